@@ -117,6 +117,8 @@ def test_a_planted_clock_fault_is_found(hospitals: dict[str, Hospital], tmp_path
     store = Store.open(tmp_path / "store")
     report = audit_plausibility(store, knowledge=hospitals[name].knowledge)
     assert report.found[f"{column} shown before it could be known"] > 0, report.as_text()
+    of_it = [text for text in report.examples if f": {column} shown before" in text]
+    assert 1 <= len(of_it) <= 3, "examples of everything that was found, not twenty of one thing"
     swap = swapped(hospitals[name], store)
     assert not swap.tables[column.partition(".")[0]].clean, swap.as_text()
 

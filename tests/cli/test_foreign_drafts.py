@@ -146,9 +146,67 @@ def test_what_may_be_filled_in_later_is_late_until_somebody_says_otherwise(draft
     }
 
 
-def test_a_table_without_times_is_never_shown_until_somebody_says_when(tmp_path: Path) -> None:
-    _files(tmp_path, patienten="patnr,geschlecht\n1,m\n2,w\n", allergien="patnr,stoff\n1,a\n1,b\n2,a\n")
-    assert tomllib.loads(draft_spec(tmp_path))["tables"]["allergien"]["late"] == {"stoff": "never"}
+def test_a_table_of_one_time_or_none_is_never_shown_until_somebody_says_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An order with a beginning alone has a status that was filled in at its end; nobody is born into a record."""
+    _files(
+        tmp_path / "haus",
+        patienten="patnr,geburtsdatum,dod,x\n1,1950-01-01,2020-01-01,\n2,1951-01-01,,y\n",
+        personal="patnr,geb_datum,sexe\n1,1950-01-01,m\n2,1951-01-01,w\n",
+        allergien="patnr,stoff\n1,a\n1,b\n2,a\n",
+        orders="patnr,beginn,status\n1,2020-01-01 10:00,x\n1,2020-01-02 10:00,y\n",
+    )
+    text = draft_spec(tmp_path / "haus")
+    tables = tomllib.loads(text)["tables"]
+    assert tables["allergien"]["late"] == {"stoff": "never"}
+    assert tables["orders"]["late"] == {"beginn": "beginn", "status": "never"}
+    assert tables["personal"]["late"]["sexe"] == tables["patienten"]["late"]["x"] == "never"
+    answered = text.replace('event_time = "TODO', 'event_time = "always" #').replace("person =", "# person =")
+    answered = answered.replace('available_at = "TODO', 'available_at = "always" #').replace('"TODO', '"')
+    (tmp_path / "haus.toml").write_text(answered, encoding="utf-8")
+    assert main(["spec", "check", str(tmp_path / "haus.toml")]) == 0
+    assert "never shown, until somebody says when: allergien.stoff, orders.status" in capsys.readouterr().out
+
+
+def test_a_name_that_could_be_an_empty_cell_stays_a_name(tmp_path: Path) -> None:
+    """NA is sodium among the tests; among numbers it is nothing."""
+    _files(tmp_path, labor="pid,test,wert\n1,NA,1.5\n1,K,n/a\n2,NA,2.5\n", p="pid,x\n1,-\n2,y\n")
+    assert tomllib.loads(draft_spec(tmp_path))["source"]["files"]["empty"] == ["n/a"]
+
+
+def test_days_beyond_the_twelfth_are_found_among_many(tmp_path: Path) -> None:
+    """The first four hundred of the sorted times were all of the first days of a month."""
+    days = [
+        f"{day:02}/{month:02}/2022 {hour:02}:00" for day in range(1, 29) for month in range(1, 13) for hour in (1, 9)
+    ]
+    _files(tmp_path, labor="pid,am\n" + "".join(f"1,{day}\n" for day in days))
+    assert tomllib.loads(draft_spec(tmp_path))["source"]["files"]["times"] == ["%d/%m/%Y %H:%M"]
+
+
+def test_an_open_question_of_days_names_the_formats_that_stay(tmp_path: Path) -> None:
+    _files(tmp_path, a="pid,am\n1,03/04/2020\n", b="pid,um\n1,2020-05-06 10:00\n")
+    times = tomllib.loads(draft_spec(tmp_path))["source"]["files"]["times"]
+    assert times[0].endswith("one of %d/%m/%Y, %m/%d/%Y, beside %Y-%m-%d %H:%M")
+
+
+def test_a_key_of_another_name_is_known_by_what_stands_in_it(tmp_path: Path) -> None:
+    stays = "".join(f"S{n},{n % 6:06},2020-01-0{n % 9 + 1} 10:00,2020-02-01 10:00\n" for n in range(12))
+    _files(
+        tmp_path,
+        patients="ipp,sexe,ipp_maitre\n" + "".join(f"{n:06},M,\n" for n in range(6)),
+        sejours="iep,ipp,entree,sortie\n" + stays,
+        biologie="N° séjour;analyse;valeur\n" + "".join(f"S{n % 12};Na;1,5\n" for n in range(40)),
+        consultations="malade,acte\n" + "".join(f"{n % 6:06},a\n" for n in range(20)),
+    )
+    text = draft_spec(tmp_path)
+    draft = tomllib.loads(text)
+    tables = draft["tables"]
+    assert '# label = "analyse"' in text.partition("# [roles.lab]")[2]
+    assert tables["biologie"]["subject_from"] == {"key": "n_sejour", "table": "sejours"}
+    assert tables["biologie"]["encounter"] == "n_sejour"
+    assert tables["consultations"]["subject"] == "malade"
+    assert draft["source"]["person"].endswith("may say so: patients.ipp_maitre")
 
 
 def test_who_became_whom_is_asked(drafts: dict[str, dict[str, Any]]) -> None:

@@ -25,7 +25,7 @@ from wardround.records.rules.language import Times
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.store import Store
 
-_MAX_EXAMPLES = 20
+_MAX_EXAMPLES, _MAX_OF_ONE = 20, 3
 _SECOND, _MINUTE, _DAY = 1_000_000, 60_000_000, 86_400_000_000
 Fact = tuple[str, ...]
 """Its kind, and what it is recognised by."""
@@ -42,6 +42,7 @@ class PlausibilityReport:
     found: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
+    _given: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def clean(self) -> bool:
@@ -52,8 +53,9 @@ class PlausibilityReport:
         """Count findings."""
         self.looked[what] = self.looked.get(what, 0) + looked
         self.found[what] = self.found.get(what, 0) + found
-        if found and example and len(self.examples) < _MAX_EXAMPLES:
+        if found and example and self._given.get(what, 0) < _MAX_OF_ONE and len(self.examples) < _MAX_EXAMPLES:
             self.examples.append(example)
+            self._given[what] = self._given.get(what, 0) + 1
 
     def as_text(self) -> str:
         """Return the report for people."""
@@ -112,7 +114,7 @@ def audit_plausibility(
             _early_keys(found, record, known)
             if answers is not None:
                 shown = {name: table for name in store.table_names if (table := record.table(name)) is not None}
-                count_early_cells(found.note, answers, store.spec, subject, shown)
+                count_early_cells(found.note, answers, store.spec, store.subject_key(subject), shown)
         else:
             name = _name_of(record, known)
             if name in others:

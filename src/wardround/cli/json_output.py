@@ -23,7 +23,7 @@ def print_json(figures: Any) -> None:
 def plain(value: Any) -> Any:
     """Return JSON-ready tables, lists, texts and numbers; what is none of these becomes its text."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value) if one.name[0] != "_"}
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, AbstractSet):

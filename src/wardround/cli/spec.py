@@ -11,6 +11,7 @@ from wardround.cli.table import print_rows
 from wardround.core import UserError, write_atomically
 from wardround.records import SourceSpec, load_source_spec
 from wardround.records.drafts.draft import NOT_TAKEN, draft_spec
+from wardround.records.rules.language import NEVER
 from wardround.records.specs.roles import ROLES
 from wardround.records.specs.spec_body import spec_schema
 from wardround.records.specs.spec_file import spec_problems
@@ -94,8 +95,15 @@ def _check(spec: str) -> int:
     problems = spec_problems(spec)
     for problem in problems:
         print(problem)
-    print(f"{len(problems)} to mend" if problems else f"{spec}: nothing wrong; every clock is stated")
-    return 1 if problems else 0
+    if problems:
+        print(f"{len(problems)} to mend")
+        return 1
+    print(f"{spec}: nothing wrong; every clock is stated")
+    tables = load_source_spec(spec).tables.values()
+    hidden = [f"{table.name}.{column}" for table in tables for column, rule in table.late.items() if rule == NEVER]
+    if hidden:
+        print(f"never shown, until somebody says when: {', '.join(hidden)}")
+    return 0
 
 
 def _show(spec: SourceSpec) -> None:

@@ -19,9 +19,10 @@ Note = Callable[..., None]
 
 
 def count_early_cells(
-    note: Note, knowledge: SwapTable, spec: SourceSpec, subject: int, tables: Mapping[str, ShownTable]
+    note: Note, knowledge: SwapTable, spec: SourceSpec, subject: str, tables: Mapping[str, ShownTable]
 ) -> None:
-    """Count the rows and cells of a subject that are shown before they could be known. ``tables``: by name."""
+    """Count the rows and cells of a subject, named as its source does, that are shown before they could be known.
+    ``tables``: by name."""
     rows = {name: [TableRow(cells) for cells in _texts(table)] for name, table in tables.items()}
     work = Clockwork(anchors=_anchors(knowledge, spec, rows))
     for name, table in tables.items():

@@ -4,6 +4,7 @@ may have been filled in later is drafted late, until somebody says otherwise."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from wardround.records.drafts.file_look import ROWS_READ, FileLook, look_at, spe
 from wardround.records.drafts.guesses import Guesses
 from wardround.records.drafts.time_formats import TimeFormats
 
+_BIRTH = re.compile(r"birth|geburt|geb_|dob|naissance|nacim")
 NOT_TAKEN = "# not taken: "
 """How the lines of a draft begin that name a file of no table."""
 _ISO = (
@@ -98,7 +100,8 @@ def _head(draft: Draft, folder: Path, left_out: Mapping[str, str]) -> Iterator[s
     yield "# Whatever says `guessed` is worth a look. Every TODO is a question that only a person can answer: replace"
     yield "# the text or delete the line. `wardround spec check` and `wardround ingest` refuse a file with any left."
     yield "# What says `drafted` is on the safe side: a time is shown when it has come, anything else when all times of"
-    yield "# its row have. Take out the names of columns that are written with the row; say when others are filled in."
+    yield "# its row have, and never where there is one alone. Take out the names of columns that are written with the"
+    yield "# row; say when others are filled in."
     yield "# What every key means: docs/extend/source-spec.md."
     yield from (f"{NOT_TAKEN}{name} ({why})" for name, why in sorted(left_out.items()))
     yield ""
@@ -135,7 +138,11 @@ def _format(draft: Draft) -> Iterator[str]:
     undecided = [each for each in times if each.others and not _decided(each, times)]
     if undecided:
         both = dict.fromkeys(written for each in undecided for written in (*each.formats, *each.others))
-        yield f'times = ["TODO: days and months cannot be told apart in what was read: one of {", ".join(both)}"]'
+        kept = [written for written in formats if written not in both]
+        beside = f", beside {', '.join(kept)}" if kept else ""
+        yield (
+            f'times = ["TODO: days and months cannot be told apart in what was read: one of {", ".join(both)}{beside}"]'
+        )
     elif set(formats) - set(_ISO):
         yield f"times = {_list(sorted(formats, key=len, reverse=True))}   # guessed"
     bare = [column.name for look in looks for column in look.columns if column.has_bare_dates]
@@ -166,8 +173,8 @@ def _table(draft: Draft, look: FileLook) -> Iterator[str]:
     if key is not None:
         yield f'key = ["{key}"]   # guessed: filled and different in all rows read'
     owner = guesses.owner(look)
-    if guesses.subject is not None and look.column(guesses.subject):
-        yield f'subject = "{guesses.subject}"   # guessed: whose row it is'
+    if (subject := guesses.subject_in(look)) is not None and look.column(subject):
+        yield f'subject = "{subject}"   # guessed: whose row it is'
     elif owner is not None:
         yield f'subject_from = {{ key = "{owner[0]}", table = "{owner[1]}" }}   # guessed: whose row it is'
     else:
@@ -206,18 +213,20 @@ def _files(draft: Draft, look: FileLook) -> Iterator[str]:
 
 
 def _late(guesses: Guesses, look: FileLook) -> Iterator[str]:
-    """Draft the safe side: a time is known when it has come, anything else when all times of its row have, or never."""
+    """Draft the safe side: a time is known when it has come, anything else when all times of its row have. One time
+    alone says nothing of what was filled in after it: never."""
     yield f"[tables.{look.name}.late]"
-    parents = guesses.parents(look)
-    owner = guesses.owner(look) if guesses.subject is None or not look.column(guesses.subject) else None
-    told = {guesses.keys.get(look.name), guesses.subject, *parents, owner[0] if owner else None}
+    parents, subject = guesses.parents(look), guesses.subject_in(look)
+    owner = guesses.owner(look) if subject is None or not look.column(subject) else None
+    told = {guesses.keys.get(look.name), subject, *parents, owner[0] if owner else None}
     for column, parent in parents.items():
         if owner is None or column != owner[0]:
             yield f'{column} = "known({column}, {parent})"   # guessed: a key tells that the row it names is there'
-    yield from (f'{time} = "{time}"   # drafted' for time in look.times)
+    yield from (f'{time} = "{time}"   # drafted' for time in look.times if time not in told)
     others = [column.name for column in look.columns if column.name not in (*told, *look.times)]
     if others:
-        last = "never" if not look.times else look.times[0] if len(look.times) == 1 else f"max({', '.join(look.times)})"
+        clocks = [time for time in look.times if not _BIRTH.search(time)]
+        last = f"max({', '.join(clocks)})" if len(clocks) > 1 else "never"
         yield f'"{", ".join(others)}" = "{last}"   # drafted'
 
 

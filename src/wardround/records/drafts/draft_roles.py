@@ -9,8 +9,8 @@ from wardround.records.drafts.guesses import Guesses
 from wardround.records.specs.roles import ROLES
 
 _WORDS = {
-    "lab": ("lab", "result", "wert", "analys", "befund"),
-    "vital": ("vital", "puls", "bedside"),
+    "lab": ("lab", "biolog", "result", "wert", "analys", "befund"),
+    "vital": ("vital", "puls", "constante", "signes", "bedside"),
     "order": ("order", "prescri", "medi", "verordn", "anordn", "drug", "arznei", "rezept"),
     "administration": ("administr", "gabe", "emar", "verabreich"),
     "diagnosis": ("diag", "icd"),
@@ -53,7 +53,7 @@ def _admission(look: FileLook, key: str) -> Iterator[str]:
 
 def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
     yield f'table = "{look.name}"'
-    keys = {guesses.subject, *guesses.keys.values()}
+    keys = {guesses.subject_in(look), *guesses.parents(look), *guesses.keys.values()}
     names = [column.name for column in look.columns if column.name not in keys and _may_name(column)]
     numbers = [c.name for c in look.columns if c.kind in ("int", "float") and c.name not in keys]
     if role == "vital" and not names:

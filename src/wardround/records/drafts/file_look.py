@@ -38,6 +38,8 @@ class ColumnLook:
     is_unique: bool
     times: TimeFormats | None = None
     has_comma: bool = False
+    words_for_nothing: frozenset[str] = frozenset()
+    """Those of its cells that may stand for an empty one; in a text they may be names (NA is sodium)."""
 
     @property
     def has_point(self) -> bool:
@@ -125,7 +127,7 @@ def look_at(files: Sequence[Path], path: str, shown: str, name: str) -> FileLook
     read = [first_rows(file, ROWS_READ // len(some)) for file in some]
     headers = list(dict.fromkeys(name.strip().lower() for one in read for name in one.header))
     columns = _different([_column(header, read) for header in headers])
-    words = {word for one in read for row in one.rows for word in row if word.strip() in _WORDS_FOR_NOTHING}
+    words = {word for column in columns if column.kind != "text" for word in column.words_for_nothing}
     return FileLook(
         name=name,
         path=path,
@@ -162,6 +164,7 @@ def _column(header: str, read: Sequence[FirstRows]) -> ColumnLook:
         is_unique=len(distinct) == len(filled) > 0,
         times=times,
         has_comma=has_comma,
+        words_for_nothing=frozenset(cell for cell in cells if cell in _WORDS_FOR_NOTHING),
     )
 
 

@@ -27,6 +27,7 @@ _MERGED = re.compile(
     r"merge|zusammen|fuehr|haupt|master|surviv|ersetz|replac|^alte?_|_alte?$|^neue?_|_neue?$|^old|^new"
 )
 _LETTERS_ALIKE = 4
+_FEW_CELLS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +49,25 @@ class Guesses:
     def parents(self, table: FileLook) -> dict[str, str]:
         """Return the columns of a table that are the key of another, with that table; whose row it is is none."""
         others = {key: name for name, key in self.keys.items() if name != table.name and key != self.subject}
-        own = self.keys.get(table.name)
-        named = (one for one in table.columns if one.name in others and one.name != own)
-        return {one.name: others[one.name] for one in named if one.kind == self._kind(others[one.name], one.name)}
+        own, found = self.keys.get(table.name), {}
+        for column in table.columns:
+            for key, name in others.items() if column.name not in (own, self.subject_in(table)) else ():
+                held = self._column(name, key)
+                if held is not None and held.kind == column.kind and (column.name == key or _holds(held, column)):
+                    found[column.name] = name
+                    break
+        return found
 
-    def _kind(self, table: str, column: str) -> str | None:
-        """Return the type of a key; None where nothing was seen of its table."""
-        found = (look.column(column) for look in self.tables if look.name == table)
-        return next((one.kind for one in found if one is not None), None)
+    def _column(self, table: str, name: str) -> ColumnLook | None:
+        return next((look.column(name) for look in self.tables if look.name == table), None)
+
+    def subject_in(self, table: FileLook) -> str | None:
+        """Return a table's column of whose row it is: so called, or a text of nothing but persons' numbers."""
+        if self.subject is None or table.column(self.subject):
+            return self.subject
+        held = (look.column(self.subject) for look in self.tables if self.keys.get(look.name) == self.subject)
+        fit = (one.name for people in held for one in table.columns if people is not None and _holds(people, one))
+        return next(fit, None)
 
     def owner(self, table: FileLook) -> tuple[str, str] | None:
         """Return the column and the table by which a table without the subject's column says whose its rows are."""
@@ -86,8 +98,11 @@ class Guesses:
     def encounter(self, table: FileLook) -> str | None:
         """Return the column in which a table names the stay."""
         stays = self.stays
-        key = None if stays is None else self.keys[stays.name]
-        return key if key is not None and key != self.subject and table.column(key) else None
+        if stays is None or self.keys[stays.name] == self.subject:
+            return None
+        if table.name == stays.name:
+            return self.keys[stays.name]
+        return next((column for column, name in self.parents(table).items() if name == stays.name), None)
 
     @property
     def merged(self) -> tuple[str, ...]:
@@ -101,10 +116,16 @@ class Guesses:
             if column.name == self.subject:
                 if _MERGED.search(table.name):
                     yield column
-            elif column.kind in ("int", "text") and (_MERGED.search(column.name) or _MERGED.search(table.name)):
+            elif column.kind in ("int", "text"):
                 named = self.subject is not None and self.subject in column.name
-                if named or len(column.cells & known) * 2 > len(column.cells):
+                called = _MERGED.search(column.name) or _MERGED.search(table.name)
+                if named or (called and len(column.cells & known) * 2 > len(column.cells)):
                     yield column
+
+
+def _holds(key: ColumnLook, column: ColumnLook) -> bool:
+    """Whether a text column holds nothing but cells of a key. Numbers may be the same by chance."""
+    return key.kind == column.kind == "text" and len(column.cells) >= _FEW_CELLS and column.cells <= key.cells
 
 
 def _agreed(looks: Sequence[FileLook]) -> list[FileLook]:
@@ -144,12 +165,18 @@ def _subject(looks: Sequence[FileLook]) -> str | None:
 
 
 def _key(look: FileLook, looks: Sequence[FileLook], subject: str | None) -> str | None:
-    """Return the column that names a table's rows: its own number, else one that others share, else the person's."""
-    fit = [c.name for c in look.columns if c.is_full and c.is_unique and c.kind in ("int", "text")]
-    others = {column.name for other in looks if other is not look for column in other.columns}
-    own = [name for name in fit if name not in others and name != subject and _names(name, look.name)]
-    shared = [name for name in fit if name in others and name != subject]
-    return next(iter([*own, *shared, *(name for name in fit if name == subject)]), None)
+    """Return the column that names a table's rows: its own number, else one that others share or hold the cells of,
+    else the person's."""
+    fit = [c for c in look.columns if c.is_full and c.is_unique and c.kind in ("int", "text")]
+    strange = [column for other in looks if other is not look for column in other.columns]
+    others = {column.name for column in strange}
+    beside = [c for c in fit if c.name != subject]
+    own = [c for c in beside if c.name not in others and _names(c.name, look.name)]
+    shared = [c for c in beside if c.name in others]
+    held = [c for c in beside if any(_holds(c, column) for column in strange)]
+    return next(
+        (c.name for c in (*own, *shared, *held, *fit) if c.name == subject or c in (*own, *shared, *held)), None
+    )
 
 
 def _names(column: str, table: str) -> bool:

@@ -37,7 +37,12 @@ class TimeFormats:
 
 def time_formats(cells: Collection[str]) -> TimeFormats | None:
     """Return the formats of some cells; None if one of them is no time."""
-    left = sorted(cells)[:_CELLS_READ]
+    ordered = sorted(cells)
+    left = (
+        ordered
+        if len(ordered) <= _CELLS_READ
+        else [ordered[n * len(ordered) // _CELLS_READ] for n in range(_CELLS_READ)]
+    )
     if not all(_SHORTEST <= len(cell) <= _LONGEST and any(map(str.isdigit, cell)) for cell in left):
         return None
     found: list[str] = []
