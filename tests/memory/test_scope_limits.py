@@ -70,7 +70,7 @@ def judged(line: str) -> tuple[str, str]:
     return expected, "unchecked" if check is None else VERDICTS[check(patient(told))]
 
 
-@pytest.mark.parametrize("kept", [False])
+@pytest.mark.parametrize("kept", [False, True])
 def test_limits_in_natural_words_bar_whom_they_exclude_and_nobody_else(kept: bool) -> None:
     lines = lines_of(LIMITS, kept=kept)
     found = Counter(judged(line) for line in lines)

@@ -21,6 +21,7 @@ from wardround.vocabulary import (
     any_of,
     compare,
     defining_values,
+    denies,
     leaves_a_mark,
     negate,
     parse_quantity,
@@ -59,7 +60,8 @@ _OPENING = re.compile(
     r"(?:(?:a|an|the|any|all)\s+)*"
 )
 _CLOSING = re.compile(
-    r"[\s-]+(?:patients?|persons?|people|individuals?|subjects?|cases|recipients?|users?|positive|dependent|state)$"
+    r"[\s-]+(?:patients?|persons?|people|individuals?|subjects?|cases|recipients?|users?|mothers?|positive|"
+    r"dependent|state|orders?|status|in place)$"
     r"|\s+(?:is|are)?\s*(?:present|known|documented|confirmed)$"
 )
 _DENIED = re.compile(
@@ -73,7 +75,7 @@ _TENSES: Final[tuple[tuple[re.Pattern[str], tuple[Status, ...]], ...]] = (
      ("risk",)),
     (re.compile(r"^(?:suspected|possible|probable|suspicion of|concern for|presumed|rule out|r/o) (?P<rest>.+)$"),
      ("possible", "present")),
-    (re.compile(r"^(?:(?:a|any|known|prior|previous|past|remote|recent|personal) )*(?:history of|h/o) (?P<rest>.+)$"),
+    (re.compile(r"^(?:(?:a|any|known|prior|previous|past|remote|personal) )*(?:history of|h/o) (?P<rest>.+)$"),
      _EVER),
     (re.compile(r"^(?:prior|previous|past|remote|former|previously had|ever had|old) (?P<rest>.+)$"), _EVER),
     (re.compile(r"^(?:status post|s/p|post)[ -](?P<rest>.+)$"), _EVER),
@@ -96,7 +98,7 @@ _UNREADABLE = re.compile(
     r"\bcontraindication|\bcontraindicated (?:for|with|to)\b|\bprefer|\bcannot\b|\brefus|\bunable\b|\bavailable\b"
 )
 _LEADING = re.compile(
-    r"^(?:(?:known|current|currently|active|ongoing|concurrent|concomitant|coexisting|documented|established|confirmed|recent|"
+    r"^(?:(?:known|current|currently|active|ongoing|concurrent|concomitant|coexisting|documented|established|confirmed|"
     r"presence of|diagnosis of|diagnosed with|evidence of|has|have|had|having|is|are|with|in|who have|who are|already|"
     r"a|an|the|any)\s+)+"
 )
@@ -151,7 +153,7 @@ def _read(text: str) -> Check | None:
 
 def _joined(text: str) -> Check | None:
     """A phrase as a whole, else both of its parts: "ESRD on hemodialysis", "COPD and asthma"."""
-    whole = _allergy(text) or _tense(text) or _use(text) or _named(text)
+    whole = _allergy(text) or _recently(text) or _tense(text) or _use(text) or _named(text)
     parts = next((one for word in _JOINING if (one := _list(text, word, all_of)) is not None), None)
     if whole is None or parts is None:
         return whole or parts
@@ -231,6 +233,9 @@ def _list(text: str, word: str, join: Callable[[Sequence[Truth]], Truth]) -> Che
         parts = [*(part.strip() for part in parts[0].split(",")), parts[1]]
     if len(parts) < 2 or not all(parts):
         return None
+    head, _, last = parts[0].rpartition(" ")
+    if word == " or " and head and len(parts[-1]) <= 2 and len(last) <= 2:
+        parts = [parts[0], *(f"{head} {part}" for part in parts[1:])]
     shared = _SHARED.match(parts[0])
     if shared is not None and word in (" or ", " / "):
         parts = [parts[0], *(part if _SHARED.match(part) else shared[0] + part for part in parts[1:])]
@@ -265,6 +270,16 @@ def _tense(text: str) -> Check | None:
     return None
 
 
+def _recently(text: str) -> Check | None:
+    """Something that is there, or was some days or weeks ago."""
+    read = re.match(r"^(?:a |any )?(?:recent|recently had) (?:history of )?(?P<rest>.+)$", text)
+    name = _plain_name(read["rest"]) if read else ""
+    if not name:
+        return None
+    now = partial(_stands, name=name, wanted=("present",))
+    return lambda found: True if found.known.told_recently(name) else now(found)
+
+
 def _use(text: str) -> Check | None:
     read = _USE.match(text)
     name = _plain_name(read["drug"] or read["named"]) if read else ""
@@ -274,7 +289,10 @@ def _use(text: str) -> Check | None:
 def _named(text: str) -> Check | None:
     name = _plain_name(text)
     wanted: tuple[Status, ...] = ("present", "past") if leaves_a_mark(name) else ("present",)
-    return partial(_stands, name=name, wanted=wanted) if name else None
+    if not name:
+        return None
+    check = partial(_stands, name=name, wanted=wanted)
+    return (lambda found: negate(check(found))) if denies(name) else check
 
 
 def _plain_name(text: str) -> str:

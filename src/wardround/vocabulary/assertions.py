@@ -20,6 +20,11 @@ Standing = Literal["present", "absent", "possible", "past", "family", "risk", "h
 _SENTENCE_END = re.compile(
     r"(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bvs)(?<!\bSt)[.!?](?=\s+[^a-z\s]|\s*$|,\s?[A-Z0-9])|;|\n(?!\s*[a-z])"
 )
+_RECENT = re.compile(
+    r"\b(?:recent|recently|yesterday|last week|this week|(?:days?|weeks?|hours?) (?:ago|earlier|prior)|"
+    r"postoperative day)\b",
+    re.IGNORECASE,
+)
 _SEPARATORS = frozenset((",", "and", "or", "nor", "as", "/"))
 _VERBS = named_words("verbs")
 _SUBJECTS = named_words("subjects")
@@ -39,6 +44,7 @@ class Statement:
     tokens: tuple[WordToken, ...]
     standing: Standing
     section: SectionKind = ""
+    is_recent: bool = False
 
     @property
     def span(self) -> tuple[int, int]:
@@ -93,6 +99,7 @@ def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterat
     standings = [_standing(sentence, place) for place in range(len(tokens))]
     if tokens[-1].text == "?" and "?" not in [token.text for token in tokens[:1]]:
         standings = ["possible" if one in ("present", "history", "listed") else one for one in standings]
+    is_recent = _RECENT.search(text, start, end) is not None
     held: list[WordToken] = []
     standing = standings[0]
     for place, token in enumerate(tokens):
@@ -102,13 +109,13 @@ def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterat
             if not breaks:
                 continue
         if held and (breaks or standings[place] != standing):
-            yield Statement(tokens=tuple(held), standing=standing, section=section)
+            yield Statement(tokens=tuple(held), standing=standing, section=section, is_recent=is_recent)
             held = []
         if not breaks:
             held.append(token)
             standing = standings[place]
     if held:
-        yield Statement(tokens=tuple(held), standing=standing, section=section)
+        yield Statement(tokens=tuple(held), standing=standing, section=section, is_recent=is_recent)
 
 
 def _is_of_patient(tokens: Sequence[WordToken]) -> bool:
@@ -128,7 +135,7 @@ def _is_short_aside(tokens: Sequence[WordToken], place: int) -> bool:
 def _act(sentence: _Sentence) -> set[int]:
     """Let every cue act; return the places that cues take up."""
     tokens = sentence.tokens
-    taken = {place for cue in sentence.cues if cue.direction != "beside" for place in range(cue.start, cue.end)}
+    taken = {place for cue in sentence.cues if _is_taken(cue, tokens) for place in range(cue.start, cue.end)}
     for cue in sentence.cues:
         if cue.direction in ("after", "both") or (cue.direction == "before" and not cue.start):
             _act_after(sentence, cue, taken)
@@ -142,6 +149,11 @@ def _act(sentence: _Sentence) -> set[int]:
     _act_kin(sentence, taken)
     _act_said(sentence, taken)
     return taken
+
+
+def _is_taken(cue: Cue, tokens: Sequence[WordToken]) -> bool:
+    """Whether a cue's words say nothing but the cue."""
+    return cue.direction != "beside" and not tokens[cue.start].text.startswith("postop")
 
 
 def _act_after(sentence: _Sentence, cue: Cue, taken: set[int]) -> None:

@@ -70,6 +70,7 @@ def concepts_in(text: str) -> tuple[Mention, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=65_536)
 def is_a(given: Concept, asked: Concept) -> bool:
     """Whether one concept is the other or one of its kind (septic shock is a sepsis, warfarin an anticoagulant)."""
     if given == asked:
@@ -101,7 +102,7 @@ def add_concepts(path: Path) -> int:
 
 def forget_tables() -> None:
     """Read the tables again when they are next asked."""
-    for one in (_own, _spoken, _parents, _candidates):
+    for one in (_own, _spoken, _parents, _above, _candidates, is_a):
         one.cache_clear()
 
 
@@ -196,8 +197,7 @@ def _parents() -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({name: cell_parts(above) for _, name, _, above in rows if above})
 
 
-def _above(name: str) -> set[str]:
-    found: set[str] = set()
-    for parent in _parents().get(name, ()):
-        found |= {parent, *_above(parent)}
-    return found
+@cache
+def _above(name: str) -> frozenset[str]:
+    parents = _parents().get(name, ())
+    return frozenset(parents).union(*map(_above, parents))

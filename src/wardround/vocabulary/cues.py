@@ -47,6 +47,8 @@ def tokens_of(text: str, start: int = 0, end: int | None = None) -> list[WordTok
 
 
 def _plain(text: str) -> str:
+    if text.isascii():
+        return text.lower()
     return text.casefold().replace("\u2019", "'").replace("\u2212", "-").replace("(\u2013)", "(-)")
 
 

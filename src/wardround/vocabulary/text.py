@@ -26,6 +26,7 @@ _FILLERS = named_words("fillers") | {singular(word) for word in named_words("fil
 """Words that do not narrow what is denied."""
 _NOT_NARROWING = named_words("not_narrowing")
 _MODIFIERS = named_words("modifiers")
+_RECENT = "recent"
 _STANDING_KINDS = frozenset(("problem", "procedure", "device", "vital", "lab"))
 
 
@@ -41,6 +42,7 @@ class TextFinding:
     concept: Concept | None = None
     quantity: Quantity | None = None
     is_whole: bool = True
+    is_recent: bool = False
     around: tuple[str, ...] = ()
     """Of a concept: all words of its statement. Of a statement: those that belong to longer names in it."""
 
@@ -101,7 +103,7 @@ def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
         return
     mentions = [(mention, compared_words(mention.text)) for mention in concepts_in(text[start:end])]
     longer = tuple(word for _, own in mentions if len(own) > 1 for word in own)
-    yield TextFinding(words=words, status=status, start=start, end=end, around=longer)
+    yield TextFinding(words=words, status=status, start=start, end=end, is_recent=statement.is_recent, around=longer)
     for mention, own in mentions:
         if statement.section == "allergies":
             continue
@@ -115,7 +117,7 @@ def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
         )
         yield TextFinding(
             words=own, status=one, start=start + mention.start, end=start + mention.end,
-            concept=mention.concept, around=words, is_whole=not rest,
+            concept=mention.concept, around=words, is_whole=not rest, is_recent=statement.is_recent,
         )  # fmt: skip
 
 
@@ -175,12 +177,12 @@ def _values(text: str, statements: Sequence[Statement]) -> Iterator[TextFinding]
 class KnownFindings:
     """What several texts and rows say of one patient, to be asked by name."""
 
-    by_concept: dict[Concept, dict[tuple[str, ...], set[Status]]] = field(default_factory=dict)
-    by_word: dict[str, dict[tuple[str, ...], set[Status]]] = field(default_factory=dict)
-    alone: dict[str, set[Status]] = field(default_factory=dict)
+    by_concept: dict[Concept, dict[tuple[str, ...], set[str]]] = field(default_factory=dict)
+    by_word: dict[str, dict[tuple[str, ...], set[str]]] = field(default_factory=dict)
+    alone: dict[str, set[str]] = field(default_factory=dict)
     """By word how it is told where it is no part of a longer name ("shock", not that of shock wave lithotripsy)."""
     allergies: list[Allergy] = field(default_factory=list)
-    _asked: dict[str, frozenset[Status]] = field(default_factory=dict)
+    _asked: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, reading: TextReading) -> None:
         """Take in what a text says."""
@@ -188,34 +190,39 @@ class KnownFindings:
         for one in reading.findings:
             if one.quantity is not None:
                 continue
+            ways = {one.status, _RECENT} if one.is_recent and one.status == "past" else {one.status}
             if one.concept is not None:
                 if one.status != "absent" or one.is_whole:
-                    self.by_concept.setdefault(one.concept, {}).setdefault(one.around, set()).add(one.status)
+                    self.by_concept.setdefault(one.concept, {}).setdefault(one.around, set()).update(ways)
             else:
                 for word in {*one.words}:
-                    self.by_word.setdefault(word, {}).setdefault(one.words, set()).add(one.status)
+                    self.by_word.setdefault(word, {}).setdefault(one.words, set()).update(ways)
                     if word not in one.around:
-                        self.alone.setdefault(word, set()).add(one.status)
+                        self.alone.setdefault(word, set()).update(ways)
 
     def statuses(self, name: str) -> frozenset[Status]:
         """Return every way in which something is told of the patient; empty where nothing names it."""
         if name not in self._asked:
             self._asked[name] = frozenset(self._statuses(name))
-        return self._asked[name]
+        return cast(frozenset[Status], self._asked[name] - {_RECENT})
+
+    def told_recently(self, name: str) -> bool:
+        """Say whether something of the past is told with a time of some days or weeks."""
+        self.statuses(name)
+        return _RECENT in self._asked[name]
 
     def allergic_to(self, substance: str) -> Truth:
         """Say whether an allergy to a substance or class is told; unknown where only others are."""
         return allergy_truth(self.allergies, substance)
 
-    def _statuses(self, name: str) -> Iterator[Status]:
+    def _statuses(self, name: str) -> Iterator[str]:
         words = tuple(word for word in compared_words(name) if word not in _MODIFIERS) or compared_words(name)
         asked = find_concept(" ".join(words)) or find_concept(name)
         if asked is not None:
             for given, told in self.by_concept.items():
-                statuses = {status for one in told.values() for status in one}
                 if is_a(given, asked):
-                    yield from (one for one in statuses if one != "absent")
-                if "absent" in statuses and is_a(asked, given):
+                    yield from (one for ways in told.values() for one in ways if one != "absent")
+                if is_a(asked, given) and any("absent" in ways for ways in told.values()):
                     yield "absent"
         yield from self._part_by_part(words)
         if len(words) == 1:
@@ -230,7 +237,7 @@ class KnownFindings:
                 if "absent" in ways and set(said) <= set(words) and said[-1] == words[-1]:
                     yield "absent"
 
-    def _part_by_part(self, words: tuple[str, ...]) -> Iterator[Status]:
+    def _part_by_part(self, words: tuple[str, ...]) -> Iterator[str]:
         """How a concept and more words beside it are told: both in one statement ("COPD exacerbation")."""
         for cut in range(1, len(words)):
             for core, rest in ((words[:cut], words[cut:]), (words[cut:], words[:cut])):
@@ -254,6 +261,11 @@ def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
         return False
     places = [told.index(word) for word in words if word in told]
     return len(places) == size and max(places) - min(places) <= size + 2
+
+
+def denies(name: str) -> bool:
+    """Whether a name denies what it names: "afebrile", "non-diabetic" by one word ("nondiabetic")."""
+    return any(_compared(token.text)[1] for token in tokens_of(name) if token.is_word)
 
 
 @lru_cache(maxsize=65_536)
