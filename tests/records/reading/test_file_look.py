@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wardround.core import UserError
-from wardround.records.drafts import file_look
+from wardround.records.drafts import file_look, first_rows
 from wardround.records.drafts.file_look import look_at, spelt
 
 
@@ -33,7 +33,7 @@ def test_a_name_is_one_that_a_rule_can_write(text: str, name: str) -> None:
 
 def looked(folder: Path, text: str | bytes, name: str = "Werte.csv") -> Any:
     (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return look_at(folder / name, "sub/Werte", "sub/Werte.csv")
+    return look_at([folder / name], "sub/Werte", "sub/Werte.csv", "werte")
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,27 @@ def test_the_type_of_a_column_is_that_of_its_filled_cells(
 
 
 def test_full_and_unique_are_said_of_what_is_filled(tmp_path: Path) -> None:
-    look = looked(tmp_path, "a,b,c,d\n1,x,,1\n2,x,-,1\n3,y,,2\n")
+    look = looked(tmp_path, "a,b,c,d,e\n1,x,,1,7\n2,x,-,1,-\n3,y,,2,8\n")
     found = {column.name: (column.is_full, column.is_unique) for column in look.columns}
-    assert found == {"a": (True, True), "b": (True, False), "c": (False, False), "d": (True, False)}
+    assert found == {"a": (True, True), "b": (True, False), "c": (False, False), "d": (True, False), "e": (False, True)}
     assert look.empty == {"-"}
+    assert not looked(tmp_path, "a,b\n1,-\n2,x\n").empty, "among texts it may be a name"
+
+
+def test_several_files_are_looked_at_together(tmp_path: Path) -> None:
+    for n, text in enumerate(("a,b\n1,x\n2,y\n", "b,a,c\nz,3,1\n", "a,b\n1.5,z\n")):
+        (tmp_path / f"x_{n}.csv").write_text(text, encoding="utf-8")
+    look = look_at(sorted(tmp_path.glob("*.csv")), "x_*", "x", "x")
+    assert [(c.name, c.kind, c.is_full, c.is_unique) for c in look.columns] == [
+        ("a", "float", True, True),
+        ("b", "text", True, False),
+        ("c", "int", False, True),
+    ]
+    assert look.rows == 4
+
+
+def test_what_a_look_is_called(tmp_path: Path) -> None:
+    look = looked(tmp_path, "a\n1\n2\n3\n")
     assert (look.rows, look.name, look.path, look.shown) == (3, "werte", "sub/Werte", "sub/Werte.csv")
     assert look.times == ()
 
@@ -103,7 +120,7 @@ def test_the_encoding_is_said_where_it_matters(tmp_path: Path, data: bytes, enco
 
 
 def test_only_whole_lines_of_the_beginning_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_look, "_BYTES_READ", 13)
+    monkeypatch.setattr(first_rows, "BYTES_READ", 13)
     look = looked(tmp_path, "a,b\n1,2\n3,4\n5,x\n")
     assert (look.rows, look.column("b").kind) == (2, "int")
     monkeypatch.setattr(file_look, "ROWS_READ", 1)
@@ -146,7 +163,7 @@ def test_bare_dates_among_times_are_seen(tmp_path: Path) -> None:
 )
 def test_a_parquet_file_says_its_types_itself_but_for_text(tmp_path: Path, cells: Any, kind: str) -> None:
     pq.write_table(pa.table({"Value": cells}), tmp_path / "x.PARQUET")
-    look = look_at(tmp_path / "x.PARQUET", "x", "x.parquet")
+    look = look_at([tmp_path / "x.PARQUET"], "x", "x.parquet", "x")
     (column,) = look.columns
     assert (column.name, column.header, column.kind) == ("value", "value", kind)
     assert column.is_full == (cells.null_count == 0)
