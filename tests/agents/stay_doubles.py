@@ -40,6 +40,8 @@ def stay(*events: BundleEvent) -> BundleStream:
 class ListFeed:
     """Hands out bundles of a stream, each after the prediction before it; every step is played."""
 
+    carried = frozenset(EventKind)
+
     def __init__(self, stream: BundleStream, past: int = 0) -> None:
         self.bundles: list[Bundle] = list(stream)
         self.past: Sequence[Bundle] = self.bundles[:past]

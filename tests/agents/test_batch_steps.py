@@ -41,7 +41,7 @@ TRIGGERS = (
     ("lactate > 4 mmol/L", "start heparin, order lactate, perform intubation", None),
     ("lactate > 4 g/dL OR NOT done sepsis", "order potassium", "shock"),
     ("problem shock AND hours since stay > 3", "start antibiotics, avoid heparin", "worse shock"),
-    ("problem worse shock", "order sodium, hold potassium", None),
+    ('problem "worse shock"', "order sodium, hold potassium", None),
     ("NOT problem sepsis", "stop heparin, order lactate", None),
     ("potassium is low OR potassium is abnormal", "start low-dose insulin, order potassium", None),
     ("creatinine is rising AND NOT on anticoagulants", "start heparin, start vancomycin", None),
@@ -51,12 +51,20 @@ TRIGGERS = (
     ("allergy heparin AND done intubation", "start heparin", None),
     ("hour of day >= 10 AND hours since vancomycin >= 1", "start vancomycin, order sodium", None),
     ("mean arterial pressure < 65", "start norepinephrine, start phenylephrine", None),
+    ("lactate > 4 for 1 h", "start norepinephrine", None),
+    ("any lactate > 4 mmol/L in last 12 h AND NOT every potassium < 4 in last 30 h", "order lactate", None),
+    ("creatinine rises by >= 0.3 mg/dL within 48 h OR potassium falls by >= 10 % within 24 h", "order sodium", None),
+    ("NOT creatinine >= 1.5 x baseline", "order creatinine", None),
+    ("count of lactate in last 9 h >= 2 OR NOT count of heparin in last 24 h < 2", "start insulin", None),
+    ("done lactate in last 2 h AND NOT done heparin in last 24 h", "order potassium", None),
+    ("rate of heparin > 2 mmol/min OR NOT rate of vancomycin > 2 mmol/kg/h", "start phenylephrine", None),
+    ("sofa >= 2 OR MAP < 1", "order lactate", None),
     ("a model must judge this", "order lactate", None),
 )
 CONCEPTS = (
     "Lactate", "Potassium", "Creatinine", "Sodium", "Heparin", "Vancomycin", "Ampicillin", "Penicillin", "Sepsis",
     "Septic shock", "Intubation", "Arterial Blood Pressure mean", "Non Invasive Blood Pressure mean", "Glucose",
-    "Chloride", "Bicarbonate", "",
+    "Chloride", "Bicarbonate", "", "Weight",
 )  # fmt: skip
 KEY = ("subject_id", "hour")
 PRIOR = ProtocolRule(id="P", category="PRIOR", trigger="hour of day >= 0", actions=("order lactate",))
@@ -120,7 +128,7 @@ def events(draw: st.DrawFn, *, amended: bool) -> list[BundleEvent]:
                 time=at(happened),
                 value=draw(st.sampled_from([None, 1.0, 1.05, 3.3, 4.5, 140.0])),
                 text=draw(st.sampled_from([None, "", "1000"])),
-                unit=draw(st.sampled_from([None, "", "mmol/L"])),
+                unit=draw(st.sampled_from([None, "", "mmol/L", "mg/dL", "mmol/min", "kg"])),
                 row_id=draw(st.sampled_from(["r:1", "r:2", "r:3", ""])),
                 revision=draw(st.sampled_from([0, 0, 1])) if amended else 0,
             )

@@ -117,7 +117,7 @@ def test_what_was_before_the_stay_makes_nothing_suspect(tmp_path: Path) -> None:
 
 def line(row_id: str, label: str, value: float, hour: int, **more: object) -> bytes:
     moment = f"2150-01-01 {hour:02d}:10:00"
-    row = {"row_id": row_id, "subject_id": 7, "charttime": moment, "label": label, "valuenum": value, "valueuom": "u"}
+    row = {"row_id": row_id, "subject_id": 7, "charttime": moment, "label": label, "valuenum": value}
     return bytes(ENCODER.encode({"table": "labevents", "row": row, "known": moment, **more})) + b"\n"
 
 

@@ -49,7 +49,8 @@ def test_a_state_is_answered_as_in_an_episode(stream: BundleStream, rules: str, 
     path = tmp_path / "rules.toml"
     path.write_text(rules or SEPSIS.read_text(encoding="utf-8"), encoding="utf-8")
     settings = TraceSettings(protocol=str(path), on_fail=on_fail)  # type: ignore[arg-type]
-    roles, memory = CodedRoles(index=RuleIndex(read_protocol(path)), settings=settings), RuleMemory()
+    roles = CodedRoles(index=RuleIndex(read_protocol(path)), settings=settings, carried=frozenset(EventKind))
+    memory = RuleMemory()
     played = play_stay("trace", stream, protocol=str(path), on_fail=on_fail).predictions
     bundles = list(stream)
     assert len(played) == len(bundles)

@@ -52,13 +52,18 @@ def test_what_is_not_charted_is_unknown_on_both_sides_of_not() -> None:
 
 
 def test_and_binds_more_than_or_and_brackets_more_than_both() -> None:
-    facts = GivenFacts(values={"a": 1, "b": 0, "c": 0})
-    assert truth("a > 0 OR b > 0 AND c > 0", facts) is True
-    assert truth("(a > 0 OR b > 0) AND c > 0", facts) is False
+    facts = GivenFacts(values={"lactate": 3, "potassium": 4, "sodium": 140})
+    assert truth("lactate > 2 OR potassium > 5 AND sodium > 150", facts) is True
+    assert truth("(lactate > 2 OR potassium > 5) AND sodium > 150", facts) is False
 
 
-def test_a_unit_that_differs_is_unknown_and_one_that_is_not_charted_is_taken() -> None:
-    assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "mg/dL"})) is None
+def test_a_unit_that_differs_is_converted_and_what_cannot_be_is_unknown() -> None:
+    assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "mg/dL"})) is True
+    assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 30}, units={"lactate": "mg/dL"})) is False
+    assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "sec"})) is None
+    assert truth("hemoglobin < 7", GivenFacts(values={"Hgb": 59}, units={"Hgb": "g/L"})) is True
+    assert truth("creatinine > 2", GivenFacts(values={"creatinine": 150}, units={"creatinine": "umol/L"})) is False
+    assert truth("platelets < 50,000", GivenFacts(values={"platelets": 120}, units={"platelets": "K/uL"})) is False
     assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "mmol / l"})) is True
     assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40})) is True
 
@@ -96,6 +101,7 @@ def test_what_is_not_in_the_language_is_not_compiled_and_says_why(text: str, why
 
 
 _NAMES = st.sampled_from(["lactate", "map", "Calcium, Total", "heparin", "creatinine"])
+_SMALL = st.integers(1, 3)
 _CONDITIONS = st.one_of(
     st.builds(
         "{0} {1} {2}".format,
@@ -106,6 +112,14 @@ _CONDITIONS = st.one_of(
     st.builds('"{0}" is {1}'.format, _NAMES, st.sampled_from(["low", "high", "normal", "abnormal", "rising"])),
     st.builds('{1} "{0}"'.format, _NAMES, st.sampled_from(["on", "problem", "allergy", "done"])),
     st.builds('hours since "{0}" > {1}'.format, _NAMES, st.integers(0, 3)),
+    st.builds('{1} "{0}" > {2} in last {3} h'.format, _NAMES, st.sampled_from(["any", "every"]), _SMALL, _SMALL),
+    st.builds('"{0}" > {1} for {2} h'.format, _NAMES, _SMALL, _SMALL),
+    st.builds('"{0}" {1} by >= {2} within {3} h'.format, _NAMES, st.sampled_from(["rises", "falls"]), _SMALL, _SMALL),
+    st.builds('"{0}" >= {1} x baseline'.format, _NAMES, _SMALL),
+    st.builds('count of "{0}" in last {1} h >= {2}'.format, _NAMES, _SMALL, _SMALL),
+    st.builds('done "{0}" in last {1} h'.format, _NAMES, _SMALL),
+    st.builds("rate of heparin > {0} units/h".format, _SMALL),
+    st.builds("{0} >= {1}".format, st.sampled_from(["sofa", "kdigo"]), _SMALL),
 )
 _TRIGGERS = st.recursive(
     _CONDITIONS,
@@ -116,6 +130,7 @@ _TRIGGERS = st.recursive(
     ),
     max_leaves=5,
 )
+_HOURS = st.integers(0, 4).map(float)
 _MAYBE = st.one_of(st.none(), st.lists(_NAMES, unique=True, max_size=3).map(tuple))
 _FACTS = st.builds(
     GivenFacts,
@@ -124,6 +139,10 @@ _FACTS = st.builds(
     trends=st.dictionaries(_NAMES, st.sampled_from(["rising", "falling", "steady"]), max_size=4),
     on=_MAYBE, problems=_MAYBE, allergies=_MAYBE, finished=_MAYBE,
     since=st.dictionaries(_NAMES, st.integers(0, 4).map(float), max_size=3),
+    courses=st.dictionaries(_NAMES, st.lists(st.tuples(_HOURS, _HOURS), min_size=1, max_size=4).map(tuple), max_size=3),
+    times=st.dictionaries(_NAMES, st.lists(_HOURS, max_size=3).map(tuple), max_size=2),
+    rates=st.dictionaries(st.just("heparin"), st.sampled_from(["2 units/h", "30 mU/min", "2 mg"])),
+    scores=st.dictionaries(st.sampled_from(["sofa", "kdigo"]), st.integers(0, 4).map(float)),
 )  # fmt: skip
 
 
@@ -149,7 +168,8 @@ def test_a_trigger_that_holds_can_hold(text: str, facts: GivenFacts) -> None:
 def named_in(facts: GivenFacts) -> tuple[str, ...]:
     given = (facts.on, facts.problems, facts.allergies, facts.finished)
     listed = [name for names in given for name in names or ()]
-    return (*facts.values, *facts.levels, *facts.trends, *facts.since, *listed)
+    asked = (*facts.courses, *facts.times, *facts.rates)
+    return (*facts.values, *facts.levels, *facts.trends, *facts.since, *asked, *listed)
 
 
 @given(st.lists(_TRIGGERS, min_size=1, max_size=6), _FACTS)
@@ -168,7 +188,7 @@ def test_the_index_finds_what_asking_every_rule_finds(triggers: list[str], facts
 
 def test_an_index_of_441_rules_asks_a_handful() -> None:
     rules = tuple(
-        ProtocolRule(id=f"R{place}", category="ANY", trigger=f"test{place} > 4", actions=("order Lactate",))
+        ProtocolRule(id=f"R{place}", category="ANY", trigger=f'"test{place}" > 4', actions=("order Lactate",))
         for place in range(441)
     )
     index = RuleIndex(GlobalProtocol(name="many", rules=rules))
@@ -177,7 +197,7 @@ def test_an_index_of_441_rules_asks_a_handful() -> None:
 
 def test_an_index_that_forgets_the_names_it_met_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = tuple(
-        ProtocolRule(id=f"R{place}", category="ANY", trigger=f"test{place} > 4", actions=("order Lactate",))
+        ProtocolRule(id=f"R{place}", category="ANY", trigger=f'"test{place}" > 4', actions=("order Lactate",))
         for place in range(9)
     )
     index = RuleIndex(GlobalProtocol(name="many", rules=rules))

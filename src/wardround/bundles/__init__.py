@@ -11,6 +11,7 @@ from wardround.bundles.events import Bundle, BundleEvent, BundleEvents, BundleSt
 from wardround.bundles.fold import fold, states
 from wardround.bundles.kinds import ActionType, EventKind, ValueLevel
 from wardround.bundles.levels import BASELINE_RISE
+from wardround.bundles.playing import carried_kinds
 from wardround.bundles.state import (
     ActiveMedication,
     ActiveProblem,
@@ -52,6 +53,7 @@ __all__ = [
     "bundle_text",
     "bundle_texts",
     "bundles_of",
+    "carried_kinds",
     "encounters",
     "event_of",
     "event_text",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from wardround.bundles.kinds import STOPS, EventKind
@@ -55,6 +55,11 @@ def played_rows(spec: SourceSpec) -> Mapping[str, tuple[PlayedRows, ...]]:
     for kind, role in _roles(spec):
         found[role.table].append(_played(kind, role, spec.tables[role.table]))
     return {table: tuple(several) for table, several in found.items()}
+
+
+def carried_kinds(spec: SourceSpec, tables: Collection[str]) -> frozenset[EventKind]:
+    """Return the kinds of events that a source with these tables has: what of them is not there was not done."""
+    return frozenset(kind for kind, role in _roles(spec) if role.table in tables)
 
 
 def _roles(spec: SourceSpec) -> Iterator[tuple[EventKind, RowRole]]:

@@ -13,6 +13,7 @@ from wardround.cli.progress import TerminalProgress
 from wardround.core import private_folder
 from wardround.records import Store, load_source_spec
 from wardround.stream import (
+    CARRIES,
     CLOCKS,
     QUARANTINE,
     FollowSettings,
@@ -78,6 +79,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a line further ahead of the clock is parked until its time comes (default: 15 with --clock arrival)",
     )
     live.add_argument("--protocol", type=Path, help="rules (wardround protocol): tell predictions and audits with them")
+    carries = "what the feed has: what is not told of it was not done; of the rest nothing is known before the first"
+    live.add_argument("--carries", nargs="+", choices=sorted(CARRIES), default=(), help=carries)
     live.add_argument(
         "--entries-in-memory",
         type=int,
@@ -110,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         finish=arguments.finish,
     )
     spec = load_source_spec(arguments.source)
-    responder = coded_responder(arguments.protocol) if arguments.protocol else None
+    responder = coded_responder(arguments.protocol, arguments.carries) if arguments.protocol else None
     lines, ended = arguments.lines, None
     if lines == PIPE:
         private_folder(arguments.out)

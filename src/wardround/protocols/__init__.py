@@ -4,39 +4,41 @@ Reads, checks, compares and indexes rules. Knows no model and no agent; ``Facts`
 """
 
 from wardround.protocols.conditions import (
-    RELATIONS,
-    AtLevel,
-    AtValue,
+    AtRate,
+    AtScore,
     Condition,
+    CountedActions,
     HoursSince,
     Joined,
-    Moving,
     Negated,
     Node,
+    OverTime,
     Stated,
-    Truth,
     conditions_of,
-    spell,
 )
 from wardround.protocols.examples import ExampleResult, ProtocolExample, check_examples, read_examples
 from wardround.protocols.facts import (
     ChartedValue,
+    CourseReading,
     Direction,
     DrugKey,
     Facts,
     GivenFacts,
     Level,
+    ReadingCourse,
     drug_key,
     drug_keys,
+    is_allergic,
     is_allergy,
-    is_drug,
     is_problem,
+    is_same_action,
 )
 from wardround.protocols.file import Planting, protocol_text, read_planting, read_protocol, write_protocol
 from wardround.protocols.index import CompiledRule, RuleIndex, asked_keys, compile_rule, keys_of
 from wardround.protocols.language import Trigger, compile_trigger
 from wardround.protocols.lint import ProtocolFault, lint_protocol
 from wardround.protocols.meaning import can_hold_together, implies, is_same
+from wardround.protocols.measured import AtLevel, AtValue, ChangedBy, Held, Moving, TimesBaseline, Within
 from wardround.protocols.merge import MergedProtocol, ProtocolDiff, diff_protocols, found_rules, merge_protocols
 from wardround.protocols.planted import planted_rules
 from wardround.protocols.rules import (
@@ -50,16 +52,24 @@ from wardround.protocols.rules import (
     RuleOrigin,
     Verb,
 )
+from wardround.protocols.spelling import HOUR_OF_DAY, SCORES, STAY, spell
 
 __all__ = [
     "FORBIDDING",
-    "RELATIONS",
+    "HOUR_OF_DAY",
+    "SCORES",
+    "STAY",
     "ActionKind",
     "AtLevel",
+    "AtRate",
+    "AtScore",
     "AtValue",
+    "ChangedBy",
     "ChartedValue",
     "CompiledRule",
     "Condition",
+    "CountedActions",
+    "CourseReading",
     "Direction",
     "Dose",
     "DrugKey",
@@ -67,6 +77,7 @@ __all__ = [
     "Facts",
     "GivenFacts",
     "GlobalProtocol",
+    "Held",
     "HoursSince",
     "InducedFrom",
     "Joined",
@@ -75,18 +86,21 @@ __all__ = [
     "Moving",
     "Negated",
     "Node",
+    "OverTime",
     "Planting",
     "ProtocolDiff",
     "ProtocolExample",
     "ProtocolFault",
     "ProtocolRule",
+    "ReadingCourse",
     "RuleAction",
     "RuleIndex",
     "RuleOrigin",
     "Stated",
+    "TimesBaseline",
     "Trigger",
-    "Truth",
     "Verb",
+    "Within",
     "asked_keys",
     "can_hold_together",
     "check_examples",
@@ -98,10 +112,11 @@ __all__ = [
     "drug_keys",
     "found_rules",
     "implies",
+    "is_allergic",
     "is_allergy",
-    "is_drug",
     "is_problem",
     "is_same",
+    "is_same_action",
     "keys_of",
     "lint_protocol",
     "merge_protocols",

@@ -2,80 +2,55 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from wardround.codes import normalise_label
-from wardround.protocols.facts import Direction, Facts, Level
-from wardround.vocabulary import clinical_name
-
-Truth = bool | None
-Relation = Literal[">", ">=", "<", "<=", "="]
-RELATIONS: Mapping[str, Callable[[Any, float], Any]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-}
+from wardround.protocols.facts import Facts
+from wardround.protocols.measured import AtLevel, AtValue, ChangedBy, Held, Moving, TimesBaseline, Within
+from wardround.protocols.spelling import number, spell
+from wardround.vocabulary import RELATIONS, Relation, Truth, all_of, any_of, negate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtValue:
-    """``lactate > 4 mmol/L``. A reading in another unit than the trigger's is unknown, never converted in silence."""
+class AtScore:
+    """``sofa >= 2``; ``urine output < 0.5 mL/kg/h for 6 h``: a score of the project's own, over its hours or others."""
+
+    score: str
+    relation: Relation
+    threshold: float
+    hours: float | None = None
+
+    @property
+    def concept(self) -> str:
+        """Its name."""
+        return self.score
+
+    def holds(self, facts: Facts) -> Truth:
+        value = facts.score(self.score, self.hours)
+        return None if value is None else bool(RELATIONS[self.relation](value, self.threshold))
+
+    def __str__(self) -> str:
+        if self.score == "urine_output":
+            return f"urine output {self.relation} {number(self.threshold)} mL/kg/h for {number(self.hours or 6)} h"
+        return f"{self.score} {self.relation} {number(self.threshold)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtRate:
+    """``rate of norepinephrine > 0.1 mcg/kg/min``: of what runs now. Where it must, weight leads to ``/kg``."""
 
     concept: str
     relation: Relation
     threshold: float
-    unit: str | None = None
+    unit: str
 
     def holds(self, facts: Facts) -> Truth:
-        reading = facts.value(self.concept)
-        if reading is None or not self.is_in_unit(reading.unit):
-            return None
-        return bool(RELATIONS[self.relation](reading.value, self.threshold))
-
-    def is_in_unit(self, unit: str | None) -> bool:
-        """Whether a reading in a unit may be compared: none is said on one side, or both are the same."""
-        return not self.unit or not unit or _same_unit(self.unit, unit)
+        rate = facts.rate(self.concept, self.unit)
+        return None if rate is None else bool(RELATIONS[self.relation](rate, self.threshold))
 
     def __str__(self) -> str:
-        unit = f" {self.unit}" if self.unit else ""
-        return f"{spell(self.concept)} {self.relation} {self.threshold:g}{unit}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AtLevel:
-    """``potassium is low``; ``abnormal`` is low or high."""
-
-    concept: str
-    level: Level | Literal["abnormal"]
-
-    def holds(self, facts: Facts) -> Truth:
-        level = facts.level(self.concept)
-        if level is None:
-            return None
-        return level != "normal" if self.level == "abnormal" else level == self.level
-
-    def __str__(self) -> str:
-        return f"{spell(self.concept)} is {self.level}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moving:
-    """``creatinine is rising``."""
-
-    concept: str
-    direction: Direction
-
-    def holds(self, facts: Facts) -> Truth:
-        trend = facts.trend(self.concept)
-        return None if trend is None else trend == self.direction
-
-    def __str__(self) -> str:
-        return f"{spell(self.concept)} is {self.direction}"
+        return f"rate of {spell(self.concept, 'on')} {self.relation} {number(self.threshold)} {self.unit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +66,19 @@ class HoursSince:
         return None if hours is None else bool(RELATIONS[self.relation](hours, self.threshold))
 
     def __str__(self) -> str:
-        return f"hours since {spell(self.concept)} {self.relation} {self.threshold:g}"
+        return f"hours since {spell(self.concept, 'done')} {self.relation} {number(self.threshold)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """``on norepinephrine``, ``problem sepsis``, ``allergy penicillins``, ``done blood culture``. Problems and what was
-    done are those of this encounter; with ``ever``, of a problem or of what was done, those of earlier ones too."""
+    """``on norepinephrine``, ``problem sepsis``, ``allergy penicillins``, ``done blood culture in last 24 h``. Problems
+    and what was done are those of this encounter; with ``ever`` those of earlier ones too."""
 
     what: Literal["on", "problem", "allergy", "done"]
     concept: str
     ever: bool = False
+    hours: float | None = None
+    """Of ``done``: in the last so many hours."""
 
     def holds(self, facts: Facts) -> Truth:
         match self.what:
@@ -112,13 +89,36 @@ class Stated:
             case "allergy":
                 return facts.allergic_to(self.concept)
             case "done":
-                return facts.done(self.concept, ever=self.ever)
+                return facts.done(self.concept, self.hours, ever=self.ever)
 
     def __str__(self) -> str:
-        return f"{'ever ' if self.ever else ''}{self.what} {spell(self.concept)}"
+        window = "" if self.hours is None else f" in last {number(self.hours)} h"
+        return f"{'ever ' if self.ever else ''}{self.what} {spell(self.concept, self.what)}{window}"
 
 
-Condition = AtValue | AtLevel | Moving | HoursSince | Stated
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedActions:
+    """``count of blood culture in last 24 h >= 2``."""
+
+    concept: str
+    hours: float
+    relation: Relation
+    threshold: float
+
+    def holds(self, facts: Facts) -> Truth:
+        counts = facts.times_done(self.concept, self.hours)
+        if counts is None:
+            return None
+        told = {bool(RELATIONS[self.relation](one, self.threshold)) for one in range(counts[0], counts[1] + 1)}
+        return told.pop() if len(told) == 1 else None
+
+    def __str__(self) -> str:
+        compared = f"{self.relation} {number(self.threshold)}"
+        return f"count of {spell(self.concept, 'done')} in last {number(self.hours)} h {compared}"
+
+
+OverTime = Held | Within | TimesBaseline | ChangedBy
+Condition = AtValue | AtLevel | Moving | OverTime | HoursSince | Stated | AtScore | AtRate | CountedActions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +128,7 @@ class Negated:
     part: Node
 
     def holds(self, facts: Facts) -> Truth:
-        held = self.part.holds(facts)
-        return None if held is None else not held
+        return negate(self.part.holds(facts))
 
     def __str__(self) -> str:
         return f"NOT {self.part}" if not isinstance(self.part, Joined) else f"NOT ({self.part})"
@@ -143,14 +142,8 @@ class Joined:
     parts: tuple[Node, ...]
 
     def holds(self, facts: Facts) -> Truth:
-        deciding = self.how == "OR"
-        unknown = False
-        for part in self.parts:
-            held = part.holds(facts)
-            if held is deciding:
-                return deciding
-            unknown = unknown or held is None
-        return None if unknown else not deciding
+        truths = (part.holds(facts) for part in self.parts)
+        return all_of(truths) if self.how == "AND" else any_of(truths)
 
     def __str__(self) -> str:
         return f" {self.how} ".join(f"({part})" if isinstance(part, Joined) else str(part) for part in self.parts)
@@ -168,22 +161,3 @@ def conditions_of(node: Node) -> Iterator[Condition]:
         yield from conditions_of(node.part)
     else:
         yield node
-
-
-def spell(name: str) -> str:
-    """A name as triggers spell it: in quotes where it holds more than words."""
-    words = all(_WORD.issuperset(word) and word.upper() not in _KEYWORDS for word in name.split())
-    return name if words and name else f'"{name}"'
-
-
-def same_concept(first: str, second: str) -> bool:
-    """Whether two names stand for one concept."""
-    return clinical_name(first) == clinical_name(second)
-
-
-def _same_unit(first: str, second: str) -> bool:
-    return normalise_label(first).replace(" ", "") == normalise_label(second).replace(" ", "")
-
-
-_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-/%.+")
-_KEYWORDS = frozenset({"AND", "OR", "NOT", "IS"})

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, Protocol, TypeVar
 
-from wardround.codes import normalise_label
-from wardround.vocabulary import clinical_name, drug_class, drug_classes, drug_name
+from wardround.vocabulary import (
+    Truth,
+    any_of,
+    clinical_name,
+    concepts_in,
+    conflicts,
+    convert,
+    drug_class,
+    drug_groups,
+    drug_name,
+    find_concept,
+    is_a,
+    is_drug,
+    parse_quantity,
+    words_of,
+)
 
 T = TypeVar("T")
 Level = Literal["low", "normal", "high"]
@@ -22,6 +38,25 @@ class ChartedValue:
 
     value: float
     unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CourseReading:
+    """One number of a course: when, how much, in which unit, on which row."""
+
+    time: datetime
+    value: float
+    unit: str | None = None
+    row_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingCourse:
+    """The readings of a concept up to now, oldest first. ``recent``: whether the newest is young enough to act on."""
+
+    now: datetime
+    readings: tuple[CourseReading, ...]
+    recent: bool = True
 
 
 class Facts(Protocol):
@@ -39,8 +74,16 @@ class Facts(Protocol):
         """Where it goes."""
         ...
 
+    def course(self, concept: str) -> ReadingCourse | None:
+        """Its readings as far back as they are kept; None where there is none."""
+        ...
+
     def taking(self, drug: str) -> bool | None:
-        """Whether a drug, or one of a class, is given now."""
+        """Whether a drug, or one of a class, is given now; unknown where the source carries no drugs."""
+        ...
+
+    def rate(self, drug: str, unit: str) -> float | None:
+        """The rate at which a drug runs now, in a unit; 0 where it is known not to run."""
         ...
 
     def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
@@ -51,33 +94,53 @@ class Facts(Protocol):
         """Whether an allergy to a drug or its class is known."""
         ...
 
-    def done(self, action: str, *, ever: bool = False) -> bool | None:
-        """Whether something was ordered, started or performed in this encounter; ``ever``: or in an earlier one."""
+    def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
+        """Whether something was ordered, started or performed in this encounter, or in its last hours; ``ever``: or in
+        an earlier one."""
+        ...
+
+    def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
+        """How often it was in the last hours: at least, and at most."""
         ...
 
     def hours_since(self, action: str) -> float | None:
         """Hours since that was last so in this encounter; None where it never was."""
         ...
 
+    def score(self, name: str, hours: float | None = None) -> float | None:
+        """A score of the project's own (``sofa``), over its own window or another."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFacts:
     """Facts that somebody wrote down: for examples of rules and for tests. What is not listed is unknown, but a list
-    that is given is complete: a drug not in ``on`` is not taken."""
+    that is given is complete: a drug not in ``on`` is not taken.
+
+    ``courses``: by name (hours ago, value), in the unit that ``units`` gives; ``rates``: of infusions that run, with
+    their unit ("0.1 mcg/kg/min"); ``times``: by action how many hours ago each was; ``scores``: by name.
+    """
 
     values: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, Level] = field(default_factory=dict)
     trends: Mapping[str, Direction] = field(default_factory=dict)
+    courses: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     on: tuple[str, ...] | None = None
+    rates: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] | None = None
     allergies: tuple[str, ...] | None = None
     finished: tuple[str, ...] | None = None
     since: Mapping[str, float] = field(default_factory=dict)
+    times: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     def value(self, concept: str) -> ChartedValue | None:
         """See Facts."""
         found = _named(self.values, concept)
+        if found is None:
+            course = _named(self.courses, concept)
+            found = min(course)[1] if course else None
         return None if found is None else ChartedValue(value=found, unit=_named(self.units, concept))
 
     def level(self, concept: str) -> Level | None:
@@ -88,9 +151,27 @@ class GivenFacts:
         """See Facts."""
         return _named(self.trends, concept)
 
+    def course(self, concept: str) -> ReadingCourse | None:
+        """See Facts."""
+        course, unit = _named(self.courses, concept), _named(self.units, concept)
+        if course is None:
+            return None
+        readings = (CourseReading(_NOW - timedelta(hours=hours), value, unit) for hours, value in course)
+        return ReadingCourse(now=_NOW, readings=tuple(sorted(readings, key=lambda one: one.time)))
+
     def taking(self, drug: str) -> bool | None:
         """See Facts."""
         return None if self.on is None else any(is_drug(one, drug) for one in self.on)
+
+    def rate(self, drug: str, unit: str) -> float | None:
+        """See Facts."""
+        weight = self.value("weight")
+        kilograms = None if weight is None else convert(weight.value, weight.unit or "kg", "kg")
+        found = [said for name, said in self.rates.items() if is_drug(name, drug)]
+        if not found:
+            return 0.0 if self.taking(drug) is False else None
+        read = parse_quantity(found[0])
+        return None if read is None or read.unit is None else convert(read.value, read.unit, unit, weight=kilograms)
 
     def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
         """See Facts. What is listed is of this encounter."""
@@ -98,20 +179,38 @@ class GivenFacts:
 
     def allergic_to(self, substance: str) -> bool | None:
         """See Facts."""
-        return None if self.allergies is None else any(is_allergy(one, substance) for one in self.allergies)
+        return None if self.allergies is None else is_allergic(self.allergies, substance)
 
-    def done(self, action: str, *, ever: bool = False) -> bool | None:
+    def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
         """See Facts. What is listed is of this encounter."""
-        return None if self.finished is None else any(is_same_action(one, action) for one in self.finished)
+        last = self.hours_since(action)
+        if hours is not None and last is not None:
+            return last <= hours
+        listed = None if self.finished is None else any(is_same_action(one, action) for one in self.finished)
+        if hours is None:
+            return True if last is not None else listed
+        return False if listed is False else None
+
+    def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
+        """See Facts."""
+        found = [one for name, one in self.times.items() if is_same_action(name, action)]
+        if not found:
+            return (0, 0) if self.done(action, hours) is False else None
+        known = sum(one <= hours for one in found[0])
+        return known, known
 
     def hours_since(self, action: str) -> float | None:
         """See Facts."""
-        return next((hours for name, hours in self.since.items() if is_same_action(name, action)), None)
+        listed = [hours for name, hours in self.since.items() if is_same_action(name, action)]
+        counted = [hours for name, all_ in self.times.items() if is_same_action(name, action) for hours in all_]
+        return min((*listed, *counted), default=None)
+
+    def score(self, name: str, hours: float | None = None) -> float | None:
+        """See Facts."""
+        return self.scores.get(name)
 
 
-def is_drug(given: str, asked: str) -> bool:
-    """Whether a given drug is the one asked for, or of the class asked for."""
-    return drug_key(asked) in drug_keys(given)
+_NOW = datetime(2000, 1, 1)
 
 
 @lru_cache(maxsize=65_536)
@@ -123,24 +222,57 @@ def drug_key(asked: str) -> DrugKey:
 
 @lru_cache(maxsize=65_536)
 def drug_keys(given: str) -> frozenset[DrugKey]:
-    """As what a given drug may be asked for: itself, each of its classes, and the class that the order itself names."""
-    classes = {*drug_classes(given), drug_class(given)} - {None}
-    return frozenset({("drug", drug_name(given)), *(("class", str(one)) for one in classes)})
+    """As what a given drug may be asked for: itself, its ingredients, their classes, and the class that it names."""
+    return frozenset((kind, name) for name in drug_groups(given) for kind in ("drug", "class"))
 
 
+@lru_cache(maxsize=65_536)
 def is_problem(active: str, asked: str) -> bool:
-    """Whether an active problem is the one asked for: its words are all in the active one's name."""
-    return set(normalise_label(asked).split()) <= set(normalise_label(active).split())
+    """Whether an active problem, as charted, is the one asked for or one of its kind ("Severe sepsis").
+
+    What the title denies, or tells of the past or of the family, is not active.
+    """
+    said = _affirmed(active)
+    wanted = find_concept(asked, "problem")
+    if wanted is not None and any(is_a(one.concept, wanted) for one in concepts_in(said)):
+        return True
+    return bool(words_of(asked)) and set(words_of(asked)) <= set(words_of(said))
 
 
-def is_allergy(known: str, substance: str) -> bool:
-    """Whether a known allergy, to a drug or to a class, forbids a substance."""
-    return is_drug(substance, known)
+def _affirmed(title: str) -> str:
+    """A title up to where it denies something; nothing of one that is about the past, the family, a risk or a test."""
+    plain = title.lower()
+    if _NOT_NOW.search(plain):
+        return ""
+    denied = _WITHOUT.search(plain)
+    return title if denied is None else title[: denied.start()]
 
 
+_NOT_NOW = re.compile(
+    r"\bhistory of\b|\bfamily history\b|\bscreening for\b|\bencounter for\b|\bobservation for\b|\brisk (?:of|for)\b"
+    r"|\brule out\b|\bruled out\b|\br/o\b|^no\b|\bnegative for\b"
+)
+_WITHOUT = re.compile(r"\bwithout\b|\bw/o\b|\bnot due to\b|\bexcluding\b|, not\b|\bno mention of\b")
+
+
+@lru_cache(maxsize=65_536)
+def is_allergy(known: str, substance: str) -> Truth:
+    """Whether a known allergy, as charted, forbids a drug or a class."""
+    return conflicts(substance, known)
+
+
+def is_allergic(known: tuple[str, ...], substance: str) -> Truth:
+    """Whether one of the known allergies forbids a substance; unknown where one of them cannot be judged."""
+    return any_of(is_allergy(one, substance) for one in known)
+
+
+@lru_cache(maxsize=65_536)
 def is_same_action(done: str, asked: str) -> bool:
-    """Whether what was done is what was asked for, by its clinical name or as a drug."""
-    return clinical_name(done) == clinical_name(asked) or is_drug(done, asked)
+    """Whether what was done is what was asked for: by its clinical name, as one of its kind, or as a drug."""
+    if clinical_name(done) == clinical_name(asked) or is_drug(done, asked):
+        return True
+    first, second = find_concept(done), find_concept(asked)
+    return first is not None and second is not None and is_a(first, second)
 
 
 def _named(mapping: Mapping[str, T], concept: str) -> T | None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from wardround.protocols.conditions import Condition, Joined, Negated, Node, Stated
+from wardround.protocols.conditions import (
+    AtScore,
+    Condition,
+    CountedActions,
+    Joined,
+    Negated,
+    Node,
+    Stated,
+    conditions_of,
+)
 from wardround.protocols.facts import Facts
 from wardround.protocols.language import Trigger, compile_trigger
+from wardround.protocols.measured import ChangedBy, Held, TimesBaseline, Within
 from wardround.protocols.rules import GlobalProtocol, ProtocolRule, RuleAction
-from wardround.vocabulary import clinical_name, drug_class, drug_classes, drug_name
+from wardround.vocabulary import clinical_name, drug_class, drug_groups, drug_name
 
 _NAMES = 65_536
 """So many names are remembered with the rules that ask for them."""
@@ -36,7 +46,11 @@ class CompiledRule:
 
 
 class RuleIndex:
-    """A protocol, compiled. ``find`` gives the rules that hold, in the protocol's order."""
+    """A protocol, compiled. ``find`` gives the rules that hold, in the protocol's order.
+
+    ``courses``: by clinical name the hours of readings that its rules ask for; ``counted``: by key of what is counted
+    the hours.
+    """
 
     def __init__(self, protocol: GlobalProtocol) -> None:
         self.protocol = protocol
@@ -46,6 +60,8 @@ class RuleIndex:
         self._asking: dict[str, list[int]] = {}
         self._met: set[str] = set()
         self._always: list[int] = []
+        self.courses = _courses(self.rules)
+        self.counted = _counted(self.rules)
         for place, compiled in enumerate(self.rules):
             self._enter(place, compiled.trigger.node)
 
@@ -92,10 +108,34 @@ def compile_rule(rule: ProtocolRule) -> CompiledRule:
     return CompiledRule(rule=rule, trigger=compile_trigger(rule.trigger), actions=actions)
 
 
+def _courses(rules: Iterable[CompiledRule]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in _conditions(rules):
+        if isinstance(one, Held | Within | TimesBaseline | ChangedBy):
+            name = clinical_name(one.concept)
+            found[name] = max(found.get(name, 0.0), one.hours)
+    return found
+
+
+def _counted(rules: Iterable[CompiledRule]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in _conditions(rules):
+        if isinstance(one, CountedActions):
+            for key in asked_keys(one.concept):
+                found[key] = max(found.get(key, 0.0), one.hours)
+    return found
+
+
+def _conditions(rules: Iterable[CompiledRule]) -> Iterator[Condition]:
+    for one in rules:
+        if one.trigger.node is not None:
+            yield from conditions_of(one.trigger.node)
+
+
 @lru_cache(maxsize=65_536)
 def keys_of(name: str) -> frozenset[str]:
     """Every key under which a rule may ask for something of this name: its own, its substance's and its classes'."""
-    return frozenset({clinical_name(name), drug_name(name), *drug_classes(name)})
+    return frozenset({clinical_name(name), drug_name(name), *drug_groups(name)})
 
 
 @lru_cache(maxsize=65_536)
@@ -118,5 +158,8 @@ def _needed(node: Node) -> tuple[Condition, ...] | None:
         if any(one is None for one in needs):
             return None
         return tuple(condition for one in needs if one is not None for condition in one)
-    loose = isinstance(node, Stated) and node.what in ("problem", "allergy")
-    return None if loose else (node,)
+    if isinstance(node, AtScore | Within | CountedActions) or (
+        isinstance(node, Stated) and node.what in ("problem", "allergy")
+    ):
+        return None
+    return (node,)

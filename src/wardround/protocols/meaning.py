@@ -10,8 +10,19 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from wardround.protocols.conditions import AtLevel, AtValue, Condition, HoursSince, Joined, Negated, Node, Stated
-from wardround.vocabulary import clinical_name
+from wardround.protocols.conditions import (
+    AtRate,
+    AtScore,
+    Condition,
+    CountedActions,
+    HoursSince,
+    Joined,
+    Negated,
+    Node,
+    Stated,
+)
+from wardround.protocols.measured import AtLevel, AtValue, ChangedBy, Held, Moving, TimesBaseline, Within
+from wardround.vocabulary import clinical_name, convert, drug_name, usual_units
 
 _MOST = 64
 """Alternatives of a trigger beyond which it is not compared: none that people write has so many."""
@@ -86,21 +97,53 @@ def _expand(node: Node, *, positive: bool) -> list[Alternative]:
 
 def _literals(condition: Condition, *, positive: bool) -> list[_Literal]:
     concept = clinical_name(condition.concept)
-    if isinstance(condition, AtValue | HoursSince):
-        kind = "measured" if isinstance(condition, AtValue) else "hours"
+    if isinstance(condition, AtValue | HoursSince | TimesBaseline | AtScore | AtRate | CountedActions):
+        about, threshold = _numbered(condition)
         return [
-            _Literal(about=(kind, concept), low=low, low_open=low_open, high=high, high_open=high_open)
-            for low, low_open, high, high_open in _ranges(condition.relation, condition.threshold, positive)
+            _Literal(about=about, low=low, low_open=low_open, high=high, high_open=high_open)
+            for low, low_open, high, high_open in _ranges(condition.relation, threshold, positive)
         ]
-    if isinstance(condition, Stated):
-        when = "ever " if condition.ever else ""
-        states, kind, about = frozenset({"yes"}), "stated", f"{when}{condition.what} {concept}"
-    elif isinstance(condition, AtLevel):
+    if isinstance(condition, AtLevel):
         wanted = {"low", "high"} if condition.level == "abnormal" else {condition.level}
-        states, kind, about = frozenset(wanted), "level", concept
+        states, kind, what = frozenset(wanted), "level", concept
+    elif isinstance(condition, Moving):
+        states, kind, what = frozenset({condition.direction}), "trend", concept
+    elif isinstance(condition, Stated):
+        when = "ever " if condition.ever else ""
+        within = "" if condition.hours is None else f" in {condition.hours:g}"
+        states, kind, what = frozenset({"yes"}), "stated", f"{when}{condition.what} {concept}{within}"
     else:
-        states, kind, about = frozenset({condition.direction}), "trend", concept
-    return [_Literal(about=(kind, about), states=states if positive else _STATES[kind] - states)]
+        states, kind, what = frozenset({"yes"}), "stated", _spelt(condition)
+    return [_Literal(about=(kind, what), states=states if positive else _STATES[kind] - states)]
+
+
+def _numbered(
+    condition: AtValue | HoursSince | TimesBaseline | AtScore | AtRate | CountedActions,
+) -> tuple[tuple[str, str], float]:
+    """What a condition on a number is about, and its threshold: of a measurement in the usual unit where it has one."""
+    concept = clinical_name(condition.concept)
+    match condition:
+        case AtValue(unit=None):
+            return ("measured", concept), condition.threshold
+        case AtValue(unit=unit):
+            unit = str(unit)
+            usual = next((one.unit for one in usual_units(concept)), None) or unit
+            inside = convert(condition.threshold, unit, usual, concept)
+            return (("measured", concept), inside) if inside is not None else ((unit, concept), condition.threshold)
+        case TimesBaseline():
+            return ("times baseline", concept), condition.times
+        case AtRate():
+            return (f"rate in {condition.unit}", drug_name(condition.concept)), condition.threshold
+        case CountedActions():
+            return (f"count in {condition.hours:g}", concept), condition.threshold
+        case AtScore():
+            return (f"score of {condition.hours}", concept), condition.threshold
+        case HoursSince():
+            return ("hours", concept), condition.threshold
+
+
+def _spelt(condition: Held | Within | ChangedBy) -> str:
+    return str(condition).replace(condition.concept, clinical_name(condition.concept))
 
 
 def _ranges(relation: str, threshold: float, positive: bool) -> list[tuple[float, bool, float, bool]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
-from wardround.protocols.conditions import AtLevel, AtValue, Condition, Node, conditions_of
+from wardround.protocols.conditions import Condition, Node, conditions_of
 from wardround.protocols.index import CompiledRule, compile_rule
 from wardround.protocols.meaning import excludes, is_same
+from wardround.protocols.measured import AtLevel, AtValue
 from wardround.protocols.rules import FORBIDDING, GlobalProtocol, ProtocolRule
 from wardround.vocabulary import clinical_name
 

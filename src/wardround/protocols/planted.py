@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from wardround.core import UserError
-from wardround.protocols.conditions import AtValue
 from wardround.protocols.index import CompiledRule, compile_rule
+from wardround.protocols.measured import AtValue
 from wardround.protocols.rules import GlobalProtocol
 
 if TYPE_CHECKING:

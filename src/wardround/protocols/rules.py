@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from wardround.core import UserError, canonical_json, content_hash
-from wardround.protocols.facts import is_drug, is_same_action
-from wardround.vocabulary import clinical_name, drug_class, drug_name
+from wardround.protocols.facts import is_same_action
+from wardround.vocabulary import clinical_name, drug_class, drug_name, is_drug, may_hold
 
 ActionKind = Literal["MEDICATIONS", "LABS", "PROCEDURES"]
 Verb = Literal["start", "stop", "order", "perform", "avoid", "hold"]
@@ -56,6 +56,10 @@ class RuleAction:
         if self.verb in ("start", "stop"):
             return drug_class(self.name) or drug_name(self.name)
         return drug_class(self.name) or clinical_name(self.name)
+
+    def forbids(self, proposed: str) -> bool:
+        """Whether something proposed is, holds, or as a class may be, what is not to be done."""
+        return self.verb in ("avoid", "hold", "stop") and (self.names(proposed) or may_hold(proposed, self.name))
 
     def names(self, done: str) -> bool:
         """Whether something done, or predicted, is what the action names, or of the class that it names."""

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from wardround.agents import Recorder, StepPrediction
 from wardround.agents.loop.steps import STEP_NOTE
 from wardround.benchmarks import Sample
-from wardround.bundles import Bundle, BundleStream, subject_bundles
+from wardround.bundles import Bundle, BundleStream, EventKind, carried_kinds, subject_bundles
 from wardround.records import Store
 
 
 def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
     """Open a sample's stay."""
     first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
-    return StayFeed(stream=subject_bundles(store, sample.subject_id), start=first, stop=stop, recorder=recorder)
+    stream, carried = subject_bundles(store, sample.subject_id), carried_kinds(store.spec, store.table_names)
+    return StayFeed(stream=stream, start=first, stop=stop, recorder=recorder, carried=carried)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class StayFeed:
     start: int
     stop: int
     recorder: Recorder
+    carried: frozenset[EventKind] = frozenset()
     given: int = 0
 
     @property

@@ -6,7 +6,7 @@ from wardround.stream.follow import StreamReport, follow
 from wardround.stream.lines import StreamLine
 from wardround.stream.quarantine import QUARANTINE
 from wardround.stream.replay import write_replay
-from wardround.stream.roles import coded_responder
+from wardround.stream.roles import CARRIES, coded_responder
 from wardround.stream.settings import FollowSettings
 from wardround.stream.spool import Spool
 from wardround.stream.watching import (
@@ -19,6 +19,7 @@ from wardround.stream.watching import (
 )
 
 __all__ = [
+    "CARRIES",
     "CLOCKS",
     "QUARANTINE",
     "FollowSettings",

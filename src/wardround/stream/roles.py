@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wardround.agents.stays.charted import DRUGS, PROCEDURES, TESTS
 from wardround.agents.stays.coded import CodedRoles, coded_roles
 from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import BundleEvent, PatientState
@@ -22,7 +23,8 @@ class CodedResponder:
     @property
     def digest(self) -> str:
         """What a stream with another protocol is told from this one by."""
-        return self.roles.index.protocol.digest
+        carried = ",".join(str(int(kind)) for kind in sorted(self.roles.carried))
+        return f"{self.roles.index.protocol.digest}{f'+{carried}' if carried else ''}"
 
     @property
     def rules(self) -> Mapping[str, str]:
@@ -42,6 +44,14 @@ class CodedResponder:
         return {**step.to_json(), "rows": {rule: list(rows) for rule, rows in step.rows.items()}}
 
 
-def coded_responder(protocol: Path) -> CodedResponder:
-    """Return what answers by a protocol file. UserError: it cannot be read."""
-    return CodedResponder(coded_roles(protocol))
+CARRIES = {"drugs": DRUGS, "tests": TESTS, "procedures": PROCEDURES}
+"""What a feed may be said to carry: what of it was not told was not done."""
+
+
+def coded_responder(protocol: Path, carries: Iterable[str] = ()) -> CodedResponder:
+    """Return what answers by a protocol file. UserError: it cannot be read.
+
+    ``carries``: names of ``CARRIES``; of what is not among them nothing is known until a patient's first is told.
+    """
+    carried = frozenset(kind for name in carries for kind in CARRIES[name])
+    return CodedResponder(coded_roles(protocol, carried))

@@ -5,7 +5,7 @@ Knows no record and no chart. Definitions, protocols, a memory's scope and texts
 
 from wardround.vocabulary.allergies import Allergy, charted_allergies
 from wardround.vocabulary.assertions import Status
-from wardround.vocabulary.concepts import Mention, add_concepts, concepts_in, find_concept, is_a
+from wardround.vocabulary.concepts import Mention, add_concepts, concepts_in, find_concept, is_a, known_names
 from wardround.vocabulary.drugs import (
     conflicts,
     drug_class,
@@ -38,6 +38,7 @@ from wardround.vocabulary.text import (
     TextReading,
     defining_values,
     denies,
+    is_lasting,
     leaves_a_mark,
     read_findings,
     read_text,
@@ -108,6 +109,8 @@ __all__ = [
     "is_a",
     "is_drug",
     "is_known_drug",
+    "is_lasting",
+    "known_names",
     "lab_panel",
     "latest",
     "leaves_a_mark",

@@ -70,6 +70,11 @@ def concepts_in(text: str) -> tuple[Mention, ...]:
     return tuple(found)
 
 
+def known_names() -> Mapping[str, Concept]:
+    """Return every name that a text may have for a concept, as its words, with what it stands for."""
+    return MappingProxyType({" ".join(words): concept for words, concept in _spoken().items()})
+
+
 @lru_cache(maxsize=65_536)
 def is_a(given: Concept, asked: Concept) -> bool:
     """Whether one concept is the other or one of its kind (septic shock is a sepsis, warfarin an anticoagulant)."""

@@ -129,7 +129,10 @@ def conflicts(drug: str, allergen: str) -> Truth:
     (True, False)
     >>> conflicts("metoprolol", "blue stuff")
     """
-    return any_of(_conflict(drug, one) for one in read_allergens(allergen))
+    allergens = read_allergens(allergen)
+    if words_of(drug) in _others():
+        return True if any(words_of(drug) == words_of(one) for one in allergens) else _unless_unread(allergens)
+    return any_of(_conflict(drug, one) for one in allergens)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -143,6 +146,10 @@ def read_allergens(text: str) -> tuple[str, ...]:
         return (whole,)
     parts = tuple(part.strip() for part in re.split(r"[,;/+&]|\band\b|\bor\b", whole) if part.strip())
     return parts if len(parts) > 1 and any(map(_is_read, parts)) else (whole,)
+
+
+def _unless_unread(allergens: tuple[str, ...]) -> Truth:
+    return False if all(map(_is_read, allergens)) else None
 
 
 def _is_read(allergen: str) -> bool:

@@ -180,7 +180,12 @@ def _meant(threshold: float, unit: str | None, known: Measurement) -> tuple[tupl
     usual = known.units[0]
     if usual.is_plausible(threshold) and (unit is None or _same(unit, usual.unit)):
         return ((threshold, usual.unit),)
-    return tuple((threshold, one.unit) for one in known.units if one.is_plausible(threshold))
+    found = tuple((threshold, one.unit) for one in known.units if one.is_plausible(threshold))
+    own = tuple(one for one in found if unit is not None and _same(one[1], unit))
+    if own and not any(_converted(*one, unit, known) is not None for one in found if one not in own):
+        return own  # the others measure otherwise (D-dimer in FEU): a number beside it is in the reading's own unit
+    below = threshold < min(one.low for one in known.units)  # what is below all that is charted is so in every unit
+    return ((threshold, usual.unit),) if below and not found else found
 
 
 def _in_unit(unit: str, meant: tuple[tuple[float, str | None], ...], known: Measurement | None) -> tuple[_Reading, ...]:

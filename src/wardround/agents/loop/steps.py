@@ -17,7 +17,7 @@ from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorde
 from wardround.agents.loop.outcome import Limits, Outcome, Prompt
 from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
 from wardround.answers import StepAction
-from wardround.bundles import Bundle
+from wardround.bundles import Bundle, EventKind
 from wardround.models.protocol import Model, ModelSettings
 from wardround.protocols import ActionKind, Dose
 
@@ -55,6 +55,11 @@ class StepFeed(Protocol):
         """What was known before the first step, oldest first."""
         ...
 
+    @property
+    def carried(self) -> frozenset[EventKind]:
+        """The kinds of events that the source has: what of them is not there was not done."""
+        ...
+
     def first(self) -> Bundle:
         """The bundle that the first prediction follows."""
         ...
@@ -67,8 +72,8 @@ class StepFeed(Protocol):
 class StepPlayer(Protocol):
     """One agent on one stay: state lives in the instance, which serves one episode."""
 
-    def begin(self, past: Sequence[Bundle]) -> None:
-        """Take in what was known before."""
+    def begin(self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset()) -> None:
+        """Take in what was known before, and which kinds of events the source has."""
         ...
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
@@ -118,7 +123,7 @@ async def run_steps(
 
 
 async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Ending:
-    player.begin(feed.past)
+    player.begin(feed.past, feed.carried)
     bundle: Bundle | None = feed.first()
     while bundle is not None:
         if state.turn >= state.limits.steps:

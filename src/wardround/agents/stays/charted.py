@@ -5,31 +5,40 @@ What was done, and problems, are those of this encounter: a culture of last year
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-from wardround.bundles import ActiveProblem, PatientState, Trend, ValueLevel
+from wardround.bundles import ActiveProblem, EventKind, PatientState, Trend, ValueLevel
 from wardround.protocols import (
+    HOUR_OF_DAY,
+    STAY,
     AtLevel,
+    AtRate,
+    AtScore,
     AtValue,
+    ChangedBy,
     ChartedValue,
     Condition,
+    CountedActions,
+    CourseReading,
     Direction,
+    Held,
     HoursSince,
     Level,
     Moving,
+    ReadingCourse,
     Stated,
+    TimesBaseline,
+    Within,
     asked_keys,
+    is_allergic,
     is_allergy,
-    is_drug,
     is_problem,
     keys_of,
 )
-from wardround.vocabulary import clinical_name
+from wardround.vocabulary import clinical_name, convert, find_concept, is_drug, is_lasting
 
-HOUR_OF_DAY = "hour of day"
-STAY = "stay"
 LEVELS: Mapping[ValueLevel, Level] = {
     ValueLevel.LOW: "low",
     ValueLevel.BELOW_BASELINE: "low",
@@ -39,11 +48,26 @@ LEVELS: Mapping[ValueLevel, Level] = {
     ValueLevel.ABOVE_BASELINE: "high",
 }
 _HOUR = timedelta(hours=1)
+DRUGS = frozenset({EventKind.MEDICATION_START, EventKind.INFUSION_START, EventKind.ADMINISTRATION})
+TESTS = frozenset({EventKind.LAB})
+PROCEDURES = frozenset({EventKind.PROCEDURE, EventKind.CULTURE_TAKEN, EventKind.CULTURE})
+
+
+@lru_cache(maxsize=4_096)
+def kinds_of_action(action: str) -> frozenset[EventKind]:
+    """Return the kinds of events that tell whether something was done."""
+    concept = find_concept(action)
+    if concept is not None and concept.kind in ("drug", "drug_class"):
+        return DRUGS
+    return TESTS if concept is not None and concept.kind == "lab" else PROCEDURES
 
 
 class StateFacts:
     """A state as facts at the end of a bundle's hour. ``window_hours``: an older value or trend is no longer asked
     about (the router's last 6 hours); ``suspected``: problems that rules made suspect; ``began``: when the stay did.
+
+    ``carried``: the kinds of events that the source has; of others nothing is known until one was seen. ``courses``,
+    ``counts``: what is remembered beyond the state (``lookback``).
     """
 
     def __init__(
@@ -54,6 +78,10 @@ class StateFacts:
         window_hours: float,
         suspected: Iterable[str] = (),
         began: datetime | None = None,
+        carried: frozenset[EventKind] = frozenset(),
+        courses: Mapping[str, Sequence[CourseReading]] | None = None,
+        counts: Mapping[str, Sequence[tuple[datetime | None, datetime]]] | None = None,
+        scores: Callable[[str, float | None], float | None] | None = None,
     ) -> None:
         self.state = state
         self.hour = hour
@@ -62,6 +90,10 @@ class StateFacts:
         self._oldest = hour - timedelta(hours=window_hours)
         self._began = began or hour
         self._since = datetime.min if state.encounter is None else state.encounter.since
+        self._carried = carried
+        self._courses = courses
+        self._counts = counts or {}
+        self._scores = scores
 
     @property
     def names(self) -> Iterator[str]:
@@ -88,24 +120,80 @@ class StateFacts:
         trend = self._recent(concept)
         return None if trend is None or len(trend.readings) < 2 else trend.direction
 
-    def taking(self, drug: str) -> bool:
-        """Whether a running order or infusion is of that drug or class. The orders are charted: none is none."""
-        return any(is_drug(medication.concept, drug) for medication in self.state.medications.values())
+    def course(self, concept: str) -> ReadingCourse | None:
+        """The readings that are remembered, else those of the trends' window."""
+        name = clinical_name(concept)
+        if self._courses is not None and name in self._courses:
+            found = tuple(self._courses[name])
+        else:
+            trends = [one for one in self.state.trends.values() if clinical_name(one.concept) == name]
+            readings = (CourseReading(of.time, of.value, one.unit, of.row_id) for one in trends for of in one.readings)
+            found = tuple(sorted(readings, key=lambda one: (one.time, one.row_id)))
+        return ReadingCourse(now=self.now, readings=found, recent=found[-1].time >= self._oldest) if found else None
+
+    def taking(self, drug: str) -> bool | None:
+        """Whether a running order or infusion is of that drug or class; unknown where nothing shows that drugs are
+        carried at all (a feed of laboratory results alone)."""
+        if any(is_drug(medication.concept, drug) for medication in self.state.medications.values()):
+            return True
+        return False if self._carries(DRUGS) else None
+
+    def rate(self, drug: str, unit: str) -> float | None:
+        """The rate of what runs, the highest where several do; unknown where one has no rate that can be converted."""
+        running = [one for one in self.state.medications.values() if is_drug(one.concept, drug)]
+        if not running:
+            return 0.0 if self.taking(drug) is False else None
+        weight = self._latest("weight")
+        kilograms = None if weight is None else convert(weight.last.value, weight.unit or "kg", "kg")
+        rates = [rate_in(one.dose, one.unit, unit, kilograms) for one in running]
+        known = [rate for rate in rates if rate is not None]
+        return max(known) if len(known) == len(rates) else None
+
+    def score(self, name: str, hours: float | None = None) -> float | None:
+        """A score where the stay's chart is at hand; unknown to a live feed."""
+        return None if self._scores is None else self._scores(name, hours)
+
+    def _carries(self, kinds: frozenset[EventKind]) -> bool:
+        return not kinds.isdisjoint(self._carried) or not kinds.isdisjoint(self._seen)
+
+    @cached_property
+    def _seen(self) -> frozenset[EventKind]:
+        """The kinds of events that this subject has had."""
+        running = (one.kind for one in self.state.medications.values())
+        return frozenset((*(kind for kind, _ in self.state.actions), *running))
+
+    def _latest(self, concept: str) -> Trend | None:
+        return self._trends.get(clinical_name(concept))
 
     def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
-        """Whether a problem is known in this encounter or suspected; diagnoses come late: else it is unknown."""
+        """Whether a problem is known in this encounter, lasts since an earlier one, or is suspected; diagnoses come
+        late: else it is unknown."""
         known = (*(one.concept for one in self._problems(ever=ever)), *self.suspected)
         return True if any(is_problem(one, problem) for one in known) else None
 
     def allergic_to(self, substance: str) -> bool | None:
-        """Whether an allergy is charted; without any charted it is unknown."""
+        """Whether an allergy is charted that forbids it; without any charted, or with one that cannot be judged, it is
+        unknown."""
         if not self.state.allergies:
             return None
-        return any(is_allergy(one.concept, substance) for one in self.state.allergies.values())
+        return is_allergic(tuple(one.concept for one in self.state.allergies.values()), substance)
 
-    def done(self, action: str, *, ever: bool = False) -> bool:
-        """Whether it was ordered, started, given, taken or performed in this encounter, as the state remembers."""
-        return self.last_done(action, ever=ever) is not None
+    def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
+        """Whether it was ordered, started, given, taken or performed in this encounter, or in the last hours; unknown
+        where nothing shows that such things are carried at all."""
+        last = self.last_done(action, ever=ever or hours is not None)
+        if last is not None and (hours is None or last >= self.now - timedelta(hours=hours)):
+            return True
+        return False if self._carries(kinds_of_action(action)) else None
+
+    def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
+        """How often it was done in the last hours: at least, and at most."""
+        asked, since = asked_keys(action), self.now - timedelta(hours=hours)
+        noted = [each for name, some in self._counts.items() if not asked.isdisjoint(keys_of(name)) for each in some]
+        if not noted and not self._carries(kinds_of_action(action)):
+            return None
+        least = sum(time is not None and time >= since for time, _ in noted)
+        return least, least + sum(time is None and known >= since for time, known in noted)
 
     def hours_since(self, action: str) -> float | None:
         """Hours since it last was, from the end of the bundle's hour; of the ``stay`` since it began."""
@@ -129,8 +217,14 @@ class StateFacts:
             case AtValue(concept=concept) | AtLevel(concept=concept):
                 trend = self._recent(concept)
                 return () if trend is None else (trend.last.row_id,)
-            case HoursSince(concept=concept):
+            case Held() | Within() | TimesBaseline() | ChangedBy():
+                return self._rows_over(condition)
+            case HoursSince(concept=concept) | CountedActions(concept=concept):
                 return self._rows_done(concept)
+            case AtRate(concept=concept):
+                return tuple(one.row_id for one in self.state.medications.values() if is_drug(one.concept, concept))
+            case AtScore():
+                return ()
             case Stated():
                 return self._rows_stated(condition)
 
@@ -145,7 +239,18 @@ class StateFacts:
             case "allergy":
                 return tuple(one.row_id for one in state.allergies.values() if is_allergy(one.concept, asked))
             case "done":
-                return self._rows_done(asked, ever=condition.ever)
+                return self._rows_done(asked, ever=condition.ever or condition.hours is not None)
+
+    def _rows_over(self, condition: Held | Within | TimesBaseline | ChangedBy) -> tuple[str, ...]:
+        """The readings of the hours looked back on, the first and the last; where one decides, that one."""
+        course = self.course(condition.concept)
+        if course is None:
+            return ()
+        end = course.now if isinstance(condition, Within) else course.readings[-1].time
+        inside = [one for one in course.readings if one.time >= end - timedelta(hours=condition.hours)]
+        if isinstance(condition, Within) and condition.how == "any":
+            inside = [one for one in inside if condition.value.holds_of(one.value, one.unit)][-1:]
+        return tuple(dict.fromkeys(one.row_id for one in (inside[:1] + inside[-1:])))
 
     def _rows_done(self, action: str, *, ever: bool = False) -> tuple[str, ...]:
         last, asked = self.last_done(action, ever=ever), asked_keys(action)
@@ -153,7 +258,9 @@ class StateFacts:
         return tuple(one.row_id for one in done if not asked.isdisjoint(keys_of(one.concept)))
 
     def _problems(self, *, ever: bool) -> Iterator[ActiveProblem]:
-        return (one for one in self.state.problems.values() if ever or one.last > self._since)
+        return (
+            one for one in self.state.problems.values() if ever or one.last > self._since or is_lasting(one.concept)
+        )
 
     def _recent(self, concept: str) -> Trend | None:
         trend = self._trends.get(clinical_name(concept))
@@ -180,3 +287,12 @@ class StateFacts:
                 if held is None or held < action.last:
                     found[key] = action.last
         return found
+
+
+def rate_in(dose: str | None, given: str | None, unit: str, kilograms: float | None) -> float | None:
+    """A running order's dose as a rate in a unit; None where it is no rate ("1000 mg") or cannot be converted."""
+    try:
+        amount = float(dose) if dose is not None else None
+    except ValueError:
+        return None
+    return None if amount is None or not given else convert(amount, given, unit, weight=kilograms)

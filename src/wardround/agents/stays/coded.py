@@ -17,7 +17,7 @@ from wardround.agents.stays.auditor import AuditRecord, DrugFacts, uncertainty_o
 from wardround.agents.stays.reasoner import due_actions, shares_of
 from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking, stood_on
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import PatientState
+from wardround.bundles import EventKind, PatientState
 from wardround.protocols import RuleIndex, read_protocol
 
 
@@ -44,6 +44,7 @@ class CodedRoles:
 
     index: RuleIndex
     settings: TraceSettings
+    carried: frozenset[EventKind] = frozenset()
 
     def play(
         self,
@@ -55,7 +56,13 @@ class CodedRoles:
         """Return the step after the bundle of an hour; ``memory`` is brought up to it. ``before``: where the bundle
         amends the record, the states before it as if that had always been so."""
         settings = self.settings
-        router = Router(index=self.index, most=settings.rules, predictions=settings.predictions, memory=memory)
+        router = Router(
+            index=self.index,
+            most=settings.rules,
+            predictions=settings.predictions,
+            carried=self.carried,
+            memory=memory,
+        )
         if before is not None:
             router.remember_afresh(before, window_hours=settings.window_hours)
         facts = router.facts(state, hour, window_hours=settings.window_hours)
@@ -89,9 +96,9 @@ def coded_uncertainty(
     return uncertainty_of_shares(shares_of(rules, actions)) if settings.unsure_by_shares else None
 
 
-def coded_roles(protocol: Path) -> CodedRoles:
+def coded_roles(protocol: Path, carried: frozenset[EventKind] = frozenset()) -> CodedRoles:
     """Return the roles under a protocol file, as settings have them by default. UserError: it cannot be read."""
-    return CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings())
+    return CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings(), carried=carried)
 
 
 def rules_noted(read: Sequence[HeldRule], held: Sequence[HeldRule]) -> dict[str, Any]:

@@ -14,14 +14,13 @@ from wardround.agents.loop.reductions import cut_notice, cut_text
 from wardround.agents.loop.steps import PredictedAction, StepPrediction
 from wardround.agents.loop.tokens import TokenCounter
 from wardround.agents.stays.asking import SUMMARISER, ask_reasoner, ask_role, predicted
-from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.player import OFFLINE
 from wardround.agents.stays.reasoner import due_actions, first_of_each_type
 from wardround.agents.stays.router import HeldRule, Router
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import newest_bundles, shown_rules
 from wardround.agents.stays.steward import Steward
-from wardround.bundles import Bundle, bundle_text
+from wardround.bundles import Bundle, EventKind, bundle_text
 from wardround.bundles.targets import DECIDED
 from wardround.protocols import RuleIndex
 from wardround.retrieval import Encoder, LexicalEncoder
@@ -163,8 +162,10 @@ class PlainPlayer:
         )
         self.steward = Steward(window_hours=settings.window_hours)
 
-    def begin(self, past: Sequence[Bundle]) -> None:
-        """Take in what was known before the stay."""
+    def begin(self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset()) -> None:
+        """Take in what was known before the stay, and which kinds of events the source has."""
+        if self.router is not None:
+            self.router.carried = carried
         for bundle in past:
             self._take_in(bundle)
 
@@ -198,8 +199,8 @@ class PlainPlayer:
     def _held(self, bundle: Bundle) -> tuple[HeldRule, ...]:
         if self.router is None:
             return ()
-        facts = StateFacts(self.steward.state_at(bundle), bundle.hour, window_hours=self.settings.window_hours)
-        return self.router.held(facts)
+        state = self.steward.state_at(bundle)
+        return self.router.held(self.router.facts(state, bundle.hour, window_hours=self.settings.window_hours))
 
 
 def _newest(past: Sequence[Bundle], counter: TokenCounter, room: int) -> Context:

@@ -19,7 +19,7 @@ from wardround.agents.stays.router import PRIOR, HeldRule, Router, Suspicion, as
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import ShownState, lines_that_fit, newest_bundles, shown_rules, shown_state
 from wardround.agents.stays.steward import Steward
-from wardround.bundles import Bundle
+from wardround.bundles import Bundle, EventKind
 from wardround.bundles.events import amends
 from wardround.protocols import CompiledRule, RuleIndex
 
@@ -71,8 +71,9 @@ class TracePlayer:
         """Problems that rules made suspect, with the reason of each."""
         return self.router.memory.suspected
 
-    def begin(self, past: Sequence[Bundle]) -> None:
-        """Take in what was known before the stay."""
+    def begin(self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset()) -> None:
+        """Take in what was known before the stay, and which kinds of events the source has."""
+        self.router.carried = carried
         for bundle in past:
             self.steward.take_in(bundle)
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from wardround.agents.stays.charted import StateFacts
-from wardround.bundles import PatientState
+from wardround.agents.stays.lookback import remember_counts, remember_courses
+from wardround.bundles import EventKind, PatientState
 from wardround.protocols import (
     FORBIDDING,
     CompiledRule,
     Condition,
+    CourseReading,
     Joined,
     Negated,
     Node,
@@ -58,28 +60,45 @@ class Suspicion:
 @dataclass(slots=True, kw_only=True)
 class RuleMemory:
     """What is remembered of a stay beside its state. ``held_since``: by rule the end of the hour in which it came to
-    hold; ``suspected``: problems, with what made each suspect; ``began``: the hour of the first bundle."""
+    hold; ``suspected``: problems, with what made each suspect; ``began``: the hour of the first bundle; ``courses``:
+    by name the readings that rules look back on; ``counts``: by action that rules count when each was, where that is
+    told, and by when it was known; ``counted``: how often the state had it done."""
 
     held_since: dict[str, datetime] = field(default_factory=dict)
     suspected: dict[str, Suspicion] = field(default_factory=dict)
     began: datetime | None = None
+    courses: dict[str, list[CourseReading]] = field(default_factory=dict)
+    counts: dict[str, list[tuple[datetime | None, datetime]]] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
 class Router:
     """Finds the rules of one stay. ``most``: rules that are read at a step (the paper's 3, appendix A.2);
-    ``predictions``: actions of a type that count at one."""
+    ``predictions``: actions of a type that count at one; ``carried``: the kinds of events that the source has."""
 
     index: RuleIndex
     most: int = 3
     predictions: int = 5
+    carried: frozenset[EventKind] = frozenset()
     memory: RuleMemory = field(default_factory=RuleMemory)
 
     def facts(self, state: PatientState, hour: datetime, *, window_hours: float) -> StateFacts:
         """Return what rules may ask of a state after a bundle; the first bundle's hour is when the stay began."""
         memory = self.memory
         memory.began = memory.began or hour
-        return StateFacts(state, hour, window_hours=window_hours, suspected=memory.suspected, began=memory.began)
+        remember_courses(memory.courses, state, self.index.courses)
+        remember_counts(memory.counts, memory.counted, state, hour, self.index.counted)
+        return StateFacts(
+            state,
+            hour,
+            window_hours=window_hours,
+            suspected=memory.suspected,
+            began=memory.began,
+            carried=self.carried,
+            courses=memory.courses,
+            counts=memory.counts,
+        )
 
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
         """Return every rule that holds now, in the protocol's order, and forget those that no longer do."""
@@ -101,6 +120,7 @@ class Router:
         """Remember a stay as if what was amended had always been so. ``before``: the states of the record as it reads
         now; those of the stay, from its first bundle on, count."""
         self.memory.held_since, self.memory.suspected = {}, {}
+        self.memory.courses, self.memory.counts, self.memory.counted = {}, {}, {}
         began = self.memory.began
         for state in before:
             if began is not None and state.hour is not None and state.hour >= began:
@@ -162,7 +182,7 @@ def is_fulfilled(action: RuleAction, facts: StateFacts, since: datetime) -> bool
 
 def is_running(action: RuleAction, facts: StateFacts) -> bool:
     """Whether an action starts a drug that is running."""
-    return action.verb == "start" and facts.taking(action.name)
+    return action.verb == "start" and facts.taking(action.name) is True
 
 
 def stood_on(compiled: CompiledRule, facts: StateFacts, suspected: Mapping[str, Suspicion]) -> tuple[str, ...]:

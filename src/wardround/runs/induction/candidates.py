@@ -45,9 +45,9 @@ def candidate_triggers(facts: StateFacts, cuts: Cuts) -> Iterator[str]:
         if hours is None:
             continue
         if action.kind in _JUST_DONE and hours < 2:
-            yield f"hours since {spell(action.concept)} < 2"
+            yield f"hours since {spell(action.concept, 'done')} < 2"
         if action.kind in _REPEATED:
-            yield from (f"hours since {spell(action.concept)} >= {wait}" for wait in WAITS if hours >= wait)
+            yield from (f"hours since {spell(action.concept, 'done')} >= {wait}" for wait in WAITS if hours >= wait)
 
 
 def _of_trend(facts: StateFacts, trend: Trend, cuts: Sequence[float]) -> Iterator[str]:

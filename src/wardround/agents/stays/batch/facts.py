@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from wardround.agents.stays.batch.onward import Mask, Onward, Runs
 from wardround.agents.stays.batch.readings import NamedReadings, read_trends
+from wardround.agents.stays.charted import DRUGS, kinds_of_action
 from wardround.bundles import BundleStream, EventKind, StateLimits, encounters
 from wardround.bundles.events import HOUR, Integers
 from wardround.bundles.fold import DONE, TRENDS
 from wardround.core import to_microseconds
 from wardround.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
-from wardround.vocabulary import clinical_name
+from wardround.vocabulary import clinical_name, is_lasting
 
 _KINDS = max(EventKind) + 1
 NEVER = int(np.iinfo(np.int64).min)
@@ -32,13 +33,18 @@ def _mask_of(*kinds: EventKind) -> Mask:
 @dataclass(kw_only=True)
 class BatchFacts:
     """The facts of b bundles, each subject's as its state has them after the bundle. ``suspected``: by problem, after
-    which bundles a rule had made it suspect before."""
+    which bundles a rule had made it suspect before; ``carried``: the kinds of events that the source has; ``courses``:
+    by name the hours that rules look back on."""
 
     stream: BundleStream
     window_hours: float
+    carried: frozenset[EventKind] = frozenset()
+    courses: Mapping[str, float] = field(default_factory=dict)
     suspected: Mapping[str, Mask] = field(default_factory=dict)
+    _allergic: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
+    _carrying: dict[frozenset[EventKind], Mask] = field(default_factory=dict)
     _last_done: dict[frozenset[str], Integers] = field(default_factory=dict)
-    _taking: dict[str, Mask] = field(default_factory=dict)
+    _taking: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
 
     @cached_property
     def onward(self) -> Onward:
@@ -78,15 +84,38 @@ class BatchFacts:
     def reading(self, concept: str) -> tuple[Integers, Integers]:
         """Return of every bundle the newest reading of a name and the first of its trend's window, as places of
         events; -1 where there is none or it is too old."""
-        readings, number = self._readings, self._names.get(clinical_name(concept))
-        chosen = np.arange(0) if number is None else np.arange(readings.starts[number], readings.starts[number + 1])
+        last, first = self.newest(concept)
+        oldest = self.stream.hours * HOUR - timedelta(hours=self.window_hours) // timedelta(microseconds=1)
+        recent = (last >= 0) & (self.stream.columns.event[last] >= oldest)
+        return np.where(recent, last, -1), np.where(recent, first, -1)
+
+    def newest(self, concept: str) -> tuple[Integers, Integers]:
+        """Return the same, however old it is."""
+        chosen, readings = self._chosen(concept), self._readings
         if not len(chosen):
             return self._none, self._none
         at = self.onward.greatest(readings.places[chosen], chosen + 1) - 1
-        last, first = readings.last[at], readings.first[at]
-        oldest = self.stream.hours * HOUR - timedelta(hours=self.window_hours) // timedelta(microseconds=1)
-        recent = (at >= 0) & (self.stream.columns.event[last] >= oldest)
-        return np.where(recent, last, -1), np.where(recent, first, -1)
+        return np.where(at >= 0, readings.last[at], -1), np.where(at >= 0, readings.first[at], -1)
+
+    def readings_of(self, concept: str) -> Integers:
+        """Return the readings of a name as places of events, by subject and as they came."""
+        return self._readings.places[self._chosen(concept)]
+
+    def _chosen(self, concept: str) -> Integers:
+        readings, number = self._readings, self._names.get(clinical_name(concept))
+        return np.arange(0) if number is None else np.arange(readings.starts[number], readings.starts[number + 1])
+
+    def carries(self, action: str) -> Mask:
+        """Say of every bundle whether anything shows that such actions are carried at all."""
+        return self._carries(kinds_of_action(action))
+
+    def _carries(self, kinds: frozenset[EventKind]) -> Mask:
+        if not kinds.isdisjoint(self.carried):
+            return np.ones(len(self.stream), dtype=bool)
+        if kinds not in self._carrying:
+            places = np.flatnonzero(np.isin(self.stream.columns.kind, list(kinds)))
+            self._carrying[kinds] = self.onward.by_then(places)
+        return self._carrying[kinds]
 
     def last_done(self, action: str, *, ever: bool = False) -> Integers:
         """Return of every bundle when an action was last done in its encounter, in microseconds; ``NEVER``: never."""
@@ -100,11 +129,12 @@ class BatchFacts:
         last = self._last_done[keys]
         return last if ever else np.where(last > self.since, last, NEVER)
 
-    def taking(self, drug: str) -> Mask:
-        """Say of every bundle whether an order or infusion of that drug or class runs."""
+    def taking(self, drug: str) -> tuple[Mask, Mask]:
+        """Say of every bundle whether an order or infusion of that drug or class runs, and whether none does."""
         if drug not in self._taking:
             concepts = self._by_drug.get(drug_key(drug), ())
-            self._taking[drug] = self.runs.count(np.isin(self.runs.concept, concepts)) > 0
+            running = self.runs.count(np.isin(self.runs.concept, concepts)) > 0
+            self._taking[drug] = running, ~running & self._carries(DRUGS)
         return self._taking[drug]
 
     def has_problem(self, problem: str, *, ever: bool = False) -> Mask:
@@ -113,17 +143,20 @@ class BatchFacts:
         times, order = np.unique(self.stream.columns.known[places], return_inverse=True)
         newest = np.append(NEVER, times)[self.onward.greatest(places, order.astype(np.int64) + 1)]
         held = newest > (NEVER if ever else self.since)
+        lasting = self._places(EventKind.DIAGNOSIS, lambda name: is_problem(name, problem) and is_lasting(name))
+        held |= self.onward.by_then(lasting)
         for name, mask in self.suspected.items():
             held = held | mask if is_problem(name, problem) else held
         return held
 
-    def has_allergies(self) -> Mask:
-        """Say of every bundle whether any allergy is charted."""
-        return self._named(EventKind.ALLERGY, lambda name: True)
-
-    def allergic_to(self, substance: str) -> Mask:
-        """Say of every bundle whether an allergy is charted that forbids a substance."""
-        return self._named(EventKind.ALLERGY, lambda name: is_allergy(name, substance))
+    def allergic_to(self, substance: str) -> tuple[Mask, Mask]:
+        """Say of every bundle whether an allergy is charted that forbids a substance, and whether none does."""
+        if substance not in self._allergic:
+            yes = self._named(EventKind.ALLERGY, lambda name: is_allergy(name, substance) is True)
+            unclear = self._named(EventKind.ALLERGY, lambda name: is_allergy(name, substance) is None)
+            known = self._named(EventKind.ALLERGY, lambda name: True)
+            self._allergic[substance] = yes, known & ~yes & ~unclear
+        return self._allergic[substance]
 
     def _named(self, kind: EventKind, is_asked: Callable[[str], bool]) -> Mask:
         return self.onward.by_then(self._places(kind, is_asked))

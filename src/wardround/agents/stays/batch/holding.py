@@ -105,4 +105,4 @@ def _due(index: RuleIndex, rule: Integers, bundle: Integers, since: Integers, fa
 def _is_fulfilled(action: RuleAction, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
     """Say of some bundles whether an action was done since its rule came to hold, or the drug it starts runs."""
     done: Mask = facts.last_done(action.name)[bundle] >= since
-    return done | facts.taking(action.name)[bundle] if action.verb == "start" else done
+    return done | facts.taking(action.name)[0][bundle] if action.verb == "start" else done

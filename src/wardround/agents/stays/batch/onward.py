@@ -70,8 +70,10 @@ class Onward:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Orders and infusions (m,): the bundle after which each runs, and the first after which it does not."""
+    """Orders and infusions (m,): the event that begins each, the bundle after which it runs, and the first after which
+    it does not."""
 
+    event: Integers
     concept: Integers
     first: Integers
     stop: Integers
@@ -91,6 +93,7 @@ class Runs:
         last = np.searchsorted(onward.subject, onward.subject[onward.bundle[starts]], side="right")
         bundle = np.append(onward.bundle, len(onward.stream))
         return cls(
+            event=starts,
             concept=events.concept[starts],
             first=onward.bundle[starts],
             stop=np.minimum(bundle[stop], last),

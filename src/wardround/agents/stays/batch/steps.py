@@ -13,6 +13,7 @@ import numpy as np
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.batch.facts import BatchFacts
 from wardround.agents.stays.batch.holding import Holding, asked_of, holding
+from wardround.agents.stays.batch.onward import Mask
 from wardround.agents.stays.coded import CodedRoles, CodedStep
 from wardround.agents.stays.reasoner import due_actions
 from wardround.agents.stays.router import HeldRule, RuleMemory, asking
@@ -27,7 +28,12 @@ _ANSWERS = 65_536
 
 def batch_steps(stream: BundleStream, roles: CodedRoles) -> BatchSteps:
     """Return the steps of all subjects of a stream, each remembered from the first bundle on."""
-    facts = BatchFacts(stream=stream, window_hours=roles.settings.window_hours)
+    facts = BatchFacts(
+        stream=stream,
+        window_hours=roles.settings.window_hours,
+        carried=roles.carried,
+        courses=roles.index.courses,
+    )
     after = batch_states(stream)
     return BatchSteps(
         roles=roles, facts=facts, states=after, holding=holding(roles.index, facts), folded=_folded(roles, facts, after)
@@ -89,11 +95,14 @@ class _DrugsAfter:
     facts: BatchFacts
     bundle: int
 
-    def taking(self, drug: str) -> bool:
-        return bool(self.facts.taking(drug)[self.bundle])
+    def taking(self, drug: str) -> bool | None:
+        return self._truth(*self.facts.taking(drug))
 
     def allergic_to(self, substance: str) -> bool | None:
-        return bool(self.facts.allergic_to(substance)[self.bundle])
+        return self._truth(*self.facts.allergic_to(substance))
+
+    def _truth(self, yes: Mask, no: Mask) -> bool | None:
+        return True if yes[self.bundle] else False if no[self.bundle] else None
 
 
 def _folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> dict[int, CodedStep]:

@@ -9,11 +9,31 @@ import numpy as np
 
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts
 from wardround.agents.stays.batch.onward import Mask
-from wardround.agents.stays.charted import HOUR_OF_DAY, LEVELS, STAY
+from wardround.agents.stays.batch.over_time import at_rate, counted, over_time, within
+from wardround.agents.stays.charted import LEVELS
 from wardround.bundles import ValueLevel
-from wardround.bundles.events import HOUR, Integers
+from wardround.bundles.events import HOUR
 from wardround.bundles.state import STEADY_SHARE
-from wardround.protocols import RELATIONS, AtLevel, AtValue, HoursSince, Joined, Moving, Negated, Node, Stated
+from wardround.protocols import (
+    HOUR_OF_DAY,
+    STAY,
+    AtLevel,
+    AtRate,
+    AtScore,
+    AtValue,
+    ChangedBy,
+    CountedActions,
+    Held,
+    HoursSince,
+    Joined,
+    Moving,
+    Negated,
+    Node,
+    Stated,
+    TimesBaseline,
+    Within,
+)
+from wardround.vocabulary import RELATIONS, comparison
 
 _LEVELS = np.array([LEVELS.get(level, "") for level in ValueLevel])
 
@@ -59,24 +79,30 @@ def truths(node: Node, facts: BatchFacts) -> Truths:
             return _hours_since(node, facts)
         case Stated():
             return _stated(node, facts)
+        case Held() | TimesBaseline() | ChangedBy():
+            return Truths(*over_time(node, facts))
+        case Within():
+            return Truths(*within(node, facts))
+        case CountedActions():
+            return Truths(*counted(node, facts))
+        case AtRate():
+            return Truths(*at_rate(node, facts))
+        case AtScore():  # a stream has no chart to work it out on
+            return Truths(np.zeros(len(facts.stream), bool), np.zeros(len(facts.stream), bool))
 
 
 def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
-    relation = RELATIONS[node.relation]
     if node.concept == HOUR_OF_DAY:
-        holds = relation(facts.stream.hours % 24, node.threshold)
+        holds = RELATIONS[node.relation](facts.stream.hours % 24, node.threshold)
         return Truths.where(np.ones(len(holds), dtype=bool), holds)
     last, _ = facts.reading(node.concept)
-    known = (last >= 0) & ~_in_other_unit(node, last, facts)
-    return Truths.where(known, relation(facts.stream.columns.value[last], node.threshold))
-
-
-def _in_other_unit(node: AtValue, last: Integers, facts: BatchFacts) -> Mask:
-    """Say which readings are in another unit than the trigger's."""
-    code, units = facts.units
-    other = np.array([not node.is_in_unit(unit) for unit in units] or [False])
-    found: Mask = other[code[last]]
-    return found
+    values, (code, units) = facts.stream.columns.value[last], facts.units
+    yes, known = np.zeros(len(last), dtype=bool), np.zeros(len(last), dtype=bool)
+    for number in np.unique(code[last[last >= 0]]).tolist():
+        own = (last >= 0) & (code[last] == number)
+        way = comparison(units[number] or None, node.relation, node.threshold, node.unit, node.concept)
+        yes[own], known[own] = way.holds_of(values[own])
+    return Truths(yes & known, known & ~yes)
 
 
 def _at_level(node: AtLevel, facts: BatchFacts) -> Truths:
@@ -107,13 +133,14 @@ def _hours_since(node: HoursSince, facts: BatchFacts) -> Truths:
 
 
 def _stated(node: Stated, facts: BatchFacts) -> Truths:
-    always = np.ones(len(facts.stream), dtype=bool)
     match node.what:
         case "on":
-            return Truths.where(always, facts.taking(node.concept))
+            return Truths(*facts.taking(node.concept))
         case "done":
-            return Truths.where(always, facts.last_done(node.concept, ever=node.ever) != NEVER)
+            since = NEVER + 1 if node.hours is None else facts.now - int(node.hours * HOUR)
+            done = facts.last_done(node.concept, ever=node.ever or node.hours is not None) >= since
+            return Truths(done, ~done & facts.carries(node.concept))
         case "problem":
-            return Truths(facts.has_problem(node.concept, ever=node.ever), ~always)
+            return Truths(facts.has_problem(node.concept, ever=node.ever), np.zeros(len(facts.stream), dtype=bool))
         case "allergy":
-            return Truths.where(facts.has_allergies(), facts.allergic_to(node.concept))
+            return Truths(*facts.allergic_to(node.concept))

@@ -1,0 +1,224 @@
+"""Conditions on what is measured: a number now, its level, where it goes, how it went over hours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from wardround.protocols.facts import CourseReading, Direction, Facts, Level, ReadingCourse
+from wardround.protocols.spelling import number, spell
+from wardround.vocabulary import (
+    Relation,
+    Truth,
+    Window,
+    all_of,
+    any_of,
+    baseline,
+    compare,
+    convert,
+    falls_by,
+    held_for,
+    highest,
+    rises_by,
+)
+
+BASELINE_HOURS = 168.0
+"""A baseline is the lowest value of so many hours before the newest (KDIGO's seven days)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtValue:
+    """``lactate > 4 mmol/L``. A reading in another unit is converted; where it cannot be, the truth is unknown."""
+
+    concept: str
+    relation: Relation
+    threshold: float
+    unit: str | None = None
+
+    def holds(self, facts: Facts) -> Truth:
+        reading = facts.value(self.concept)
+        return None if reading is None else self.holds_of(reading.value, reading.unit)
+
+    def holds_of(self, value: float, unit: str | None) -> Truth:
+        """Say whether one reading meets it."""
+        return compare(value, unit, self.relation, self.threshold, self.unit, self.concept)
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{spell(self.concept)} {self.relation} {number(self.threshold)}{unit}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtLevel:
+    """``potassium is low``; ``abnormal`` is low or high."""
+
+    concept: str
+    level: Level | Literal["abnormal"]
+
+    def holds(self, facts: Facts) -> Truth:
+        level = facts.level(self.concept)
+        if level is None:
+            return None
+        return level != "normal" if self.level == "abnormal" else level == self.level
+
+    def __str__(self) -> str:
+        return f"{spell(self.concept)} is {self.level}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """``creatinine is rising``."""
+
+    concept: str
+    direction: Direction
+
+    def holds(self, facts: Facts) -> Truth:
+        trend = facts.trend(self.concept)
+        return None if trend is None else trend == self.direction
+
+    def __str__(self) -> str:
+        return f"{spell(self.concept)} is {self.direction}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """``map < 65 for 30 minutes``: without a break up to the newest reading (``vocabulary.held_for``)."""
+
+    value: AtValue
+    minutes: float
+
+    @property
+    def concept(self) -> str:
+        """What is measured."""
+        return self.value.concept
+
+    @property
+    def hours(self) -> float:
+        """How far back it looks; readings before decide when it began."""
+        return self.minutes / 60 + 3
+
+    def holds(self, facts: Facts) -> Truth:
+        return self.holds_of(facts.course(self.concept))
+
+    def holds_of(self, course: ReadingCourse | None) -> Truth:
+        """Say whether a course meets it."""
+        if course is None or not course.recent:
+            return None
+        told = {place: self.value.holds_of(one.value, one.unit) for place, one in enumerate(course.readings)}
+        series = [(one.time, float(place)) for place, one in enumerate(course.readings)]
+        return held_for(series, lambda place: told[int(place)], self.minutes)
+
+    def __str__(self) -> str:
+        return f"{self.value} for {number(self.minutes)} min"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """``any map < 65 in last 6 h``, ``every map >= 65 in last 6 h``; unknown where none was charted in them."""
+
+    value: AtValue
+    hours: float
+    how: Literal["any", "every"]
+
+    @property
+    def concept(self) -> str:
+        """What is measured."""
+        return self.value.concept
+
+    def holds(self, facts: Facts) -> Truth:
+        return self.holds_of(facts.course(self.concept))
+
+    def holds_of(self, course: ReadingCourse | None) -> Truth:
+        """Say whether a course meets it."""
+        if course is None:
+            return None
+        since = course.now - timedelta(hours=self.hours)
+        told = [self.value.holds_of(one.value, one.unit) for one in course.readings if one.time >= since]
+        if not told:
+            return None
+        return any_of(told) if self.how == "any" else all_of(told)
+
+    def __str__(self) -> str:
+        return f"{self.how} {self.value} in last {number(self.hours)} h"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimesBaseline:
+    """``creatinine >= 1.5 x baseline``: against the lowest of seven days before; unknown where there is none."""
+
+    concept: str
+    relation: Relation
+    times: float
+    hours: float = BASELINE_HOURS
+
+    def holds(self, facts: Facts) -> Truth:
+        return self.holds_of(facts.course(self.concept))
+
+    def holds_of(self, course: ReadingCourse | None) -> Truth:
+        """Say whether a course meets it."""
+        series = _series(course, self.concept)
+        if not series or course is None or not course.recent:
+            return None
+        time, newest = series[-1]
+        lowest = baseline(series, Window(now=time, hours=self.hours))
+        if lowest is None or lowest <= 0:
+            return None
+        return compare(newest, None, self.relation, float(f"{self.times * lowest:.12g}"))
+
+    def __str__(self) -> str:
+        return f"{spell(self.concept)} {self.relation} {number(self.times)} x baseline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedBy:
+    """``creatinine rises by >= 0.3 mg/dL within 48 h``, ``lactate falls by >= 10 % within 6 h``: the newest against the
+    lowest (highest) of the hours before it. ``share``: the amount is a percentage of that one."""
+
+    concept: str
+    direction: Literal["rises", "falls"]
+    amount: float
+    hours: float
+    unit: str | None = None
+    share: bool = False
+
+    def holds(self, facts: Facts) -> Truth:
+        return self.holds_of(facts.course(self.concept))
+
+    def holds_of(self, course: ReadingCourse | None) -> Truth:
+        """Say whether a course meets it."""
+        series = _series(course, self.concept, self.unit)
+        if not series or course is None or not course.recent:
+            return None
+        rises = self.direction == "rises"
+        amount = self.amount
+        if self.share:
+            before = Window(now=series[-1][0], hours=self.hours)
+            first = baseline(series, before) if rises else highest(before.of(series)[:-1])
+            if first is None or first <= 0:
+                return None
+            amount = first * self.amount / 100
+        return rises_by(series, amount, self.hours) if rises else falls_by(series, amount, self.hours)
+
+    def __str__(self) -> str:
+        unit = " %" if self.share else f" {self.unit}" if self.unit else ""
+        return f"{spell(self.concept)} {self.direction} by >= {number(self.amount)}{unit} within {number(self.hours)} h"
+
+
+def _series(course: ReadingCourse | None, concept: str, unit: str | None = None) -> list[tuple[datetime, float]] | None:
+    """Return a course in one unit, that of the condition or of the newest reading; None where one cannot be."""
+    if course is None or not course.readings:
+        return None
+    wanted = unit or course.readings[-1].unit
+    found = [(one.time, _in_unit(one, wanted, concept)) for one in course.readings]
+    return (
+        None
+        if any(value is None for _, value in found)
+        else [(time, value) for time, value in found if value is not None]
+    )
+
+
+def _in_unit(one: CourseReading, unit: str | None, concept: str) -> float | None:
+    if one.unit == unit or unit is None or one.unit is None:
+        return one.value
+    return convert(one.value, one.unit, unit, concept)
