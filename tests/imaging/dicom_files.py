@@ -11,7 +11,10 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.sequence import Sequence
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, generate_uid
 
+from wardround.imaging.libraries import pydicom
 from wardround.synth.radiographs import SeenFinding, draw_phantom
+
+pydicom()  # files are written here with headers that it would complain of
 
 PHANTOM = draw_phantom([SeenFinding("opacity", "right", 0.8)], seed=7, size=96)
 """12 bits, its whole range used."""

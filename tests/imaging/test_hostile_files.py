@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from dicom_files import JPEG_2000, JPEG_LS, RLE, film, written
 from PIL import Image
 
 from wardround.core import ToolFailure
-from wardround.imaging import ImageFolder, read_radiograph
+from wardround.imaging import ImageFolder, read_radiograph, reading
 from wardround.imaging.codestream import claimed_size
 from wardround.imaging.source import ImageName
 
@@ -99,3 +100,31 @@ def test_a_folder_gives_only_what_lies_in_it_under_a_plain_name(tmp_path) -> Non
     for name in ("../secret", "/etc/passwd", "", "..", "a/b", "none"):
         with pytest.raises(ToolFailure, match="not there"):
             folder.read(ImageName(subject="../..", image=name, study="../.."))
+
+
+def test_a_syntax_planted_before_the_head_is_not_believed() -> None:
+    """The head begins at byte 132: an element in the preamble, or inside another, says nothing."""
+    planted = b"\x02\x00\x10\x00UI\x14\x001.2.840.10008.1.2.1\0"
+    deflated = written(film())[128:].replace(b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.1.2.1.99"[:20])
+    assert "not read here" in refused(planted.ljust(128, b"\0") + deflated)
+    inside = b"\x02\x00\x02\x01OB\0\0" + (len(planted)).to_bytes(4, "little") + planted
+    head = bytes(128) + b"DICM"
+    assert "not read here" in refused(head + inside + deflated[4:])
+
+
+def test_headers_made_to_fill_the_memory_end_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    frugal = replace(reading._READER, cpu_seconds=2, memory_bytes=2**29)
+    monkeypatch.setattr(reading, "_READER", frugal)
+    whole = written(film())
+    items = b"\xfe\xff\x00\xe0\x00\x00\x00\x00" * 4_000_000
+    sequence = b"\x28\x00\x00\x30SQ\0\0" + len(items).to_bytes(4, "little") + items  # of modality tables
+    place = whole.index(b"\xe0\x7f\x10\x00OW")
+    refused(whole[:place] + sequence + whole[place:])
+    assert read_radiograph(whole).height == 96, "the next film is read as ever"
+    frugal.close()
+
+
+def test_a_file_without_preamble_is_read() -> None:
+    whole = written(film())
+    bare = read_radiograph(whole[132:])
+    assert np.array_equal(bare.pixels, read_radiograph(whole).pixels)

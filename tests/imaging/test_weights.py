@@ -64,6 +64,41 @@ def test_tensors_that_reach_beyond_their_storage_are_refused(tmp_path: Path) -> 
         read_torch_file(write_zip(tmp_path / "evil.pt", large, index=index))
 
 
+def test_a_tensor_that_repeats_its_storage_without_end_is_refused(tmp_path: Path) -> None:
+    """430 bytes that name 2^40 elements, all of them the first one."""
+    large = {"a": np.zeros((4, 4), np.float32)}
+    with zipfile.ZipFile(write_zip(tmp_path / "large.pt", large)) as archive:
+        sizes = b"(J\x04\x00\x00\x00J\x04\x00\x00\x00t"
+        index = archive.read("archive/data.pkl").replace(sizes, b"(" + 2 * b"\x8a\x03\x00\x00\x10" + b"t", 1)
+        index = index.replace(b"(J\x04\x00\x00\x00J\x01\x00\x00\x00t", b"(K\x00K\x00t", 1)
+    with pytest.raises(UserError, match="beyond its storage"):
+        read_torch_file(write_zip(tmp_path / "evil.pt", large, index=index))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"\x80\x02}" + b")" + 100_000 * b"\x85" + b"K\x01s.",  # a name that is a tuple in a tuple in a tuple ...
+        b"\x80\x02](" + b"]q\x00" + 30 * b"h\x00" + b"e.",
+        b"\x80\x02}q\x00(X\x05\x00\x00\x00modelh\x00u.",  # a dict that holds itself
+    ],
+)
+def test_an_index_made_to_end_the_reader_is_one_line(tmp_path: Path, index: bytes) -> None:
+    with pytest.raises(UserError, match=r"evil\.pt: ") as failure:
+        read_torch_file(write_zip(tmp_path / "evil.pt", ARRAYS, index=index))
+    assert "\n" not in str(failure.value)
+
+
+def test_a_stream_that_names_one_list_again_and_again_is_walked_once(tmp_path: Path) -> None:
+    """Each list holds the one before it twice: 2^60 ways lead to the first one."""
+    doubled = b"]q\x00" + b"".join(b"](h" + bytes([n]) + b"h" + bytes([n]) + b"eq" + bytes([n + 1]) for n in range(60))
+    magic = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+    file = tmp_path / "evil.pt"
+    file.write_bytes(magic + b"\x80\x02M\xe9\x03." + b"\x80\x02}." + b"\x80\x02" + doubled + b"." + b"\x80\x02].")
+    with pytest.raises(UserError, match=r"evil\.pt: "):
+        read_torch_file(file)
+
+
 def test_compressed_parts_are_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="compressed"):
         read_torch_file(write_zip(tmp_path / "bomb.pt", ARRAYS, compression=zipfile.ZIP_DEFLATED))

@@ -4,6 +4,7 @@ Registries and plug-in files are here too. Nothing here knows records, models or
 """
 
 from wardround.core.backends import find_backend, spelling
+from wardround.core.confined import ConfinedReader, UnreadableBytes
 from wardround.core.errors import (
     FormatError,
     LeakError,
@@ -52,6 +53,7 @@ from wardround.core.usage import Price, Usage
 __all__ = [
     "END_OF_DAY",
     "SENSITIVITIES",
+    "ConfinedReader",
     "FormatError",
     "Leaf",
     "LeakError",
@@ -80,6 +82,7 @@ __all__ = [
     "ToolCall",
     "ToolFailure",
     "ToolSchema",
+    "UnreadableBytes",
     "Usage",
     "UserError",
     "WardroundError",

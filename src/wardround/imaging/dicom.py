@@ -38,9 +38,13 @@ _COMPRESSED = {
 """Transfer syntaxes that are read. Deflated ones are not: they are unpacked whole before any size can be seen."""
 _BRIGHTNESS = (0.299, 0.587, 0.114)
 """What red, green and blue add to it."""
+_PREAMBLE = 128
+_MARK = b"DICM"
 _META_BYTES = 64 * 1024
-_SYNTAX_ELEMENT = b"\x02\x00\x10\x00UI"
-"""The element (0002,0010) of a file's head, which is always written with explicit types."""
+_META_GROUP = b"\x02\x00"
+_SYNTAX_ELEMENT = b"\x02\x00\x10\x00"
+_LONG_LENGTHS = (b"OB", b"OW", b"UN", b"UT", b"SQ", b"OF", b"OD", b"OL", b"UC", b"UR")
+"""Types whose length takes four bytes, behind two that are kept free."""
 
 
 def read_dicom(data: bytes, *, window: GreyWindow | None = None, frame: int = 1) -> Radiograph:
@@ -66,7 +70,7 @@ def read_dicom(data: bytes, *, window: GreyWindow | None = None, frame: int = 1)
 def _headers(data: bytes) -> Any:
     _check_syntax(data)
     try:
-        dataset = pydicom().dcmread(io.BytesIO(data))
+        dataset = pydicom().dcmread(io.BytesIO(data), force=not _head(data))
         size = int(dataset.Rows), int(dataset.Columns), _frames(dataset)
         has_pixels = "PixelData" in dataset
     except Exception as error:  # a foreign file can fail in any way
@@ -79,14 +83,37 @@ def _headers(data: bytes) -> Any:
 
 def _check_syntax(data: bytes) -> None:
     """Look at the file's head alone: a deflated file must not even be parsed."""
-    place = data.find(_SYNTAX_ELEMENT, 0, _META_BYTES) + len(_SYNTAX_ELEMENT)
-    length = int.from_bytes(data[place : place + 2], "little")
-    syntax = data[place + 2 : place + 2 + length].rstrip(b"\0 ").decode("ascii", "replace")
-    if place < len(_SYNTAX_ELEMENT):
+    syntax = _syntax(data)
+    if syntax is None:
         raise ToolFailure("the file of this image is damaged: it does not say how it is written.")
     if syntax not in _NATIVE and syntax not in _COMPRESSED:
         name = str(pydicom().uid.UID(syntax).name)
         raise ToolFailure(f"this DICOM file is written as {name[:80]!r}, which is not read here.")
+
+
+def _syntax(data: bytes) -> str | None:
+    """The element (0002,0010) of the head, read element by element from where the head begins: what stands in the
+    preamble, or inside another element, is none. Its types are always written out. None: there is no such element."""
+    place = _head(data)
+    while data[place : place + 2] == _META_GROUP and place < _META_BYTES:
+        kind = data[place + 4 : place + 6]
+        wide = kind in _LONG_LENGTHS
+        begins = place + (12 if wide else 8)
+        length = int.from_bytes(data[begins - (4 if wide else 2) : begins], "little")
+        if data[place : place + 4] == _SYNTAX_ELEMENT:
+            return data[begins : begins + length].rstrip(b"\0 ").decode("ascii", "replace")
+        place = begins + length
+    return None
+
+
+def _head(data: bytes) -> int:
+    """Where the head of a file begins: behind the preamble and its mark, or at once where a file has neither."""
+    return _PREAMBLE + len(_MARK) if data[_PREAMBLE : _PREAMBLE + len(_MARK)] == _MARK else 0
+
+
+def is_dicom(data: bytes) -> bool:
+    """Whether bytes are a DICOM file: by its mark, or by a head without preamble that names how it is written."""
+    return _head(data) > 0 or _syntax(data) is not None
 
 
 def _frames(dataset: Any) -> int:

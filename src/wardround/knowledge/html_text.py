@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from wardround.core import ToolFailure, needs_extra
+from wardround.core import ConfinedReader, ToolFailure, UnreadableBytes, needs_extra
 from wardround.knowledge.dates import last_day
 from wardround.knowledge.document import visible
 from wardround.knowledge.html_hidden import drop_hidden
@@ -42,6 +42,7 @@ _OPEN_ENDED = frozenset(
 _DEEPEST = 500
 """Elements within elements; what nests deeper is made to burn time (its parsing takes the square of it)."""
 _SHORTEST_MAIN_TEXT = 200
+MOST_BYTES = 20 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +56,40 @@ class ReadableText:
     published: date | None = None
 
 
+_READER = ConfinedReader(
+    "wardround.knowledge.html_text:read_confined", cpu_seconds=15, wall_seconds=60.0, memory_bytes=2**30
+)
+
+
 def read_html(body: bytes, url: str) -> ReadableText:
     """Return what a person would read of a page that came from ``url``, from where relative links are taken.
 
-    Raises ToolFailure for a page that is nested to burn time.
+    Raises ToolFailure for a page that is nested to burn time or takes too much.
     """
+    if len(body) > MOST_BYTES:
+        raise ToolFailure(f"the page has more than {MOST_BYTES:,} bytes of HTML and was not read.")
+    try:
+        told, _ = _READER.read(body, url=url)
+    except UnreadableBytes as error:
+        raise ToolFailure(f"the page is damaged or made to take too much ({error}) and was not read.") from None
+    links = {int(number): link for number, link in told["links"].items()}
+    day = told["published"]
+    return ReadableText(
+        title=told["title"],
+        text=told["text"],
+        links=links,
+        published=None if day is None else date.fromisoformat(day),
+    )
+
+
+def read_confined(body: bytes, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[memoryview]]:
+    """Read a page: what the process of its own runs."""
+    page = _read(body, arguments["url"])
+    day = None if page.published is None else page.published.isoformat()
+    return {"title": page.title, "text": page.text, "links": page.links, "published": day}, []
+
+
+def _read(body: bytes, url: str) -> ReadableText:
     _refuse_deep(body)
     tree = _parsed(body)
     title = tree.css_first("title")

@@ -100,7 +100,14 @@ def _group_as(kind: Callable[[list[Any]], Any]) -> Callable[[_Machine, Any], Non
 
 
 def _pairs(flat: list[Any]) -> dict[Any, Any]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+    return dict(_plain_pair(key, value) for key, value in zip(flat[::2], flat[1::2], strict=True))
+
+
+def _plain_pair(key: Any, value: Any) -> tuple[Any, Any]:
+    """A name and what it names. ValueError: the name is no plain value; a tuple in itself can end the interpreter."""
+    if not isinstance(key, str | int | float | bytes | None):
+        raise ValueError(f"a name in it is a {type(key).__name__}")
+    return key, value
 
 
 def _remember(machine: _Machine, argument: Any) -> None:
@@ -129,7 +136,7 @@ def _extend(target: Any, values: list[Any]) -> None:
 
 def _set_item(machine: _Machine, argument: Any) -> None:
     value, key = machine.stack.pop(), machine.stack.pop()
-    _set(machine.stack[-1], {key: value})
+    _set(machine.stack[-1], dict([_plain_pair(key, value)]))
 
 
 def _set_items(machine: _Machine, argument: Any) -> None:

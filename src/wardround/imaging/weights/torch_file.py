@@ -5,6 +5,7 @@ Both formats: the zip archive of torch 1.6 and later, and the stream before it; 
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Callable, Mapping
 from io import BytesIO
@@ -52,7 +53,7 @@ def read_torch_file(path: Path) -> Tensors:
         tensors = _named_tensors(value, storages)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a foreign file can fail in any way
         raise UserError(f"{path}: no PyTorch checkpoint, or damaged ({type(error).__name__})") from error
     if not tensors:
         raise UserError(f"{path}: there are no tensors in it; give the checkpoint that was downloaded")
@@ -99,13 +100,15 @@ def _read_stream(path: Path) -> tuple[Any, Storages]:
 
 def _storages_in(value: Any) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    _walk(value, found, 0)
+    _walk(value, found, 0, {})
     return found
 
 
-def _walk(value: Any, found: list[tuple[Any, ...]], depth: int) -> None:
-    if depth > _DEEPEST:
+def _walk(value: Any, found: list[tuple[Any, ...]], depth: int, seen: dict[int, Any]) -> None:
+    """Look at everything once: a file of 156 bytes can name one list 2^60 times."""
+    if depth > _DEEPEST or id(value) in seen:
         return
+    seen[id(value)] = value
     if isinstance(value, Persistent) and _is_storage(value.identity):
         found.append(value.identity)
     inside: list[Any] = []
@@ -116,7 +119,7 @@ def _walk(value: Any, found: list[tuple[Any, ...]], depth: int) -> None:
     elif isinstance(value, list | tuple):
         inside = list(value)
     for part in inside:
-        _walk(part, found, depth + 1)
+        _walk(part, found, depth + 1, seen)
 
 
 def _is_storage(identity: Any) -> bool:
@@ -186,7 +189,9 @@ def _tensor(value: Any, storages: Storages) -> npt.NDArray[Any] | None:
     storage = storages(str(key), _kind(reference.identity), int(count))
     sizes, steps = [int(size) for size in shape], [int(step) for step in strides]
     last = int(offset) + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
-    if min(sizes, default=1) < 1 or min(steps, default=0) < 0 or int(offset) < 0 or last >= len(storage):
+    counted = math.prod(sizes)
+    repeats = any(step < 1 and size > 1 for size, step in zip(sizes, steps, strict=True)) or counted > len(storage)
+    if min(sizes, default=1) < 1 or repeats or int(offset) < 0 or last >= len(storage):
         raise UserError("a tensor in it reaches beyond its storage; the file is damaged")
     bytes_apart = [step * storage.itemsize for step in steps]
     view = np.lib.stride_tricks.as_strided(storage[int(offset) :], sizes, bytes_apart, writeable=False)
