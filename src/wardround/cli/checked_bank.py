@@ -8,7 +8,7 @@ from wardround.runs import RunFolder, open_benchmark
 
 def checked(folder: RunFolder, bank: Bank) -> ContaminationReport:
     """Check the bank against the benchmark it was drawn from."""
-    return contamination_check(bank, open_benchmark(folder).all_samples, source=str(folder.manifest["source"]))
+    return contamination_check(bank, open_benchmark(folder).all_samples, source=str(folder.manifest["people"]))
 
 
 def print_contamination(report: ContaminationReport) -> None:

@@ -43,7 +43,7 @@ class Subject:
     @classmethod
     def of_chart(cls, chart: _Chart) -> Subject:
         """The subject whose chart this is."""
-        return cls(source=chart.spec.name, subject_id=chart.person)
+        return cls(source=chart.spec.people, subject_id=chart.person)
 
     def hashed(self, key: bytes) -> str:
         """Recognise the subject without storing the number: HMAC-SHA-256 under a bank's key, 128 bits of it.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -80,7 +81,7 @@ class Store:
         spec = load_source_spec(path / SPEC_FOLDER)
         if spec.sha256 != manifest["spec_sha256"]:
             raise damaged(path / SPEC_FOLDER, "it is not the spec that the records were ingested with")
-        return cls(path, spec, manifest)
+        return cls(path, replace(spec, numbered_by=manifest.get("people_of") or ""), manifest)
 
     def chart(
         self, subject_id: int, as_of: datetime, *, policy: Policy = "known_at", withheld: Withheld | None = None
@@ -142,13 +143,21 @@ class Store:
 
     def _read_people(self, table: str, column: str) -> dict[int, int]:
         people: dict[int, int] = {}
+
+        def last(number: int) -> int:
+            while number in people and people[number] != number:
+                number = people[number]
+            return number
+
         for shard in range(self.shard_count if table in self.table_names else 0):
             found = self.shard_rows(shard, table)
             if found is not None:
                 _, subjects, batch = found
                 names = batch.column(column).to_pylist()
-                people |= {s: subject_number(name) for s, name in zip(subjects.tolist(), names, strict=True) if name}
-        return people
+                for subject, name in zip(subjects.tolist(), names, strict=True):
+                    if name:  # who it names may be named another in turn, and the whole may go round
+                        people[last(subject)] = last(subject_number(name))
+        return {subject: last(subject) for subject in people}
 
     def rows(self, subject_id: int, table: str, *, versions: bool = False) -> pa.RecordBatch:
         """Return every row of a subject in a table: ``row_id``, all columns, labels and clocks. Trusted.

@@ -161,7 +161,7 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
 def withhold_evaluated(bank: Bank | PinnedBank, settings: RunSettings) -> int:
     """Keep back what patients of this benchmark's other splits had a hand in; return how many experiences that are."""
     benchmark = Benchmark.open(Path(settings.run.benchmark))
-    source = open_records(settings).spec.name
+    source = open_records(settings).spec.people
     evaluated = {sample.person for sample in benchmark.all_samples if sample.split != TRAINING_SPLIT}
     return bank.evaluate_on(Subject(source=source, subject_id=subject) for subject in evaluated)
 

@@ -57,7 +57,7 @@ class CaseReader:
         sample = self._samples[key.sample]
         if sample.split != TRAINING_SPLIT:
             raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
-        subject = Subject(source=self.store.spec.name, subject_id=sample.person)
+        subject = Subject(source=self.store.spec.people, subject_id=sample.person)
         known = case_of(self.store, self.benchmark, sample)
         return Case(
             provenance=Provenance(

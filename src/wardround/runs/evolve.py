@@ -207,7 +207,7 @@ class _Reflecting:
         material = self._material(trajectory, sample)
         provenance = Provenance(
             sample=sample.id,
-            subject=self.bank.subject_hash(Subject(source=self.store.spec.name, subject_id=sample.person)),
+            subject=self.bank.subject_hash(Subject(source=self.store.spec.people, subject_id=sample.person)),
             split=sample.split,
             run=self.run,
             episode=str(works[0].key),

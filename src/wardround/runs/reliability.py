@@ -146,7 +146,7 @@ class _Validating:
                 yield key
 
     def _subject(self, sample: Sample) -> str:
-        return self.bank.subject_hash(Subject(source=self.worker.store.spec.name, subject_id=sample.person))
+        return self.bank.subject_hash(Subject(source=self.worker.store.spec.people, subject_id=sample.person))
 
     def _applies(self, experience: Experience, sample: Sample) -> bool:
         case = case_of(self.worker.store, self.worker.benchmark, sample)

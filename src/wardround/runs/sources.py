@@ -30,6 +30,7 @@ def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
         "store_version": store.manifest["version"],
         "spec_sha256": store.spec.sha256,
         "source": store.spec.name,
+        "people": store.spec.people,
         "benchmark": benchmark.name,
         "benchmark_digest": benchmark.digest,
         "benchmark_spaces": dict(benchmark.manifest.get("spaces", {})),

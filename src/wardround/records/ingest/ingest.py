@@ -35,7 +35,7 @@ from wardround.records.ingest.earlier import shards_of, why_nothing
 from wardround.records.ingest.lineage import Lineage, Taking
 from wardround.records.ingest.marks import mark_files
 from wardround.records.ingest.needed_tables import needed_tables
-from wardround.records.ingest.origin import keep_origin
+from wardround.records.ingest.origin import keep_origin, people_of
 from wardround.records.ingest.plan import (
     RAW_ROWS,
     Medians,
@@ -336,6 +336,7 @@ def _note_manifest(
         "unknown_files": list(plan.files.unknown),
         "empty_files": list(plan.files.empty),
         "flattened": plan.noted("flatten"),
+        "people_of": people_of(plan.files.folders),
     }
     for name, note in notes.items():
         gone = manifest["tables"][name]["repeated_rows"] + conflicting[name]

@@ -15,6 +15,22 @@ from wardround.records.ingest.plan import Plan
 from wardround.records.shards.checksums import map_checked
 from wardround.records.shards.layout import ORIGIN_NOTES
 
+PEOPLE_OF = "people_of"
+"""The key of a data set's ``metadata/dataset.json`` under which our own exports say whose numbers its subjects have."""
+
+
+def people_of(folders: Sequence[Path]) -> str | None:
+    """Return the source whose people the records of some folders are, where an export of ours says it."""
+    for path in (folder / "metadata" / "dataset.json" for folder in folders):
+        if path.is_file():
+            try:
+                said = json.loads(path.read_text(encoding="utf-8"))
+            except ValueError:
+                continue  # another writer's: the standard asks for nothing in it
+            if isinstance(said, dict) and isinstance(said.get(PEOPLE_OF), str):
+                return str(said[PEOPLE_OF])
+    return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:

@@ -297,6 +297,14 @@ class SourceSpec:
     time_zone: str = ""
     """The hospital's: the one that all its files are read in."""
 
+    numbered_by: str = ""
+    """Of records that were exported from another source's store: that source, whose numbers its people have."""
+
+    @property
+    def people(self) -> str:
+        """The source whose people these are: one name and one number are one person, in banks too."""
+        return self.numbered_by or self.name
+
     def in_zone(self, time_zone: str | None) -> SourceSpec:
         """Return the same source of a hospital in a zone. UserError: it says another one itself."""
         if not time_zone or time_zone == self.time_zone:

@@ -52,6 +52,7 @@ def patient(reading: ResourceReading) -> Rows:
         {
             "subject_id": reading.flat.subjects.number(reading.key),
             "patient_id": reading.key,
+            "person": reading.names.person(reading.key),
             "identifier": _identifier(body),
             "gender": text(body, "gender"),
             "birth_date": day(body, "birthDate"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from wardround.records.sources.fhir.files import Found, Json, read_resources
@@ -23,7 +24,9 @@ from wardround.records.sources.fhir.values import (
 
 NAMING_TYPES = ("Medication", "Location", "Organization")
 """Resources of no subject that other resources refer to for a name."""
-_MARKS = re.compile(rb'"resourceType"\s*:\s*"(?:%s|Bundle)"' % "|".join(NAMING_TYPES).encode())
+_MARKS = re.compile(rb'"resourceType"\s*:\s*"(?:%s|Patient|Bundle)"' % "|".join(NAMING_TYPES).encode())
+_MOST_HOLDERS = 8
+"""An identifier that more Patients have names nobody: it stands for "unknown"."""
 
 
 @dataclass(slots=True)
@@ -36,6 +39,9 @@ class Names:
     drug_names: dict[tuple[str | None, str], str] = field(default_factory=dict)
     """Names of codes that a Medication has as code or identifier."""
     _mixes: dict[str, list[str]] = field(default_factory=dict)
+    _same: dict[str, str] = field(default_factory=dict)
+    """Of Patients that are one person, each one's next."""
+    _holders: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> Names:
@@ -48,7 +54,34 @@ class Names:
                 except Malformed:
                     continue
         names._mix()
+        for holders in names._holders.values():
+            if len(holders) <= _MOST_HOLDERS:
+                for one, other in pairwise(sorted(holders)):
+                    names._are_one(one, other)
+        names._holders.clear()
         return names
+
+    def person(self, key: str) -> str:
+        """Return the id by which a person goes who has several Patients, linked or of one identifier; its own else."""
+        while key in self._same:
+            key = self._same[key]
+        return key
+
+    def _are_one(self, one: str, other: str) -> None:
+        first, second = sorted((self.person(one), self.person(other)))
+        if first != second:
+            self._same[second] = first
+
+    def _take_patient(self, found: Found, key: str) -> None:
+        """Note who else a Patient is: ``link`` of every type, and each identifier that says its system."""
+        for link in parts(found.resource, "link"):
+            other = target(found, part(link, "other"))
+            if other is not None and other[0] in ("Patient", None):
+                self._are_one(key, other[1])
+        for identifier in parts(found.resource, "identifier"):
+            system, value = text(identifier, "system"), text(identifier, "value")
+            if system and value:
+                self._holders.setdefault((system, value), set()).add(key)
 
     def learn(self, found: Found) -> None:
         """Take in one naming resource of many that come one by one. Malformed: it cannot be read."""
@@ -60,7 +93,9 @@ class Names:
         kind, key = resource.get("resourceType"), resource.get("id")
         if not isinstance(key, str):
             return
-        if kind == "Location":
+        if kind == "Patient":
+            self._take_patient(found, key)
+        elif kind == "Location":
             self.places[key] = (text(resource, "name"), label(resource, "physicalType"))
         elif kind == "Organization" and (name := text(resource, "name")):
             self.organizations[key] = name
