@@ -45,6 +45,7 @@ _CARRIED = (
     "scripts",
     "examples",
     "benchmarks",
+    "conformance",
     "docs",
     "pyproject.toml",
     "README.md",

@@ -37,6 +37,8 @@ def _lungs(ward: Ward) -> None:
     tube.gas(0, 199, "ART.", oxygen=100).charted(DEVICE, 1, "Nasal cannula").gas(2, 99, "ART.", oxygen=100)
     mask = ward.person("tracheostomy").charted(DEVICE, 0, "Trach mask ").gas(1, 150, "ART.", oxygen=100)
     mask.charted(DEVICE, 2, "Tracheostomy tube").charted(MODE, 2, "SIMV").gas(3, 150, "ART.", oxygen=100)
+    ward.person("tracheostomy, machine in standby").charted(DEVICE, 0, "Trach mask ").charted(MODE, 0, "Standby").gas(
+        1, 150, "ART.", oxygen=100)  # fmt: skip
     ward.person("high flow").charted(DEVICE, 0, "High flow nasal cannula")
     ward.person("new device").charted(DEVICE, 0, "Nasal cannula").charted(DEVICE, 1, "A new device")
     ward.person("gas of 24 hours ago").gas(-1, 60, "ART.", oxygen=100)
@@ -59,6 +61,7 @@ def _circulation(ward: Ward) -> None:
     ward.person("dose changed").drip(NOREPINEPHRINE, 0, 2, 0.3, "mcg/kg/min").drip(
         NOREPINEPHRINE, 2, 9, 0.05, "mcg/kg/min"
     )
+    ward.person("ended on the hour").drip(NOREPINEPHRINE, 0.5, 2, 0.2, "mcg/kg/min")
     ward.person("saline").drip(SALINE, 0, 50, 100, "mL/hour")
     ward.person("nothing infused").charted(MEAN_LINE, 1, 70, "mmHg")
     ward.person("line and cuff").charted(MEAN_LINE, 1, 62, "mmHg").charted(MEAN_CUFF, 1, 78, "mmHg")
@@ -94,6 +97,7 @@ def _brain(ward: Ward) -> None:
 
     coma("never at once", (0, 1, 5, 6), (1, 4, 2, 6), (2, 4, 5, 3))
     coma("fourteen", (0, 4, 4, 6))
+    coma("worse for a while", (0, 4, 4, 6), (1, 2, 2, 4), (2, 4, 5, 6))
     coma("fifteen", (0, 4, 5, 6))
     ward.person("six hours apart").charted(EYE, 0, 2).charted(VERBAL, 3, 2).charted(MOTOR, 6, 4)
     ward.person("longer apart").charted(EYE, 0, 2).charted(VERBAL, 3, 2).charted(MOTOR, 6.1, 4)
@@ -111,13 +115,16 @@ def _inflammation(ward: Ward) -> None:
     ward.person("the other unit").charted(FAHRENHEIT, 0, 37.0, "°C").charted(CELSIUS, 1, 98.6, "°F")
     ward.person("36.0").charted(CELSIUS, 0, 36.0, "°C")
     ward.person("35.9").charted(CELSIUS, 0, 35.9, "°C")
+    ward.person("fever, then none").charted(CELSIUS, 0, 38.5, "°C").charted(CELSIUS, 1, 37.0, "°C").lab(
+        WHITE_CELLS, 0, 3.9, "K/uL").lab(WHITE_CELLS, 1, 8, "K/uL")  # fmt: skip
     ward.person("alarm limits").charted(HEART, 0, 90, "bpm").charted(HEART_ALARM, 0, 130, "bpm").charted(
         224161, 0, 35, "insp/min").charted(BREATHS, 0, 20, "insp/min")  # fmt: skip
-    ward.person("just above").charted(HEART, 0, 91, "bpm").charted(BREATHS, 0, 21, "insp/min")
+    ward.person("just above").charted(HEART, 0, 91, "bpm").charted(BREATHS, 0, 21, "insp/min").charted(
+        HEART, 1, 60, "bpm").charted(BREATHS, 1, 12, "insp/min")  # fmt: skip
     ward.person("venous gas").gas(0, 40, "VEN.", carbon=25).gas(0, 90, "ART.", carbon=32)
     ward.person("arterial gas").gas(0, 90, "ART.", carbon=31.9)
     ward.person("cells by the microlitre").lab(WHITE_CELLS, 0, 12_000, "/uL").lab(BANDS, 0, 10, "%")
-    ward.person("bands").lab(WHITE_CELLS, 0, 8, "K/uL").lab(BANDS, 0, 11, "%")
+    ward.person("bands").lab(WHITE_CELLS, 0, 8, "K/uL").lab(BANDS, 0, 11, "%").lab(BANDS, 1, 2, "%")
     ward.person("quick").charted(BREATHS, 0, 22, "insp/min").charted(SYSTOLIC, 0, 100, "mmHg").charted(
         223751, 0, 80, "mmHg"
     )
@@ -146,8 +153,11 @@ def _kidneys(ward: Ward) -> None:
             person.urine(hour, amount)
     weighed = ward.person("weighed again").charted(WEIGHT, 1, 176.37, "lb").charted(DAILY_WEIGHT, 4.5, 40, "kg")
     weighed.charted(DAILY_WEIGHT, 7.2, 20, "kg")
-    late = ward.person("weighed at admission, charted late").charted(DAILY_WEIGHT, 0, 40, "kg")
+    late = ward.person("weighed at admission, charted late").charted(DAILY_WEIGHT, -1, 40, "kg")
     late.charted(WEIGHT, 3, 80, "kg").urine(-1, 0).urine(5, 280)
+    twice = ward.person("weighed twice at admission").charted(WEIGHT, 0, 80, "kg").charted(WEIGHT, 5, 40, "kg")
+    for hour in range(-1, 6):
+        twice.urine(hour, 40)
     dry = ward.person("dry, then not").charted(WEIGHT, -1, 80, "kg").charted(HEART, -1, 80, "bpm")
     for hour in range(-1, 41):
         dry.urine(hour, 10 if hour < 24 else 100)
@@ -185,6 +195,8 @@ def _infection(ward: Ward) -> None:
     ward.newcomer("infected a year ago").admit(-9000, -8900).culture(-8999).drug("Vancomycin", -8998).admit().drug(
         "Aspirin", 1
     )
+    ward.newcomer("infected days ago, in the admission before").admit(-60, -12).culture(-40).drug(
+        "Vancomycin", -39).admit().drug("Aspirin", 1)  # fmt: skip
     ward.person("72 hours after").culture(0).drug("CefTRIAXone", 72)
     ward.person("more than 72 hours after").culture(0).drug("CefTRIAXone", 72.5)
     ward.person("24 hours before").drug("Meropenem", 0).culture(24)
@@ -203,6 +215,8 @@ def _infection(ward: Ward) -> None:
     ward.person("septic then").culture(0).drug("Vancomycin", 1).lab(CREATININE, -10, 4.0, "mg/dL").lab(
         CREATININE, 80, 1.0, "mg/dL"
     )
+    for name, hours in (("failing 48 hours before", -71.5), ("failing earlier still", -72.5)):
+        ward.newcomer(name).admit(-80).culture(0).drug("Vancomycin", 1).lab(CREATININE, hours, 4.0, "mg/dL")
     ward.person("failing later").culture(0).drug("Vancomycin", 1).lab(CREATININE, 60, 4.0, "mg/dL")
     whole = ward.person("wholly charted").culture(0).drug("Vancomycin", 1).charted(WEIGHT, -1, 80, "kg")
     for hour in range(-48, 25):
@@ -231,14 +245,17 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Charts:
         ("each gas by its own FiO2", 3, "respiration", 2),
         ("tube, then taken out", 0.5, "respiration", 3), ("tube, then taken out", 3, "respiration", 3),
         ("tube, then taken out", 25, "respiration", 2), ("tracheostomy", 2, "respiration", 2),
-        ("tracheostomy", 3, "respiration", 3), ("gas of 24 hours ago", 22.9, "respiration", 2),
+        ("tracheostomy", 3, "respiration", 3), ("tracheostomy, machine in standby", 2, "respiration", 2),
+        ("gas of 24 hours ago", 22.9, "respiration", 2),
         ("gas of 24 hours ago", 23, "respiration", None),
         ("drip", 3, "circulation", 3), ("drip by the minute", 3, "circulation", 3),
         ("drip in milligrams", 3, "circulation", 3), ("drip without a unit", 3, "circulation", None),
         ("drip without a rate", 3, "circulation", None), ("vasopressin", 3, "circulation", 0),
         ("dopamine", 3, "circulation", 2), ("more dopamine", 3, "circulation", 3),
         ("dose changed", 3, "circulation", 4),
-        ("dose changed", 30, "circulation", 3), ("nothing infused", 2, "circulation", 0),
+        ("dose changed", 30, "circulation", 3),
+        ("ended on the hour", 25, "circulation", 4), ("ended on the hour", 26, "circulation", None),
+        ("nothing infused", 2, "circulation", 0),
         ("line and cuff", 2, "circulation", 0), ("low by a little", 2, "circulation", 1),
         ("in kilopascal", 2, "circulation", 0), ("pressure of an alarm", 2, "circulation", None),
         ("drip of an earlier stay", 2, "circulation", 0),
@@ -246,7 +263,8 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Charts:
         ("just below", 2, "kidney", 0), ("just below", 2, "liver", 0), ("just below", 2, "coagulation", 0),
         ("unreadable unit", 2, "kidney", None), ("unreadable unit", 2, "coagulation", 4),
         ("before admission", 1.9, "liver", 4), ("before admission", 14, "liver", None),
-        ("urine none", 24, "kidney", 4), ("urine none", 15, "kidney", None),
+        ("urine none", 24, "kidney", 4), ("urine none", 20.9, "kidney", None),
+        ("urine none", 21, "kidney", 4),
         ("dry, then not", 40, "kidney", 3), ("dry, then not", 54, "kidney", 0),
         ("urine less than 0.3", 24, "kidney", 0),
         ("never at once", 3, "brain", 2), ("no movement charted", 1, "brain", None),
@@ -293,7 +311,8 @@ def test_ventilation(charts: Charts, name: str, hours: float, status: str | None
 @pytest.mark.parametrize(
     ("name", "hours", "coma"),
     [
-        ("never at once", 0.5, 12), ("never at once", 3, 12), ("fourteen", 1, 14), ("six hours apart", 7, 8),
+        ("never at once", 0.5, 12), ("never at once", 3, 12), ("fourteen", 1, 14), ("worse for a while", 3, 8),
+        ("six hours apart", 7, 8),
         ("longer apart", 7, None), ("no movement charted", 1, None), ("tube in the mouth", 1, 15),
         ("no answer, no tube", 1, 7), ("fourteen", 24, None),
     ],
@@ -308,7 +327,8 @@ def test_coma(charts: Charts, name: str, hours: float, coma: int | None) -> None
         ("38.0 in Fahrenheit", "sirs", "temperature", 0), ("38.1 in Fahrenheit", "sirs", "temperature", 1),
         ("the other unit", "sirs", "temperature", 0),
         ("Fahrenheit, no unit", "sirs", "temperature", 0), ("36.0", "sirs", "temperature", 0),
-        ("35.9", "sirs", "temperature", 1), ("alarm limits", "sirs", "heart rate", 0),
+        ("35.9", "sirs", "temperature", 1), ("fever, then none", "sirs", "temperature", 1),
+        ("fever, then none", "sirs", "white cells", 1), ("alarm limits", "sirs", "heart rate", 0),
         ("alarm limits", "sirs", "breathing", 0), ("just above", "sirs", "heart rate", 1),
         ("just above", "sirs", "breathing", 1), ("venous gas", "sirs", "breathing", 0),
         ("arterial gas", "sirs", "breathing", 1), ("cells by the microlitre", "sirs", "white cells", 0),
@@ -345,7 +365,8 @@ def test_kdigo(charts: Charts, name: str, hours: float, part: str, stage: int | 
     ("name", "hours", "rate"),
     [
         ("weighed again", 3.9, None), ("weighed again", 5, 40 * 7 / 40 / 7),
-        ("every six hours", 5, 340 / 80 / 7), ("flushed", 5, 200 / 80 / 7), ("urine 0.5", 10, 0.5),
+        ("every six hours", 5, 340 / 80 / 7), ("weighed twice at admission", 4.9, 0.5),
+        ("weighed twice at admission", 5, 1.0), ("flushed", 5, 200 / 80 / 7), ("urine 0.5", 10, 0.5),
         ("charted in an earlier stay", 3.5, None), ("drip", 10, None),
     ],
 )  # fmt: skip
@@ -360,7 +381,7 @@ def test_the_weight_of_the_time_counts(charts: Charts) -> None:
     assert score_at(charts.of("weighed again", 5), "urine_output", hours=4).value == pytest.approx(1.0, rel=1e-4)
     assert score_at(charts.of("weighed again", 7.5), "urine_output", hours=4).value == pytest.approx(1.0, rel=1e-4)
     late = charts.of("weighed at admission, charted late", 5)
-    assert score_at(late, "urine_output").value == pytest.approx(280 / 40 / 7), "what was weighed at 0 outranks it"
+    assert score_at(late, "urine_output").value == pytest.approx(280 / 40 / 7), "what was weighed at -1 outranks it"
 
 
 @pytest.mark.parametrize(
@@ -385,6 +406,7 @@ def test_meld(charts: Charts, name: str, hours: float, points: int | None) -> No
     ("name", "hours", "suspected"),
     [
         ("infected a year ago too", 6, at(0)), ("infected a year ago too", 4, None), ("infected a year ago", 6, None),
+        ("infected days ago, in the admission before", 6, None),
         ("72 hours after", 73, at(0)), ("more than 72 hours after", 73, None), ("24 hours before", 25, at(0)),
         ("more than 24 hours before", 25, None), ("again after days", 50, at(0)), ("again after days", 90, at(80)),
         ("no antibiotic", 2, None), ("ordered before admission", 1, at(-5)), ("only the day known", 90, at(-12)),
@@ -398,7 +420,8 @@ def test_suspicion_of_infection(charts: Charts, name: str, hours: float, suspect
 @pytest.mark.parametrize(
     ("name", "hours", "sepsis"),
     [
-        ("septic then", 2, True), ("septic then", 90, True), ("failing later", 2, None), ("failing later", 70, None),
+        ("septic then", 2, True), ("septic then", 90, True), ("failing 48 hours before", 2, True),
+        ("failing earlier still", 2, None), ("failing later", 2, None), ("failing later", 70, None),
         ("wholly charted", 20, False), ("no antibiotic", 2, False), ("infected a year ago", 6, False),
         ("never cultured", 2, None), ("no drug ordered", 2, None),
     ],

@@ -178,7 +178,8 @@ def test_urine_rate_needs_a_weight() -> None:
     ("creatinine", "bilirubin", "inr", "sodium", "dialysis", "points"),
     [
         (1.0, 1.0, 1.0, 140, False, 6), (0.5, 0.5, 0.8, 140, False, 6), (4.0, 1.0, 1.0, 137, False, 20),
-        (9.0, 1.0, 1.0, 137, False, 20), (None, 1.0, 1.0, 137, True, 20), (4.0, 30.0, 6.0, 137, False, 40),
+        (9.0, 1.0, 1.0, 137, False, 20), (4.0, 0.5, 0.8, 137, False, 20), (None, 1.0, 1.0, 137, True, 20),
+        (4.0, 30.0, 6.0, 137, False, 40),
         (1.0, 3.0, 1.0, 120, False, 11), (None, 1.0, 1.0, 137, False, None), (1.0, None, 1.0, 137, False, None),
         (2.0, 3.0, 1.5, 137, False, 22), (2.0, 3.0, 1.5, 125, False, 29), (2.0, 3.0, 1.5, 120, False, 29),
     ],
@@ -193,6 +194,8 @@ def test_meld(
 ) -> None:
     """By hand: 0.957 ln 4 + 0.643 = 1.97, so 20; 0.957 ln 2 + 0.378 ln 3 + 1.12 ln 1.5 + 0.643 = 2.175, so 22."""
     assert meld(creatinine, bilirubin, inr, sodium, dialysis=dialysis) == points
+    if not dialysis:
+        assert meld(creatinine, bilirubin, inr, sodium) == points
 
 
 def test_norepinephrine_equivalents() -> None:
