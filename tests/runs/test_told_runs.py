@@ -305,6 +305,12 @@ def _benchmark(folder: RunFolder) -> Any:
     return open_benchmark(folder)
 
 
+def _notes(folder: RunFolder) -> list[Any]:
+    """What the log says of the experiences of each episode."""
+    with LogReader(folder.logs) as logs:
+        return [note.detail for one in logs.trajectories() for note in one.notes if note.kind == "experiences"]
+
+
 def test_memory_is_built_half_from_diagnoses_half_from_treatments_and_crosses_to_questions(
     reports: Path, questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -324,10 +330,15 @@ def test_memory_is_built_half_from_diagnoses_half_from_treatments_and_crosses_to
         crossing = start(tmp_path / "crossing", settings(questions, server.url, **asked))
         execute(crossing)
     for run in (folder, crossing):
-        with LogReader(run.logs) as logs:
-            notes = [note.detail for one in logs.trajectories() for note in one.notes if note.kind == "experiences"]
+        notes = _notes(run)
         assert notes
         assert all(note["served"] for note in notes)
+    assert main(["report", str(folder.path), "--no-episodes"]) == 0
+    page = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
+    served = [one for note in _notes(folder) for one in note["served"]]
+    unchecked = sum(one["unchecked"] != [] for one in served)
+    assert unchecked
+    assert f"{len(served)} experiences were served. Of {unchecked} at least one condition" in page
 
 
 def test_experiences_are_tried_on_cases_told_in_words(

@@ -174,6 +174,8 @@ def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
     return {
         "episodes": len(results),
         "subjects": len({result.subject_id for result in results}),
+        "experiences": sum(result.use.experiences or 0 for result in results),
+        "unchecked": sum(result.use.unchecked_experiences for result in results),
         "failed": sum(result.finish == "error" for result in results),
         "seconds": median(_seconds(result) for result in results) if results else None,
         "cost": sum(cost for cost in costs if cost is not None) if costs and None not in costs else None,

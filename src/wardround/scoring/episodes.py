@@ -35,8 +35,9 @@ class EpisodeUse:
     a sum over some of the calls would be a wrong number. ``seconds`` of model and tools are wall time. ``tables``
     counts the results that showed rows of each record table. ``summarises``: its method writes summaries;
     ``summaries`` were tried while it played (not after its answer), ``failed_summaries`` of them left the one before in
-    place. ``experiences`` were served from a bank, None where none was asked. ``evidence_left_out``: the events of its
-    evidence that one prompt lost at most, None where it had none.
+    place. ``experiences`` were served from a bank, None where none was asked; of ``unchecked_experiences`` of them a
+    condition or an exclusion could not be checked. ``evidence_left_out``: the events of its evidence that one prompt
+    lost at most, None where it had none.
     """
 
     turns: int
@@ -54,6 +55,7 @@ class EpisodeUse:
     summaries: int = 0
     failed_summaries: int = 0
     experiences: int | None = None
+    unchecked_experiences: int = 0
     evidence_left_out: int | None = None
 
     @property
@@ -257,7 +259,13 @@ def episode_use(trajectory: Played) -> EpisodeUse:
         failed_summaries=sum("failed" in detail for detail in summaries),
         evidence_left_out=events_left_out(note.detail for note in trajectory.notes if note.kind == EVIDENCE_NOTE),
         experiences=sum(len(detail.get("served", ())) for detail in asked) if asked else None,
+        unchecked_experiences=sum(map(_is_unchecked, (one for detail in asked for one in detail.get("served", ())))),
     )
+
+
+def _is_unchecked(served: object) -> bool:
+    """Whether a note on an experience names a condition or an exclusion that could not be checked."""
+    return isinstance(served, Mapping) and bool(served.get("unchecked"))
 
 
 def _prefix_share(turns: Iterable[PlayedTurn]) -> float | None:
