@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from memory_doubles import lesson
+from memory_doubles import lesson, patient
 
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, export_bank, forget, import_bank, undo, withdraw
+from wardround.memory import Bank, Edge, export_bank, forget, import_bank, render_experiences, undo, withdraw
 from wardround.memory.credit import first_quality
 from wardround.memory.effect import EpisodeName, is_masked
 from wardround.memory.learning import EvolutionSettings, Learnt, PlayedEpisode, learn
@@ -19,6 +19,7 @@ from wardround.memory.outcomes import LearningRule
 
 def _bank(path: Path, *names: str) -> tuple[Bank, list[str]]:
     bank = Bank.open(path / "bank.sqlite")
+    bank.adopt_subject_key(b"k" * 32)  # ids follow from it, and coins from ids
     made = [lesson(bank, name, number, kind="indication") for number, name in enumerate(names)]
     bank.add(made)
     return bank, [one.id for one in made]
@@ -193,6 +194,24 @@ def test_what_says_the_same_shares_its_evidence_and_what_does_not_has_its_own(tm
         assert evidence[2] == {}
         bank.revise(two.id, content="Give no fluids", reason="corrected")
         assert bank.graph().evidence(two.id)["diagnoses"].shown == 10, "it says something else now"
+
+
+def test_what_says_the_same_is_said_once_with_its_cases_as_far_as_they_may_be_served(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        same = [lesson(bank, "same", number, content=f"Do  it{' ' * number}") for number in range(1, 5)]
+        other = lesson(bank, "same", 5, content="Do not")
+        bank.add([*same, other])
+
+        def said(subject: int) -> list[tuple[str, int]]:
+            found = bank.said_once([same[1], other, *same[2:]], patient(subject))
+            return [(one.id, one.facts.get("cases", 1)) for one in found]
+
+        assert said(9) == [(same[1].id, 4), (other.id, 1)]
+        assert said(1) == [(same[1].id, 3), (other.id, 1)], "its own case is none of those"
+        withdraw(bank, "sample-4", reason="wrong patient")
+        assert said(9) == [(same[1].id, 3), (other.id, 1)]
+        text = render_experiences(bank.said_once(same[1:], patient(9))).text
+        assert text.count("same (learnt from 3 cases)") == 1
 
 
 def test_going_back_takes_outcomes_along_and_a_withdrawal_after_it_is_exact(tmp_path: Path) -> None:

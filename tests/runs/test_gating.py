@@ -136,7 +136,10 @@ def test_two_dev_runs_judge_a_bank_and_runs_heed_it(
     assert f"{label} (the bank" in capsys.readouterr().out
     assert label in (changed.path / "report" / "index.html").read_text().replace("&#39;", "'")
     assert main(["compare", str(opened.path), str(changed.path)]) == 0
-    assert f"{changed.path}: {label}" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert f"{changed.path}: {label}" in printed.err
+    why = "the scores of every sample are the same: the offline policy is a rule and reads nothing that a memory serves"
+    assert f"+0.000 in 1 of 1 comparisons: {why}" in printed.out
     pinned = played(tmp_path / "pinned", heeding.settings.changed(bank_revision="gated"))
     assert notes(pinned, "experiences")
 

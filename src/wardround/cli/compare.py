@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
     else:
         _print(found)
+        print_no_difference(found, folders)
         if arguments.clocks:
             policies = " less ".join(folder.manifest["policy"] for folder in reversed(folders))
             print(f"\n{policies}: what the leak was worth to each contender; no figure to compare with any other run's")
@@ -84,6 +86,18 @@ def must_match(first: RunFolder, second: RunFolder, *, other_clocks: bool = Fals
                 f"the runs differ in {name.replace('_', ' ')} ({first.manifest[name]!r} and "
                 f"{second.manifest[name]!r}): their scores answer different questions"
             )
+
+
+def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[RunFolder]) -> None:
+    """Say why a difference is +0.000 to the last digit: the same score on every sample, and of whom nothing else can be
+    expected."""
+    found = [(row, row.test.difference) for row in comparisons]
+    same = [row for row, one in found if not one.estimate and not one.low and not one.high]
+    if not same:
+        return
+    of_rules = any("offline" in folder.settings.run.models for folder in folders)
+    why = ": the offline policy is a rule and reads nothing that a memory serves" if of_rules else ""
+    print(f"+0.000 in {len(same)} of {len(comparisons)} comparisons: the scores of every sample are the same{why}")
 
 
 def _print(found: list[Comparison]) -> None:

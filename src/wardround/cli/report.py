@@ -15,7 +15,7 @@ from pathlib import Path
 from wardround.benchmarks import Benchmark
 from wardround.cli.arms import print_arms
 from wardround.cli.card import print_card, print_warnings
-from wardround.cli.compare import must_match
+from wardround.cli.compare import must_match, print_no_difference
 from wardround.cli.judged import print_judge
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.subgroups import print_subgroups
@@ -320,6 +320,7 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         passes = "  ".join(f"k={k} {value:.3f}" for k, value in enumerate(best.passes, start=1))
         print(f"{best.contender}, {best.task}, pass^k: {passes}")
     _print_comparisons(summary.comparisons)
+    print_no_difference(summary.comparisons, [folder])
     if summary.card:
         print_card(summary.card)
         _print_comparisons(summary.against_trivial)

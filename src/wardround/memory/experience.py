@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -57,6 +57,12 @@ class Subject:
 def plain_text(text: str) -> str:
     """Text without lone surrogates, which a model can write and a file cannot hold."""
     return text.encode("utf-8", "replace").decode()
+
+
+def said_words(kind: str, tool: str, texts: Sequence[str], exclusions: Sequence[str]) -> str:
+    """Join what an experience shows an agent, letters' case and blanks apart."""
+    parts = (kind, tool, *texts, *sorted(exclusions))
+    return "\x1f".join(" ".join(part.casefold().split()) for part in parts)
 
 
 def utc_now() -> str:
@@ -123,6 +129,12 @@ class Experience:
     def polar(self) -> bool:
         """Whether it is an indication or a contraindication."""
         return self.kind in POLARITIES
+
+    @property
+    def said(self) -> str:
+        """What it shows an agent, letters' case and blanks apart: experiences with the same say the same."""
+        texts = (self.title, self.description, self.condition, self.content)
+        return said_words(self.kind, self.tool, texts, self.exclusions)
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ check of its scope against what is known of the patient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -136,8 +136,17 @@ class GraphCase:
             question, for_subject=self.subject, kinds=self.settings.kinds, task=self.task, settings=wide
         )
         scores = {one.experience.id: one.score for one in recall.seeds if one.score > 0}
-        fit = islice((name for name in scores if self.judge(name) is None), asked.k)
-        return recall, {name: scores[name] for name in fit}
+        fit = (name for name in scores if self.judge(name) is None)
+        return recall, {name: scores[name] for name in islice(self._once(fit), asked.k)}
+
+    def _once(self, names: Iterable[str]) -> Iterator[str]:
+        """The first of all that say the same."""
+        said: set[str] = set()
+        for name in names:
+            words = self.experience(name).said
+            if words not in said:
+                said.add(words)
+                yield name
 
     def experience(self, name: str) -> Experience:
         """An experience that was judged fit."""
@@ -161,10 +170,10 @@ class GraphCase:
 
     def offered(self, found: Sequence[tuple[str, float, str]]) -> tuple[Offered, ...]:
         """What is to be served of (id, score, why), in order, with the conflicts among it marked."""
-        names = [name for name, _, _ in found]
+        names = list(self._once(name for name, _, _ in found))
         return tuple(
             Offered(
-                experience=self.experience(name),
+                experience=self.bank.said_once([self.experience(name)], self.subject)[0],
                 scope=self._scopes[name],
                 score=score,
                 quality=self.graph.quality(name),
@@ -173,6 +182,7 @@ class GraphCase:
                 boundaries=self._boundaries(name),
             )
             for name, score, why in found
+            if name in names
         )
 
     def _boundaries(self, name: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from wardround.memory.credit import (
 )
 from wardround.memory.edges import Edge
 from wardround.memory.effect import PRIOR_QUALITY, CoinEvidence
+from wardround.memory.experience import said_words
 from wardround.memory.outcomes import LearntEpisode
 
 EdgeFacts = Callable[[str, int], Mapping[str, tuple[int, Edge]]]
@@ -108,14 +109,8 @@ class Learned:
             self.weights[ends] = number, moved
 
 
-def said(kind: str, title: str, description: str, condition: str, content: str, exclusions: str) -> str:
-    """What experiences have in common that show an agent the same words; letters' case and blanks apart."""
-    parts = (kind, title, description, condition, content, *sorted(json.loads(exclusions)))
-    return "\x1f".join(" ".join(part.casefold().split()) for part in parts)
-
-
 _WORDS = """
-SELECT kind, title, description, condition, content, exclusions
+SELECT kind, tool, title, description, condition, content, exclusions
 FROM revision JOIN experience ON id = revision.experience
 WHERE revision.experience = ? AND number <= ? ORDER BY number DESC LIMIT 1
 """
@@ -124,4 +119,7 @@ WHERE revision.experience = ? AND number <= ? ORDER BY number DESC LIMIT 1
 def words_of(connection: sqlite3.Connection, experience: str, revision: int) -> str:
     """What an experience says as of a revision; its id where there is none."""
     row = connection.execute(_WORDS, (experience, revision)).fetchone()
-    return experience if row is None else said(*row)
+    if row is None:
+        return experience
+    kind, tool, *texts, exclusions = row
+    return said_words(kind, tool, texts, json.loads(exclusions))

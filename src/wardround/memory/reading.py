@@ -130,6 +130,11 @@ class BankReader(ABC):
         with self._lock:
             return eligible(self._state(), kinds, task, subject, tool)
 
+    def said_once(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
+        """See :meth:`BankState.said_once`."""
+        with self._lock:
+            return self._state().said_once(found, subject)
+
     def graph(self, *, revision: int | None = None, task: str = "") -> GraphReader:
         """Qualities (for a task), edges and entities as of a revision; by default, of its own. It reads the open
         file."""

@@ -37,6 +37,7 @@ def _item(one: Offered, shown: Sequence[Offered]) -> dict[str, Any]:
     return {
         "polarity": one.experience.kind.upper(),
         "title": one.experience.title,
+        "cases": one.experience.facts.get("cases", 1),
         "description": one.experience.description,
         "content": one.experience.content,
         "condition": [_marked(phrase) for phrase in one.scope.condition],

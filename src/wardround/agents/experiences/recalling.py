@@ -99,10 +99,14 @@ class Recalling(Hooks):
             if text:
                 episode.pin(text)
 
+    def _said_once(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
+        bank = self._memory.bank
+        return bank.said_once(found, subject) if isinstance(bank, BankReader) else tuple(found)
+
     def _search(self, episode: Episode, key: Key, kind: Kind, subject: Subject) -> None:
         task = episode.task or None
         found = self._memory.bank.search(key, kind=kind, for_subject=subject, k=self._k, task=task)
-        episode.lessons[kind] = found.experiences
+        episode.lessons[kind] = self._said_once(found.experiences, subject)
         episode.recorder.note("experiences", {"kind": kind, "task": episode.task, "k": self._k, **found.facts()})
 
     def _recall(self, episode: Episode, subject: Subject) -> None:
@@ -112,7 +116,7 @@ class Recalling(Hooks):
             found = self._memory.bank.recall(
                 kind="tool", for_subject=subject, limit=self._advice, task=task, tool=schema.name
             )
-            advice += found.experiences
+            advice += self._said_once(found.experiences, subject)
             if found.matches or any(found.withheld.values()):
                 detail = {"kind": "tool", "tool": schema.name, "task": episode.task, **found.facts()}
                 episode.recorder.note("experiences", detail)
