@@ -107,6 +107,13 @@ def test_a_hospital_whose_clocks_are_right_is_clean(hospitals: dict[str, Hospita
     assert not swap.unruled
 
 
+def test_people_who_were_merged_are_one_person(hospitals: dict[str, Hospital]) -> None:
+    first, second = hospitals["kreisklinik"].store, hospitals["stadtspital"].store
+    assert first.person_of(901) == first.person_of(3) == 3
+    assert second.person_of(second.subject_of("P-900")) == second.person_of(second.subject_of("P-004"))
+    assert len({second.person_of(int(subject)) for subject in second.subjects}) == len(second.subjects) - 1
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_clock_fault_is_found(hospitals: dict[str, Hospital], tmp_path: Path, fault: str) -> None:
     name, now, then, column = FAULTS[fault]

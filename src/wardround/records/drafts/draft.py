@@ -121,7 +121,8 @@ def _merged(guesses: Guesses) -> Iterator[str]:
     hint = f"Columns that may say so: {found}" if found else "No column looks like it; ask who runs the patient index"
     yield (
         'person = "TODO: are patients merged with each other, so that one person has several numbers? Write '
-        f'TABLE.COLUMN, which says who somebody became; delete the line if nobody is merged. {hint}"'
+        "TABLE.COLUMN, which says who somebody became: a text, and the subject of its table is the number that is no "
+        f'longer used; delete the line if nobody is merged. {hint}"'
     )
 
 
