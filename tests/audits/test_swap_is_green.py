@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from invented import Invented, altered
 
 from effort import often
-from wardround.audits import audit_swap
+from wardround.audits import audit_swap, random_moments
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.bundles.futures import differing_bundles, differing_records
 from wardround.records import Store, ingest
-from wardround.synth import synthesize
+from wardround.synth import DIALECTS, synthesize
 
 SEEDS = often([2], list(range(1, 21)))
 PATIENTS = often(8, 30)
@@ -45,3 +46,40 @@ def _while_open(store: Store, subject: int, seed: int) -> datetime | None:
 
 def _rows(store: Store, subject: int, table: str) -> list[dict[str, datetime]]:
     return [row for row in store.rows(subject, table).to_pylist() if row["outtime"] is not None]
+
+
+@pytest.mark.parametrize("source", often(["omop"], list(DIALECTS)))
+def test_files_that_end_at_a_moment_show_what_the_whole_files_show_by_then(invented: Invented, source: str) -> None:
+    """Stays are open, and everything that could not be known is not there: another cause than a changed future."""
+    store = invented.store(source)
+    stores = [differing_questions, differing_records]
+    report = audit_swap(store, invented.samples(source), invented.raw(source), cut=True, stores=stores)
+    assert report.clean, report.as_text()
+    assert report.changed_rows > report.raw_rows / 20
+    assert "files cut at each moment" in report.as_text()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_events_of_open_stays_are_asked_about(invented: Invented, cut: bool) -> None:
+    """Who is still in hospital when the files are exported is asked about what was done before."""
+    store = invented.store("mimiciv")
+    some = invented.samples("mimiciv")[::3]
+    report = audit_swap(store, some, invented.raw("mimiciv"), others=False, cut=cut, stores=[differing_questions])
+    assert report.clean, report.as_text()
+    assert report.compared["questions of labevents"] > 10
+
+
+def test_a_key_shown_too_early_is_found_at_random_moments(invented: Invented, tmp_path: Path) -> None:
+    """A benchmark asks after admissions; that a visit will lead to one is told before."""
+    now, then = 'hadm_id = "known(hadm_id, admissions)"', 'hadm_id = "always"'
+    faulty = altered("mimiciv", tmp_path / "spec", {f"[tables.edstays.late]\n{now}": f"[tables.edstays.late]\n{then}"})
+    ingest(faulty, invented.raw("mimiciv"), tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    chosen = random_moments(store, 40, seed=2)
+    assert len(set(chosen)) == 40
+    assert chosen == random_moments(store, 40, seed=2) != random_moments(store, 40, seed=3)
+    spans = [(row["intime"], row["outtime"]) for one in store.subjects.tolist() for row in _rows(store, one, "edstays")]
+    inside = [one for one in chosen if any(start <= one[1] < end for start, end in spans)]
+    assert len(inside) > 5
+    report = audit_swap(store, inside, invented.raw("mimiciv"), others=False)
+    assert "charts: edstays.hadm_id" in " ".join(report.leaking)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from wardround.benchmarks.columns import DAY, MINUTE, NO_TIME
 from wardround.benchmarks.ehrshot.concepts import load_concepts
 from wardround.benchmarks.ehrshot.rules import (
+    UNKNOWN,
     LabelledQuestions,
     end_of_day,
     icu_transfers,
@@ -56,11 +57,18 @@ def test_length_of_stay(start: str, end: str, label: int) -> None:
     assert (asked.stays.tolist(), asked.rows.tolist()) == ([0], [1])
 
 
+def test_a_stay_without_an_end_is_asked_about_and_its_answer_is_unknown() -> None:
+    """Whether its end will be recorded is not known on its first day."""
+    for rule in (long_stays, lambda stays, dropped: icu_transfers(stays, Spans.none(), dropped)):
+        dropped: Counter[str] = Counter()
+        assert shown(rule(spans(("2150-01-01 10:00:00", None)), dropped)) == [("2150-01-01 23:59:59", UNKNOWN)]
+        assert not dropped.total()
+
+
 @pytest.mark.parametrize(
     ("start", "end", "reason"),
     [
         ("2150-01-01 00:00:00", "2150-01-01 23:59:59", "ends_on_the_day_of_admission"),
-        ("2150-01-01 10:00:00", None, "no_discharge"),
         ("2150-01-01 10:00:00", "2150-01-01 10:00:00", "ends_as_it_begins"),
         ("2150-01-01 10:00:00", "2149-12-30 10:00:00", "ends_before_it_begins"),
     ],

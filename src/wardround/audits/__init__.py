@@ -12,6 +12,7 @@ from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
 from wardround.audits.plausibility import PlausibilityReport, audit_plausibility
 from wardround.audits.shown_times import ShownTable
 from wardround.audits.store_check import StoreCheck, check_store
+from wardround.audits.swap import random_moments
 
 __all__ = [
     "Compared",
@@ -29,4 +30,5 @@ __all__ = [
     "check_labels",
     "check_store",
     "delete_future",
+    "random_moments",
 ]

@@ -54,6 +54,7 @@ class SwapReport(ChartFindings):
     the swap table and stayed as they were, ``unruled`` rows fit no rule of their file. ``compared``, ``declared``,
     ``left_out`` and ``places``: see :class:`Compared`."""
 
+    cut: bool = False
     rounds: int = 0
     raw_rows: int = 0
     changed_rows: int = 0
@@ -88,7 +89,8 @@ class SwapReport(ChartFindings):
     def as_text(self) -> str:
         """Return the report for people."""
         lines = [
-            f"outcome swap, policy {self.policy}: {self.samples} samples, {self.rounds} rounds",
+            f"outcome swap, policy {self.policy}: {self.samples} samples, {self.rounds} rounds"
+            + (", files cut at each moment" if self.cut else ""),
             f"{self.changed_rows:,} of {self.raw_rows:,} raw rows were changed or left out",
             f"{self.differences} differences in charts, {self.answers} in tool answers, {self.questions} in questions",
         ]
@@ -116,6 +118,7 @@ def audit_swap(
     user_codes: Path | None = None,
     knowledge: Path | None = None,
     others: bool = True,
+    cut: bool = False,
     charts: Sequence[CompareCharts] = (),
     stores: Sequence[CompareStores] = (),
     report: Reporter = silent,
@@ -123,8 +126,9 @@ def audit_swap(
     """Audit charts at some (subject, as-of time) against another future of the same past.
 
     ``raw_folder`` is what the store was made from. ``others``: whether subjects without a sample are copied too, as
-    they are. ``charts`` and ``stores`` say what else must be equal. ``knowledge``: a second person's answers, for a
-    source of one's own; then others are left out. UserError: nobody says what of the source could be known when.
+    they are. ``cut``: the other future has not come yet, files end at each moment and stays are open. ``charts`` and
+    ``stores`` say what else must be equal. ``knowledge``: a second person's answers, for a source of one's own; then
+    others are left out. UserError: nobody says what of the source could be known when.
     """
     wanted = sorted(set(samples))
     folders = (raw_folder,) if isinstance(raw_folder, Path) else tuple(raw_folder)
@@ -140,6 +144,7 @@ def audit_swap(
     rounds = list(rounds_of(wanted))
     found = SwapReport(
         policy=policy,
+        cut=cut,
         samples=len(wanted),
         rounds=len(rounds),
         assumptions=(*store.manifest.get("assumptions", ()), *who),
@@ -157,7 +162,7 @@ def audit_swap(
                 if knowledge is not None:
                     raw = (write_plain(store, folders, Path(name) / "plain", moments),)
                 copies, counts = write_swapped(
-                    table, raw, Path(name) / "raw", moments, placement=placement, others=others
+                    table, raw, Path(name) / "raw", moments, placement=placement, others=others, cut=cut
                 )
                 ingest(spec, copies, Path(name) / "store", settings=settings)
                 other = Store.open(Path(name) / "store")

@@ -52,11 +52,13 @@ def read_encounters(store: Store, admission: SpanRole, policy: Policy) -> dict[i
     """Read every subject's stays in hospital.
 
     A stay ends at the latest of its ends, discharge or death: of a person who died the discharge may be the midnight
-    before, and what was done on the last day would be asked about only of those who live. The published rule knows the
-    discharge alone.
+    before, and what was done on the last day would be asked about only of those who live. One without an end on record
+    goes on: what was done in it was asked about before anybody knew how it ends. The published rule knows the discharge
+    alone.
     """
     role = admission if policy == "known_at" else replace(admission, ends=admission.ends[:1])
-    return {subject: Encounters.read(role, batch) for subject, batch in store.scan(role.table)}
+    whole = policy == "known_at"
+    return {subject: Encounters.read(role, batch, open_ended=whole) for subject, batch in store.scan(role.table)}
 
 
 def kinds_of_stays(store: Store, admission: SpanRole) -> dict[str, dict[str, int]]:

@@ -12,13 +12,17 @@ import pyarrow.compute as pc
 from wardround.benchmarks.columns import NO_TIME, Ints, event_times
 from wardround.benchmarks.spans import read_spans
 from wardround.records import SpanRole
+from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.coded_rows import CodedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encounters:
-    """The stays of one subject in order of admission, times in microseconds. A stay may go on after its recorded
-    discharge. ``ids``: what other rows call them; None where the source does not say."""
+    """The stays of one subject in order of admission, times in microseconds.
+
+    A stay may go on after its recorded discharge; one without an end goes on until the next begins, or for ever.
+    ``ids``: what other rows call them; None where the source does not say.
+    """
 
     starts: Ints
     ends: Ints
@@ -26,16 +30,17 @@ class Encounters:
     ids: pa.Array | None = None
 
     @classmethod
-    def read(cls, role: SpanRole, batch: pa.RecordBatch) -> Encounters:
-        """Read a subject's rows of the table of admissions. The first of the role's ends is the discharge."""
+    def read(cls, role: SpanRole, batch: pa.RecordBatch, *, open_ended: bool = True) -> Encounters:
+        """Read a subject's rows of the table of admissions. The first of the role's ends is the discharge. Unless
+        ``open_ended``, a stay without an end has none, and nothing is in it."""
         rows, times = CodedRows(batch=batch), event_times(batch)
         spans = read_spans(role, times, rows)
         ids = None if role.id is None else batch.column(role.id).take(pa.array(spans.rows))
         left = dict(zip(*_discharges(role, times, rows), strict=True))
         known = np.array([left.get(row, NO_TIME) for row in spans.rows.tolist()], np.int64)
-        return cls(
-            starts=spans.starts, ends=spans.ends, discharges=np.where(known == NO_TIME, spans.ends, known), ids=ids
-        )
+        following = np.append(spans.starts[1:], NEVER_TIME)[: len(spans)]
+        ends = np.where((spans.ends == NO_TIME) & open_ended, following, spans.ends)
+        return cls(starts=spans.starts, ends=ends, discharges=np.where(known == NO_TIME, spans.ends, known), ids=ids)
 
     @classmethod
     def none(cls) -> Encounters:

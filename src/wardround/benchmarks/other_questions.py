@@ -7,13 +7,12 @@ asked. One that is not settled may differ, where its task is defined by what com
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from wardround.audits import Compared
@@ -24,11 +23,12 @@ from wardround.benchmarks.clinseek_mm.definitions import PUBLISHED_COUNTS, mm_na
 from wardround.benchmarks.clinseek_mm.other_futures import possible_film_questions
 from wardround.benchmarks.columns import EVENT
 from wardround.benchmarks.drawing import choose_event
-from wardround.benchmarks.ehrshot import build_ehrshot
+from wardround.benchmarks.ehrshot.build import EhrShot
 from wardround.benchmarks.ehrshot.concepts import load_concepts
 from wardround.benchmarks.ehrshot.places import places_of
 from wardround.benchmarks.hindsight import draw_reason, hindsight_of
 from wardround.benchmarks.label_events import LabelEvent
+from wardround.benchmarks.pipeline import BuildSettings, Ground
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import get_task
 from wardround.core import UserError, format_time, to_microseconds
@@ -96,22 +96,35 @@ def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQue
 
 
 def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
-    with tempfile.TemporaryDirectory(prefix="wardround-questions-") as folder:
-        try:
-            built = build_ehrshot(
-                store, Path(folder) / "questions", seed=_SEED, per_task=0, allow_missing=True, card=False
+    family = EhrShot(allow_missing=True)
+    here = {subject: as_of for subject, as_of in moments.items() if subject in store.subjects}
+    ground = Ground(
+        store=store, settings=BuildSettings(per_task=0), splits=dict.fromkeys(store.subjects.tolist(), "test")
+    )
+    try:
+        opened = family.open(ground)
+    except UserError as error:  # a source of which nothing can be asked
+        return AskedQuestions(left_out={"EHRSHOT": str(error)})
+    charts = {subject: store.chart(subject, as_of) for subject, as_of in here.items()}
+    left_out, settled = {}, {}
+    for task in family.tasks:
+        reason = opened.unavailable(task)
+        if reason is not None:
+            left_out[task.name] = reason
+            continue
+        asked = opened.asked(task)
+        by_then = [
+            place
+            for place, (subject, time) in enumerate(
+                zip(asked.subjects.tolist(), asked.predictions.tolist(), strict=True)
             )
-        except UserError as error:  # a source, or a few subjects, of whom nothing can be asked
-            return AskedQuestions(left_out={"EHRSHOT": str(error)})
-    charts = {subject: store.chart(subject, as_of) for subject, as_of in moments.items() if subject in store.subjects}
-    asked = [one for one in built.all_samples if one.moment <= moments.get(one.subject_id, datetime.min)]
+            if subject in here and time <= to_microseconds(here[subject])
+        ]
+        for one in opened.samples(task, asked, np.array(by_then, np.int64)):
+            settled[task.name, one.subject_id, _told_apart(one)] = _is_settled(charts[one.subject_id], one)
+    names = [task.name for task in family.tasks]
     return AskedQuestions(
-        settled={
-            (one.task, one.subject_id, _told_apart(one)): _is_settled(charts[one.subject_id], one) for one in asked
-        },
-        left_out={name: said["unavailable"] for name, said in built.manifest["tasks"].items() if "unavailable" in said},
-        tasks=tuple(built.manifest["tasks"]),
-        hangs_on={name: _hangs_on(store, name) for name in built.manifest["tasks"]},
+        settled=settled, left_out=left_out, tasks=names, hangs_on={name: _hangs_on(store, name) for name in names}
     )
 
 

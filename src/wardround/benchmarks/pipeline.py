@@ -38,8 +38,7 @@ class BuildSettings:
     """What a build of any family takes. ``per_task`` and ``per_subject`` bound the samples (None or 0: all).
 
     ``workers`` build shares of the tasks at once, where ``executor`` names; what is built is the same.
-    ``allow_missing``: a task may offer a class that is the answer to none of its questions. ``card``: what the moment
-    and the existence of rows tell is fitted, for the baseline card.
+    ``allow_missing``: a task may offer a class that is the answer to none of its questions.
     """
 
     seed: int = 0
@@ -50,7 +49,6 @@ class BuildSettings:
     workers: int = 1
     executor: str = "processes"
     allow_missing: bool = True
-    card: bool = True
 
     @property
     def is_built_here(self) -> bool:
@@ -260,8 +258,6 @@ def _build(opened: OpenFamily[Q, D], task: Task, ground: Ground, reader: MomentR
 def _without_reading(ground: Ground, reader: MomentReader, task: Task, samples: Sequence[Sample]) -> WithoutReading:
     if ground.settings.policy != "known_at":
         return WithoutReading(when="fitted on the clocks known_at only")
-    if not ground.settings.card:
-        return WithoutReading(when="not fitted when the benchmark was built")
     return without_reading(reader, task, samples)
 
 

@@ -18,6 +18,7 @@ from wardround.audits import (
     audit_swap,
     check_labels,
     check_store,
+    random_moments,
 )
 from wardround.benchmarks import Benchmark, get_task, leak_check
 from wardround.benchmarks.early_columns import audit_columns
@@ -105,6 +106,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     leaks.add_argument("--limit", type=int, help="at most this many samples, spread evenly")
     leaks.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks to audit")
     leaks.add_argument("--swap", action="store_true", help="with --raw: the outcome swap instead of the deletion audit")
+    leaks.add_argument(
+        "--cut", action="store_true", help="with --swap: nothing comes after a moment, stays are open, instead"
+    )
+    leaks.add_argument(
+        "--random",
+        type=int,
+        default=20,
+        metavar="N",
+        help="with --swap: look at so many random moments too, half of them inside emergency visits and other stays",
+    )
     leaks.add_argument("--alone", action="store_true", help="with --swap: leave other subjects out of the copies")
     plausible = actions.add_parser(
         "plausibility",
@@ -214,6 +225,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
     report: LeakReport | SwapReport
     if arguments.swap:
+        samples += random_moments(store, arguments.random)
         own = [] if arguments.benchmark is None else [asked_of(Benchmark.open(arguments.benchmark))]
         report = audit_swap(
             store,
@@ -223,6 +235,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             user_codes=_codes_of(store),
             knowledge=arguments.knowledge,
             others=not arguments.alone,
+            cut=arguments.cut,
             charts=[differing_answers, differing_bundles],
             stores=[differing_questions, differing_candidates, differing_records, *own],
             report=progress,

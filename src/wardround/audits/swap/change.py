@@ -46,7 +46,8 @@ class SeenValues:
 
 @dataclass(slots=True, kw_only=True)
 class Future:
-    """The other future of one subject after ``as_of``. ``stretch`` moves its times, their order kept."""
+    """The other future of one subject after ``as_of``. ``stretch`` moves its times, their order kept. ``cut``: it has
+    not come yet, as in files that were exported at that moment: rows are not there, late cells are empty."""
 
     as_of: datetime
     work: Clockwork
@@ -55,14 +56,32 @@ class Future:
     """The column that says whose a row is."""
     seen: SeenValues = field(default_factory=SeenValues)
     """What rows of the same rule hold elsewhere."""
+    cut: bool = False
 
     def rows(self, record: RawRecord, rule: KnowledgeRule, number: int) -> list[RawRecord]:
         """Return what a record becomes: itself, changed, twice, or nothing."""
         known = latest(rule.row, record, self.work)
         if known is not None and known <= self.as_of:
-            changed = self._known(record, rule, number)
-            return [changed]
+            return [self._emptied(record, rule) if self.cut else self._known(record, rule, number)]
+        if self.cut:  # of a kept row some parts are older than the row: those stay
+            return [self._whole(record, rule, number)] if rule.keep_sections and rule.keep_rows else []
         return [] if rule.outcome else self._unknown(record, rule, number)
+
+    def _emptied(self, record: RawRecord, rule: KnowledgeRule) -> RawRecord:
+        """Take away what could not be known of a row that was; a cell that must hold something holds what it may."""
+        changed = record.copy()
+        for cell in rule.cells:
+            for path in cell.paths if self._is_late(record, cell) else ():
+                if not cell.to:
+                    changed.change(path, lambda text: "")
+                elif set(record.texts(path)) & set(cell.values):
+                    changed.change(path, partial(_other_word, cell.to))
+        for path, clocks in rule.items.items():
+            for item in changed.items(path):
+                known = latest(clocks, item, self.work)
+                if known is not None and known > self.as_of:
+                    changed.remove(path, item)
+        return changed
 
     def _known(self, record: RawRecord, rule: KnowledgeRule, number: int) -> RawRecord:
         """Change what could not be known of a row that was; cells that are times are emptied where that is possible."""
@@ -274,6 +293,10 @@ def _other_key(number: int, text: str) -> str:
     return f"{text}-{number}"
 
 
+def _other_word(words: Sequence[str], text: str) -> str:
+    return next((word for word in words if word != text), "")
+
+
 def _other_prose(text: str, kept: Sequence[str]) -> str:
     """Change the lines of a text but those below the headers that are older than it."""
     titles = {title.casefold() for title in kept}
@@ -300,7 +323,7 @@ def one_of_each(records: Sequence[RawRecord], rule: KnowledgeRule, future: Futur
         groups[group] = groups.get(group, 0) + 1
         if groups[group] == 1:
             yield record
-            if len(groups) % 3 == 0:
+            if len(groups) % 3 == 0 and not future.cut:
                 second = record.copy()
                 for path in rule.key:
                     second.change(path, partial(_other_key, len(groups)))

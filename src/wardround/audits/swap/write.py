@@ -66,10 +66,11 @@ def write_swapped(
     *,
     placement: Placement = NOWHERE,
     others: bool = True,
+    cut: bool = False,
 ) -> tuple[list[Path], SwapCounts]:
     """Write the copy, a folder for each of ``folders``. A subject without a moment is copied as it is; ``others`` says
-    whether those not in ``moments`` are copied too."""
-    swap = _Swap(table, moments, placement, others)
+    whether those not in ``moments`` are copied too. ``cut``: nothing comes after a moment, stays are open."""
+    swap = _Swap(table, moments, placement, others, cut)
     targets = [target / str(place) for place in range(len(folders))]
     for folder, into in zip(folders, targets, strict=True):
         into.mkdir(parents=True)
@@ -83,9 +84,10 @@ def write_swapped(
 
 class _Swap:
     def __init__(
-        self, table: SwapTable, moments: Mapping[int, datetime | None], placement: Placement, others: bool
+        self, table: SwapTable, moments: Mapping[int, datetime | None], placement: Placement, others: bool, cut: bool
     ) -> None:
         self.table = table
+        self.cut = cut
         self.moments = moments
         self.placement = placement
         self.others = others
@@ -195,6 +197,7 @@ class _Swap:
             work=self.work,
             stretch=_STRETCHES[subject % len(_STRETCHES)],
             subject=self.table.subject,
+            cut=self.cut,
         )
         rules = self.table.of(kind) or ()
         by_rule: dict[int, list[tuple[int, RawRecord]]] = {}
@@ -211,7 +214,8 @@ class _Swap:
             else:
                 future.seen = file.seen.get((kind, place), future.seen)
                 made += self._by_rule(future, rules[place], numbered, f"{kind}{subject}")
-        made += [(len(records), each) for each in self._born(file, future, kind, subject, by_rule)]
+        born = () if self.cut else self._born(file, future, kind, subject, by_rule)
+        made += [(len(records), each) for each in born]
         # A database writes a row anew, at its end, when it is filled in: a subject's rows stand in the other order.
         yield from (record for _, record in sorted(made, key=lambda pair: pair[0], reverse=True))
 

@@ -196,7 +196,7 @@ class DecisionAsking:
     def _of_span(self, timeline: Timeline, span: Span, events: NextEvents) -> list[StayQuestion]:
         """Every moment of a stay after which an event follows in time: before the stay ends, as its end, or after it
         where the rule says so."""
-        last = span.end if span.end != NO_TIME else np.iinfo(np.int64).max
+        last = span.left if span.left != NO_TIME else np.iinfo(np.int64).max
         moments = timeline.moments
         moments = moments[(moments >= span.start) & (moments < last)]
         following = np.searchsorted(events.begins, moments, side="right")

@@ -137,16 +137,15 @@ def _window(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] |
     """From when to when the curated input may reach, both included; or why the stay is not asked about."""
     if rule.moment in _BEGUN:
         until = span.start + _BEGUN[rule.moment]
-        goes_on = span.end == NO_TIME or span.end > until
+        goes_on = span.end == NO_TIME or span.left > until
         return (span.start, until) if goes_on else "left_before_the_hour"
     if span.end == NO_TIME or span.end <= span.start:
         return "stay_without_end"
     if rule.moment == "emergency_end":
         return span.start, span.end - 1
-    left = max(span.end, span.known)  # when the record says that the person has left
-    if any(span.start <= death <= left for death in timeline.deaths.tolist()):
+    if any(span.start <= death <= span.left for death in timeline.deaths.tolist()):
         return "died_before"
-    return max(span.start, span.end - _DAY), left
+    return max(span.start, span.end - _DAY), span.left
 
 
 def led_to(timeline: Timeline, visit: Span) -> Span | None:

@@ -51,6 +51,11 @@ class Span:
     encounter: Any = None
 
     @property
+    def left(self) -> int:
+        """When the record says that it is over, the end or later; NO_TIME while it is open."""
+        return self.end if self.end == NO_TIME else max(self.end, self.known)
+
+    @property
     def key(self) -> tuple[int, str]:
         """Its place in order."""
         return self.start, self.row_id

@@ -53,14 +53,13 @@ def build_ehrshot(
     chexpert_labels: Path | None = None,
     workers: int = 1,
     executor: str = "processes",
-    card: bool = True,
     report: Reporter = silent,
 ) -> Benchmark:
     """Build the tasks from a store and save them; all fifteen unless some are named.
 
     ``per_task`` is the most samples of a task in each split (0: all), ``per_subject`` the most of one subject.
     UserError: a concept matches no code of the store; ``allow_missing`` makes that a task that is called unavailable.
-    A class that is the answer to no question is noted in the manifest. ``card``: fit what the baseline card shows.
+    A class that is the answer to no question is noted in the manifest.
     """
     settings = BuildSettings(
         seed=seed,
@@ -70,7 +69,6 @@ def build_ehrshot(
         fractions=fractions,
         workers=workers,
         executor=executor,
-        card=card,
     )
     family = EhrShot(
         names=tuple(sorted(set(tasks) or set(EHRSHOT_TASKS))),
@@ -152,6 +150,10 @@ class _OpenEhrShot:
     def questions(self, task: Task) -> Questions:
         if self.reports is not None and self.places.reports is not None and task.about == "report":
             return report_questions(self.ground.store, self.places.reports, self.reports, self.begins)
+        return self.asked(task).answered()
+
+    def asked(self, task: Task) -> Questions:
+        """Return every question of a task of stays, results or diagnoses, whether or not its answer is known."""
         return self.labeller.questions(task.name)
 
     def draw(self, task: Task, questions: Questions) -> Ints:

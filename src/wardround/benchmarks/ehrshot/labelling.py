@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from wardround.benchmarks.ehrshot.results import ask_before_results
 from wardround.benchmarks.ehrshot.rules import (
     DIAGNOSIS_DAYS,
     READMISSION_DAYS,
+    UNKNOWN,
     LabelledQuestions,
     icu_transfers,
     long_stays,
@@ -47,6 +48,13 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.subjects)
+
+    def answered(self) -> Questions:
+        """Return the questions whose answer is known; the others are counted: a stay has no end on record."""
+        kept = self.values != UNKNOWN
+        columns = ("subjects", "predictions", "values", "events", "stays", "rows", "table_of")
+        dropped = self.dropped + Counter({"no_discharge": int(np.count_nonzero(~kept))})
+        return replace(self, dropped=dropped, **{name: getattr(self, name)[kept] for name in columns})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

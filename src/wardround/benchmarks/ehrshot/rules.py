@@ -14,6 +14,8 @@ from wardround.benchmarks.columns import DAY, NO_TIME, SECOND, Ints
 from wardround.benchmarks.spans import Spans
 
 LONG_STAY_DAYS, READMISSION_DAYS, DIAGNOSIS_DAYS = 7, 30, 365
+UNKNOWN = -1
+"""The class of a question whose answer the record does not say: asked, and never a sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,9 @@ def long_stays(stays: Spans, dropped: Counter[str]) -> LabelledQuestions:
         if reason:
             dropped[reason] += 1
             continue
+        if end == NO_TIME:
+            questions.append((end_of_day(start), UNKNOWN, NO_TIME, int(stays.rows[place]), -1))
+            continue
         long = end - start >= LONG_STAY_DAYS * DAY
         questions.append((end_of_day(start), int(long), end, int(stays.rows[place]), int(stays.stops[place])))
     return LabelledQuestions.of(questions)
@@ -68,11 +73,14 @@ def icu_transfers(stays: Spans, icu: Spans, dropped: Counter[str]) -> LabelledQu
         asked = end_of_day(start)
         left_before = int(stays.ends[:place].max(initial=NO_TIME))
         goes_on = (icu.ends > start) | ((icu.ends == NO_TIME) & (icu.starts > left_before))
-        within = (icu.starts <= end) & ((icu.starts >= start) | goes_on)
+        within = ((icu.starts <= end) | (end == NO_TIME)) & ((icu.starts >= start) | goes_on)
         if not reason and bool(np.any(within & (icu.starts <= asked))):
             reason = "icu_on_admission_day"
         if reason:
             dropped[reason] += 1
+            continue
+        if end == NO_TIME:
+            questions.append((asked, UNKNOWN, NO_TIME, int(stays.rows[place]), -1))
             continue
         later = np.flatnonzero(within)
         event, row = (int(icu.starts[later[0]]), int(icu.rows[later[0]])) if len(later) else (NO_TIME, -1)
@@ -141,6 +149,8 @@ def _no_end(start: int, end: int) -> str:
 
 
 def _not_over_night(start: int, end: int) -> str:
+    if end == NO_TIME:
+        return ""
     return _no_end(start, end) or ("ends_on_the_day_of_admission" if end - end % DAY <= start else "")
 
 
