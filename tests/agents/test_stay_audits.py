@@ -189,12 +189,26 @@ def audited(proposal: Proposal, reply: Any = None, **settings: Any) -> tuple[Aud
     return record, episode.recorder
 
 
-def test_it_does_not_look_without_a_reason_and_says_where_it_cannot_know() -> None:
+def test_the_gate_does_not_open_without_a_reason_and_says_where_it_cannot_know() -> None:
     plain = proposed(drug("Penicillin G", "R9"), uncertainty=0.4, by_model=True)
-    assert audited(replace(plain, actions=(procedure("EKG", "R9"),)))[0] == AuditRecord(uncertainty=0.4)
-    unknown = replace(plain, actions=(procedure("EKG", "R9"),), uncertainty=None)
+    assert audited(replace(plain, actions=(procedure("EKG"),)))[0] == AuditRecord(uncertainty=0.4)
+    unknown = replace(plain, actions=(procedure("EKG"),), uncertainty=None)
     assert audited(unknown)[0] == AuditRecord(unavailable=True)
     assert audited(replace(unknown, by_model=False))[0] == AuditRecord()
+
+
+def test_code_checks_every_action_whether_the_gate_opens_or_not() -> None:
+    known = facts(allergies={"Metformin": KnownAllergy(concept="Metformin", reaction=None, since=HOUR, row_id="a")})
+    some = (drug("Glucophage"), drug("Lasix"), drug("Furosemide"), procedure("EKG", "R9"))
+    plain = replace(proposed(), actions=some, facts=known, uncertainty=0.1, by_model=True)
+    record = audited(plain, auditor="model", on_fail="drop")[0]  # the model has no reply: it would be an error to ask
+    assert record.fired == ()
+    assert [(one.flaw, one.action.name) for one in record.objections] == [
+        ("allergy", "Glucophage"),
+        ("repeated", "Furosemide"),
+        ("citation", "EKG"),
+    ]
+    assert record.to_json()["status"] == "FAIL"
 
 
 def test_the_code_replaces_what_fails_by_what_is_due_and_not_proposed_yet() -> None:

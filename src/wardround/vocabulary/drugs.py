@@ -46,6 +46,17 @@ def ingredients(name: str) -> frozenset[str]:
     """
     if drug_class(name) is not None:
         return frozenset()
+    read = _read_ingredients(name)
+    if not read.isdisjoint(_known()):
+        return read
+    words = _DOSING.split(normalise_label(name))[0].split()
+    starts = (" ".join(words[:length]) for length in range(min(len(words), 4), 0, -1))
+    found = (_read_ingredients(start) for start in starts if start not in _MINERALS)
+    return next((one for one in found if not one.isdisjoint(_known())), read)
+
+
+def _read_ingredients(name: str) -> frozenset[str]:
+    """Ingredients of a name without an order around it; its own where our tables have none of them."""
     for one in (normalise_label(name), drug_name(name)):
         if one in _known():
             return frozenset({one})
@@ -142,8 +153,9 @@ def read_allergens(text: str) -> tuple[str, ...]:
         return (normalise_label(text),)
     plain = _AROUND.sub(" ", _BRACKETS.sub(" ", normalise_label(text)))
     whole = " ".join(plain.strip(" .:-").split()) or normalise_label(text)
-    if _is_read(whole):
-        return (whole,)
+    for one in (whole, _INNER.sub(" ", whole), *_INNER.findall(whole)):
+        if _is_read(" ".join(one.strip("() ").split())):
+            return (" ".join(one.strip("() ").split()),)
     parts = tuple(part.strip() for part in re.split(r"[,;/+&]|\band\b|\bor\b", whole) if part.strip())
     return parts if len(parts) > 1 and any(map(_is_read, parts)) else (whole,)
 
@@ -238,6 +250,11 @@ def _synonym(part: str) -> str:
     return load_drug_synonyms().get(part.strip(), part.strip())
 
 
+_INNER = re.compile(r"\([^()]*\)")
+_DOSING = re.compile(r"\s(?:\d|q\s?\d|in\s|for\s|at\s|iv\b|po\b|x\d)")
+"""Where an order's dose, route or times begin ("Heparin 5000 UNIT SC TID")."""
+_MINERALS = frozenset({"potassium", "sodium", "calcium", "magnesium", "aluminum", "iron", "zinc", "lithium"})
+"""Beginnings of names that are of other drugs than the mineral (potassium iodide)."""
 _SPLIT = re.compile(r"\s*[-/+]\s*")
 _BRACKETS = re.compile(r"\((?:finding|disorder|substance|situation|product|medication|drug)\)")
 _AROUND = re.compile(

@@ -1,4 +1,4 @@
-"""A proposal and its audit: the checks in code first, then the model where the settings say so."""
+"""A proposal and its audit: the checks in code of every action, then the model's where its gate opens."""
 
 from __future__ import annotations
 
@@ -56,28 +56,26 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
-    """Looks where the reply was unsure or an action is risky."""
+    """Checks every proposal in code; asks the model where the reply was unsure or an action is risky."""
 
     settings: TraceSettings
 
     async def audit(self, episode: Episode, proposal: Proposal) -> AuditRecord:
-        """Return what an audit came to; it may not have looked at all."""
-        record = self._looked(proposal)
+        """Return what an audit came to; the model may not have been asked."""
+        record = self._checked(proposal)
         if record.fired and self.settings.auditor == "model":
             record = await self._by_model(episode, proposal, record)
         return _corrected(record, proposal)
 
     def audit_in_code(self, proposal: Proposal) -> AuditRecord:
         """Return what the checks in code alone come to."""
-        return _corrected(self._looked(proposal), proposal)
+        return _corrected(self._checked(proposal), proposal)
 
-    def _looked(self, proposal: Proposal) -> AuditRecord:
+    def _checked(self, proposal: Proposal) -> AuditRecord:
         unavailable = proposal.by_model and proposal.uncertainty is None
         settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
         fired = reasons_to_look(proposal.actions, proposal.uncertainty, settings)
         record = AuditRecord(fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable)
-        if not fired:
-            return record
         found = find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown)
         return replace(record, objections=found)
 

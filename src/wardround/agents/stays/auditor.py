@@ -1,7 +1,8 @@
-"""The Auditor: when it looks, what it checks in code, and what a failed check does to an action.
+"""The Auditor: what it checks in code, when it asks the model too, and what a failed check does to an action.
 
-It looks when the reply was unsure (mean token log-probability) or an action is of the risk vocabulary. What the code
-checks: an allergy, a rule that forbids, a drug that runs already, and a citation that was not shown.
+Code checks every action, by ingredient and class: an allergy, a rule that forbids, a drug that runs already or is
+proposed twice, and a citation that was not shown. The model is asked where the paper's gate opens: the reply was unsure
+(mean token log-probability) or an action is of the risk vocabulary.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.router import HeldRule
-from wardround.vocabulary import drug_class, drug_classes
+from wardround.vocabulary import drug_class, drug_classes, ingredients, is_known_drug
 
 OnFail = Literal["replace", "drop", "flag"]
 _LEAST_SHARE = 1e-4
 """A share of nothing counts as this much: its log must be a number."""
 Reason = Literal["uncertain", "risk"]
-Flaw = Literal["allergy", "contraindication", "duplicate", "citation", "model"]
+Flaw = Literal["allergy", "contraindication", "duplicate", "repeated", "citation", "model"]
 RISK_CLASSES = (
     "anticoagulants", "thrombolytics", "vasopressors", "inotropes", "opioids", "sedatives", "insulins",
     "antiarrhythmics", "neuromuscular blockers", "penicillins", "nonsteroidal anti-inflammatories",
@@ -57,9 +58,9 @@ class Objection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
-    """What an audit came to. ``fired``: why it looked, nothing if it did not. Where it failed actions, ``proposed`` are
-    all that there were before, ``corrected`` what took their place. ``unavailable``: there is no uncertainty, as the
-    endpoint gives no log-probabilities."""
+    """What an audit came to. ``fired``: why the gate of the model's audit opened, nothing if it did not. Where actions
+    failed, ``proposed`` are all that there were before, ``corrected`` what took their place. ``unavailable``: there is
+    no uncertainty, as the endpoint gives no log-probabilities."""
 
     fired: tuple[Reason, ...] = ()
     uncertainty: float | None = None
@@ -86,7 +87,7 @@ class AuditRecord:
             body["uncertainty"] = round(self.uncertainty, 4)
         if self.unavailable:
             body["uncertainty_unavailable"] = True
-        if self.fired:
+        if self.fired or self.objections:
             body |= {"status": self.status, "risk_level": self.risk_level}
         if self.objections:
             said = [{"action": one.action.name, "flaw": one.flaw, "because": one.because} for one in self.objections]
@@ -126,7 +127,7 @@ def is_risky(action: PredictedAction) -> bool:
 def reasons_to_look(
     actions: Sequence[PredictedAction], uncertainty: float | None, settings: AuditSettings
 ) -> tuple[Reason, ...]:
-    """Return why the Auditor fires; nothing where it does not."""
+    """Return why the gate of the model's audit opens; nothing where it does not."""
     unsure = uncertainty is not None and uncertainty > settings.tau
     risky = any(map(is_risky, actions))
     return (*(("uncertain",) if unsure else ()), *(("risk",) if risky else ()))
@@ -137,8 +138,13 @@ def find_objections(
 ) -> tuple[Objection, ...]:
     """Return everything against some actions. ``shown``: the ids that could be cited."""
     found: list[Objection] = []
-    for action in actions:
-        flaws = (_allergy(action, facts), _forbidden(action, held), _duplicate(action, facts), _citation(action, shown))
+    for place, action in enumerate(actions):
+        flaws = (
+            _allergy(action, facts),
+            _forbidden(action, held),
+            _duplicate(action, facts) or _repeated(action, actions[:place]),
+            _citation(action, shown),
+        )
         found += [Objection(action=action, flaw=flaw, because=because) for flaw, because in filter(None, flaws)]
     return tuple(found)
 
@@ -170,14 +176,15 @@ def replacements(
 
 
 def _allergy(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | None:
-    if action.kind == "MEDICATIONS" and facts.allergic_to(action.name):
+    is_drug = action.kind == "MEDICATIONS" or is_known_drug(action.name)
+    if is_drug and facts.allergic_to(action.name):
         return "allergy", action.name
     return None
 
 
 def _forbidden(action: PredictedAction, held: Sequence[HeldRule]) -> tuple[Flaw, str] | None:
     for rule in held:
-        if any(one.verb == "avoid" and one.names(action.name) for one in rule.forbids):
+        if any(one.verb == "avoid" and one.forbids(action.name) for one in rule.forbids):
             return "contraindication", rule.id
     return None
 
@@ -188,6 +195,15 @@ def _duplicate(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | 
     return None
 
 
+def _repeated(action: PredictedAction, before: Sequence[PredictedAction]) -> tuple[Flaw, str] | None:
+    """A drug that was proposed already under another name: of one spelled alike the list itself takes care."""
+    own = ingredients(action.name) if action.kind == "MEDICATIONS" else frozenset()
+    for other in before:
+        if own and other.kind == action.kind and other.name != action.name and own <= ingredients(other.name):
+            return "repeated", other.name
+    return None
+
+
 def _citation(action: PredictedAction, shown: Collection[str]) -> tuple[Flaw, str] | None:
     """An action that stands on nothing that was shown. One wrong citation beside a right one is noted, no more."""
     shown_too = any(one in shown for one in action.because)
@@ -195,9 +211,10 @@ def _citation(action: PredictedAction, shown: Collection[str]) -> tuple[Flaw, st
 
 
 _SAID: Mapping[Flaw, str] = {
-    "allergy": "an allergy to it, or to its class, is on the chart",
+    "allergy": "an allergy to it, to what it holds or to its class is on the chart",
     "contraindication": "rule {because} holds and says to avoid it",
     "duplicate": "it is being given already",
+    "repeated": "it is proposed already, as {because}",
     "citation": "it cites {because}, which was not shown",
     "model": "{because}",
 }
