@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Literal, Protocol, TypeVar
 
 from wardround.vocabulary import (
+    KnownFindings,
     Truth,
     any_of,
     clinical_name,
-    concepts_in,
     conflicts,
     convert,
     drug_class,
@@ -23,7 +23,7 @@ from wardround.vocabulary import (
     is_a,
     is_drug,
     parse_quantity,
-    words_of,
+    read_text,
 )
 
 T = TypeVar("T")
@@ -232,27 +232,18 @@ def is_problem(active: str, asked: str) -> bool:
 
     What the title denies, or tells of the past or of the family, is not active.
     """
-    said = _affirmed(active)
-    wanted = find_concept(asked, "problem")
-    if wanted is not None and any(is_a(one.concept, wanted) for one in concepts_in(said)):
-        return True
-    return bool(words_of(asked)) and set(words_of(asked)) <= set(words_of(said))
+    return "present" in _titled(active).statuses(asked)
 
 
-def _affirmed(title: str) -> str:
-    """A title up to where it denies something; nothing of one that is about the past, the family, a risk or a test."""
-    plain = title.lower()
-    if _NOT_NOW.search(plain):
-        return ""
-    denied = _WITHOUT.search(plain)
-    return title if denied is None else title[: denied.start()]
+_SUSPECTED = re.compile(r"^(?:suspected|probable|presumed|likely)\s+", re.IGNORECASE)
 
 
-_NOT_NOW = re.compile(
-    r"\bhistory of\b|\bfamily history\b|\bscreening for\b|\bencounter for\b|\bobservation for\b|\brisk (?:of|for)\b"
-    r"|\brule out\b|\bruled out\b|\br/o\b|^no\b|\bnegative for\b"
-)
-_WITHOUT = re.compile(r"\bwithout\b|\bw/o\b|\bnot due to\b|\bexcluding\b|, not\b|\bno mention of\b")
+@lru_cache(maxsize=65_536)
+def _titled(active: str) -> KnownFindings:
+    """What the title of a charted problem says; one that is suspected is acted on as if it were there."""
+    known = KnownFindings()
+    known.add(read_text(_SUSPECTED.sub("", active)))
+    return known
 
 
 @lru_cache(maxsize=65_536)
