@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from wardround.memory.findings import Findings
-from wardround.vocabulary import Truth, all_of
+from wardround.vocabulary import Truth, all_of, any_of
 
 _Check = Callable[[Findings], Truth]
 _LATEST_PREGNANCY = 60
@@ -57,6 +57,10 @@ _STAGES: Final[Mapping[str, _Check]] = {
     "women of childbearing potential": _FERTILE, "women of reproductive age": _FERTILE,
 }  # fmt: skip
 _NAMES = "|".join(sorted(_STAGES, key=len, reverse=True))
+_AGES = re.compile(
+    r"(?:adult|elderly|child|children|adolescent|teenager|infant|neonate|newborn|toddler)s?(?: patients)?"
+)
+"""Stages of life: of two with "and" between them one is enough."""
 _WORD = re.compile(
     rf"^(?:(?:sex|aged|currently|known|a|an|the|patients?|persons?|people|is|are|in|on)\s+)*({_NAMES})s?\b(?!-)\s*"
 )
@@ -78,6 +82,9 @@ def read_person_words(text: str, read_rest: Callable[[str], _Check | None]) -> _
     rest = _FILLED.sub("", rest, count=1).removeprefix("and ")
     if rest.startswith(("or ", ",", "/")):
         return None
+    if text.count(" and ") == 1 and all(_AGES.fullmatch(part) for part in text.split(" and ")):
+        stages = [_STAGES[found[1]] for part in text.split(" and ") if (found := _WORD.match(part))]
+        return lambda found: any_of([stage(found) for stage in stages])
     if rest:
         further = read_rest(rest)
         if further is None:

@@ -56,7 +56,7 @@ _OPENING = re.compile(
     r"contraindicated|use with caution|exclude[sd]?|unless|except)\s+)?(?:(?:in|for|if|when|where|to|with)\s+)?"
     r"(?:(?:he|she|they|this|there|it)\s+(?:is|are|has|have|was)\s+)?(?:(?:a|an|the|any|all|those|some)\s+)*"
     r"(?:(?:patients?|persons?|people|individuals?|cases?|subjects?|anyone|somebody|someone)\b\s*"
-    r"(?:who\s+|that\s+)?(?:(?:is|are|has|have|had|having|was|were|with|in|on|currently)\b\s*)*)?"
+    r"(?:who\s+|that\s+)?(?:(?:is|are|has|have|had|having|was|were|with|in|on|currently|reports|reported)\b\s*)*)?"
     r"(?:(?:a|an|the|any|all)\s+)*"
 )
 _CLOSING = re.compile(
@@ -122,7 +122,7 @@ def split_phrases(text: str) -> tuple[str, ...]:
 
 def read_phrase(phrase: str) -> Check | None:
     """How to check a phrase; None where nothing in it can be checked."""
-    text = " ".join(phrase.casefold().replace("\u2019", "'").split()).strip(" .,;")
+    text = " ".join(phrase.casefold().replace("and/or", "or").replace("\u2019", "'").split()).strip(" .,;")
     if _UNREADABLE.search(text):
         return None
     negated = re.match(r"^not in (?:patients )?without ", text)
@@ -148,7 +148,7 @@ def _read(text: str) -> Check | None:
     if who is not None and " or " not in text:
         rest, person = _read(who["rest"]), read_person_words(who["who"], _read)
         return None if rest is None or person is None else lambda found: all_of((rest(found), person(found)))
-    return _denied(text) or _list(text, " or ", any_of) or _list(text, " / ", any_of) or _joined(text)
+    return _denied(text) or _list(text, " or ", any_of) or _list(text, " / ", any_of) or _slashed(text) or _joined(text)
 
 
 def _joined(text: str) -> Check | None:
@@ -225,6 +225,11 @@ def _measured(found: Findings, *, name: str, relation: Relation, limit: Quantity
     if latest.comparator in (">", ">="):
         return truth if truth is (relation in (">", ">=")) else None
     return truth
+
+
+def _slashed(text: str) -> Check | None:
+    """Names with a stroke between them: "HIV/AIDS"."""
+    return _list(text.replace("/", " / "), " / ", any_of) if re.fullmatch(r"[a-z]{3,}(?:/[a-z]{3,})+", text) else None
 
 
 def _list(text: str, word: str, join: Callable[[Sequence[Truth]], Truth]) -> Check | None:
