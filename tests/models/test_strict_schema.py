@@ -61,7 +61,7 @@ def reply_schemas() -> Iterator[tuple[str, Mapping[str, Any]]]:
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             sent = name != "_OBJECTS"  # of memory/parse.py: what a reply is read by, never sent
-            if sent and isinstance(value, Mapping) and value.get("type") in ("object", "array") and len(value) > 1:
+            if sent and isinstance(value, dict) and value.get("type") in ("object", "array") and len(value) > 1:
                 yield f"{module.name}.{name}", value
 
 

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 from wardround.core import FormatError, Message, Picture, ProviderError, ToolFailure, load_prompt
 from wardround.imaging.rendering import Outline
+from wardround.imaging.spoken_reports import read_boxes, read_report
 from wardround.models import AskOwnModel, Model, ModelSettings, Request, ask_alone
+from wardround.models.structured import ReadReplyText
 
 _TEXT = {"type": "string"}
 _REPORT = {
@@ -67,9 +69,9 @@ class EndpointReports:
         self._ask = ask
 
     def write(self, picture: Picture) -> WrittenReport:
-        """Ask once; the reply is bound to the two parts."""
+        """Ask once; the reply is bound to the two parts where the endpoint binds it, else prose is read too."""
         asked = load_prompt("wardround.imaging", "film_report").render()
-        value = _answer(self._ask, self._model, asked, picture, _REPORT)
+        value = _answer(self._ask, self._model, asked, picture, _REPORT, read_report)
         return WrittenReport(findings=value["findings"], impression=value["impression"], by=self._model.name)
 
 
@@ -88,7 +90,7 @@ class EndpointPhrases:
     def find(self, picture: Picture, phrase: str) -> tuple[Outline, ...]:
         """Ask once; boxes without area or outside the picture are left out."""
         asked = load_prompt("wardround.imaging", "phrase_grounding").render(phrase=phrase)
-        value = _answer(self._ask, self._model, asked, picture, _BOXES)
+        value = _answer(self._ask, self._model, asked, picture, _BOXES, read_boxes)
         boxes = (tuple(float(side) for side in box) for box in value["boxes"])
         return tuple((box[0], box[1], box[2], box[3]) for box in boxes if _is_inside(box))
 
@@ -98,10 +100,12 @@ def _is_inside(box: tuple[float, ...]) -> bool:
     return 0.0 <= left < right <= 1.0 and 0.0 <= top < bottom <= 1.0
 
 
-def _answer(ask: AskOwnModel, model: Model, text: str, picture: Picture, schema: Mapping[str, Any]) -> Any:
+def _answer(
+    ask: AskOwnModel, model: Model, text: str, picture: Picture, schema: Mapping[str, Any], read: ReadReplyText
+) -> Any:
     message = Message(role="user", content=text, pictures=(picture,))
     request = Request(messages=(message,), settings=_SETTINGS, episode="image-tool")
     try:
-        return ask(model, request, schema)
+        return ask(model, request, schema, read)
     except (ProviderError, FormatError) as error:
         raise ToolFailure(f"{model.name} gave no usable answer for this image ({error}).") from error

@@ -18,6 +18,10 @@ _MOST_OPENINGS = 500
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
+ReadReplyText = Callable[[str, Mapping[str, Any]], tuple[Any, str | None]]
+"""Reads a reply: its value by the schema, or None and what is wrong with it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structured:
     """A value that follows its schema, and the calls it took (one, or two with the repair), to be recorded."""
@@ -32,10 +36,12 @@ async def complete_structured(
     schema: Mapping[str, Any],
     *,
     record: Callable[[Request, Reply], None] = lambda request, reply: None,
+    read: ReadReplyText | None = None,
 ) -> Structured:
     """Ask for a value of a JSON schema. A repair turn takes the ordinal after the request's.
 
-    ``record`` is told of each call as it is answered. Raises FormatError when the second reply is no such value either.
+    ``read`` reads a reply's text, where not only JSON will do. ``record`` is told of each call as it is answered.
+    Raises FormatError when the second reply is no such value either.
     """
     exchanges: list[tuple[Request, Reply]] = []
 
@@ -47,12 +53,16 @@ async def complete_structured(
         exchanges.append((asked, reply))
         return reply
 
-    value = await ask_for_value(ask, request.messages, schema)
+    value = await ask_for_value(ask, request.messages, schema, read=read)
     return Structured(value=value, exchanges=tuple(exchanges))
 
 
 async def ask_for_value(
-    ask: Callable[[Sequence[Message]], Awaitable[Reply]], messages: Sequence[Message], schema: Mapping[str, Any]
+    ask: Callable[[Sequence[Message]], Awaitable[Reply]],
+    messages: Sequence[Message],
+    schema: Mapping[str, Any],
+    *,
+    read: ReadReplyText | None = None,
 ) -> Any:
     """Ask for a value of a JSON schema; where the reply is none, once more with what is wrong.
 
@@ -60,7 +70,7 @@ async def ask_for_value(
     """
     for _ in range(2):
         reply = await ask(messages)
-        value, problem = read_value(reply.message.content or "", schema)
+        value, problem = (read or read_value)(reply.message.content or "", schema)
         if problem is None:
             return value
         correction = _correction(problem, schema)

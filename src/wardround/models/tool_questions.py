@@ -8,27 +8,35 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from wardround.core import ToolFailure
 from wardround.models.protocol import Model, Reply, Request
 from wardround.models.replay import beside
-from wardround.models.structured import complete_structured
+from wardround.models.structured import ReadReplyText, complete_structured
 
 PURPOSE = "tool"
 """What these calls are recorded under."""
 _OVER = "the episode is over."
 
-AskOwnModel = Callable[[Model, Request, Mapping[str, Any]], Any]
-"""Takes a model, which is closed again, a request and the JSON schema of the reply; returns the value that was read.
 
-It blocks, so it is called off the event loop. Raises ProviderError and FormatError; ToolFailure: the episode is over.
-"""
+class AskOwnModel(Protocol):
+    """Asks a model of a tool's own."""
+
+    def __call__(
+        self, model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None = None
+    ) -> Any:
+        """Ask a model, which is closed again, and return the value of the JSON schema that its reply holds.
+
+        ``read`` reads the reply, where not only JSON will do. It blocks, so it is called off the event loop. Raises
+        ProviderError and FormatError; ToolFailure: the episode is over.
+        """
+        ...
 
 
-def ask_alone(model: Model, request: Request, schema: Mapping[str, Any]) -> Any:
+def ask_alone(model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None = None) -> Any:
     """Ask on a loop of its own; nobody writes it down."""
-    return asyncio.run(_value(model, model, request, schema, lambda request, reply: None))
+    return asyncio.run(_value(model, model, request, schema, lambda request, reply: None, read))
 
 
 class EpisodeQuestions:
@@ -54,15 +62,17 @@ class EpisodeQuestions:
         self._asking: set[asyncio.Task[Any] | None] = set()
         self._over = False
 
-    def __call__(self, model: Model, request: Request, schema: Mapping[str, Any]) -> Any:
+    def __call__(
+        self, model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None = None
+    ) -> Any:
         """Ask, from a tool's thread."""
-        future = asyncio.run_coroutine_threadsafe(self._ask(model, request, schema), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._ask(model, request, schema, read), self._loop)
         try:
             return future.result()
         except CancelledError:
             raise ToolFailure(_OVER) from None
 
-    async def _ask(self, model: Model, request: Request, schema: Mapping[str, Any]) -> Any:
+    async def _ask(self, model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None) -> Any:
         if self._over:
             raise ToolFailure(_OVER)
         task = asyncio.current_task()
@@ -70,7 +80,7 @@ class EpisodeQuestions:
         asked = model if self._player is None else beside(self._player, model)
         named = replace(request, episode=self._episode, ordinal=self._ordinal())
         try:
-            return await _value(asked, model, named, schema, self._record)
+            return await _value(asked, model, named, schema, self._record, read)
         finally:
             self._asking.discard(task)
 
@@ -88,9 +98,10 @@ async def _value(
     request: Request,
     schema: Mapping[str, Any],
     record: Callable[[Request, Reply], None],
+    read: ReadReplyText | None,
 ) -> Any:
     """Ask ``asked``; close ``opened``, whose connections belong to this loop."""
     try:
-        return (await complete_structured(asked, request, schema, record=record)).value
+        return (await complete_structured(asked, request, schema, record=record, read=read)).value
     finally:
         await opened.close()
