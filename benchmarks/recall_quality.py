@@ -1,27 +1,36 @@
 """How well seed recall finds the right text, against BM25 of a maintained library (bm25s, installed beside).
 
-Run: python benchmarks/recall_quality.py DATA [--encoder lexical] [--limit 2000]
+Run: python benchmarks/recall_quality.py DATA [--encoder lexical] [--limit 2000] [--stems]
 
 DATA holds ``knowledge-medquad`` and ``knowledge-pubmedqa``. Every text is an experience of a bank; a MedQuAD question
 has one right document, a PubMedQA question its abstract. nDCG@10. Weights are chosen on questions with an even hash
 and reported on the others. A question repeated for several documents of MedQuAD counts each time.
+
+``--stems``: our words without plural endings against Porter's stems (SQLite's), on MedQuAD and on conversations
+(``notes-mts-dialog``: a section of a note asks for its dialogue; ``notes-aci-bench``: a sentence of a note asks for any
+eight turns of its conversation): recall at 10.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import importlib
 import json
 import math
+import re
+import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from wardround.memory import Bank, Experience, Provenance, RecallQuestion, SeedSettings, Subject, text_key
+from wardround.memory import Bank, Experience, Provenance, RecallQuestion, SeedSettings, Subject, text_key, words
 from wardround.retrieval import open_encoder
 
 NOBODY = Subject(source="nobody", subject_id=0)
@@ -55,6 +64,78 @@ def pubmedqa(folder: Path) -> tuple[list[str], list[Pair]]:
         pairs.append((questions[abstract["pmid"]]["QUESTION"], len(texts)))
         texts.append(abstract["text"])
     return texts, pairs
+
+
+def dialogues(folder: Path) -> tuple[list[str], list[Pair]]:
+    """Dialogues of MTS-Dialog and (section of its note, number of the dialogue)."""
+    with (folder / "MTS-Dialog-TrainingSet.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if len(row["section_text"].split()) >= 8]
+    return [row["dialogue"] for row in rows], [(row["section_text"], number) for number, row in enumerate(rows)]
+
+
+def conversations(folder: Path) -> tuple[list[str], list[Pair]]:
+    """Pieces of eight turns of ACI-Bench, each headed by its conversation's number, and (sentence, that number)."""
+    texts, pairs = [], []
+    with (folder / "train.csv").open(encoding="utf-8") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            turns = row["dialogue"].split("\n")
+            texts += [f"{number}\n" + "\n".join(turns[start : start + 8]) for start in range(0, len(turns), 8)]
+            sentences = re.split(r"(?<=[.])\s+|\n+", row["note"])
+            pairs += [(sentence, number) for sentence in sentences if 6 <= len(sentence.split()) <= 30]
+    return texts, pairs
+
+
+def porter() -> Callable[[str], str]:
+    """Porter's stems, as SQLite's tokenizer makes them."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE one USING fts5 (word, tokenize='porter ascii')")
+    connection.execute("CREATE VIRTUAL TABLE stems USING fts5vocab (one, 'row')")
+
+    @cache
+    def stem(word: str) -> str:
+        connection.execute("DELETE FROM one")
+        connection.execute("INSERT INTO one VALUES (?)", (word.replace(".", "x"),))
+        found = connection.execute("SELECT term FROM stems").fetchone()
+        return str(found[0]) if found else word
+
+    return stem
+
+
+def compare_stems(data: Path, encoder: Any, limit: int) -> None:
+    """Print recall at 10 with both ways of stemming."""
+    sets = {"knowledge-medquad": medquad, "notes-mts-dialog": dialogues, "notes-aci-bench": conversations}
+    for name, read in sets.items():
+        texts, pairs = read(data / name)
+        count = min(limit, len(pairs))
+        some = [pairs[number * len(pairs) // count] for number in range(count)]
+        right = [int(text.split("\n", 1)[0]) for text in texts] if name == "notes-aci-bench" else range(len(texts))
+        for label, stem in (("plural endings", words.stem), ("Porter", porter())):
+            with (
+                stemming_by(stem),
+                tempfile.TemporaryDirectory() as folder,
+                filled(Path(folder) / "bank.sqlite", texts, encoder) as bank,
+            ):
+                found = [
+                    number in [right[int(one.title)] for one in recalled(bank, question, encoder)]
+                    for question, number in some
+                ]
+            print(f"{name}, {label}: recall at 10 {mean([float(one) for one in found]):.4f} of {count} questions")
+
+
+@contextmanager
+def stemming_by(stem: Callable[[str], str]) -> Iterator[None]:
+    """Let the bank's index stem otherwise for a while."""
+    before, words.stem = words.stem, stem
+    try:
+        yield
+    finally:
+        words.stem = before
+
+
+def recalled(bank: Bank, question: str, encoder: Any) -> Sequence[Experience]:
+    """The ten seeds of a question."""
+    asked_for = RecallQuestion(text=question, key=text_key(encoder, question))
+    return bank.seeds(asked_for, for_subject=NOBODY, kinds=("reasoning",), settings=SeedSettings(k=10)).experiences
 
 
 def gain(ranked: Sequence[int], right: int) -> float:
@@ -134,8 +215,12 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--encoder", default="lexical")
     parser.add_argument("--limit", type=int, default=2000, help="at most this many questions of a set, spread evenly")
+    parser.add_argument("--stems", action="store_true", help="compare ways of stemming alone")
     arguments = parser.parse_args()
     encoder = open_encoder(arguments.encoder)
+    if arguments.stems:
+        compare_stems(arguments.data, encoder, arguments.limit)
+        return
     for name, read in (("knowledge-medquad", medquad), ("knowledge-pubmedqa", pubmedqa)):
         texts, pairs = read(arguments.data / name)
         count = min(arguments.limit, len(pairs))

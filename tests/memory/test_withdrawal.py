@@ -109,7 +109,7 @@ def state_of(bank: Bank) -> tuple[Any, ...]:
 
 
 @given(steps=steps, said=rules)
-@settings(max_examples=often(40, 10_000), deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=often(40, 2_000), deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 def test_a_bank_without_a_source_is_the_bank_that_never_saw_it(
     steps: list[tuple[Any, ...]], said: EvolutionSettings
 ) -> None:

@@ -25,7 +25,7 @@ from wardround.retrieval import Vectors
 
 SERVABLE_SPLITS = ("train",)
 _ROUNDING = 1e-5
-_MOST_COMPARED = 20_000
+_MOST_COMPARED = 10_000
 """Of a kind with more experiences than this it is not counted how many say the same."""
 _CACHED_NUMBERS = 4_000_000
 """Up to here a matrix stays in the processor's cache and the threaded product wins; beyond it memory is the limit and
