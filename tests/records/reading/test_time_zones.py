@@ -23,6 +23,7 @@ from effort import drawn
 from wardround.audits import audit_leaks, audit_swap
 from wardround.core import UserError, from_microseconds, to_microseconds
 from wardround.records import IngestReport, IngestSettings, Store, ingest, load_source_spec
+from wardround.records.drafts.draft import draft_spec
 from wardround.records.specs.wall_clock import WallClock
 from wardround.synth import synthesize
 from wardround.synth.dialects import write_dialect
@@ -271,6 +272,16 @@ def test_one_hospital_has_one_zone(tmp_path: Path) -> None:
         )
     with pytest.raises(UserError, match=r"must agree on source.files.time_zone, found Europe/Berlin, Europe/Rome"):
         load_source_spec(tmp_path / "modules")
+
+
+@pytest.mark.parametrize(("offset", "asked"), [("", False), ("Z", True), ("+02:00", True)])
+def test_a_draft_asks_where_the_hospital_is_if_a_time_says_its_offset(tmp_path: Path, offset: str, asked: bool) -> None:
+    rows = f"person,seen\n1,2150-06-21T08:00:00{offset}\n2,2150-06-22T09:30:00{offset}\n"
+    (tmp_path / "visits.csv").write_text(rows, encoding="utf-8")
+    text = draft_spec(tmp_path)
+    assert ('time_zone = "TODO' in text) == asked
+    assert 'seen = "time"' in text
+    assert "times =" not in text  # as ISO 8601 has them
 
 
 # ------------------------------------------------------------------------------------------------ the sources

@@ -19,7 +19,7 @@ from wardround.records.drafts.time_formats import TimeFormats
 _BIRTH = re.compile(r"birth|geburt|geb_|dob|naissance|nacim")
 NOT_TAKEN = "# not taken: "
 """How the lines of a draft begin that name a file of no table."""
-_ISO = (
+_LOCAL = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M",
     "%Y-%m-%d %H:%M:%S",
@@ -27,6 +27,7 @@ _ISO = (
     "%Y-%m-%d %H:%M:%S.%f",
     "%Y-%m-%dT%H:%M",
 )
+_ISO = (*_LOCAL, *(f"{written}%z" for written in _LOCAL[1:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +147,8 @@ def _format(draft: Draft) -> Iterator[str]:
         )
     elif set(formats) - set(_ISO):
         yield f"times = {_list(sorted(formats, key=len, reverse=True))}   # guessed"
+    if any("%z" in written for written in formats):
+        yield 'time_zone = "TODO: where the hospital is, as Europe/Berlin: some times say their offset from UTC"'
     bare = [column.name for look in looks for column in look.columns if column.has_bare_dates]
     if bare:
         yield (

@@ -21,7 +21,8 @@ _DAYS = (
     "%d-%b-%Y",
     "%d %b %Y",
 )
-_CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+_WITHOUT_OFFSET = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+_CLOCKS = (*_WITHOUT_OFFSET, *(f"{clock}%z" for clock in _WITHOUT_OFFSET[1:6]))
 _FORMATS = tuple(f"{day}{clock}" for day in _DAYS for clock in _CLOCKS)
 _CELLS_READ = 400
 _SHORTEST, _LONGEST = 6, 32
