@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,28 @@ def test_the_example_is_sound_and_its_cases_hold(capsys: pytest.CaptureFixture[s
     assert main(["protocol", "lint", str(folder / "sepsis.toml")]) == 0
     assert main(["protocol", "test", str(folder / "sepsis.toml"), str(folder / "sepsis_cases.toml")]) == 0
     assert "5 of 5 cases pass" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["sepsis_bundle", "kidney_watch", "ketoacidosis"])
+def test_the_example_protocols_are_sound_and_their_cases_hold(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[2] / "examples" / f"{name}.toml"
+    assert main(["protocol", "lint", str(file)]) == 0
+    assert "compiled; 0 errors, 0 notes" in capsys.readouterr().out
+    assert main(["protocol", "test", str(file), str(file.with_name(f"{name}_cases.toml"))]) == 0
+    assert "7 of 7 cases pass" in capsys.readouterr().out
+
+
+def test_a_digest_names_all_that_a_protocol_says(tmp_path: Path) -> None:
+    first = rule("A", "lactate > 4", "order Lactate", precision=0.5, support=9, shares=(0.123456,))
+    one = protocol(first)
+    assert one.digest == protocol(first).digest
+    changes: list[dict[str, object]] = [
+        {"id": "B"}, {"category": "X"}, {"trigger": "lactate > 5"}, {"actions": ("order pH",)}, {"text": "x"},
+        {"suspects": "sepsis"}, {"support": 8}, {"precision": 0.6}, {"shares": (0.5,)},
+        {"provenance": RuleOrigin(source="x")},
+    ]  # fmt: skip
+    others = {protocol(replace(first, **each)).digest for each in changes}  # type: ignore[arg-type]
+    others |= {replace(one, name="x").digest, replace(one, about="x").digest}
+    assert len(others - {one.digest}) == 12
+    write_protocol(tmp_path / "a.toml", one)
+    assert read_protocol(tmp_path / "a.toml").digest == one.digest

@@ -24,12 +24,16 @@ from wardround.protocols import (
     read_protocol,
     write_protocol,
 )
+from wardround.records import Store
 from wardround.runs import RunFolder
 from wardround.runs.safety import safety_counts, safety_curves
+from wardround.runs.store_lint import RuleInStore, faults_in_store, lint_in_store
 from wardround.scoring import PlantedKey, SafetyCounts, SafetyPoint
 
 EXAMPLES = """
   wardround protocol lint sepsis.toml
+  wardround protocol lint sepsis.toml --store store
+      of each rule: what was never seen there, units that cannot be compared, in how many hours it would have held
   wardround protocol show sepsis.toml --rule SEPSIS.V1
   wardround protocol test sepsis.toml cases.toml
   wardround protocol diff before.toml after.toml
@@ -65,6 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("protocol", type=Path, help=what)
         if name not in ("merge", "induce"):
             add_json_option(action)
+    in_store = "a store: say what of each rule was never seen there, units that differ, and where it would have held"
+    made["lint"].add_argument("--store", type=Path, help=in_store)
     made["show"].add_argument("--rule", help="id of one rule")
     made["show"].add_argument("--category", help="only rules of this category")
     made["test"].add_argument("examples", type=Path, help="file of [[case]] tables (TOML)")
@@ -90,14 +96,33 @@ def run(arguments: argparse.Namespace) -> int:
 def _lint(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
     faults = lint_protocol(protocol)
     errors = sum(fault.is_error for fault in faults)
+    found = None if arguments.store is None else lint_in_store(protocol, Store.open(arguments.store))
     if arguments.json:
-        print_json({"rules": len(protocol), "faults": faults})
+        print_json({"rules": len(protocol), "faults": faults, **({} if found is None else {"store": found})})
         return 1 if errors else 0
     for fault in faults:
         print(f"{'error' if fault.is_error else 'note'}: {fault.fault}: {' and '.join(fault.rules)}: {fault.text}")
     compiled = len(protocol) - len(RuleIndex(protocol).not_compiled)
     print(f"{len(protocol)} rules, {compiled} compiled; {errors} errors, {len(faults) - errors} notes")
+    if found is not None:
+        _print_in_store(found)
     return 1 if errors else 0
+
+
+def _print_in_store(found: Sequence[RuleInStore]) -> None:
+    for name, text in faults_in_store(found):
+        print(f"note: in this store: {name}: {text}")
+    header = ("rule", "hours held", "patients", "first")
+    rows = [
+        (
+            one.rule,
+            f"{one.held:,}",
+            f"{one.patients:,}",
+            "; ".join(f"{who} {hour:%Y-%m-%d %H:00}" for who, hour in one.first),
+        )
+        for one in found
+    ]
+    print_rows(header, rows)
 
 
 def _show(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:

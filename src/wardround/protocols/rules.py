@@ -7,8 +7,8 @@ An action is a verb and a name: ``start`` and ``stop`` a drug, ``order`` a labor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
 
 from wardround.core import UserError, canonical_json, content_hash
 from wardround.protocols.facts import is_same_action
@@ -148,12 +148,14 @@ class GlobalProtocol:
 
     @property
     def digest(self) -> str:
-        """Hash of what the rules say; names a frozen protocol whatever its file."""
-        bodies = [
-            [rule.id, rule.category, rule.trigger, rule.actions, rule.text, rule.suspects, rule.precision, rule.shares]
-            for rule in self.rules
-        ]
-        return content_hash(canonical_json(bodies))
+        """Hash of all that it says, as its file would: names a frozen protocol whatever its file is called."""
+        return content_hash(
+            canonical_json([self.name, self.about, self._induced, [_said(rule) for rule in self.rules]])
+        )
+
+    @property
+    def _induced(self) -> dict[str, Any] | None:
+        return None if self.induced is None else asdict(self.induced)
 
     def with_rules(self, rules: tuple[ProtocolRule, ...]) -> GlobalProtocol:
         """The same protocol with other rules."""
@@ -161,3 +163,11 @@ class GlobalProtocol:
 
     def __len__(self) -> int:
         return len(self.rules)
+
+
+def _said(rule: ProtocolRule) -> dict[str, Any]:
+    """Everything a rule says, its shares in as many digits as files have."""
+    said = asdict(rule)
+    said["precision"] = None if rule.precision is None else round(rule.precision, 4)
+    said["shares"] = [round(share, 4) for share in rule.shares]
+    return said

@@ -1,0 +1,65 @@
+"""A protocol held against a store: what is never seen, what is in other units, and where it would have held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.agents.stays.router import Router, RuleMemory
+from wardround.bundles import carried_kinds, states, subject_bundles
+from wardround.cli import main
+from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, write_protocol
+from wardround.records import Store
+from wardround.runs.store_lint import faults_in_store, lint_in_store
+
+RULES = {
+    "HIGH": "potassium > 4.5 mmol/L AND NOT on heparin",
+    "RISE": "creatinine rises by >= 0.1 mg/dL within 48 h OR sofa >= 2",
+    "NEVER": '"Factor of the moon" > 3 OR on teicoplanin',
+    "UNITS": 'sodium > 100 "bananas"',
+    "ALLERGY": "allergy penicillins",
+}
+
+
+def ward() -> GlobalProtocol:
+    rules = [ProtocolRule(id=name, category="C", trigger=one, actions=("order pH",)) for name, one in RULES.items()]
+    return GlobalProtocol(name="ward", rules=tuple(rules))
+
+
+def test_each_rule_held_where_one_bundle_after_another_says_so(synthetic_store: Store) -> None:
+    """The oracle: states folded one by one, rules asked of each."""
+    found = {one.rule: one for one in lint_in_store(ward(), synthetic_store)}
+    index, carried = RuleIndex(ward()), carried_kinds(synthetic_store.spec, synthetic_store.table_names)
+    held: dict[str, list[tuple[int, object]]] = {name: [] for name in RULES}
+    for subject in synthetic_store.subjects[:12].tolist():
+        router = Router(index=index, memory=RuleMemory(), carried=carried)
+        bundles = list(subject_bundles(synthetic_store, subject))
+        for bundle, state in zip(bundles, states(bundles), strict=True):
+            for rule in router.held(router.facts(state, bundle.hour, window_hours=6)):
+                held[rule.id].append((subject, bundle.hour))
+    for name, hours in held.items():
+        keys = [(synthetic_store.subject_key(subject), hour) for subject, hour in hours]
+        assert list(found[name].first)[: len(keys)] == keys[:5][: len(found[name].first)], name
+        assert found[name].held >= len(hours)
+        assert found[name].patients >= len({subject for subject, _ in hours})
+    assert found["HIGH"].held > 0
+    assert found["NEVER"].held == 0
+    assert found["UNITS"].held == 0
+
+
+def test_what_was_never_seen_and_other_units_are_said(synthetic_store: Store) -> None:
+    said = dict(faults_in_store(lint_in_store(ward(), synthetic_store)))
+    assert "never seen" in said["NEVER"]
+    assert "cannot be compared: mEq/L" in said["UNITS"]
+    assert "HIGH" not in said
+
+
+def test_the_command_prints_both(
+    synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_protocol(tmp_path / "ward.toml", ward())
+    assert main(["protocol", "lint", str(tmp_path / "ward.toml"), "--store", str(synthetic_store_path)]) == 0
+    out = capsys.readouterr().out
+    assert "note: in this store: NEVER:" in out
+    assert "hours held" in out
