@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,12 +23,15 @@ from doubles import ListRecorder
 
 from wardround.agents import Episode, Hooks, Limits, Prompt, StepPrediction, get_agent, run_episode
 from wardround.agents.loop.steps import run_steps
-from wardround.benchmarks import Benchmark
+from wardround.benchmarks import Benchmark, Sample
 from wardround.bundles import Bundle, subject_bundles
 from wardround.bundles.bundling import END_OF_TIME
 from wardround.core import from_microseconds
+from wardround.log import EpisodeLog
 from wardround.models import ModelSettings, OfflineModel
 from wardround.records import Chart, Store
+from wardround.runs import RunSettings
+from wardround.runs.episode import open_environment, open_run_images
 from wardround.runs.stays import stay_feed
 from wardround.tools import Environment
 
@@ -218,6 +222,25 @@ def test_an_agents_hooks_and_tools_reach_only_the_chart(
     assert not leaked(found, hidden(halfway, everyone), shown)
 
 
+def test_what_a_run_hands_its_agents_leads_to_no_store_benchmark_or_log(
+    synthetic_store: Store, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    """The run's own images led to the store by ``images.abilities._opened.args[1]``, its recorder to every episode."""
+    benchmark = Benchmark.open(synthetic_benchmark_path)
+    sample, other = benchmark.all_samples[0], benchmark.all_samples[-1]
+    images = open_run_images(RunSettings(), synthetic_store)
+    with EpisodeLog(tmp_path / "a.episodes.sqlite") as log:
+        log.begin(other.id, {"subject_id": other.subject_id})
+        recorder = log.begin(sample.id, {"subject_id": sample.subject_id})
+        environment = open_environment(synthetic_store, benchmark, sample, result_tokens=500, images=images)
+        environment.call("load_table", {"name": "admissions"})
+        kept = (Store, Benchmark, Sample, EpisodeLog)
+        assert any(isinstance(one, kept) for one in reached([environment, recorder, log])), "the search finds one"
+        assert not [one for one in reached(environment, recorder) if isinstance(one, kept)]
+        assert other.id.encode() not in memory(recorder)
+        environment.close()
+
+
 class Foreseeing:
     """Thirty lines that hand in what comes: the next bundle's actions, wherever they can be had."""
 
@@ -227,7 +250,7 @@ class Foreseeing:
     def __init__(self) -> None:
         self.known, self.names, self.handed = set[str](), set[str](), 0
 
-    def begin(self, past: list[Bundle]) -> None:
+    def begin(self, past: list[Bundle], carried: object) -> None:
         self._look(past)
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:

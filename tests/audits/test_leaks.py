@@ -13,6 +13,7 @@ from records.sources.test_mimiciv_clocks import ADMIT, DISCHARGE, TABLES
 from wardround.audits import LeakReport, audit_leaks, delete_future
 from wardround.audits.deletion import write_deleted
 from wardround.audits.raw_subjects import RawSubjects
+from wardround.cli import main
 from wardround.core import UserError, parse_time
 from wardround.records import Store, ingest, load_source_spec
 
@@ -158,3 +159,13 @@ def test_raw_files_that_are_not_there(store: Store, tmp_path: Path) -> None:
 
 def test_an_empty_report_is_clean() -> None:
     assert LeakReport(policy="known_at").clean
+
+
+def test_the_command_takes_stays_that_are_played_hour_by_hour(
+    synthetic_store: Store, synthetic_stays_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They name no row that holds their answer: the command ended in a KeyError. It says that it looked for none."""
+    words = ["--store", str(synthetic_store.path), "--benchmark", str(synthetic_stays_path), "--limit", "2"]
+    assert main(["audit", "leaks", *words]) == 0
+    said = capsys.readouterr().out
+    assert "answers: 0 samples looked at, 0 leaks\nanswers: of 2 samples no row is named" in said

@@ -16,7 +16,7 @@ from wardround.benchmarks.clinseek_mm import (
     write_examples,
 )
 from wardround.benchmarks.ehrshot import build_ehrshot
-from wardround.benchmarks.leaks import Leak, leak_check
+from wardround.benchmarks.leaks import Leak, leak_check, names_its_answer
 from wardround.benchmarks.questions import question_of
 from wardround.benchmarks.reclocking import reclock
 from wardround.benchmarks.rendering import render_prompt
@@ -58,6 +58,7 @@ __all__ = [
     "leak_check",
     "list_tasks",
     "must_have_rules",
+    "names_its_answer",
     "question_of",
     "reclock",
     "render_prompt",

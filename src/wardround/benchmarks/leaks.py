@@ -34,6 +34,11 @@ def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
     return tuple(leak for sample in benchmark.all_samples for leak in _leaks(sample, store, benchmark.policy))
 
 
+def names_its_answer(sample: Sample) -> bool:
+    """Say whether a sample names the rows that hold its answer; a stay that is played hour by hour does not."""
+    return "row_ids" in sample.facts
+
+
 def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
     chart = sample.chart(store, policy)
     role = store.spec.roles.first(name) if (name := get_task(sample.task).role) else None

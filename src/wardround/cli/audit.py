@@ -20,7 +20,7 @@ from wardround.audits import (
     check_store,
     random_moments,
 )
-from wardround.benchmarks import Benchmark, get_task, leak_check
+from wardround.benchmarks import Benchmark, get_task, leak_check, names_its_answer
 from wardround.benchmarks.early_columns import audit_columns
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
@@ -261,9 +261,12 @@ def _answers_shown(arguments: argparse.Namespace, store: Store, samples: Sequenc
     if arguments.benchmark is None:
         return 0
     benchmark, audited = Benchmark.open(arguments.benchmark), set(samples)
-    some = tuple(one for one in benchmark.all_samples if (one.subject_id, one.moment) in audited)
+    drawn = tuple(one for one in benchmark.all_samples if (one.subject_id, one.moment) in audited)
+    some = tuple(one for one in drawn if names_its_answer(one))
     leaks = leak_check(replace(benchmark, all_samples=some), store)
     lines = [f"answers: {len(some):,} samples looked at, {len(leaks):,} leaks"]
+    if unnamed := len(drawn) - len(some):
+        lines.append(f"answers: of {unnamed:,} samples no row is named that holds the answer, so none was looked for")
     lines += [f"    {leak.sample}: {leak.what}" for leak in leaks[:_SHOWN]]
     lines += [f"    and {len(leaks) - _SHOWN:,} more"] if len(leaks) > _SHOWN else []
     print("\n".join(lines), file=sys.stderr if arguments.json else sys.stdout)

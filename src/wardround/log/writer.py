@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from wardround.core import Message, Picture, ToolSchema, UserError, canonical_json, chain_hash
+from wardround.core import Message, Picture, Sealed, ToolSchema, UserError, canonical_json, chain_hash, unsealed
 from wardround.log.database import ROW_COUNTS, explained, open_for_writing
 from wardround.log.kept import row_of
 from wardround.log.path import ROOT, PromptPath
@@ -167,11 +167,14 @@ class EpisodeLog:
 
 
 class EpisodeRecorder:
-    """Records one episode. A turn costs what is new in it, whatever came before."""
+    """Records one episode. A turn costs what is new in it, whatever came before.
+
+    Agents hold it: the log, in which other people's episodes and later ones of this person stand, is sealed.
+    """
 
     def __init__(self, log: EpisodeLog, episode: str, *, again: bool) -> None:
         self.episode = episode
-        self._log = log
+        self._log = Sealed(log)
         self._again = again
         self._paths: dict[str, PromptPath] = {}
         self._written: set[bytes] = set()
@@ -185,7 +188,7 @@ class EpisodeRecorder:
     def keep(self, request: AskedRequest, reply: GivenReply) -> None:
         """Keep a reply that has just come, until its turn is recorded."""
         self._kept.add(request.ordinal)
-        self._log._keep(self.episode, request, reply)
+        unsealed(self._log)._keep(self.episode, request, reply)
 
     def turn(
         self, request: AskedRequest, reply: GivenReply, results: Sequence[ToolRecord] = (), *, purpose: str = "act"
@@ -196,7 +199,7 @@ class EpisodeRecorder:
         self._ordinals.add(request.ordinal)
         if request.ordinal in self._kept:
             self._kept.remove(request.ordinal)
-            self._log._settle(self.episode, request.ordinal)
+            unsealed(self._log)._settle(self.episode, request.ordinal)
         path = self._paths.setdefault(purpose, PromptPath())
         tools = self._tools_hash(request.tools)
         shared = path.follow(request.messages)
@@ -207,7 +210,7 @@ class EpisodeRecorder:
         self._tools_of[purpose] = tools
         identity = reply.identity or reply.model
         counted = tuple(None if name in reply.unreported else getattr(reply.usage, name) for name in USAGE_FIELDS)
-        self._log._add(
+        unsealed(self._log)._add(
             "turn",
             (
                 self.episode,
@@ -233,26 +236,26 @@ class EpisodeRecorder:
             ),
         )
         self._add_results(request.ordinal, results)
-        self._log._turn_added()
+        unsealed(self._log)._turn_added()
 
     def note(self, kind: str, detail: Mapping[str, Any]) -> None:
         """Record a decision: what a budget removed, a reminder, a skip, a failure."""
-        self._log._add("note", (self.episode, self._notes, kind, _json(detail)))
+        unsealed(self._log)._add("note", (self.episode, self._notes, kind, _json(detail)))
         self._notes += 1
 
     def finish(self, outcome: Mapping[str, Any]) -> None:
         """Record how the episode ended and commit."""
         if self._again:
             last = max(self._ordinals, default=-1)
-            self._log._add("trim_turn", (self.episode, last))
-            self._log._add("trim_tool", (self.episode, last))
-            self._log._add("trim_note", (self.episode, self._notes))
+            unsealed(self._log)._add("trim_turn", (self.episode, last))
+            unsealed(self._log)._add("trim_tool", (self.episode, last))
+            unsealed(self._log)._add("trim_note", (self.episode, self._notes))
         if self._again or self._kept:  # replies whose episode ended without them
             for ordinal in self._kept:
-                self._log._replies.pop((self.episode, ordinal), None)
-            self._log._add("trim_kept", (self.episode,))
-        self._log._add("finish", (_json(outcome), _now(), self.episode))
-        self._log.flush()
+                unsealed(self._log)._replies.pop((self.episode, ordinal), None)
+            unsealed(self._log)._add("trim_kept", (self.episode,))
+        unsealed(self._log)._add("finish", (_json(outcome), _now(), self.episode))
+        unsealed(self._log).flush()
 
     def _add_nodes(self, path: PromptPath, shared: int) -> None:
         parent = path.hashes[shared - 1] if shared else ROOT
@@ -264,12 +267,12 @@ class EpisodeRecorder:
         if node in self._written:
             return
         self._written.add(node)
-        self._log._add("message", (node, parent, message.role, self._add_body(message)))
+        unsealed(self._log)._add("message", (node, parent, message.role, self._add_body(message)))
 
     def _add_body(self, message: Message) -> bytes:
         if message.digest not in self._written:
             self._written.add(message.digest)
-            self._log._add("body", (message.digest, message.wire.decode()))
+            unsealed(self._log)._add("body", (message.digest, message.wire.decode()))
             for picture in message.pictures:
                 self._add_picture(picture)
         return message.digest
@@ -278,24 +281,24 @@ class EpisodeRecorder:
         row = row_of_picture(picture)
         if row[0] not in self._written and picture.data:
             self._written.add(row[0])
-            self._log._add("picture", row)
+            unsealed(self._log)._add("picture", row)
 
     def _add_text(self, text: str) -> bytes:
         data = text.encode("utf-8", "replace")
         digest = sha256(data).digest()
-        self._log._add("body", (digest, data.decode()))
+        unsealed(self._log)._add("body", (digest, data.decode()))
         return digest
 
     def _add_results(self, ordinal: int, results: Sequence[ToolRecord]) -> None:
         if self._again:
-            self._log._add("stale_tool", (self.episode, ordinal))
+            unsealed(self._log)._add("stale_tool", (self.episode, ordinal))
         for n, result in enumerate(results):
             body = self._add_body(result.message)
             call = result.call
             row_ids = _json(result.row_ids)
             counts = (result.table, result.rows_total, result.rows_shown, row_ids)
             head = (self.episode, ordinal, n, call.id, call.name, call.arguments, result.is_error)
-            self._log._add("tool", (*head, result.seconds, *counts, body, result.cursor))
+            unsealed(self._log)._add("tool", (*head, result.seconds, *counts, body, result.cursor))
 
     def _tools_hash(self, tools: Sequence[ToolSchema]) -> bytes | None:
         if not tools:

@@ -25,9 +25,12 @@ NO_IMAGES = Imaging()
 
 
 def open_run_images(settings: RunSettings, store: Store) -> Imaging:
-    """Open the images of a run's charts, with the models that its image tools ask, behind its data-use guard."""
+    """Open the images of a run's charts, with the models that its image tools ask, behind its data-use guard.
+
+    What it returns is handed to tools: it must not lead to the store.
+    """
     guard = data_use_guard(settings, store)
-    return open_images(settings.images, guard, opened=partial(open_image_model, settings, store))
+    return open_images(settings.images, guard, opened=partial(open_image_model, settings, guard, store.spec.roles))
 
 
 def open_environment(

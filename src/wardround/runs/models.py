@@ -31,13 +31,13 @@ def open_named_model(settings: RunSettings, store: Store, name: str) -> Model:
     return _opened(settings.model_named(name), data_use_guard(settings, store), {}, 1, store.spec.roles)
 
 
-def open_image_model(settings: RunSettings, store: Store, name: str, url: str | None) -> Model:
+def open_image_model(settings: RunSettings, guard: DataUseGuard, roles: Roles, name: str, url: str | None) -> Model:
     """Open a model that reads images for a tool: as ``models.NAME`` says of it, with its key and price; without such a
     section by its URL alone, or, where there is none, at the run's endpoint and price."""
     one = settings.model_named(name)
     if url is not None:
         one = replace(one, base_url=url) if name in settings.models else NamedModel(name=name, base_url=url)
-    return _opened(one, data_use_guard(settings, store), {}, 1, store.spec.roles)
+    return _opened(one, guard, {}, 1, roles)
 
 
 def _opened(
