@@ -15,6 +15,7 @@ from wardround.benchmarks import Benchmark, ask, leak_check
 from wardround.benchmarks.meds_labels import write_meds_labels
 from wardround.benchmarks.own import build_own, read_label_table, read_task_file
 from wardround.benchmarks.own.questions import OwnTask
+from wardround.benchmarks.own.rows import Where, no_row_matches
 from wardround.benchmarks.pipeline import BuildSettings
 from wardround.cli import main
 from wardround.core import UserError
@@ -292,3 +293,42 @@ within = "24h"
     assert labels is not None
     for sample in built.all_samples:
         assert [name for name in sample.target if labels.resolve(name) is None] in ([], list(sample.unwinnable))
+
+
+def test_a_rule_that_no_row_matches_says_so_with_the_nearest_values(
+    synthetic_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_task(tmp_path, "typo", RULE, **{'label = "Creatinine"': 'label = "Creatinin, Serum"'})
+    words = ["--store", str(synthetic_store.path), "--out", str(tmp_path / "bench"), "--per-task", "12"]
+    assert main(["bench", "build", "tasks", "--task-file", str(path), *words]) == 0
+    said = Benchmark.open(tmp_path / "bench").manifest["tasks"]["typo"]
+    (line,) = said["matches_no_row"]
+    assert line.startswith("label: no row of labevents has label 'Creatinin, Serum'; the nearest: ")
+    assert "'Creatinine'" in line
+    assert said["never_the_answer"] == ["1"]
+    shown = capsys.readouterr().out
+    assert f"! typo: {line}" in shown
+    assert "offered and never the answer: typo 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("patterns", "said"),
+    [
+        ({"label": ("Creatinine",)}, []),
+        ({"label": ("creat*",)}, []),
+        ({"label": ("Platelet",)}, ["no row of labevents has label 'Platelet'; the nearest: 'Platelet Count'"]),
+        ({"flag": ("nothing like it",)}, ["no row of labevents has flag 'nothing like it'; it has 'abnormal'"]),
+        (
+            {"label": ("Creatinine",), "valueuom": ("K/uL",)},
+            ["no row of labevents meets all of label, valueuom, though each is met by some"],
+        ),
+    ],
+)
+def test_what_no_row_matches_is_named_column_by_column(
+    synthetic_store: Store, patterns: dict[str, tuple[str, ...]], said: list[str]
+) -> None:
+    assert no_row_matches(synthetic_store, "labevents", Where(patterns=patterns)) == said
+
+
+def test_tasks_of_ones_own_have_the_declared_context(both: Benchmark) -> None:
+    assert both.context_tokens == 64_000

@@ -16,7 +16,7 @@ from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.space_files import load_space, save_space
 from wardround.benchmarks.split import group_of, split_of
-from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, declare, get_task
+from wardround.benchmarks.task import OWN_CONTEXT_TOKENS, PAPER_CONTEXT_TOKENS, Task, declare, get_task
 from wardround.codes import LabelSet
 from wardround.core import (
     PromptFile,
@@ -39,7 +39,6 @@ _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
 _CONTENDERS = "contender_answers.json"
 _PARTIAL = ".partial-"
-_CONTEXT_TOKENS = min(PAPER_CONTEXT_TOKENS.values())
 
 
 LastAnswers = Mapping[str, tuple[str, ...]]
@@ -94,9 +93,8 @@ class Benchmark:
     @property
     def context_tokens(self) -> int:
         """The context that the paper of its tasks gave every method: what a run has where nobody says otherwise."""
-        return max(
-            (PAPER_CONTEXT_TOKENS.get(task.family, _CONTEXT_TOKENS) for task in self.tasks), default=_CONTEXT_TOKENS
-        )
+        asked = [PAPER_CONTEXT_TOKENS.get(task.family, OWN_CONTEXT_TOKENS) for task in self.tasks]
+        return max(asked, default=OWN_CONTEXT_TOKENS)
 
     def samples(
         self, task: str | None = None, split: str | None = None, stratum: str | Iterable[str] | None = None

@@ -31,6 +31,9 @@ PAPER_CONTEXT_TOKENS: Mapping[str, int] = {
 ClinSeekAgent's prints none, and results of 100,000 characters. TRACE fixes a
 budget (section 5) and prints none: that one is ours. So are those of cases told in words, which need little."""
 
+OWN_CONTEXT_TOKENS = 64_000
+"""Of tasks that no paper has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionText:

@@ -315,6 +315,9 @@ def _show_missing(benchmark: Benchmark) -> None:
                 reasons.setdefault(f"unavailable: {said[what].removeprefix(f'{name}: ')}", []).append(name)
     for reason, names in reasons.items():
         print(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {reason}")
+    for name, said in benchmark.manifest.get("tasks", {}).items():
+        for line in said.get("matches_no_row", ()):
+            print(f"! {name}: {line}")
     never = {
         name: said["never_the_answer"]
         for name, said in benchmark.manifest.get("tasks", {}).items()

@@ -12,8 +12,11 @@ from typing import Any, ClassVar
 from wardround.benchmarks.answer_rules import AnswerRules
 from wardround.benchmarks.benchmark import Benchmark, LastAnswers
 from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.own.asking import AfterRows
+from wardround.benchmarks.own.labelling import RuleLabel
 from wardround.benchmarks.own.last import last_answers
 from wardround.benchmarks.own.questions import END_OF_TIME, Label, Moment, OwnTask
+from wardround.benchmarks.own.rows import no_row_matches
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.split import group_of, person_id
@@ -166,9 +169,24 @@ class _OpenOwnTasks:
                 "label": own.labelling.facts(),
                 "files": dict(own.sources),
                 **({"hindsight": _HINDSIGHT} if questions.dropped["no_label"] else {}),
+                **self._unmatched(own),
                 **by_class,
             },
+            answers=dict.fromkeys(task.answer.label_values, 0) | Counter(name for one in samples for name in one.target)
+            if task.answer.label_values
+            else {},
         )
+
+    def _unmatched(self, own: OwnTask) -> dict[str, list[str]]:
+        """Conditions of the file that no row of the whole store meets."""
+        parts = {"asked": own.asked, "label": own.labelling}
+        said = [
+            f"{part}: {line}"
+            for part, one in parts.items()
+            if isinstance(one, AfterRows | RuleLabel)
+            for line in no_row_matches(self.ground.store, one.table, one.where)
+        ]
+        return {"matches_no_row": said} if said else {}
 
     def last(
         self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]

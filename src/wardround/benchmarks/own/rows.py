@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from wardround.records import Store
 from wardround.records.specs.coded_rows import CodedRows
 from wardround.records.specs.roles import Conditions
 
@@ -55,6 +58,44 @@ def matching(batch: pa.RecordBatch, where: Where) -> list[int]:
     met = rows.meet((where.patterns,) if where.patterns else ()) & rows.meet(where.role)
     places: list[int] = np.flatnonzero(met).tolist()
     return places
+
+
+def no_row_matches(store: Store, table: str, where: Where) -> list[str]:
+    """Say which conditions no row of a table meets, with the nearest values there; nothing where some row does."""
+    if not where.patterns:
+        return []
+    columns = [name for name in where.every_column if name in store.spec.tables[table].all_columns]
+    values: dict[str, Counter[str]] = {name: Counter() for name in where.patterns}
+    for _, batch in store.scan(table, columns):
+        if matching(batch, where):
+            return []
+        for name in values.keys() & set(batch.schema.names):
+            values[name].update(str(text) for text in batch.column(name).to_pylist() if text is not None)
+    alone = {
+        name: [text for text in held if _fits(text, where.patterns[name])] for name, held in sorted(values.items())
+    }
+    said = []
+    for name, held in sorted(values.items()):
+        wanted = where.patterns[name]
+        if not alone[name]:
+            said.append(f"no row of {table} has {name} {' or '.join(map(repr, wanted))}{_nearest(wanted, held)}")
+    return said or [f"no row of {table} meets all of {', '.join(where.every_column)}, though each is met by some"]
+
+
+def _fits(text: str, patterns: tuple[str, ...]) -> bool:
+    cells = pa.RecordBatch.from_pydict({"cell": [text]})
+    return bool(matching(cells, Where(patterns={"cell": patterns})))
+
+
+def _nearest(patterns: tuple[str, ...], held: Counter[str]) -> str:
+    """The values most like the patterns, else the commonest."""
+    by_case = {text.casefold(): text for text in held}
+    near = [by_case[one] for each in patterns for one in get_close_matches(each.strip("*").casefold(), by_case, n=3)]
+    inside = [text for each in patterns for low, text in by_case.items() if each.strip("*!?").casefold() in low]
+    if near or inside:
+        return f"; the nearest: {', '.join(map(repr, dict.fromkeys([*near, *inside[:3]])))}"
+    commonest = ", ".join(repr(text) for text, _ in held.most_common(3))
+    return f"; it has {commonest}" if commonest else "; it has no value there"
 
 
 def _tuples(patterns: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
