@@ -48,6 +48,9 @@ class ListFeed:
         self.place = past
         self.predictions: list[StepPrediction] = []
 
+    def score(self, name: str, hours: float | None, at: datetime) -> float | None:
+        return None
+
     def first(self) -> Bundle:
         return self.bundles[self.place]
 
@@ -132,16 +135,15 @@ def before(hours: float) -> datetime:
     return HOUR - timedelta(hours=hours)
 
 
-def facts(
-    *trends: Trend, suspected: tuple[str, ...] = (), began: datetime | None = None, **parts: object
-) -> StateFacts:
+def facts(*trends: Trend, suspected: tuple[str, ...] = (), began: datetime | None = None, **parts: Any) -> StateFacts:
+    known = {name: parts.pop(name) for name in ("carried", "score") if name in parts}
     state = PatientState(
         subject_id=1,
         hour=HOUR,
         trends={(one.kind, one.concept, one.unit or ""): one for one in trends},
-        **parts,  # type: ignore[arg-type]
+        **parts,
     )
-    return StateFacts(state, HOUR, window_hours=6, suspected=suspected, began=began)
+    return StateFacts(state, HOUR, window_hours=6, suspected=suspected, began=began, **known)
 
 
 def medication(concept: str) -> ActiveMedication:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 from stay_doubles import HOUR, before, facts, medication
 
 from wardround.bundles import EventKind, ValueLevel
 from wardround.bundles.state import ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
-from wardround.protocols import ChartedValue
+from wardround.protocols import ChartedValue, compile_trigger
 
 LAB, VITAL = EventKind.LAB, EventKind.VITAL
 
@@ -34,6 +36,35 @@ def test_a_value_is_asked_about_up_to_six_hours_before_the_hour() -> None:
     assert (known.value("Sodium"), known.level("Sodium"), known.trend("Sodium")) == (None, None, None)
     assert known.value("hour of day") == ChartedValue(value=9)
     assert facts().value("Lactate") is None
+
+
+def test_a_score_is_asked_of_the_chart_once_as_of_the_end_of_the_hour_and_is_unknown_without_one() -> None:
+    asked = []
+
+    def score(name: str, hours: float | None, at: datetime) -> float | None:
+        asked.append((name, hours, at))
+        return 3.0 if name == "sofa" else None
+
+    rule = compile_trigger("sofa >= 2 AND NOT sofa >= 4").node
+    assert rule is not None
+    assert rule.holds(facts(score=score)) is True
+    assert asked == [("sofa", None, HOUR + timedelta(hours=1) - timedelta(microseconds=1))]
+    urine = compile_trigger("urine output < 0.5 mL/kg/h for 6 h").node
+    assert urine is not None
+    assert urine.holds(facts(score=score)) is None
+    assert asked[-1][:2] == ("urine_output", 6.0)
+    assert rule.holds(facts()) is None
+
+
+def test_what_no_source_is_known_to_carry_is_unknown_on_both_sides_of_not() -> None:
+    labs = facts(trend("Lactate", 3), actions={(LAB, "Lactate"): done("Lactate", 1, LAB)})
+    for text in ("on heparin", "NOT on heparin", "done blood culture", "NOT done blood culture"):
+        node = compile_trigger(text).node
+        assert node is not None
+        assert node.holds(labs) is None, text
+    full = facts(trend("Lactate", 3), carried=frozenset(EventKind))
+    assert [full.taking("heparin"), full.done("blood culture")] == [False, False]
+    assert facts(medications={"m": medication("Aspirin")}).taking("heparin") is False
 
 
 def test_one_reading_goes_nowhere_two_do() -> None:

@@ -9,8 +9,10 @@ import pytest
 from wardround.agents.stays.router import Router, RuleMemory
 from wardround.bundles import carried_kinds, states, subject_bundles
 from wardround.cli import main
+from wardround.definitions import score_at
 from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, write_protocol
 from wardround.records import Store
+from wardround.runs.stays import chart_score
 from wardround.runs.store_lint import faults_in_store, lint_in_store
 
 RULES = {
@@ -32,7 +34,7 @@ def test_each_rule_held_where_one_bundle_after_another_says_so(synthetic_store: 
     found = {one.rule: one for one in lint_in_store(ward(), synthetic_store)}
     index, carried = RuleIndex(ward()), carried_kinds(synthetic_store.spec, synthetic_store.table_names)
     held: dict[str, list[tuple[int, object]]] = {name: [] for name in RULES}
-    for subject in synthetic_store.subjects[:12].tolist():
+    for subject in synthetic_store.subjects[:5].tolist():
         router = Router(index=index, memory=RuleMemory(), carried=carried)
         bundles = list(subject_bundles(synthetic_store, subject))
         for bundle, state in zip(bundles, states(bundles), strict=True):
@@ -53,6 +55,18 @@ def test_what_was_never_seen_and_other_units_are_said(synthetic_store: Store) ->
     assert "never seen" in said["NEVER"]
     assert "cannot be compared: mEq/L" in said["UNITS"]
     assert "HIGH" not in said
+
+
+def test_a_stay_asks_scores_of_its_chart_as_of_the_moment(synthetic_store: Store) -> None:
+    told = 0
+    for subject in synthetic_store.subjects[:5].tolist():
+        last = list(subject_bundles(synthetic_store, subject))[-1].hour
+        for name in ("sirs", "gcs", "urine_output", "suspicion_of_infection"):
+            found = chart_score(synthetic_store.chart(subject, last), name, 6.0 if name == "urine_output" else None)
+            value = score_at(synthetic_store.chart(subject, last), name).value
+            assert found == (float(value) if isinstance(value, int | float) else None)
+            told += found is not None
+    assert told
 
 
 def test_the_command_prints_both(

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from wardround.agents import Recorder, StepPrediction
 from wardround.agents.loop.steps import STEP_NOTE
 from wardround.benchmarks import Sample
 from wardround.bundles import Bundle, BundleStream, EventKind, carried_kinds, subject_bundles
-from wardround.records import Store
+from wardround.core import UserError
+from wardround.definitions import score_at
+from wardround.records import Chart, Store
 
 
 def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
     """Open a sample's stay."""
     first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
     stream, carried = subject_bundles(store, sample.subject_id), carried_kinds(store.spec, store.table_names)
-    return StayFeed(stream=stream, start=first, stop=stop, recorder=recorder, carried=carried)
+
+    def score(name: str, hours: float | None, at: datetime) -> float | None:
+        return chart_score(store.chart(sample.subject_id, at), name, hours)
+
+    return StayFeed(stream=stream, start=first, stop=stop, recorder=recorder, carried=carried, scored=score)
+
+
+def chart_score(chart: Chart, name: str, hours: float | None) -> float | None:
+    """Return a definition's value on a chart; None where it is unknown, or not known for the source."""
+    try:
+        value = score_at(chart, name, hours=None if hours is None else round(hours)).value
+    except UserError:  # the definitions of another source
+        return None
+    return float(value) if isinstance(value, int | float) else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,12 +44,17 @@ class StayFeed:
     stop: int
     recorder: Recorder
     carried: frozenset[EventKind] = frozenset()
+    scored: Callable[[str, float | None, datetime], float | None] | None = None
     given: int = 0
 
     @property
     def past(self) -> Sequence[Bundle]:
         """The subject's bundles before the stay."""
         return [*self.stream.between(0, self.start)]
+
+    def score(self, name: str, hours: float | None, at: datetime) -> float | None:
+        """Work out a score on the chart as of a moment of the stay."""
+        return None if self.scored is None else self.scored(name, hours, at)
 
     def first(self) -> Bundle:
         """Hand out the first bundle of the stay."""

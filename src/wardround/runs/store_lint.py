@@ -52,6 +52,7 @@ class PartInStore:
     seen: int | None
     units: Mapping[str, int] = field(default_factory=dict)
     other_units: tuple[str, ...] = ()
+    is_score: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,12 @@ def faults_in_store(found: Iterable[RuleInStore]) -> Iterator[tuple[str, str]]:
     """Yield what is to be said of rules, as (rule, words): parts never seen, and units that cannot be compared."""
     for rule in found:
         for part in rule.parts:
-            if part.seen == 0:
+            if part.is_score:
+                yield (
+                    rule.rule,
+                    f"{part.part!r} is worked out on a stay's chart: here and in live streams unknown",
+                )
+            elif part.seen == 0:
                 yield rule.rule, f"{part.part!r} was never seen in this store"
             elif part.other_units:
                 units = ", ".join(f"{unit or 'no unit'} ({part.units[unit]:,})" for unit in part.other_units)
@@ -135,7 +141,7 @@ class _Seen:
         """Say how often what a condition asks for was seen."""
         said = str(condition)
         if isinstance(condition, AtScore) or condition.concept in (HOUR_OF_DAY, STAY):
-            return PartInStore(part=said, seen=None)
+            return PartInStore(part=said, seen=None, is_score=isinstance(condition, AtScore))
         if isinstance(condition, Stated) and condition.what in ("problem", "allergy"):
             fits = is_problem if condition.what == "problem" else is_allergy
             names = self.names[condition.what].items()

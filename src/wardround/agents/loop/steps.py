@@ -7,8 +7,9 @@ bundle when it is handed it and never holds what comes.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from wardround.agents.loop.calls import Surroundings
@@ -47,6 +48,10 @@ class StepPrediction:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
+ChartScore = Callable[[str, float | None, datetime], float | None]
+"""A score by its name over some hours, or its own, as of a moment."""
+
+
 class StepFeed(Protocol):
     """Where bundles come from: the runner's. It writes a prediction down before it hands out the next bundle."""
 
@@ -58,6 +63,10 @@ class StepFeed(Protocol):
     @property
     def carried(self) -> frozenset[EventKind]:
         """The kinds of events that the source has: what of them is not there was not done."""
+        ...
+
+    def score(self, name: str, hours: float | None, at: datetime) -> float | None:
+        """A score of the project's own on the chart as of a moment; None where it is unknown there."""
         ...
 
     def first(self) -> Bundle:
@@ -72,8 +81,10 @@ class StepFeed(Protocol):
 class StepPlayer(Protocol):
     """One agent on one stay: state lives in the instance, which serves one episode."""
 
-    def begin(self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset()) -> None:
-        """Take in what was known before, and which kinds of events the source has."""
+    def begin(
+        self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset(), score: ChartScore | None = None
+    ) -> None:
+        """Take in what was known before, which kinds of events the source has, and what works out scores."""
         ...
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
@@ -123,7 +134,7 @@ async def run_steps(
 
 
 async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Ending:
-    player.begin(feed.past, feed.carried)
+    player.begin(feed.past, feed.carried, feed.score)
     bundle: Bundle | None = feed.first()
     while bundle is not None:
         if state.turn >= state.limits.steps:

@@ -5,10 +5,11 @@ What was done, and problems, are those of this encounter: a culture of last year
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 
+from wardround.agents.loop.steps import ChartScore
 from wardround.bundles import ActiveProblem, EventKind, PatientState, Trend, ValueLevel
 from wardround.protocols import (
     HOUR_OF_DAY,
@@ -81,7 +82,7 @@ class StateFacts:
         carried: frozenset[EventKind] = frozenset(),
         courses: Mapping[str, Sequence[CourseReading]] | None = None,
         counts: Mapping[str, Sequence[tuple[datetime | None, datetime]]] | None = None,
-        scores: Callable[[str, float | None], float | None] | None = None,
+        score: ChartScore | None = None,
     ) -> None:
         self.state = state
         self.hour = hour
@@ -93,7 +94,8 @@ class StateFacts:
         self._carried = carried
         self._courses = courses
         self._counts = counts or {}
-        self._scores = scores
+        self._score = score
+        self._scores: dict[tuple[str, float | None], float | None] = {}
 
     @property
     def names(self) -> Iterator[str]:
@@ -150,8 +152,12 @@ class StateFacts:
         return max(known) if len(known) == len(rates) else None
 
     def score(self, name: str, hours: float | None = None) -> float | None:
-        """A score where the stay's chart is at hand; unknown to a live feed."""
-        return None if self._scores is None else self._scores(name, hours)
+        """A score where the stay's chart is at hand, as of the end of the hour; unknown to a live feed."""
+        if self._score is None:
+            return None
+        if (name, hours) not in self._scores:
+            self._scores[name, hours] = self._score(name, hours, self.now - timedelta(microseconds=1))
+        return self._scores[name, hours]
 
     def _carries(self, kinds: frozenset[EventKind]) -> bool:
         return not kinds.isdisjoint(self._carried) or not kinds.isdisjoint(self._seen)

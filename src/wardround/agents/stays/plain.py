@@ -11,7 +11,7 @@ import numpy as np
 
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.reductions import cut_notice, cut_text
-from wardround.agents.loop.steps import PredictedAction, StepPrediction
+from wardround.agents.loop.steps import ChartScore, PredictedAction, StepPrediction
 from wardround.agents.loop.tokens import TokenCounter
 from wardround.agents.stays.asking import SUMMARISER, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.player import OFFLINE
@@ -162,10 +162,12 @@ class PlainPlayer:
         )
         self.steward = Steward(window_hours=settings.window_hours)
 
-    def begin(self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset()) -> None:
-        """Take in what was known before the stay, and which kinds of events the source has."""
+    def begin(
+        self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset(), score: ChartScore | None = None
+    ) -> None:
+        """Take in what was known before the stay, which kinds of events the source has, and what works out scores."""
         if self.router is not None:
-            self.router.carried = carried
+            self.router.carried, self.router.score = carried, score
         for bundle in past:
             self._take_in(bundle)
 

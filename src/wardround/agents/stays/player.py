@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wardround.agents.loop.episode import Episode
-from wardround.agents.loop.steps import PredictedAction, StepPrediction
+from wardround.agents.loop.steps import ChartScore, PredictedAction, StepPrediction
 from wardround.agents.stays.asking import ROUTER, STEWARD, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
@@ -71,9 +71,11 @@ class TracePlayer:
         """Problems that rules made suspect, with the reason of each."""
         return self.router.memory.suspected
 
-    def begin(self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset()) -> None:
-        """Take in what was known before the stay, and which kinds of events the source has."""
-        self.router.carried = carried
+    def begin(
+        self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset(), score: ChartScore | None = None
+    ) -> None:
+        """Take in what was known before the stay, which kinds of events the source has, and what works out scores."""
+        self.router.carried, self.router.score = carried, score
         for bundle in past:
             self.steward.take_in(bundle)
 

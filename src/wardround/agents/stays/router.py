@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from wardround.agents.loop.steps import ChartScore
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.lookback import remember_counts, remember_courses
 from wardround.bundles import EventKind, PatientState
@@ -75,12 +76,14 @@ class RuleMemory:
 @dataclass(slots=True, kw_only=True)
 class Router:
     """Finds the rules of one stay. ``most``: rules that are read at a step (the paper's 3, appendix A.2);
-    ``predictions``: actions of a type that count at one; ``carried``: the kinds of events that the source has."""
+    ``predictions``: actions of a type that count at one; ``carried``: the kinds of events that the source has;
+    ``score``: works out a score on the chart."""
 
     index: RuleIndex
     most: int = 3
     predictions: int = 5
     carried: frozenset[EventKind] = frozenset()
+    score: ChartScore | None = None
     memory: RuleMemory = field(default_factory=RuleMemory)
 
     def facts(self, state: PatientState, hour: datetime, *, window_hours: float) -> StateFacts:
@@ -98,6 +101,7 @@ class Router:
             carried=self.carried,
             courses=memory.courses,
             counts=memory.counts,
+            score=self.score,
         )
 
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
