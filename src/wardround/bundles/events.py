@@ -216,8 +216,15 @@ class BundleStream:
 
 
 def in_order(events: BundleEvents) -> BundleEvents:
-    """Return events by subject, hour, the time when they happened and then when they became known; ties stay."""
-    return events.take(np.lexsort((events.known, events.event, events.hour, events.subject)))
+    """Return events by subject, hour, the time when they happened and then when they became known.
+
+    Those of one moment stand by kind, name and value: the order of a file decides nothing. What is left of ties stays.
+    """
+    rank = np.empty(len(events.names), np.int64)
+    rank[np.argsort(np.array(events.names, dtype=object), kind="stable")] = np.arange(len(events.names))
+    name = rank[events.concept] if len(rank) else events.concept
+    keys = (events.value, name, events.kind, events.known, events.event, events.hour, events.subject)
+    return events.take(np.lexsort(keys))
 
 
 def cut(columns: BundleEvents) -> BundleStream:

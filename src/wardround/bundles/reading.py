@@ -46,11 +46,12 @@ class KindCells:
 def read_events(spec: SourceSpec, tables: Iterable[StoredTable]) -> BundleEvents:
     """Return all events of some subjects, by subject, hour and time; levels are not worked out yet."""
     played = played_rows(spec)
-    parts = [cells for table in tables for cells in _of_table(table, played.get(table.layout.spec.name, ()))]
+    parts = [cells for table in tables for cells in table_events(table, played.get(table.layout.spec.name, ()))]
     return in_order(gathered(parts))
 
 
-def _of_table(table: StoredTable, played: Sequence[PlayedRows]) -> Iterator[KindCells]:
+def table_events(table: StoredTable, played: Sequence[PlayedRows]) -> Iterator[KindCells]:
+    """Yield the events of a table's rows, revision by revision and kind by kind."""
     layout = table.layout
     if not played or layout.spec.is_static:
         return

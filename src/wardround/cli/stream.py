@@ -17,6 +17,7 @@ from wardround.stream import (
     CLOCKS,
     QUARANTINE,
     FollowSettings,
+    SourceRules,
     Spool,
     StreamReport,
     coded_responder,
@@ -54,7 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     live = actions.add_parser("follow", help="follow a growing folder of lines", description=LINES, examples=EXAMPLES)
-    live.add_argument("--source", required=True, help="what the rows are: a source by name, or the file of a spec")
+    what = live.add_mutually_exclusive_group(required=True)
+    what.add_argument("--source", help="what the rows are: a source by name, or the file of a spec")
+    what.add_argument("--store", type=Path, help="a store of the same source: its spec, lags, medians and dictionaries")
     live.add_argument(
         "--lines", type=Path, required=True, help="folder of *.jsonl, read in order of name; - for a pipe"
     )
@@ -112,7 +115,10 @@ def run(arguments: argparse.Namespace) -> int:
         once=arguments.once,
         finish=arguments.finish,
     )
-    spec = load_source_spec(arguments.source)
+    if arguments.store is None:
+        rules = SourceRules.of_source(load_source_spec(arguments.source))
+    else:
+        rules = SourceRules.of_store(Store.open(arguments.store))
     responder = coded_responder(arguments.protocol, arguments.carries) if arguments.protocol else None
     lines, ended = arguments.lines, None
     if lines == PIPE:
@@ -121,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
         spool = Spool(sys.stdin.fileno(), lines)
         spool.start()
         ended = spool.ended
-    report = follow(spec, lines, arguments.out, settings=settings, responder=responder, ended=ended, report=progress)
+    report = follow(rules, lines, arguments.out, settings=settings, responder=responder, ended=ended, report=progress)
     progress.close()
     if arguments.json:
         print_json(replace(report, commit_seconds=[]))

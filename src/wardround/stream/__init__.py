@@ -8,6 +8,7 @@ from wardround.stream.quarantine import QUARANTINE
 from wardround.stream.replay import write_replay
 from wardround.stream.roles import CARRIES, coded_responder
 from wardround.stream.settings import FollowSettings
+from wardround.stream.source_rules import SourceRules
 from wardround.stream.spool import Spool
 from wardround.stream.watching import (
     ToldBundle,
@@ -24,6 +25,7 @@ __all__ = [
     "QUARANTINE",
     "FollowSettings",
     "Responder",
+    "SourceRules",
     "Spool",
     "StreamLine",
     "StreamReport",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -33,21 +33,27 @@ def first_rows(bundles: Sequence[HourEvents]) -> set[str]:
     return {event.row_id for each in bundles for event, _ in each.events if _is_plain(event) and not amends(event)}
 
 
-def as_read_now(bundles: Sequence[HourEvents]) -> list[HourEvents]:
+def as_read_now(bundles: Sequence[HourEvents], elsewhere: Callable[[str], bool]) -> list[HourEvents]:
     """Return bundles, in order, as if what they correct and withdraw of their rows had always been so.
 
     The counterpart of :func:`wardround.bundles.fold.as_they_read`; bundles that come to be empty are left out.
+    ``elsewhere``: whether a row that is amended here became known before these bundles, so that what they say of it is
+    in the state before them.
     """
     rows = {row for each in bundles for row in amended_rows(each.events)}
     if not rows:
         return [each for each in bundles if each.events]
     readings = _readings(bundles, rows)
+    before = {row for row in rows - first_rows(bundles) if elsewhere(row)}
     found = {each.hour: HourEvents(each.hour) for each in bundles}
     for each in bundles:
         for event, alone in each.events:
             reading = readings.get(event.row_id)
             if reading is None:
                 found[each.hour].events.append((event, alone))
+            elif event.row_id in before:
+                if event.kind in ENDS and reading.gone < reading.newest:
+                    found[each.hour].events.append((event, alone))
             elif reading.keeps(event):
                 first = event.kind not in ENDS
                 hour = reading.hour if first else each.hour

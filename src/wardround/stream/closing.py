@@ -133,5 +133,7 @@ def _levelled_again(first_values: FirstValues, events: TakenEvents) -> Iterator[
             yield replace(event, level=level_against(event.value, base[0]))
 
 
-def _by_time(pair: tuple[BundleEvent, bool]) -> tuple[datetime, datetime]:
-    return pair[0].time, pair[0].known
+def _by_time(pair: tuple[BundleEvent, bool]) -> tuple[datetime, datetime, int, str, bool, float]:
+    """As :func:`wardround.bundles.events.in_order` has it."""
+    event = pair[0]
+    return event.time, event.known, event.kind, event.concept, event.value is None, event.value or 0.0

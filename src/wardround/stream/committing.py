@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from wardround.bundles.events import HOUR
 from wardround.core import to_microseconds
-from wardround.records import SourceSpec
-from wardround.records.ingest.clocks import ClockSettings
 from wardround.records.shards.layout import bucket_numbers
 from wardround.stream.cells import line_time
 from wardround.stream.clock import StreamClock
 from wardround.stream.closing import Responder
 from wardround.stream.engine import StreamEngine
+from wardround.stream.issuing import RowIssuing
 from wardround.stream.ledger import Commit, RefusedLine, StreamLedger
 from wardround.stream.ledger_reading import RowReading
 from wardround.stream.lines import ENCODER, SourceLines, StreamLine
@@ -24,8 +23,11 @@ from wardround.stream.logged import LoggedEvents
 from wardround.stream.patients import Patients
 from wardround.stream.reading import LineReader, ReadLines, row_id
 from wardround.stream.repeats import new_reading, row_key
-from wardround.stream.resources import ResourceLines, is_resource
+from wardround.stream.resources import ResourceRows, is_resource
+from wardround.stream.row_lines import RowLine, RowReader
 from wardround.stream.settings import FollowSettings
+from wardround.stream.source_rows import SourceRows
+from wardround.stream.source_rules import SourceRules
 
 CLOSED_AT_ONCE = 256
 """So many bundles that a turn of the clock ends are closed with it, the others with the lines that follow."""
@@ -34,12 +36,14 @@ REPEATED, NO_ROLE, NO_EVENT = "repeated", "without a role", "without an event"
 
 @dataclass(slots=True)
 class _Item:
-    """One thing to take: a row of ``subject``, or a time of the source's clock (subject None)."""
+    """One thing to take: a row of ``subject`` that says when it became known, or one of the source's files (``row``),
+    or a time of the source's clock (subject None)."""
 
     lines: SourceLines
     place: int
-    line: StreamLine
+    line: StreamLine = field(default_factory=StreamLine)
     subject: int | None = None
+    row: RowLine | None = None
 
 
 class LineTaking:
@@ -47,12 +51,11 @@ class LineTaking:
 
     def __init__(
         self,
-        spec: SourceSpec,
+        rules: SourceRules,
         ledger: StreamLedger,
         settings: FollowSettings,
         clock: StreamClock,
         responder: Responder | None,
-        clocks: ClockSettings,
     ) -> None:
         self.ledger = ledger
         self.settings = settings
@@ -60,14 +63,16 @@ class LineTaking:
         self.events = 0
         self.committed = Commit()
         self._clock = clock
-        self._reader = LineReader(spec, clocks)
+        self._reader = LineReader(rules)
+        self._rows = RowReader(rules=rules, rows=SourceRows(spec=rules.spec, ledger=ledger))
         self._logged = LoggedEvents(ledger=ledger)
         patients = Patients(ledger=ledger, logged=self._logged, responder=responder)
         self.engine = StreamEngine(patients=patients, logged=self._logged)
         self.engine.recover()
-        self._resources: ResourceLines | None = None
-        if spec.flatten == "fhir":
-            self._resources = ResourceLines(self._reader, ledger, self._is_ours, settings.time_zone)
+        self._issuing = RowIssuing(engine=self.engine, ledger=ledger)
+        self._resources: ResourceRows | None = None
+        if rules.spec.flatten == "fhir":
+            self._resources = ResourceRows(rules.spec, ledger, self._is_ours, settings.time_zone)
 
     def commit(self, source: Sequence[SourceLines], since: float | None = None) -> bool:
         """Take lines as they stand in the source, none there before ``since``; commit them with what is told. Say
@@ -77,7 +82,9 @@ class LineTaking:
         commit.offsets = {lines.file: lines.end() for lines in source}
         self._turn(self._clock.now())
         items = self._new_readings(self._decoded(source))
-        read = self._reader.read({place: item.line for place, item in enumerate(items) if item.subject is not None})
+        known = {place: item.line for place, item in enumerate(items) if item.subject is not None and item.row is None}
+        read = self._reader.read(known)
+        self._read_rows([item.row for item in items if item.row is not None])
         self.engine.prepare(item.subject for item in items if item.subject is not None)
         for place, item in enumerate(items):
             self._take(item, place, read)
@@ -105,6 +112,9 @@ class LineTaking:
         if item.subject is None:
             self._turn(to_microseconds(line_time(item.line.clock or "", "clock")))
             return
+        if item.row is not None:
+            self._take_row(item, item.row)
+            return
         if place in read.refused:
             self._refuse(item.lines, item.place, read.refused[place])
             return
@@ -119,6 +129,24 @@ class LineTaking:
         parked = limit is not None and known > limit
         reach = None if parked else known // HOUR
         self._tell(self.engine.take(item.subject, events, reach=reach, parked=parked))
+
+    def _read_rows(self, rows: Sequence[RowLine]) -> None:
+        """Read rows of the source's files with the rows on which their clocks hang."""
+        self._rows.rows.forget(self._logged.commit)
+        self._issuing.forget()
+        self._rows.read(rows)
+        self._issuing.prepare({key for row in rows for key in row.events})
+
+    def _take_row(self, item: _Item, row: RowLine) -> None:
+        if row.refused is not None:
+            self._refuse(item.lines, item.place, row.refused)
+            return
+        if not row.is_new:
+            self._logged.commit.counts[REPEATED] += 1
+            return
+        self.lines += 1
+        self.events += sum(map(len, row.events.values()))
+        self._tell(self._issuing.take(row, self._clock.limit(self.engine.time)))
 
     def _tell(self, told: Iterator[dict[str, Any]]) -> None:
         self._logged.commit.told += (ENCODER.encode(one) + b"\n" for one in told)
@@ -135,24 +163,35 @@ class LineTaking:
         """Return the rows of our patients and the times that lines say; set aside what cannot be read."""
         found: list[_Item] = []
         for lines in source:
-            resources = self._of_resources(lines)
             for place, text in enumerate(lines.texts):
                 try:
-                    several = resources[place] if place in resources else (self._reader.decode(text),)
-                    found += [self._item(lines, place, line) for line in several]
+                    found += self._items(lines, place, text)
                 except Exception as error:  # whatever a line holds, it stops nobody else's
                     self._refuse(lines, place, f"{error or type(error).__name__}")
         return self._ours(found)
 
-    def _item(self, lines: SourceLines, place: int, line: StreamLine) -> _Item:
-        return _Item(lines, place, line, None if line.clock is not None else self._reader.subject_of(line))
+    def _items(self, lines: SourceLines, place: int, text: bytes) -> list[_Item]:
+        if self._resources is not None and is_resource(text):
+            rows = self._resources.read(text, self._logged.commit)
+            needed = [self._rows.line(table, row) for table, row in rows if self._rows.needs(table)]
+            first = min((row.earliest for row in needed if row.earliest is not None), default=None)
+            for row in needed:
+                row.earliest = first
+            return [_Item(lines, place, subject=row.subject, row=row) for row in needed]
+        line = self._reader.decode(text)
+        if line.clock is not None:
+            return [_Item(lines, place, line)]
+        if line.known is not None or not self._rows.needs(line.table):
+            return [_Item(lines, place, line, self._reader.subject_of(line))]
+        row = self._rows.line(line.table, line.row)
+        return [_Item(lines, place, line, row.subject, row)]
 
     def _new_readings(self, items: list[_Item]) -> list[_Item]:
         """Leave out rows that come again and say nothing new; what reads differently is a correction."""
         spec, keys, found = self._reader.spec, [], []
         for item in items:
             key = None
-            if item.subject is not None and self._reader.has_events(item.line.table):
+            if item.row is None and item.subject is not None and self._reader.has_events(item.line.table):
                 try:
                     name = row_id(spec.tables[item.line.table], item.line.row)
                 except ValueError as error:
@@ -174,17 +213,6 @@ class LineTaking:
                 item.line = line
             items.append(item)
         return items
-
-    def _of_resources(self, lines: SourceLines) -> dict[int, list[StreamLine]]:
-        """Return the rows that the resources among some lines come to, by the places of these."""
-        if self._resources is None:
-            return {}
-        texts = {place: text for place, text in enumerate(lines.texts) if is_resource(text)}
-        refused: dict[int, str] = {}
-        found = self._resources.read(texts, self._logged.commit, refused)
-        for place, reason in refused.items():
-            self._refuse(lines, place, reason)
-        return found
 
     def _ours(self, items: list[_Item]) -> list[_Item]:
         parts = self.settings.partitions

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wardround.bundles.events import HOUR
+from wardround.bundles.events import HOUR, amends
 from wardround.core import from_microseconds, to_microseconds
 from wardround.stream.closing import OpenBundle
 from wardround.stream.ledger import Commit
@@ -104,7 +104,7 @@ class StreamEngine:
         before = self.reached.get(subject, NO_HOUR)
         if reach is not None and reach > before:
             self.reached[subject] = reach
-        now = max(self.reached.get(subject, NO_HOUR), self.clock)
+        now = self.now(subject)
         self._end(subject, now)
         if subject in self.waiting and len(self.over) < MANY:
             yield from [self._close(subject, each) for each in tuple(self.waiting[subject])]
@@ -113,7 +113,7 @@ class StreamEngine:
             ahead = parked or (hour > now)
             self._add(subject, hour, several, ahead=ahead, parked=parked)
             is_shown |= not ahead
-        self.late += any(to_microseconds(event.known) // HOUR < now for event, _ in events)
+        self.late += any(not amends(event) and to_microseconds(event.known) // HOUR < now for event, _ in events)
         if reach is not None and reach > before and not is_shown:
             self.commit.reached[subject] = reach
         if self.over and (len(self.over) < MANY or self.lines % EVERY == 0):
@@ -126,10 +126,36 @@ class StreamEngine:
         if bundle is None:
             bundle = self.open[subject][hour] = OpenBundle(hour=hour)
         bundle.reached |= not ahead
+        self.commit.emptied.discard((subject, hour))
         bundle.lines.append(number)
         bundle.events += events
         self.size += len(events)
         self.commit.touched[subject, hour] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
+
+    def is_open(self, subject: int, hour: int) -> bool:
+        """Whether what is in a patient's bundle of an hour is still to be said."""
+        return hour in self.open.get(subject, ())
+
+    def now(self, subject: int) -> int:
+        """The hour of a patient's clock."""
+        return max(self.reached.get(subject, NO_HOUR), self.clock)
+
+    def withdraw(self, subject: int, hour: int, number: int) -> None:
+        """Take a line out of a bundle that is open: what it said is not so."""
+        bundle = self.open[subject][hour]
+        self.size -= len(bundle.events)
+        bundle.lines.remove(number)
+        bundle.events, bundle.unread = [], len(bundle.lines)
+        if bundle.lines:
+            self.commit.touched[subject, hour] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
+            return
+        del self.open[subject][hour]
+        if not self.open[subject]:
+            del self.open[subject]
+        self.commit.touched.pop((subject, hour), None)
+        self.commit.emptied.add((subject, hour))
+        if bundle.reached:
+            self.commit.reached[subject] = max(hour, self.reached.get(subject, NO_HOUR))
 
     def drain(self, most: int) -> Iterator[dict[str, Any]]:
         """Close some of the bundles that are over, where no line comes to do so."""
@@ -140,7 +166,7 @@ class StreamEngine:
     def finish(self, *, ahead: bool) -> Iterator[dict[str, Any]]:
         """Close every open bundle; those of hours that lie ahead only if that is said. Yield what is told."""
         for subject in list(self.open):
-            now = max(self.reached.get(subject, NO_HOUR), self.clock)
+            now = self.now(subject)
             self._end(subject, 1 << 40 if ahead else now + 1)
         yield from self.drain(len(self.over))
 

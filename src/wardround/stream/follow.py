@@ -12,7 +12,6 @@ from pathlib import Path
 from wardround.bundles import PatientState
 from wardround.core import Progress, Reporter, UserError, private_folder, silent
 from wardround.records import SourceSpec
-from wardround.records.ingest.clocks import ClockSettings
 from wardround.stream.clock import StreamClock
 from wardround.stream.closing import Responder
 from wardround.stream.committing import LineTaking
@@ -20,8 +19,8 @@ from wardround.stream.ledger import StreamLedger
 from wardround.stream.lines import ENCODER, LineFolder
 from wardround.stream.one_follower import only_follower
 from wardround.stream.quarantine import QUARANTINE, QuarantineFile
-from wardround.stream.reading import default_clocks
 from wardround.stream.settings import FollowSettings
+from wardround.stream.source_rules import SourceRules
 from wardround.stream.told import ToldFile
 
 _SYNC_COMMITS = 64
@@ -47,13 +46,12 @@ class StreamReport:
 
 
 def follow(
-    spec: SourceSpec,
+    spec: SourceSpec | SourceRules,
     source: Path,
     folder: Path,
     *,
     settings: FollowSettings | None = None,
     responder: Responder | None = None,
-    clocks: ClockSettings | None = None,
     ended: Callable[[], bool] | None = None,
     report: Reporter = silent,
 ) -> StreamReport:
@@ -63,16 +61,17 @@ def follow(
     UserError: the folder is of another stream, it was finished, or another process follows it.
     """
     settings = FollowSettings() if settings is None else settings
+    rules = spec if isinstance(spec, SourceRules) else SourceRules.of_source(spec)
     if not 0 <= settings.partition < settings.partitions:
         raise UserError(f"--partition must be below --partitions {settings.partitions}, not {settings.partition}")
     private_folder(folder)
     with only_follower(folder), _young_garbage_only():
-        ledger = StreamLedger(folder / "ledger.sqlite", _about(spec, settings, responder))
+        ledger = StreamLedger(folder / "ledger.sqlite", _about(rules, settings, responder))
         try:
             if ledger.finished:
                 raise UserError(f"{folder}: this stream was finished; give another --out for a new one")
             ledger.note({"lines": str(source.resolve()), "rules": _rules(responder)})
-            return _follow(_taking(spec, ledger, settings, responder, clocks), source, folder, ended, report)
+            return _follow(_taking(rules, ledger, settings, responder), source, folder, ended, report)
         finally:
             ledger.close()
 
@@ -104,16 +103,16 @@ def _follow(
 
 
 def states_of(
-    spec: SourceSpec,
+    spec: SourceSpec | SourceRules,
     folder: Path,
     settings: FollowSettings | None = None,
     responder: Responder | None = None,
-    clocks: ClockSettings | None = None,
 ) -> dict[int, PatientState]:
     """Return the states that a stream's ledger comes to, open bundles included; nothing is told. All in memory."""
     settings = FollowSettings() if settings is None else settings
-    ledger = StreamLedger(folder / "ledger.sqlite", _about(spec, settings, responder))
-    stream = _taking(spec, ledger, settings, responder, clocks)
+    rules = spec if isinstance(spec, SourceRules) else SourceRules.of_source(spec)
+    ledger = StreamLedger(folder / "ledger.sqlite", _about(rules, settings, responder))
+    stream = _taking(rules, ledger, settings, responder)
     for _told in stream.engine.finish(ahead=settings.clock == "event"):
         continue
     stream.engine.patients.load(ledger.subjects())
@@ -122,19 +121,16 @@ def states_of(
 
 
 def _taking(
-    spec: SourceSpec,
-    ledger: StreamLedger,
-    settings: FollowSettings,
-    responder: Responder | None,
-    clocks: ClockSettings | None,
+    rules: SourceRules, ledger: StreamLedger, settings: FollowSettings, responder: Responder | None
 ) -> LineTaking:
     clock = StreamClock.of(settings.clock, settings.skew, settings.time_zone)
-    return LineTaking(spec, ledger, settings, clock, responder, clocks or default_clocks())
+    return LineTaking(rules, ledger, settings, clock, responder)
 
 
-def _about(spec: SourceSpec, settings: FollowSettings, responder: Responder | None) -> dict[str, str]:
+def _about(rules: SourceRules, settings: FollowSettings, responder: Responder | None) -> dict[str, str]:
     return {
-        "source": spec.name,
+        "source": rules.spec.name,
+        "clocks": rules.digest,
         "partition": f"{settings.partition} of {settings.partitions}",
         "protocol": str(getattr(responder, "digest", "none")),
         "time zone": settings.time_zone or "none",

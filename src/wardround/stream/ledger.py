@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from wardround.core import UserError
-from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowReading, RowVersion
+from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowReading, SourceRow
 
 SCHEMA_VERSION = 5
 _SCHEMA = """
@@ -29,8 +29,11 @@ CREATE TABLE bundle (subject INTEGER, hour INTEGER, lines BLOB NOT NULL, reached
 CREATE INDEX open_bundle ON bundle (subject, hour) WHERE NOT closed;
 CREATE TABLE reached (subject INTEGER PRIMARY KEY, hour INTEGER NOT NULL);
 CREATE TABLE snapshot (subject INTEGER, hour INTEGER, body BLOB NOT NULL, PRIMARY KEY (subject, hour)) WITHOUT ROWID;
-CREATE TABLE version (row TEXT PRIMARY KEY, revision INTEGER NOT NULL, cells BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE unbased (subject INTEGER, name TEXT, PRIMARY KEY (subject, name)) WITHOUT ROWID;
 CREATE TABLE seen (key INTEGER PRIMARY KEY, revision INTEGER NOT NULL, cells INTEGER NOT NULL);
+CREATE TABLE source_row (subject INTEGER, tab TEXT, key TEXT, name TEXT NOT NULL, versions BLOB NOT NULL,
+ PRIMARY KEY (subject, tab, key)) WITHOUT ROWID;
+CREATE TABLE issued (subject INTEGER, name TEXT, events BLOB NOT NULL, PRIMARY KEY (subject, name)) WITHOUT ROWID;
 CREATE TABLE naming (number INTEGER PRIMARY KEY, text BLOB NOT NULL);
 CREATE TABLE told (number INTEGER PRIMARY KEY, ends INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE TABLE source (file TEXT PRIMARY KEY, offset INTEGER NOT NULL);
@@ -74,12 +77,13 @@ class RefusedLine:
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """What one transaction holds. ``touched``: bundles that got lines, ``closed``: those that are over; ``reached``:
-    clocks of patients that no bundle shows; ``clock``: that of the source or the wall, in microseconds; ``snapshots``:
-    by subject the hour of a closed bundle, and the body; ``stale``: by subject the hour from which on its snapshots are
-    not so any more; ``versions``: of resources, by row; ``seen``: how rows of lines read last; ``naming``: the
-    resources that name others; ``counts``: lines that say nothing, by reason; ``since``: none of its lines was there to
-    be read before (seconds of the epoch)."""
+    """What one transaction holds. ``touched``: bundles that got lines, ``closed``: those that are over; ``emptied``:
+    bundles without a line left; ``reached``: clocks of patients that no bundle shows; ``clock``: that of the source or
+    the wall, in microseconds; ``snapshots``: by subject the hour of a closed bundle, and the body; ``stale``: by
+    subject the hour from which on its snapshots are not so any more; ``seen``: how rows of lines read last;
+    ``unbased``: rows that begin with a later version; ``source_rows``: rows as the source's files have them,
+    ``issued``: what was taken of them; ``naming``: resources that name others; ``counts``: lines that say nothing, by
+    reason; ``since``: none of its lines was there to be read before (seconds of the epoch)."""
 
     lines: list[LoggedLine] = field(default_factory=list)
     told: list[bytes] = field(default_factory=list)
@@ -90,8 +94,11 @@ class Commit:
     snapshots: list[tuple[int, int, bytes]] = field(default_factory=list)
     stale: dict[int, int] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
-    versions: dict[str, RowVersion] = field(default_factory=dict)
+    unbased: set[tuple[int, str]] = field(default_factory=set)
     seen: dict[int, RowReading] = field(default_factory=dict)
+    source_rows: dict[tuple[int, str, str], SourceRow] = field(default_factory=dict)
+    issued: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    emptied: set[tuple[int, int]] = field(default_factory=set)
     naming: list[bytes] = field(default_factory=list)
     refused: list[RefusedLine] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -154,10 +161,14 @@ class StreamLedger(LedgerReading):
         run("DELETE FROM snapshot WHERE subject = ? AND hour >= ?", commit.stale.items())
         run("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", commit.snapshots)
         run(_THIN_OUT, {(subject, _KEPT_SNAPSHOTS) for subject, _, _ in commit.snapshots})
-        versions = ((row, each.revision, each.cells) for row, each in commit.versions.items())
-        run("INSERT OR REPLACE INTO version VALUES (?, ?, ?)", versions)
+        run("INSERT OR IGNORE INTO unbased VALUES (?, ?)", commit.unbased)
         seen = ((key, each.revision, each.cells) for key, each in commit.seen.items())
         run("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", seen)
+        source_rows = ((e.subject, e.table, e.key, e.name, e.versions) for e in commit.source_rows.values())
+        run("INSERT OR REPLACE INTO source_row VALUES (?, ?, ?, ?, ?)", source_rows)
+        issued = ((*row, events) for row, events in commit.issued.items())
+        run("INSERT OR REPLACE INTO issued VALUES (?, ?, ?)", issued)
+        run("DELETE FROM bundle WHERE subject = ? AND hour = ? AND NOT closed", commit.emptied)
         run("INSERT INTO naming (text) VALUES (?)", ((text,) for text in commit.naming))
         run("INSERT OR REPLACE INTO source VALUES (?, ?)", commit.offsets.items())
         refused = ((e.file, e.ends, e.reason, e.text) for e in commit.refused)

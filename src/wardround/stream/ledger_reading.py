@@ -39,19 +39,22 @@ class LoggedBundle:
 
 
 @dataclass(frozen=True, slots=True)
-class RowVersion:
-    """How a row was told last: how often before, and a digest of its cells."""
-
-    revision: int
-    cells: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class RowReading:
     """How a row of a line read last: its revision, and a digest of its cells."""
 
     revision: int
     cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A row as the source's files have it: whose, of which table, what tells it apart, its name, and its versions."""
+
+    subject: int
+    table: str
+    key: str
+    name: str
+    versions: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +186,38 @@ class LedgerReading:
         query = "SELECT number, subject, hour, events FROM line WHERE number IN (SELECT value FROM json_each(?))"
         return [LoggedLine(*row) for row in self._file.execute(query + " ORDER BY number", (_listed(numbers),))]
 
-    def versions(self, rows: Iterable[str]) -> dict[str, RowVersion]:
-        """Return how some rows were told last."""
-        query = "SELECT row, revision, cells FROM version WHERE row IN (SELECT value FROM json_each(?))"
-        found = self._file.execute(query, (msgspec.json.encode(list(rows)).decode(),))
-        return {row: RowVersion(revision, cells) for row, revision, cells in found}
+    def unbased(self, subject: int) -> list[str]:
+        """Return a subject's rows of which the first that is known is a later version."""
+        return [name for (name,) in self._file.execute("SELECT name FROM unbased WHERE subject = ?", (subject,))]
+
+    def source_rows(self, subjects: Iterable[int], table: str) -> list[SourceRow]:
+        """Return the rows of some subjects in one table, as they came first."""
+        query = (
+            "SELECT subject, tab, key, name, versions FROM source_row WHERE tab = ? AND subject IN"
+            " (SELECT value FROM json_each(?)) ORDER BY subject, key"
+        )
+        return [SourceRow(*row) for row in self._file.execute(query, (table, _listed(subjects)))]
+
+    def source_row(self, subject: int, table: str, key: str) -> SourceRow | None:
+        """Return one row; None where there is none."""
+        query = "SELECT subject, tab, key, name, versions FROM source_row WHERE subject = ? AND tab = ? AND key = ?"
+        row = self._file.execute(query, (subject, table, key)).fetchone()
+        return None if row is None else SourceRow(*row)
+
+    def source_keys(self, subject: int, table: str, start: str) -> list[str]:
+        """Return the keys of a subject's rows in one table that begin so."""
+        query = "SELECT key FROM source_row WHERE subject = ? AND tab = ? AND key >= ? AND key < ?"
+        return [key for (key,) in self._file.execute(query, (subject, table, start, f"{start}\U0010ffff"))]
+
+    def issued(self, rows: Iterable[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
+        """Return what was taken of some rows, by subject and row."""
+        found = {}
+        query = "SELECT events FROM issued WHERE subject = ? AND name = ?"
+        for subject, name in rows:
+            row = self._file.execute(query, (subject, name)).fetchone()
+            if row is not None:
+                found[subject, name] = row[0]
+        return found
 
     def seen(self, keys: Iterable[int]) -> dict[int, RowReading]:
         """Return how some rows read last."""

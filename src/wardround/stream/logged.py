@@ -55,3 +55,12 @@ class LoggedEvents:
         since = NO_HOUR if after is None else after + 1
         self.commit.stale[subject] = min(since, self.commit.stale.get(subject, since))
         self.commit.snapshots = [each for each in self.commit.snapshots if each[0] != subject or each[1] < since]
+
+    def note_unbased(self, subject: int, rows: set[str]) -> None:
+        """Note rows of which the first that is known is a later version: they are not amended, they begin."""
+        self.commit.unbased.update((subject, row) for row in rows)
+
+    def unbased(self, subject: int) -> frozenset[str]:
+        """Return a subject's rows of which the first that is known is a later version."""
+        ours = (row for whose, row in self.commit.unbased if whose == subject)
+        return frozenset((*ours, *self.ledger.unbased(subject)))

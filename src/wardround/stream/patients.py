@@ -68,7 +68,7 @@ class Patients:
         for subject in wanted:
             bundles = since[subject]
             patient = self._held[subject] = _opened(subject, bodies.get(subject), bundles)
-            self._closing.replay(patient, as_read_now(bundles))
+            self._closing.replay(patient, self._as_read(subject, bundles, is_whole=subject not in bodies))
             if bundles:
                 patient.hour, patient.unsaved = bundles[-1].hour, len(bundles)
                 patient.state = _at(patient.state, patient.hour)
@@ -97,19 +97,25 @@ class Patients:
         while after is not None and not rows <= first_rows(bundles):
             after = next(snapshots, None)
             bundles = [*self.logged.between(subject, after, bundles[0].hour), *bundles]
+        if after is None:
+            self.logged.note_unbased(subject, rows - first_rows(bundles))
+        visible = self._as_read(subject, bundles, is_whole=after is None)
+        left = visible.pop() if visible and visible[-1].hour == bundle.hour else None
         if after == bundle.hour:
-            return as_read_now(bundles)[0] if as_read_now(bundles) else None
+            return left
         self.logged.drop_snapshots(subject, after)
         before = _opened(subject, None if after is None else self.ledger.snapshot(subject, after), bundles)
         patient.state, patient.first_values, patient.memory = before.state, before.first_values, before.memory
-        visible = as_read_now(bundles)
-        left = visible.pop() if visible and visible[-1].hour == bundle.hour else None
         for first in range(0, len(visible), SNAPSHOT_BUNDLES):
             self._closing.replay(patient, visible[first : first + SNAPSHOT_BUNDLES])
             if first + SNAPSHOT_BUNDLES < len(visible):
                 self.logged.commit.snapshots.append(_written(patient))
         patient.unsaved = len(visible) % SNAPSHOT_BUNDLES
         return left
+
+    def _as_read(self, subject: int, bundles: Sequence[HourEvents], *, is_whole: bool) -> list[HourEvents]:
+        unbased = frozenset[str]() if is_whole else self.logged.unbased(subject)
+        return as_read_now(bundles, lambda row: not is_whole and row not in unbased)
 
     def snapshots(self, most_entries: int) -> Iterator[tuple[int, int, bytes]]:
         """Yield what is to be written with this commit: whoever's turn it is, and those who are dropped so that no more

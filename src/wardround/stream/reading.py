@@ -18,19 +18,18 @@ import pyarrow as pa
 from wardround.bundles import BundleEvent
 from wardround.bundles.events import BundleEvents, Integers
 from wardround.bundles.levels import levels_by_limits
-from wardround.bundles.playing import PlayedRows, played_rows
+from wardround.bundles.playing import PlayedRows
 from wardround.bundles.reading import KindCells, gathered, read_revision
-from wardround.core import from_microseconds, to_microseconds
-from wardround.core.time import format_time
-from wardround.records import SourceSpec, TableSpec
+from wardround.core import to_microseconds
+from wardround.records import TableSpec
 from wardround.records.chart.censor import Mask
 from wardround.records.chart.revisions import Revisions
-from wardround.records.ingest.clocks import ClockSettings, ShardClocks
-from wardround.records.ingest.settings import IngestSettings
+from wardround.records.ingest.clocks import ShardClocks
 from wardround.records.rules.language import NO_TIME, Times
 from wardround.records.specs.arrow_types import microseconds, valid
 from wardround.stream.cells import FIRST_YEAR, LAST_YEAR, column, line_time, subject_of
 from wardround.stream.lines import DECODER, StreamLine
+from wardround.stream.source_rules import SourceRules
 from wardround.stream.taken import TakenEvents
 
 _FIRST, _LAST = (to_microseconds(datetime(year, 1, 1)) for year in (FIRST_YEAR, LAST_YEAR))
@@ -44,19 +43,13 @@ class ReadLines:
     refused: dict[int, str] = field(default_factory=dict)
 
 
-def default_clocks() -> ClockSettings:
-    """Return the delays with which a store is made where nothing else is said."""
-    settings = IngestSettings()
-    return ClockSettings(lags=settings.lags, medians={})
-
-
 class LineReader:
     """Reads lines of one source that say when they became known."""
 
-    def __init__(self, spec: SourceSpec, settings: ClockSettings) -> None:
-        self.spec = spec
-        self.played = played_rows(spec)
-        self._clocks = ShardClocks(spec=spec, settings=settings, load=_nothing)
+    def __init__(self, rules: SourceRules) -> None:
+        self.spec = rules.spec
+        self.played = rules.played
+        self._clocks = ShardClocks(spec=rules.spec, settings=rules.settings, load=_nothing)
 
     def decode(self, text: bytes) -> StreamLine:
         """Read a line. ValueError and others: it is none, or of a table that the source does not have."""
@@ -65,11 +58,8 @@ class LineReader:
             line_time(line.clock, "clock")
         elif line.table not in self.spec.tables:
             raise ValueError(f"no table {line.table!r:.40}")
-        elif line.known is None:
-            _, known = self.clocks_of(self.spec.tables[line.table], [line.row])
-            if known[0] == NO_TIME:
-                raise ValueError("no time at which it became known, and the row alone does not say it")
-            line.known = format_time(from_microseconds(int(known[0])))
+        elif line.known is None and (line.revision or line.withdrawn or line.pending or line.time):
+            raise ValueError("revision, withdrawn, pending and time need known: when it became known")
         if line.known is not None:
             line_time(line.known, "known")
         if line.time is not None:
@@ -82,17 +72,9 @@ class LineReader:
         """Return whose row it is. ValueError: it does not say."""
         return subject_of(self.spec, self.spec.tables[line.table], line.row)
 
-    def clocks_of(self, spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> tuple[Times, Times]:
-        """Return when whole rows of one table happened and became known, as far as each alone tells."""
-        arrays = {name: column([row.get(name) for row in rows], k, spec.files) for name, k in spec.read_columns.items()}
-        batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-        return self._clocks.evaluate(spec.event_time, spec, batch), self._clocks.evaluate(
-            spec.available_at, spec, batch
-        )
-
     def has_events(self, table: str) -> bool:
         """Whether rows of a table are events of bundles."""
-        return bool(self.played.get(table)) and not self.spec.tables[table].is_static
+        return table in self.played
 
     def read(self, lines: Mapping[int, StreamLine]) -> ReadLines:
         """Read some lines; those with a cell that cannot be read are refused, and the others kept."""
@@ -107,7 +89,7 @@ class LineReader:
         if parts:
             events = gathered([cells for cells, _ in parts])
             line_of = np.concatenate([places[cells.rows] for cells, places in parts])
-            timely = (events.known < _LAST) & (events.event > _FIRST)  # others stand for never and always
+            timely = is_timely(events)
             for place, pair in zip(line_of[timely].tolist(), taken(events.take(timely)), strict=True):
                 found.events[place].append(pair)
         return found
@@ -188,6 +170,16 @@ class LineReader:
             is_withdrawn=withdrawn,
             is_pending=pending,
         )
+
+
+def is_timely(events: BundleEvents) -> Mask:
+    """Say which events are of a time in which anything can be known: others stand for never and always."""
+    return np.asarray((events.known < _LAST) & (events.known > _FIRST) & (events.event > _FIRST))
+
+
+def timely_events(events: BundleEvents) -> BundleEvents:
+    """Return the events of a time in which anything can be known."""
+    return events.take(is_timely(events))
 
 
 def taken(events: BundleEvents) -> Iterator[tuple[BundleEvent, bool]]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.ingest.foreign_keys import orphans
-from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupLabels
+from wardround.records.ingest.joins import Labels
 from wardround.records.ingest.ordering import row_order
 from wardround.records.ingest.shard_rows import ShardRows
 from wardround.records.ingest.versions import version_clocks
@@ -22,7 +22,6 @@ from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule,
 from wardround.records.shards.file_order import moved_rows, write_orders
 from wardround.records.shards.layout import (
     AVAILABLE,
-    DICTIONARY,
     EVENT,
     GROUP,
     INDEX,
@@ -43,7 +42,7 @@ from wardround.records.shards.row_ids import (
     row_numbers,
 )
 from wardround.records.shards.shard_file import TableBlocks, write_table
-from wardround.records.specs.arrow_types import integers, microseconds, one_array, timestamps
+from wardround.records.specs.arrow_types import integers, microseconds, timestamps
 from wardround.records.specs.spec import OWN_SUBJECT, WRITTEN, PendingRows, SourceSpec, TableSpec, late_rules
 
 
@@ -95,9 +94,7 @@ class Finishing:
     orders: Path
     """Where the file orders of shards go."""
     settings: ClockSettings
-    dictionaries: Dictionaries
-    indexes: Mapping[str, DictionaryIndex]
-    groups: GroupLabels
+    labels: Labels
 
     def finish(self, shard: int, folder: Path, put: PutAway = put_away) -> ShardCounts:
         """Put every table of a shard into ``folder`` and its index last. Counted are the rows that were finished, the
@@ -130,49 +127,42 @@ class Finishing:
     ) -> FinishedRows:
         if table.derive is not None:
             batch = _first_of_each_key(table, batch)
-        times = table_clocks(table, batch, clocks)
-        numbers = _versions(table, batch, times)
+        dated = dated_rows(table, batch, clocks)
+        times = dated.times
         counts.orphans[table.name] = orphans(table, batch, clocks.keys, self.buckets)
-        groups = _groups(table, batch, times)
         identity = identify(table, batch, times[AVAILABLE], disclosures(table, batch, times))
         counts.rows[table.name] = batch.num_rows
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
         subjects = integers(batch.column(table.subject_column), null=0)
         order = row_order(subjects, times[EVENT], identity.ties(table, batch))
-        columns: dict[str, Any] = {"row_id": row_ids(table, batch, identity)}
+        whole = dated.stored(batch, row_ids(table, batch, identity)).take(pa.array(order))
+        whole = self.labels.joined(table, whole)
+        return FinishedRows(subjects[order], whole, moved_rows(subjects[order], order))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatedRows:
+    """The clocks of a table's rows, and the numbers beside them: of versions, and of groups that collapse."""
+
+    times: Mapping[str, Times]
+    numbers: Mapping[str, npt.NDArray[np.int64]]
+
+    def stored(self, batch: pa.RecordBatch, ids: Any) -> pa.RecordBatch:
+        """Return rows as they are stored, under their row ids, in their own order."""
+        columns: dict[str, Any] = {"row_id": ids}
         columns.update(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop(OWN_SUBJECT, None)
         columns.pop(WRITTEN, None)
-        columns.update({name: timestamps(values) for name, values in times.items()})
-        columns.update({name: pa.array(values) for name, values in (*groups.items(), *numbers.items())})
-        whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
-        whole = self._join(table, whole)
-        return FinishedRows(subjects[order], whole, moved_rows(subjects[order], order))
+        columns.update({name: timestamps(values) for name, values in self.times.items()})
+        columns.update({name: pa.array(values) for name, values in self.numbers.items()})
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
-    def _join(self, table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
-        for number, join in enumerate(table.dictionaries):
-            if join.table in self.indexes and all(name in batch.schema.names for name in join.on):
-                places = self.indexes[join.table].places(batch, join)
-                batch = batch.append_column(f"{DICTIONARY}{number}", places)
-        if table.group is not None and table.group.code in batch.schema.names:
-            batch = batch.append_column(table.group.name, self.groups.labels(batch, table.group))
-        for name, parts in table.first_of.items():
-            cells = [cells for part in parts if (cells := self._cells(table, batch, part)) is not None]
-            if cells:
-                batch = batch.append_column(name, pc.coalesce(*cells))
-        return batch
 
-    def _cells(self, table: TableSpec, batch: pa.RecordBatch, column: str) -> Any:
-        """Return a column of the file or one that is joined; None if this store has none."""
-        if column in batch.schema.names:
-            return batch.column(column)
-        for number, join in enumerate(table.dictionaries):
-            places = batch.schema.get_field_index(f"{DICTIONARY}{number}")
-            if column in join.add and places >= 0:
-                dictionary = self.dictionaries[join.table]
-                if join.add[column] in dictionary.column_names:
-                    return one_array(dictionary.column(join.add[column])).take(batch.column(places))
-        return None
+def dated_rows(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> DatedRows:
+    """Evaluate everything that the source's spec says of when a table's rows and their late cells are known."""
+    times = table_clocks(table, batch, clocks)
+    numbers = _versions(table, batch, times)
+    return DatedRows(times=times, numbers={**_groups(table, batch, times), **numbers})
 
 
 def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from wardround.codes import load_ccs, load_drugs
 from wardround.records.shards.layout import DICTIONARY
 from wardround.records.specs.arrow_types import integers, one_array, valid
-from wardround.records.specs.spec import DictionaryJoin, GroupJoin, TableSpec
+from wardround.records.specs.spec import DictionaryJoin, GroupJoin, SourceSpec, TableSpec
 
 Dictionaries = Mapping[str, pa.Table]
 _SEPARATOR = "\x1f"
@@ -124,3 +125,44 @@ def _load_grouper(system: str, user_codes: Path | None) -> Any:
     if system == "atc":
         return load_drugs(user_codes)
     return load_ccs("diagnoses" if system == "ccs-diagnoses" else "procedures", user_codes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What labels the rows of a source: its dictionaries, and code groupers."""
+
+    dictionaries: Dictionaries
+    indexes: Mapping[str, DictionaryIndex]
+    groups: GroupLabels
+
+    @classmethod
+    def of(cls, spec: SourceSpec, dictionaries: Dictionaries, user_codes: Path | None) -> Labels:
+        """Prepare the dictionaries of a source."""
+        indexes = {name: DictionaryIndex(table, spec.dictionaries[name].key) for name, table in dictionaries.items()}
+        return cls(dictionaries=dictionaries, indexes=indexes, groups=GroupLabels(user_codes))
+
+    def joined(self, table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows with their places in dictionaries, and the labels of groupers."""
+        for number, join in enumerate(table.dictionaries):
+            if join.table in self.indexes and all(name in batch.schema.names for name in join.on):
+                places = self.indexes[join.table].places(batch, join)
+                batch = batch.append_column(f"{DICTIONARY}{number}", places)
+        if table.group is not None and table.group.code in batch.schema.names:
+            batch = batch.append_column(table.group.name, self.groups.labels(batch, table.group))
+        for name, parts in table.first_of.items():
+            cells = [cells for part in parts if (cells := self._cells(table, batch, part)) is not None]
+            if cells:
+                batch = batch.append_column(name, pc.coalesce(*cells))
+        return batch
+
+    def _cells(self, table: TableSpec, batch: pa.RecordBatch, column: str) -> Any:
+        """Return a column of the file or one that is joined; None if this store has none."""
+        if column in batch.schema.names:
+            return batch.column(column)
+        for number, join in enumerate(table.dictionaries):
+            places = batch.schema.get_field_index(f"{DICTIONARY}{number}")
+            if column in join.add and places >= 0:
+                dictionary = self.dictionaries[join.table]
+                if join.add[column] in dictionary.column_names:
+                    return one_array(dictionary.column(join.add[column])).take(batch.column(places))
+        return None

@@ -14,7 +14,7 @@ from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.records.ingest.differences import NOBODY, differing_subjects
 from wardround.records.ingest.earlier import EarlierShard, open_earlier, write_bucket
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
-from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupLabels, with_labels
+from wardround.records.ingest.joins import Dictionaries, Labels, with_labels
 from wardround.records.ingest.lineage import Taking
 from wardround.records.ingest.plan import Medians, Plan, as_json
 from wardround.records.ingest.splicing import Splice
@@ -68,7 +68,7 @@ def _whole(plan: Plan, shard: int, held: EarlierShard, finishing: Finishing, tak
     changed: list[Integers] = [NOBODY]
 
     def put(folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
-        changed.append(_changed(plan, held.rows(name), own, plan.spec.tables[name], finishing.dictionaries))
+        changed.append(_changed(plan, held.rows(name), own, plan.spec.tables[name], finishing.labels.dictionaries))
         return put_away(folder, name, own)
 
     for name in taking.tables:
@@ -117,9 +117,6 @@ def _finishing(plan: Plan, medians: Mapping[str, Medians]) -> Finishing:
     if key not in _FINISHING:
         joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
         dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries if name in joined}
-        indexes = {
-            name: DictionaryIndex(table, plan.spec.dictionaries[name].key) for name, table in dictionaries.items()
-        }
         _FINISHING.clear()
         _FINISHING[key] = Finishing(
             spec=plan.spec,
@@ -127,9 +124,7 @@ def _finishing(plan: Plan, medians: Mapping[str, Medians]) -> Finishing:
             orders=plan.store / ORIGIN,
             buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if plan.has_rows(name)},
             settings=plan.clock_settings(medians),
-            dictionaries=dictionaries,
-            indexes=indexes,
-            groups=GroupLabels(plan.settings.user_codes),
+            labels=Labels.of(plan.spec, dictionaries, plan.settings.user_codes),
         )
     return _FINISHING[key]
 

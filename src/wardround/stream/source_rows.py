@@ -1,0 +1,181 @@
+"""Rows as a source's files have them, by subject and table: what the ledger keeps of them, and what comes anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from wardround.records import SourceSpec, TableSpec
+from wardround.records.shards.row_ids import Identity, fingerprints, mix, row_ids, row_numbers
+from wardround.records.specs.spec import ColumnType
+from wardround.stream.cells import column, one_cell
+from wardround.stream.ledger import Commit
+from wardround.stream.ledger_reading import LedgerReading, SourceRow
+
+Cells = dict[str, Any]
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Cells])
+
+
+@dataclass(slots=True)
+class HeldRow:
+    """One row of a subject: its name, and the versions that came, one for each version time; without such times the
+    last."""
+
+    subject: int
+    name: str
+    versions: list[Cells]
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceRows:
+    """The rows of a stream's source. What is read for a commit is held until the next."""
+
+    spec: SourceSpec
+    ledger: LedgerReading
+    commit: Commit = field(default_factory=Commit)
+    _whole: dict[tuple[int, str], dict[str, HeldRow]] = field(default_factory=dict)
+    _single: dict[tuple[int, str, str], HeldRow | None] = field(default_factory=dict)
+
+    def forget(self, commit: Commit) -> None:
+        """Begin another commit."""
+        self.commit, self._whole, self._single = commit, {}, {}
+
+    def of(self, subjects: Iterable[int], table: str) -> list[HeldRow]:
+        """Return all rows of some subjects in one table."""
+        subjects = list(dict.fromkeys(subjects))
+        new = [subject for subject in subjects if (subject, table) not in self._whole]
+        for subject in new:
+            self._whole[subject, table] = {}
+        for row in self.ledger.source_rows(new, table) if new else ():
+            self._whole[row.subject, table][row.key] = _held(row)
+        for (subject, name, key), held in self._single.items():
+            if name == table and held is not None and (subject, table) in self._whole:
+                self._whole[subject, table][key] = held
+        return [row for subject in subjects for row in self._whole[subject, table].values()]
+
+    def put(self, subject: int, table: TableSpec, cells: Cells, given: str | None) -> HeldRow | None:
+        """Take a row in; None where it says what is known of it already. ``given``: the row's own id.
+
+        A row with a key or an own id that comes again is a version of the one before, or replaces it. ValueError: the
+        row lacks its key.
+        """
+        key, name = self._key(subject, table, cells, given)
+        held = self._row(subject, table.name, key)
+        versions = [cells] if held is None else _with_version(table, held.versions, cells)
+        if versions is None:
+            return None
+        made = HeldRow(subject, name if held is None else held.name, versions)
+        self._single[subject, table.name, key] = made
+        if (subject, table.name) in self._whole:
+            self._whole[subject, table.name][key] = made
+        row = SourceRow(subject, table.name, key, made.name, _ENCODER.encode(versions))
+        self.commit.source_rows[subject, table.name, key] = row
+        return made
+
+    def take_back(self, subject: int, table: str, made: HeldRow) -> None:
+        """Forget a row that was taken in and could not be read: the one before it stands."""
+        for place, held in list(self._single.items()):
+            if held is made:
+                del self._single[place]
+                self.commit.source_rows.pop(place, None)
+        self._whole.pop((subject, table), None)
+
+    def _row(self, subject: int, table: str, key: str) -> HeldRow | None:
+        place = subject, table, key
+        if place not in self._single:
+            found = self.ledger.source_row(subject, table, key)
+            self._single[place] = None if found is None else _held(found)
+        return self._single[place]
+
+    def _key(self, subject: int, table: TableSpec, cells: Cells, given: str | None) -> tuple[str, str]:
+        """Return what tells a row apart from others of its subject, and its name: that of a store, where rows of equal
+        content are numbered as they come."""
+        if given is not None:
+            return f"i{given}", given
+        if table.key:
+            name = _keyed_name(table, cells, subject)
+            return f"k{name}", name
+        content = list(table.content_columns)
+        word = fingerprints(_batch(table, [cells], [subject], content), content, table.name)
+        start, own = f"c{int(word[0]):x}:", "-".join(str(cells.get(each)) for each in table.unique)
+        if own:
+            held = self._row(subject, table.name, start + own)
+            if held is not None:
+                return start + own, held.name
+        again = self._count(subject, table.name, start)
+        numbered = mix(word + np.uint64(again)) if again else word
+        return f"{start}{own or again}", f"{table.name}:{row_numbers(numbered)[0]}"
+
+    def _count(self, subject: int, table: str, start: str) -> int:
+        """Return how many rows there are whose keys begin so."""
+        ours = {
+            key
+            for (whose, name, key), held in self._single.items()
+            if whose == subject and name == table and held is not None and key.startswith(start)
+        }
+        return len(ours.union(self.ledger.source_keys(subject, table, start)))
+
+
+def _held(row: SourceRow) -> HeldRow:
+    return HeldRow(row.subject, row.name, _DECODER.decode(row.versions))
+
+
+def _keyed_name(table: TableSpec, cells: Cells, subject: int) -> str:
+    parts = [cells.get(name) for name in table.key]
+    if None in parts:
+        raise ValueError(f"{table.name}: a row without {' or '.join(table.key)}")
+    if all(table.columns[name] in ("int", "text") for name in table.key):
+        return f"{table.name}:" + "-".join(map(str, parts))
+    return str(row_ids(table, _batch(table, [cells], [subject], table.key), Identity())[0].as_py())
+
+
+def _with_version(table: TableSpec, before: Sequence[Cells], cells: Cells) -> list[Cells] | None:
+    """Return the versions of a row with a new one; None where it says nothing new."""
+    version = table.version if table.amended is not None else None
+    if version is None:
+        return None if before[-1] == cells else [cells]
+    if cells in before or _said(before[-1], version) == _said(cells, version):
+        return None
+    return [*(each for each in before if each.get(version) != cells.get(version)), cells]
+
+
+def _said(cells: Cells, version: str) -> Cells:
+    return {name: cell for name, cell in cells.items() if name != version}
+
+
+def typed_cells(table: TableSpec, row: Mapping[str, Any]) -> Cells:
+    """Return the cells of a row that its table has, as ingest reads them; times as text. ValueError: one is no such
+    value."""
+    found: Cells = {}
+    for name, kind in _kinds(table).items():
+        cell = one_cell(kind, row.get(name), table.files)
+        if cell is not None:
+            found[name] = cell.isoformat(sep=" ") if kind == "time" else cell.isoformat() if kind == "date" else cell
+    return found
+
+
+def batch_of(table: TableSpec, rows: Sequence[HeldRow], columns: Iterable[str] | None = None) -> pa.RecordBatch:
+    """Return rows, all versions of each one after another, as ingest reads them from a file."""
+    cells = [each for row in rows for each in row.versions]
+    subjects = [row.subject for row in rows for _ in row.versions]
+    present = {name for each in cells for name in each}
+    names = [*table.columns, *(name for name in table.joined if name in present and name not in table.columns)]
+    wanted = frozenset(names if columns is None else columns)
+    return _batch(table, cells, subjects, [name for name in names if name in wanted])
+
+
+def _batch(table: TableSpec, cells: Sequence[Cells], subjects: Sequence[int], names: Iterable[str]) -> pa.RecordBatch:
+    kinds = _kinds(table)
+    arrays = {name: column([each.get(name) for each in cells], kinds[name], table.files) for name in names}
+    arrays[table.subject_column] = pa.array(subjects, pa.int64())
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _kinds(table: TableSpec) -> Mapping[str, ColumnType]:
+    """The columns that rows may have: those of the file, and labels that a line brings along."""
+    return {**table.read_columns, **table.joined}

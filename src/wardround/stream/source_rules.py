@@ -1,0 +1,123 @@
+"""What says of a source's rows what they are and when what of them is known: its spec, and the settings of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from wardround.bundles.playing import PlayedRows, played_rows
+from wardround.core import content_hash
+from wardround.records import SourceSpec, Store
+from wardround.records.ingest.clocks import ClockSettings
+from wardround.records.ingest.joins import Labels
+from wardround.records.ingest.settings import IngestSettings
+from wardround.records.rules.language import Rule, walk_everywhere
+from wardround.records.rules.other_tables import Among, Around, Closed, Following, LateCell, NamedRow
+from wardround.records.specs.spec import TableSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRules:
+    """A source's spec with the delays of its clocks and what labels its codes."""
+
+    spec: SourceSpec
+    settings: ClockSettings
+    labels: Labels
+
+    @classmethod
+    def of_source(cls, spec: SourceSpec, user_codes: Path | None = None) -> SourceRules:
+        """Return the rules of a source with the settings that ingest has by default, without dictionaries."""
+        settings = ClockSettings(lags=IngestSettings().lags, medians={})
+        return cls(spec=spec, settings=settings, labels=Labels.of(spec, {}, user_codes))
+
+    @classmethod
+    def of_store(cls, store: Store, user_codes: Path | None = None) -> SourceRules:
+        """Return the rules by which a store was made: its lags, medians and dictionaries."""
+        made: Mapping[str, Any] = store.manifest["settings"]
+        lags = {name: round(made[f"{name}_seconds"] * 1e6) for name in IngestSettings().lags}
+        medians = {
+            name: tuple(None if half is None else round(half * 1e6) for half in halves)
+            for name, halves in store.manifest["median_delay_seconds"].items()
+        }
+        joined = {join.table for table in store.spec.tables.values() for join in table.dictionaries}
+        dictionaries = {name: store.dictionary(name) for name in store.manifest["dictionaries"] if name in joined}
+        return cls(
+            spec=store.spec,
+            settings=ClockSettings(lags=lags, medians=medians),  # type: ignore[arg-type]
+            labels=Labels.of(store.spec, dictionaries, user_codes),
+        )
+
+    @property
+    def digest(self) -> str:
+        """What tells these rules from others: the spec, the delays, and which dictionaries there are."""
+        delays = sorted(self.settings.lags.items()), sorted(self.settings.medians.items())
+        return content_hash([self.spec.sha256, delays, sorted(self.labels.dictionaries)])[:16]
+
+    @cached_property
+    def played(self) -> Mapping[str, tuple[PlayedRows, ...]]:
+        """By table which of its rows are events."""
+        found = played_rows(self.spec)
+        return {name: several for name, several in found.items() if not self.spec.tables[name].is_static}
+
+    @cached_property
+    def asks(self) -> Mapping[str, frozenset[str]]:
+        """By table whose events need other tables: which ones, and which those need in turn."""
+        own = {name: self._asked(name) for name in self.spec.tables}
+        found = {}
+        for name in self.played:
+            reached: set[str] = set()
+            front = set(own[name])
+            while front:
+                reached |= front
+                front = {each for one in front for each in own[one]} - reached
+            found[name] = frozenset(reached)
+        return found
+
+    @cached_property
+    def asked_by(self) -> Mapping[str, tuple[str, ...]]:
+        """By table the tables with events whose clocks look at its rows."""
+        found: dict[str, list[str]] = {}
+        for name, others in self.asks.items():
+            for other in others - {name}:
+                found.setdefault(other, []).append(name)
+        return {name: tuple(several) for name, several in found.items()}
+
+    @cached_property
+    def together(self) -> frozenset[str]:
+        """Tables whose rows are read together with all others of their subject: what is known of one hangs on them."""
+        return frozenset(name for name in self.played if self._is_together(self.spec.tables[name], name))
+
+    def _is_together(self, table: TableSpec, name: str) -> bool:
+        wide = any(isinstance(part, Closed | Following) for rule in self._rules(name) for part in walk_everywhere(rule))
+        rows = table.amended is not None and table.amended.row is not None
+        return wide or rows or table.pending is not None or name in self.asks[name]
+
+    def _asked(self, name: str) -> set[str]:
+        found: set[str] = set()
+        for rule in self._rules(name):
+            for part in walk_everywhere(rule):
+                if isinstance(part, NamedRow | Among | Around):
+                    found.add(part.table)
+        return found
+
+    def _rules(self, name: str) -> list[Rule]:
+        """The rules of a table that its events need; of a table without any those that others may ask of its rows."""
+        table, played = self.spec.tables[name], self.played.get(name)
+        if not played:
+            return [table.available_at, *(rule for column, rule in table.late.items() if (name, column) in self._cells)]
+        used = frozenset[str]().union(*(each.columns for each in played))
+        used |= {column for each in played for one in each.role.where for column in one}
+        used |= {c for each in played for c in (each.role.low, each.role.high, each.role.fluid, each.role.clock) if c}
+        late = [rule for column, rule in table.late.items() if column in used]
+        pending = [] if table.pending is None else [table.pending.at, table.pending.until]
+        return [table.event_time, table.available_at, *late, *pending]
+
+    @cached_property
+    def _cells(self) -> frozenset[tuple[str, str]]:
+        """The late cells, by table and column, whose clocks rules of other tables ask for."""
+        rules = [rule for table in self.spec.tables.values() for _, rule in table.rules()]
+        parts = (part for rule in rules for part in walk_everywhere(rule))
+        return frozenset((part.table, part.column) for part in parts if isinstance(part, LateCell))
