@@ -17,7 +17,7 @@ from wardround.records.shards.layout import GROUP
 from wardround.records.shards.row_ids import numbered_ids
 from wardround.records.shards.table_layout import table_layout
 from wardround.stream.reading import taken, timely_events
-from wardround.stream.source_rows import HeldRow, SourceRows, batch_of
+from wardround.stream.source_rows import SourceRows, StreamedRow, batch_of
 from wardround.stream.source_rules import SourceRules
 from wardround.stream.taken import TakenEvents
 
@@ -32,7 +32,7 @@ class RowClocks:
     rules: SourceRules
     rows: SourceRows
 
-    def events(self, table: str, rows: Sequence[HeldRow]) -> RowEvents:
+    def events(self, table: str, rows: Sequence[StreamedRow]) -> RowEvents:
         """Return the events of rows of one table; each row, and each group that collapses, is among them."""
         spec, played = self.rules.spec.tables[table], self.rules.played[table]
         batch = batch_of(spec, rows)

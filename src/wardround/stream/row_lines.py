@@ -12,7 +12,7 @@ from wardround.core import to_microseconds
 from wardround.records import TableSpec
 from wardround.stream.cells import subject_of
 from wardround.stream.evaluating import RowClocks, RowEvents, in_rounds
-from wardround.stream.source_rows import Cells, HeldRow, SourceRows, typed_cells
+from wardround.stream.source_rows import Cells, SourceRows, StreamedRow, typed_cells
 from wardround.stream.source_rules import SourceRules
 
 
@@ -55,7 +55,7 @@ class RowReader:
     def read(self, lines: Sequence[RowLine]) -> None:
         """Take rows in, in order, and fill in what they come to."""
         for places in in_rounds([self._step(place, line) for place, line in enumerate(lines)]):
-            taken: list[tuple[RowLine, HeldRow]] = []
+            taken: list[tuple[RowLine, StreamedRow]] = []
             for place in places:
                 line = lines[place]
                 try:
@@ -74,7 +74,7 @@ class RowReader:
         alone = name in self.rules.together or name in self.rules.asked_by
         return line.subject, f"{name}:{row}", alone
 
-    def _read(self, taken: Sequence[tuple[RowLine, HeldRow]]) -> None:
+    def _read(self, taken: Sequence[tuple[RowLine, StreamedRow]]) -> None:
         try:
             self._events(taken)
         except Exception as error:  # one at a time says which of them cannot be read
@@ -86,8 +86,8 @@ class RowReader:
                 self.rows.take_back(line.subject, line.table.name, held)
                 line.refused, line.events = f"{line.table.name}: {error or type(error).__name__}", {}
 
-    def _events(self, taken: Sequence[tuple[RowLine, HeldRow]]) -> None:
-        asked: dict[str, dict[tuple[int, str], HeldRow]] = defaultdict(dict)
+    def _events(self, taken: Sequence[tuple[RowLine, StreamedRow]]) -> None:
+        asked: dict[str, dict[tuple[int, str], StreamedRow]] = defaultdict(dict)
         whole: dict[str, dict[int, RowLine]] = defaultdict(dict)
         for line, held in taken:
             name = line.table.name

@@ -22,7 +22,7 @@ _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Cel
 
 
 @dataclass(slots=True)
-class HeldRow:
+class StreamedRow:
     """One row of a subject: its name, and the versions that came, one for each version time; without such times the
     last."""
 
@@ -38,14 +38,14 @@ class SourceRows:
     spec: SourceSpec
     ledger: LedgerReading
     commit: Commit = field(default_factory=Commit)
-    _whole: dict[tuple[int, str], dict[str, HeldRow]] = field(default_factory=dict)
-    _single: dict[tuple[int, str, str], HeldRow | None] = field(default_factory=dict)
+    _whole: dict[tuple[int, str], dict[str, StreamedRow]] = field(default_factory=dict)
+    _single: dict[tuple[int, str, str], StreamedRow | None] = field(default_factory=dict)
 
     def forget(self, commit: Commit) -> None:
         """Begin another commit."""
         self.commit, self._whole, self._single = commit, {}, {}
 
-    def of(self, subjects: Iterable[int], table: str) -> list[HeldRow]:
+    def of(self, subjects: Iterable[int], table: str) -> list[StreamedRow]:
         """Return all rows of some subjects in one table."""
         subjects = list(dict.fromkeys(subjects))
         new = [subject for subject in subjects if (subject, table) not in self._whole]
@@ -58,7 +58,7 @@ class SourceRows:
                 self._whole[subject, table][key] = held
         return [row for subject in subjects for row in self._whole[subject, table].values()]
 
-    def put(self, subject: int, table: TableSpec, cells: Cells, given: str | None) -> HeldRow | None:
+    def put(self, subject: int, table: TableSpec, cells: Cells, given: str | None) -> StreamedRow | None:
         """Take a row in; None where it says what is known of it already. ``given``: the row's own id.
 
         A row with a key or an own id that comes again is a version of the one before, or replaces it. ValueError: the
@@ -69,7 +69,7 @@ class SourceRows:
         versions = [cells] if held is None else _with_version(table, held.versions, cells)
         if versions is None:
             return None
-        made = HeldRow(subject, name if held is None else held.name, versions)
+        made = StreamedRow(subject, name if held is None else held.name, versions)
         self._single[subject, table.name, key] = made
         if (subject, table.name) in self._whole:
             self._whole[subject, table.name][key] = made
@@ -77,7 +77,7 @@ class SourceRows:
         self.commit.source_rows[subject, table.name, key] = row
         return made
 
-    def take_back(self, subject: int, table: str, made: HeldRow) -> None:
+    def take_back(self, subject: int, table: str, made: StreamedRow) -> None:
         """Forget a row that was taken in and could not be read: the one before it stands."""
         for place, held in list(self._single.items()):
             if held is made:
@@ -85,7 +85,7 @@ class SourceRows:
                 self.commit.source_rows.pop(place, None)
         self._whole.pop((subject, table), None)
 
-    def _row(self, subject: int, table: str, key: str) -> HeldRow | None:
+    def _row(self, subject: int, table: str, key: str) -> StreamedRow | None:
         place = subject, table, key
         if place not in self._single:
             found = self.ledger.source_row(subject, table, key)
@@ -121,8 +121,8 @@ class SourceRows:
         return len(ours.union(self.ledger.source_keys(subject, table, start)))
 
 
-def _held(row: SourceRow) -> HeldRow:
-    return HeldRow(row.subject, row.name, _DECODER.decode(row.versions))
+def _held(row: SourceRow) -> StreamedRow:
+    return StreamedRow(row.subject, row.name, _DECODER.decode(row.versions))
 
 
 def _keyed_name(table: TableSpec, cells: Cells, subject: int) -> str:
@@ -159,7 +159,7 @@ def typed_cells(table: TableSpec, row: Mapping[str, Any]) -> Cells:
     return found
 
 
-def batch_of(table: TableSpec, rows: Sequence[HeldRow], columns: Iterable[str] | None = None) -> pa.RecordBatch:
+def batch_of(table: TableSpec, rows: Sequence[StreamedRow], columns: Iterable[str] | None = None) -> pa.RecordBatch:
     """Return rows, all versions of each one after another, as ingest reads them from a file."""
     cells = [each for row in rows for each in row.versions]
     subjects = [row.subject for row in rows for _ in row.versions]

@@ -12,7 +12,7 @@ from wardround.bundles.playing import PlayedRows, played_rows
 from wardround.core import content_hash
 from wardround.records import SourceSpec, Store
 from wardround.records.ingest.clocks import ClockSettings
-from wardround.records.ingest.joins import Labels
+from wardround.records.ingest.joins import CodeLabels
 from wardround.records.ingest.settings import IngestSettings
 from wardround.records.rules.language import Rule, walk_everywhere
 from wardround.records.rules.other_tables import Among, Around, Closed, Following, LateCell, NamedRow
@@ -25,13 +25,13 @@ class SourceRules:
 
     spec: SourceSpec
     settings: ClockSettings
-    labels: Labels
+    labels: CodeLabels
 
     @classmethod
     def of_source(cls, spec: SourceSpec, user_codes: Path | None = None) -> SourceRules:
         """Return the rules of a source with the settings that ingest has by default, without dictionaries."""
         settings = ClockSettings(lags=IngestSettings().lags, medians={})
-        return cls(spec=spec, settings=settings, labels=Labels.of(spec, {}, user_codes))
+        return cls(spec=spec, settings=settings, labels=CodeLabels.of(spec, {}, user_codes))
 
     @classmethod
     def of_store(cls, store: Store, user_codes: Path | None = None) -> SourceRules:
@@ -47,7 +47,7 @@ class SourceRules:
         return cls(
             spec=store.spec,
             settings=ClockSettings(lags=lags, medians=medians),  # type: ignore[arg-type]
-            labels=Labels.of(store.spec, dictionaries, user_codes),
+            labels=CodeLabels.of(store.spec, dictionaries, user_codes),
         )
 
     @property

@@ -14,11 +14,20 @@ def due_actions(rules: Sequence[HeldRule], held: Sequence[HeldRule], *, most: in
     comes first says its actions first. ``rules`` are those that are read; what any rule of ``held`` withholds is left
     out: its turn has not come."""
     withheld = [action for rule in held for action in rule.forbids if action.verb == "hold"]
-    found: dict[tuple[str, str], PredictedAction] = {}
+    kept: dict[tuple[str, str], PredictedAction] = {}
+    counts: dict[str, int] = {}
+    looked: set[tuple[str, str]] = set()
     for rule, action in sorted(_asked(rules), key=lambda one: -one[0].compiled.share(one[1])):
-        if not any(_meets(held_back, action) for held_back in withheld):
-            found.setdefault((action.verb, action.key), _predicted(action, rule.id))
-    return first_of_each_type(found.values(), most)
+        kind = str(action.kind)
+        if counts.get(kind, 0) >= most or (action.verb, action.key) in looked:
+            continue  # where hundreds of rules hold, few actions are looked at: a type is soon full
+        if any(_meets(held_back, action) for held_back in withheld):
+            continue
+        looked.add((action.verb, action.key))
+        if (kind, action.name) not in kept:
+            kept[kind, action.name] = _predicted(action, rule.id)
+            counts[kind] = counts.get(kind, 0) + 1
+    return tuple(kept.values())
 
 
 def shares_of(rules: Iterable[HeldRule], actions: Sequence[PredictedAction]) -> tuple[float, ...]:

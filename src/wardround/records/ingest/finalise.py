@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.ingest.foreign_keys import orphans
-from wardround.records.ingest.joins import Labels
+from wardround.records.ingest.joins import CodeLabels
 from wardround.records.ingest.ordering import row_order
 from wardround.records.ingest.shard_rows import ShardRows
 from wardround.records.ingest.versions import version_clocks
@@ -94,7 +94,7 @@ class Finishing:
     orders: Path
     """Where the file orders of shards go."""
     settings: ClockSettings
-    labels: Labels
+    labels: CodeLabels
 
     def finish(self, shard: int, folder: Path, put: PutAway = put_away) -> ShardCounts:
         """Put every table of a shard into ``folder`` and its index last. Counted are the rows that were finished, the

@@ -81,7 +81,7 @@ def _joined_key(columns: Sequence[Any]) -> Any:
 
 
 class GroupLabels:
-    """Labels of code groupers, each distinct code looked up once."""
+    """CodeLabels of code groupers, each distinct code looked up once."""
 
     def __init__(self, user_codes: Path | None) -> None:
         self._user_codes = user_codes
@@ -128,7 +128,7 @@ def _load_grouper(system: str, user_codes: Path | None) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
+class CodeLabels:
     """What labels the rows of a source: its dictionaries, and code groupers."""
 
     dictionaries: Dictionaries
@@ -136,7 +136,7 @@ class Labels:
     groups: GroupLabels
 
     @classmethod
-    def of(cls, spec: SourceSpec, dictionaries: Dictionaries, user_codes: Path | None) -> Labels:
+    def of(cls, spec: SourceSpec, dictionaries: Dictionaries, user_codes: Path | None) -> CodeLabels:
         """Prepare the dictionaries of a source."""
         indexes = {name: DictionaryIndex(table, spec.dictionaries[name].key) for name, table in dictionaries.items()}
         return cls(dictionaries=dictionaries, indexes=indexes, groups=GroupLabels(user_codes))

@@ -14,7 +14,7 @@ from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.records.ingest.differences import NOBODY, differing_subjects
 from wardround.records.ingest.earlier import EarlierShard, open_earlier, write_bucket
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
-from wardround.records.ingest.joins import Dictionaries, Labels, with_labels
+from wardround.records.ingest.joins import CodeLabels, Dictionaries, with_labels
 from wardround.records.ingest.lineage import Taking
 from wardround.records.ingest.plan import Medians, Plan, as_json
 from wardround.records.ingest.splicing import Splice
@@ -124,7 +124,7 @@ def _finishing(plan: Plan, medians: Mapping[str, Medians]) -> Finishing:
             orders=plan.store / ORIGIN,
             buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if plan.has_rows(name)},
             settings=plan.clock_settings(medians),
-            labels=Labels.of(plan.spec, dictionaries, plan.settings.user_codes),
+            labels=CodeLabels.of(plan.spec, dictionaries, plan.settings.user_codes),
         )
     return _FINISHING[key]
 

@@ -149,7 +149,7 @@ class TableSpec:
     kind: str | None = None
     """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
     classes: tuple[str, ...] = ()
-    """Labels that say only what class a row is of ("Lab" of an order): such a row without a text says nothing."""
+    """CodeLabels that say only what class a row is of ("Lab" of an order): such a row without a text says nothing."""
     label: str | None = None
     death: str | None = None
     """The column that says when the person died: a death in exports."""
