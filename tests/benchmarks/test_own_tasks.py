@@ -243,6 +243,8 @@ def test_labels_that_were_written_are_read_back_alike(both: Benchmark, synthetic
         ("subject_id,prediction_time,integer_value\n1,2150-01-01 00:00:00,3\n", r"the 1 values \(3\) mean: --class"),
         ("subject_id,prediction_time,float_value\n1,2150-01-01 00:00:00,3.5\n", "need --cut"),
         ("subject_id,prediction_time,boolean_value\n1,soon,true\n", "must hold times"),
+        ("subject_id,prediction_time,boolean_value\n1,2150-01-01 08:00:00Z,true\n", "has an offset from UTC"),
+        ("subject_id,prediction_time,boolean_value\n1,2150-01-01T08:00:00+0500,true\n", "has an offset from UTC"),
         (
             "subject_id,prediction_time,boolean_value\n1,2150-01-01 00:00:00,true\n1,2150-01-01 00:00:00,false\n",
             "row 3: subject 1 has another label",

@@ -156,6 +156,7 @@ def test_a_data_set_says_what_it_is_and_what_its_time_means(
         "dataset_version": synthetic_store.digest[:16],
         "etl_name": "wardround export meds",
         "people_of": "mimiciv",
+        "same_person": {},
         "etl_version": "1",
         "meds_version": "0.4.1",
         "raw_source_id_columns": ["row_id"],

@@ -61,7 +61,6 @@ class Store:
         subjects = map_checked(path / SUBJECTS, files[SUBJECTS])
         self.subjects: npt.NDArray[np.int64] = np.load(io.BytesIO(subjects), allow_pickle=False)
         """The ids of all subjects, sorted."""
-        self._people: dict[int, int] = {}
         self._empty: dict[str, pa.RecordBatch] = {}
         self._layouts = {
             name: table_layout(spec.tables[name], body["columns"], self._dictionaries)
@@ -135,11 +134,13 @@ class Store:
     def person_of(self, subject_id: int) -> int:
         """Return the number of the person whose record a subject is: its own, but where the source keeps several
         records of one person apart. Splits, banks and statistics go by it."""
-        if self.spec.person is None:
-            return subject_id
-        if not self._people:
-            self._people = self._read_people(*self.spec.person)
         return self._people.get(subject_id, subject_id)
+
+    @cached_property
+    def _people(self) -> dict[int, int]:
+        """The person's number of every subject whose own is another: as an export of ours says, or the source."""
+        people = {int(subject): int(person) for subject, person in (self.manifest.get("same_person") or {}).items()}
+        return people if self.spec.person is None else people | self._read_people(*self.spec.person)
 
     def _read_people(self, table: str, column: str) -> dict[int, int]:
         people: dict[int, int] = {}

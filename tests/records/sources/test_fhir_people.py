@@ -10,6 +10,7 @@ import pytest
 
 from records.fhir_resources import Resource, ndjson, patient
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, split_of
+from wardround.core import UserError
 from wardround.exports import export_meds
 from wardround.memory import Subject
 from wardround.records import Store, ingest, load_source_spec
@@ -91,6 +92,27 @@ def test_after_an_export_and_an_ingest_a_person_is_known_to_a_bank(synthetic_sto
     export_meds(meds, again)
     ingest("meds", again, tmp_path / "third")
     assert Store.open(tmp_path / "third").spec.people == "mimiciv"
+
+
+def test_who_is_one_person_stays_so_after_an_export_and_an_ingest(tmp_path: Path) -> None:
+    """Two linked Patients were two people of the exported data set: in two splits, and unknown to a bank."""
+    found = people(tmp_path, [person("a", "replaced-by:b"), person("b"), person("c")])
+    export_meds(Store.open(tmp_path / "store"), tmp_path / "meds")
+    ingest("meds", tmp_path / "meds", tmp_path / "again")
+    again = Store.open(tmp_path / "again")
+    assert {again.person_of(subject_number(key)) for key in "ab"} == {found["a"]} == {found["b"]}
+    assert again.person_of(subject_number("c")) == found["c"] == subject_number("c")
+    export_meds(again, tmp_path / "twice")
+    ingest("meds", tmp_path / "twice", tmp_path / "third")
+    assert Store.open(tmp_path / "third").person_of(subject_number("b")) == found["b"]
+
+
+def test_exports_of_two_sources_are_no_one_store(synthetic_store: Store, tmp_path: Path) -> None:
+    people(tmp_path, [person("a")])
+    export_meds(Store.open(tmp_path / "store"), tmp_path / "one")
+    export_meds(synthetic_store, tmp_path / "two")
+    with pytest.raises(UserError, match="exported of several sources"):
+        ingest("meds", [tmp_path / "one", tmp_path / "two"], tmp_path / "both")
 
 
 MERGES = """

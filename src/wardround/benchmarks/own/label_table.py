@@ -160,6 +160,11 @@ def _labels(
 
 def _times(path: Path, table: pa.Table) -> list[datetime]:
     column = table.column("prediction_time")
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        raise UserError(
+            f"{path}: prediction_time has an offset from UTC ({column.type}); write times as the record has them, "
+            "on the hospital's clock and without an offset"
+        )
     try:
         times: list[Any] = column.cast(pa.timestamp("us")).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

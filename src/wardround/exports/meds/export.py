@@ -16,7 +16,7 @@ from wardround.core import Progress, Reporter, must_be_new, private_folder, sile
 from wardround.exports.meds.event_rows import CodeBook, EventCounts, EventRows, TimeMode
 from wardround.exports.meds.events import events_of
 from wardround.exports.meds.write import DATA_SCHEMA, MEDS_VERSION, SUBJECTS_PER_FILE, DataFiles, write_metadata
-from wardround.records.ingest.origin import PEOPLE_OF
+from wardround.records.ingest.origin import PEOPLE_OF, SAME_PERSON
 from wardround.records.pieces import ROWS_AT_ONCE, stored_pieces
 from wardround.records.rules.language import Times
 from wardround.records.specs.arrow_types import valid
@@ -180,6 +180,7 @@ def _about(store: Store, settings: ExportSettings) -> dict[str, Any]:
         "dataset_version": store.digest[:16],
         "etl_name": "wardround export meds",
         PEOPLE_OF: store.spec.people,
+        SAME_PERSON: {str(s): person for s in store.subjects.tolist() if (person := store.person_of(s)) != s},
         "etl_version": "1",
         "meds_version": MEDS_VERSION,
         "raw_source_id_columns": ["row_id"],

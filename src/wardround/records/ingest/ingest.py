@@ -114,6 +114,7 @@ def ingest(
 
 
 def _planned(spec: SourceSpec, files: SourceFiles, store: Path, settings: IngestSettings, earlier: Path | None) -> Plan:
+    people_of(files.folders)  # refused before anything is read
     shards = shard_count(files, settings)
     plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shards)
     if earlier is None:
@@ -336,7 +337,7 @@ def _note_manifest(
         "unknown_files": list(plan.files.unknown),
         "empty_files": list(plan.files.empty),
         "flattened": plan.noted("flatten"),
-        "people_of": people_of(plan.files.folders),
+        **people_of(plan.files.folders),
     }
     for name, note in notes.items():
         gone = manifest["tables"][name]["repeated_rows"] + conflicting[name]

@@ -9,27 +9,35 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.core import write_atomically
+from wardround.core import UserError, write_atomically
 from wardround.records.ingest.marks import RAW, Marks, mark_files
 from wardround.records.ingest.plan import Plan
 from wardround.records.shards.checksums import map_checked
 from wardround.records.shards.layout import ORIGIN_NOTES
 
-PEOPLE_OF = "people_of"
-"""The key of a data set's ``metadata/dataset.json`` under which our own exports say whose numbers its subjects have."""
+PEOPLE_OF, SAME_PERSON = "people_of", "same_person"
+"""The keys of a data set's ``metadata/dataset.json`` under which our own exports say whose numbers its subjects have,
+and which of these are one person: subject to the person's number, where that is another."""
 
 
-def people_of(folders: Sequence[Path]) -> str | None:
-    """Return the source whose people the records of some folders are, where an export of ours says it."""
+def people_of(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return what exports of ours in some folders say of their people; nothing of anybody else's data sets.
+
+    UserError: the folders have people of several sources.
+    """
+    sources: dict[str, None] = {}
+    same: dict[str, int] = {}
     for path in (folder / "metadata" / "dataset.json" for folder in folders):
-        if path.is_file():
-            try:
-                said = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError:
-                continue  # another writer's: the standard asks for nothing in it
-            if isinstance(said, dict) and isinstance(said.get(PEOPLE_OF), str):
-                return str(said[PEOPLE_OF])
-    return None
+        try:
+            said = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError):
+            continue  # another writer's: the standard asks for nothing in it
+        if isinstance(said, dict) and isinstance(said.get(PEOPLE_OF), str):
+            sources[said[PEOPLE_OF]] = None
+            same |= said.get(SAME_PERSON) or {}
+    if len(sources) > 1:
+        raise UserError(f"the folders were exported of several sources ({', '.join(sources)}): make a store of each")
+    return {PEOPLE_OF: next(iter(sources), None), SAME_PERSON: same}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
