@@ -121,7 +121,8 @@ actions = ["avoid norepinephrine"]
 def stream_line(row: int, subject: int, label: str, value: float, hour: int, more: str = "") -> str:
     """A laboratory result of an invented patient, known at once, as a line of a stream."""
     when = f"2150-01-0{1 + hour // 24} {hour % 24:02d}:10:00"
-    cells = {"row_id": f"labevents:{row}", "subject_id": subject, "label": label, "valuenum": value, "valueuom": "u"}
+    unit = "mg/dL" if label == "Creatinine" else "mmol/L"
+    cells = {"row_id": f"labevents:{row}", "subject_id": subject, "label": label, "valuenum": value, "valueuom": unit}
     return f'{{"table":"labevents","row":{json.dumps(cells)},"known":"{when}","time":"{when}"{more}}}\n'
 
 

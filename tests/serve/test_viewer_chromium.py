@@ -319,7 +319,9 @@ def test_a_live_patient_grows_when_it_is_asked_for_again(
         before = browser.value(newest)
         with (tmp_path / "lines" / "a.jsonl").open("a", encoding="utf-8") as target:
             target.write('{"table":"labevents","known":"2150-01-03 00:10:00","time":"2150-01-03 00:10:00","row":')
-            target.write('{"row_id":"labevents:900","subject_id":8,"label":"Lactate","valuenum":7,"valueuom":"u"}}\n')
+            target.write(
+                '{"row_id":"labevents:900","subject_id":8,"label":"Lactate","valuenum":7,"valueuom":"mmol/L"}}\n'
+            )
         settings, rules = FollowSettings(once=True, finish=True), coded_responder(live_rules)
         spec = load_source_spec("mimiciv")
         follow(spec, tmp_path / "lines", tmp_path / "live", settings=settings, responder=rules)

@@ -94,11 +94,11 @@ def test_a_patient_is_told_what_is_proposed_on_which_rows_and_what_was_amended(c
     assert "norepinephrine" in proposed
     assert "SHOCK" in proposed
     assert "lactate > 4: start norepinephrine, order lactate" in proposed
-    assert "<code>labevents:6</code> Lactate 9 u, 2150-01-02 10:10" in proposed
+    assert "<code>labevents:6</code> Lactate 9 mmol/L, 2150-01-02 10:10" in proposed
     assert "<b>Amended</b>" in text
-    assert "Lactate 2.5 u (corrected) [labevents:1]" in text
+    assert "Lactate 2.5 mmol/L (corrected) [labevents:1]" in text
     state = text[text.index('id="state"') : text.index('id="bundles"')]
-    assert "Lactate 9 u" in state
+    assert "Lactate 9 mmol/L" in state
     assert "rule KIDNEY holds and says to avoid it" in page(client, "patients/9.html")
 
 

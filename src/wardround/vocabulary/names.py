@@ -34,7 +34,8 @@ def clinical_name(text: str) -> str:
     found = _spellings().get(name)
     if found is not None:
         return found
-    likeliest = next(iter(load_lab_words().get(name, ())), "")
+    words = load_lab_words()
+    likeliest = next(iter(words.get(name) or words.get(_CHARGE.sub("", name), ())), "")
     return normalise_label(likeliest) if likeliest else name
 
 
@@ -61,6 +62,8 @@ def singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
+_CHARGE = re.compile(r"(?<=^[a-z])\d?[+-]+$|(?<=^[a-z]{2})\d?[+-]+$")
+"""The charge of an ion: K+, Cl-, Mg2+."""
 _WORD = re.compile(r"[^\W_]+")
 _PANELS = ("CBC", "diff", "chem 10", "LFT", "coags", "ABG", "cardiac enzymes", "iron studies")
 """The panels that tests are put together by, the first that holds one."""
