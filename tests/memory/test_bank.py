@@ -15,6 +15,7 @@ from memory_doubles import key, lesson, origin, patient, titles
 
 from forking import commands
 from wardround.core import LeakError, UserError
+from wardround.core.row_seals import register_seals
 from wardround.memory import Bank, Experience, Key, PinnedBank
 
 
@@ -148,6 +149,7 @@ def test_revisions_cannot_be_changed_even_by_hand(path: Path) -> None:
     with Bank.open(path) as bank:
         bank.add([lesson(bank, "one", 1)], key=key(1, 0))
     connection = sqlite3.connect(path)
+    register_seals(connection)
     for statement in ("UPDATE revision SET content = 'x'", "DELETE FROM revision"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             connection.execute(statement)

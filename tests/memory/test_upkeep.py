@@ -105,3 +105,16 @@ def test_the_command_shows_and_takes_back(tmp_path: Path, capsys: pytest.Capture
     connection.close()
     assert main(["memory", "audit", str(path)]) == 1
     assert "wrong: 3 experiences without their key" in capsys.readouterr().out
+
+
+def test_a_flipped_bit_in_a_bank_passes_no_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "all" / "bank.sqlite"
+    with Bank.open(path) as bank:
+        bank.add([lesson(bank, "Give fluids early", 1)], key=key(1, 0))
+    assert main(["audit", "files", str(path.parent)]) == 0
+    whole = path.read_bytes()
+    for said in (b"Give fluids", b"early"):
+        place = whole.index(said)
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert main(["audit", "files", str(path.parent)]) == 1
+        assert "rows of revision that are not as they were written" in capsys.readouterr().out

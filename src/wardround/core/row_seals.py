@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import cache
 from typing import Any
 from zlib import crc32
 
@@ -23,6 +24,7 @@ _COLUMN = "seal"
 _TABLE = re.compile(r"\bCREATE TABLE (?:IF NOT EXISTS )?(?!schema\b)(\w+) ?\(")
 
 
+@cache
 def with_row_seals(statements: str) -> str:
     """Return CREATE TABLE statements, parted by ``;``, in which every table but ``schema`` has a seal."""
     with closing(sqlite3.connect(":memory:")) as scratch:
@@ -34,7 +36,7 @@ def with_row_seals(statements: str) -> str:
 
     def with_seal(found: re.Match[str]) -> str:
         seal = f"{_FUNCTION}({', '.join(columns[found[1]])})"
-        return f"{found[0]}{_COLUMN} INTEGER NOT NULL GENERATED ALWAYS AS ({seal}) STORED, "
+        return f"{found[0]}{_COLUMN} INTEGER GENERATED ALWAYS AS ({seal}) STORED, "
 
     return _TABLE.sub(with_seal, statements)
 

@@ -3,7 +3,8 @@
 ``revision`` is append-only and its numbers are the bank's clock: the state at any past number can be rebuilt. Text,
 score and state of an experience are those of its last revision; ``experience`` holds what never changes. ``step``
 names the ticks of the same clock at which something else was written. What is in ``words``, ``term`` and ``mention``
-follows from the rest and can be made again.
+follows from the rest and can be made again. Every row holds a checksum of itself (`core/row_seals.py`), which
+``memory audit`` and ``audit files`` look at.
 
 What is promised: what ``add``, ``revise`` and the others returned for survives a kill and a power cut (WAL with
 ``synchronous=FULL``: every commit is on the disk before it returns).
@@ -13,13 +14,23 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from wardround.core import UserError, open_database_unchanged, private_file, private_folder, set_up_database
+from wardround.core import (
+    UserError,
+    count_broken_seals,
+    open_database_unchanged,
+    private_file,
+    private_folder,
+    sealed_tables,
+    set_up_database,
+    with_row_seals,
+)
 from wardround.memory.words import show_places
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _BUSY_SECONDS = 30.0
 _MAPPED = f"PRAGMA mmap_size = {1024**3}"
 """Pages are read where the system holds them: SQLite's own cache is emptied by every commit of another writer."""
@@ -124,7 +135,7 @@ def _prepare(connection: sqlite3.Connection, *, path: Path) -> None:
     connection.execute(_MAPPED)
     connection.execute("BEGIN IMMEDIATE")
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in TABLES.split(";\n"):
+        for statement in with_row_seals(TABLES).split(";\n"):
             connection.execute(statement)
         connection.execute("INSERT INTO schema VALUES (?, 'wardround-bank')", (SCHEMA_VERSION,))
     _check_version(connection, path)
@@ -177,9 +188,25 @@ def damage(connection: sqlite3.Connection) -> dict[str, int]:
     """What is wrong with a bank, counted."""
     said = [text for (text,) in connection.execute("PRAGMA integrity_check")]
     found = {"faults that SQLite sees": sum(text != "ok" for text in said)}
+    found |= {
+        f"rows of {table} that are not as they were written": count_broken_seals(connection, table, columns)
+        for table, columns in sealed_tables(connection)
+    }
     found |= {name: connection.execute(query).fetchone()[0] for name, query in _DAMAGE.items()}
     found["texts missing in the index"] = connection.execute(_NOT_INDEXED).fetchone()[0]
     return found
+
+
+def damage_of_bank(path: Path) -> dict[str, int] | None:
+    """What is wrong with the bank in a file, counted; None where the file is a database of something else."""
+    try:
+        with closing(_connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'revision'").fetchone()[0]:
+                return None
+        with closing(open_for_reading(path)) as connection:
+            return damage(connection)
+    except (UserError, sqlite3.Error) as error:
+        return {f"faults that end its reading ({error})": 1}
 
 
 def explained(error: sqlite3.Error, path: Path) -> UserError:

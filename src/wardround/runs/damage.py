@@ -1,4 +1,4 @@
-"""Every file of a folder held against the checksums it was written with: stores, benchmarks, runs and their logs.
+"""Every file of a folder held against the checksums it was written with: stores, benchmarks, runs, logs and banks.
 
 Finds bits that changed on a disk or in a copy, not somebody who changes a file and its checksum.
 """
@@ -15,6 +15,7 @@ from wardround.audits import check_store
 from wardround.benchmarks import Benchmark
 from wardround.core import RecordError, UserError, content_hash
 from wardround.log import LOG_SUFFIX, damage_of_log
+from wardround.memory.database import damage_of_bank
 
 _MANIFEST = "manifest.json"
 
@@ -33,10 +34,10 @@ class FilesCheck:
 
 
 def check_files(folder: Path) -> FilesCheck:
-    """Check every store, benchmark, run and log in a folder and below it. UserError: there is no such folder."""
+    """Check every store, benchmark, run, bank and log in a folder and below it. UserError: there is no such folder."""
     if not folder.is_dir():
         raise UserError(f"no folder {str(folder)!r}")
-    checked = dict.fromkeys(("stores", "benchmarks", "runs", "logs"), 0)
+    checked = dict.fromkeys(("stores", "benchmarks", "runs", "banks", "logs"), 0)
     damaged: list[str] = []
     for path in sorted(folder.rglob(_MANIFEST)):
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -45,6 +46,11 @@ def check_files(folder: Path) -> FilesCheck:
                 checked[kind] += 1
                 damaged += check(path.parent)
                 break
+    for path in sorted(folder.rglob("*.sqlite")):
+        found = damage_of_bank(path)
+        if found is not None:
+            checked["banks"] += 1
+            damaged += [f"{path}: {count:,} {what}" for what, count in found.items() if count]
     for path in sorted(folder.rglob(f"*{LOG_SUFFIX}")):
         checked["logs"] += 1
         damaged += damage_of_log(path)
