@@ -22,11 +22,11 @@ import pytest
 from doubles import ListRecorder
 
 from wardround.agents import Episode, Hooks, Limits, Prompt, StepPrediction, get_agent, run_episode
-from wardround.agents.loop.steps import run_steps
+from wardround.agents.loop.steps import ChartScore, run_steps
 from wardround.benchmarks import Benchmark, Sample
 from wardround.bundles import Bundle, subject_bundles
 from wardround.bundles.bundling import END_OF_TIME
-from wardround.core import from_microseconds
+from wardround.core import LeakError, from_microseconds
 from wardround.log import EpisodeLog
 from wardround.models import ModelSettings, OfflineModel
 from wardround.records import Chart, Store
@@ -250,12 +250,18 @@ class Foreseeing:
     def __init__(self) -> None:
         self.known, self.names, self.handed = set[str](), set[str](), 0
 
-    def begin(self, past: list[Bundle], carried: object) -> None:
-        self._look(past)
+    def begin(self, past: list[Bundle], carried: object, score: ChartScore) -> None:
+        self._look(past, score)
+        self.score = score
+        with pytest.raises(LeakError):
+            score("sofa", None, END_OF_TIME)
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
         self.handed += 1
-        self._look([bundle], episode)
+        self._look([bundle], episode, self.score)
+        self.score("sofa", None, bundle.hour + timedelta(minutes=59))
+        with pytest.raises(LeakError):
+            self.score("sofa", None, bundle.hour + timedelta(hours=1))
         return StepPrediction()
 
     def _look(self, handed: list[Bundle], *others: object) -> None:

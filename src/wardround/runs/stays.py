@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from wardround.agents import Recorder, StepPrediction
 from wardround.agents.loop.steps import STEP_NOTE
 from wardround.benchmarks import Sample
 from wardround.bundles import Bundle, BundleStream, EventKind, carried_kinds, subject_bundles
-from wardround.core import UserError
+from wardround.core import LeakError, UserError
 from wardround.definitions import score_at
 from wardround.records import Chart, Store
 
@@ -53,7 +53,10 @@ class StayFeed:
         return [*self.stream.between(0, self.start)]
 
     def score(self, name: str, hours: float | None, at: datetime) -> float | None:
-        """Work out a score on the chart as of a moment of the stay."""
+        """Work out a score on the chart as of a moment of the stay. LeakError: one that the player has not come to."""
+        hour = self.stream.hour_at(self.start + self.given)
+        if at >= hour + timedelta(hours=1):
+            raise LeakError(f"a score as of {at}: the stay is played up to the hour of {hour:%Y-%m-%d %H:00}")
         return None if self.scored is None else self.scored(name, hours, at)
 
     def first(self) -> Bundle:

@@ -19,6 +19,7 @@ from wardround.agents.loop.outcome import Limits, Outcome, Prompt
 from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
 from wardround.answers import StepAction
 from wardround.bundles import Bundle, EventKind
+from wardround.core import Sealed, unsealed
 from wardround.models.protocol import Model, ModelSettings
 from wardround.protocols import ActionKind, Dose
 
@@ -52,6 +53,16 @@ ChartScore = Callable[[str, float | None, datetime], float | None]
 """A score by its name over some hours, or its own, as of a moment."""
 
 
+@dataclass(frozen=True, slots=True)
+class _SealedScore:
+    """A feed's score for its player, without the way to the feed, in which the rest of the stay lies."""
+
+    feed: Sealed[StepFeed]
+
+    def __call__(self, name: str, hours: float | None, at: datetime) -> float | None:
+        return unsealed(self.feed).score(name, hours, at)
+
+
 class StepFeed(Protocol):
     """Where bundles come from: the runner's. It writes a prediction down before it hands out the next bundle."""
 
@@ -66,7 +77,10 @@ class StepFeed(Protocol):
         ...
 
     def score(self, name: str, hours: float | None, at: datetime) -> float | None:
-        """A score of the project's own on the chart as of a moment; None where it is unknown there."""
+        """A score of the project's own on the chart as of a moment; None where it is unknown there.
+
+        LeakError: the moment is later than the hour that was handed out last.
+        """
         ...
 
     def first(self) -> Bundle:
@@ -134,7 +148,7 @@ async def run_steps(
 
 
 async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Ending:
-    player.begin(feed.past, feed.carried, feed.score)
+    player.begin(feed.past, feed.carried, _SealedScore(Sealed(feed)))
     bundle: Bundle | None = feed.first()
     while bundle is not None:
         if state.turn >= state.limits.steps:
