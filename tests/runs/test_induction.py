@@ -138,7 +138,7 @@ def holding(*actions: tuple[tuple[EventKind, str], DoneAction], began: datetime)
 
 
 def test_triggers_of_what_was_done_and_of_the_time() -> None:
-    """A procedure counts while it is new, a test that was repeated by its waits, neither beyond."""
+    """A procedure counts by the hours since, up to a day; a test by its waits."""
     first_hours = holding(
         done(EventKind.PROCEDURE, "EKG", 1.5, 1),
         done(EventKind.LAB, "Lactate", 6.0, 2),
@@ -148,10 +148,11 @@ def test_triggers_of_what_was_done_and_of_the_time() -> None:
     assert first_hours == {
         "hours since stay < 2",
         "hour of day >= 8 AND hour of day < 10",
-        "hours since EKG < 2",
+        *(f"hours since EKG < {end}" for end in (2, 4, 8, 12)),
+        *(f"hours since EKG >= 1 AND hours since EKG < {end}" for end in (2, 4)),
         *(f"hours since {name} >= {wait}" for name in ("Lactate", "Ferritin") for wait in (1, 2, 3, 4, 6)),
     }
-    later = holding(done(EventKind.PROCEDURE, "EKG", 2.0, 3), began=HOUR - timedelta(hours=1))
+    later = holding(done(EventKind.PROCEDURE, "EKG", 24.0, 3), began=HOUR - timedelta(hours=1))
     assert later == {"hours since stay >= 2", "hour of day >= 8 AND hour of day < 10"}
 
 

@@ -79,12 +79,22 @@ def test_a_vital_sign_needs_no_specimen() -> None:
     assert triggers({"lactate": [4.0]}, **lab(5.0, -1, kind=EventKind.VITAL))[2:] == ["Lactate > 4"]
 
 
+def below(*ends: int) -> list[str]:
+    return [f"hours since EKG < {end}" for end in ends]
+
+
+def between(*hours: tuple[int, int]) -> list[str]:
+    return [f"hours since EKG >= {first} AND hours since EKG < {end}" for first, end in hours]
+
+
 @pytest.mark.parametrize(
     ("kind", "hours", "count", "said"),
     [
-        (EventKind.PROCEDURE, 1.99, 5, ["hours since EKG < 2"]),
-        (EventKind.PROCEDURE, 2, 5, []),
-        (EventKind.MEDICATION_START, 1, 1, ["hours since EKG < 2"]),
+        (EventKind.PROCEDURE, 1.99, 5, [*below(2, 4, 8, 12), *between((1, 2), (1, 4))]),
+        (EventKind.PROCEDURE, 2, 5, [*below(4, 8, 12), *between((1, 4), (2, 4), (2, 8))]),
+        (EventKind.PROCEDURE, 23.99, 5, between((8, 24), (12, 24))),
+        (EventKind.PROCEDURE, 24, 5, []),
+        (EventKind.MEDICATION_START, 0.99, 1, below(2, 4, 8, 12)),
         (EventKind.ADMINISTRATION, 1, 2, []),
         (EventKind.LAB, 4, 2, [f"hours since EKG >= {wait}" for wait in (1, 2, 3, 4)]),
         (EventKind.LAB, 3.99, 1, [f"hours since EKG >= {wait}" for wait in (1, 2, 3)]),
@@ -99,8 +109,8 @@ def test_what_was_just_done_and_what_is_done_again(kind: EventKind, hours: float
 
 
 def test_a_name_of_more_than_words_is_quoted() -> None:
-    action = DoneAction(concept="X (2)", kind=EventKind.PROCEDURE, last=ago(1), count=1, row_id="r")
-    assert triggers(actions={(action.kind, action.concept): action})[2:] == ['hours since "X (2)" < 2']
+    action = DoneAction(concept="X (2)", kind=EventKind.PROCEDURE, last=ago(0.5), count=1, row_id="r")
+    assert triggers(actions={(action.kind, action.concept): action})[2] == 'hours since "X (2)" < 2'
 
 
 def test_cut_points_are_eleven_shares_in_three_digits_each_once() -> None:

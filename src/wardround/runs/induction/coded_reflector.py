@@ -9,6 +9,14 @@ from wardround.runs.induction.growing import GrownRule, InductionSettings, grow_
 from wardround.runs.induction.step_table import StepTable
 
 PRIOR = "PRIOR"
+_AND = " AND "
+_OF_THE_CLOCK: Sequence[tuple[str, str, str]] = (
+    ("hours since stay <", "ADMISSION_PRIOR", "The admission prior: what is commonest when a stay begins"),
+    ("hours since stay >=", "STAY_PRIOR", "The prior of a stay: what is commonest after its first hours"),
+    ("hour of day", "TIME_OF_DAY_PRIOR", "The prior of the time of day: what is commonest at these hours"),
+)
+"""Rules that ask nothing of the patient: how their triggers begin, their category, what their text says first. A run
+reads them as it reads any rule."""
 _VERBS: Mapping[str, str] = {"MEDICATIONS": "start", "LABS": "order", "PROCEDURES": "perform"}
 
 
@@ -31,24 +39,36 @@ def _surest_first(grown: Sequence[GrownRule]) -> list[GrownRule]:
 
 
 def _trigger(table: StepTable, rule: GrownRule) -> str:
-    return " AND ".join(sorted(table.triggers[place] for place in rule.triggers))
+    said = sorted(table.triggers[place] for place in rule.triggers)
+    return _AND.join(dict.fromkeys(part for trigger in said for part in trigger.split(_AND)))
 
 
 def _rule(table: StepTable, trigger: str, grown: Sequence[GrownRule], place: int) -> ProtocolRule:
     """One rule; its precision is that of its surest action."""
     said = tuple(_said(*table.actions[one.action]) for one in grown)
     shares = tuple(round(one.share, 4) for one in grown)
+    prior = _prior_of_the_clock(trigger)
+    category, text = prior or (table.actions[grown[0].action][0], "")
+    rule = f"IF {trigger} THEN {'; '.join(said)}."
     return ProtocolRule(
         id=f"C{place + 1:03d}",
-        category=table.actions[grown[0].action][0],
+        category=category,
         trigger=trigger,
         actions=said,
-        text=f"IF {trigger} THEN {'; '.join(said)}.",
+        text=f"{text}, whoever the patient is. {rule}" if text else rule,
         provenance=RuleOrigin(origin="counted", source="failed steps of training stays"),
         support=grown[0].support,
         precision=shares[0],
         shares=shares,
     )
+
+
+def _prior_of_the_clock(trigger: str) -> tuple[str, str] | None:
+    """Return the category and the words of a rule whose trigger knows only the clock; None of any other."""
+    parts = trigger.split(_AND)
+    named = [(category, text) for begins, category, text in _OF_THE_CLOCK if parts[0].startswith(begins)]
+    clock = all(part.startswith(("hours since stay", "hour of day")) for part in parts)
+    return named[0] if named and clock else None
 
 
 def _said(kind: str, name: str) -> str:

@@ -35,7 +35,7 @@ class InductionSettings:
         0.02, "and the least share of all decisions of its action", least=0, most=1, source="ours: tuned on training"
     )
     conditions: int = setting(
-        1, "most triggers of the vocabulary joined in one rule", least=1, source="ours: more gained nothing in training"
+        2, "most triggers of the vocabulary joined in one rule", least=1, source="ours: two tell a sequence"
     )
     smoothing: float = setting(
         10.0, "steps of the frequency prior that are added to a rule's own", unit="steps", least=0, source="m-estimate"
@@ -134,15 +134,16 @@ class _Growth:
         return rule
 
     def _narrower(self, rule: _Grown, left: Flags) -> _Grown | None:
-        """Return a rule with the further condition that makes it surest; None where none does. An action is due under
-        both where both hold and it is due under the one that came to hold last."""
+        """Return a rule with the further condition that makes it surest, surely more precise than it is without; None
+        where none does. An action is due under both where both hold and it is due under the one that came to hold last.
+        """
         columns = np.flatnonzero(rule.since > NEVER)
         due = self.held[:, columns] & (self.due[:, columns] | (rule.since > self.done)[columns])
         support: Counts = due.sum(axis=1)
         hits: Counts = due[:, self.decided[columns]].sum(axis=1)
         bounds = self._bounds(hits, support, due[:, left[columns]].sum(axis=1))
         place = int(np.argmax(bounds))
-        if bounds[place] <= rule.bound:
+        if bounds[place] <= self.share(rule):
             return None
         both = np.minimum(rule.since, self.table.since[place]) > NEVER
         return _Grown(

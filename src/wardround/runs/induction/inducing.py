@@ -29,7 +29,7 @@ from wardround.vocabulary import clinical_name
 
 TRAINING = "train"
 MEDICATIONS = "MEDICATIONS"
-_COUNTING = 1
+_COUNTING = 2
 """Raised where the vocabulary of triggers or how a step is counted changes: what was kept before is counted anew."""
 _MEASURED = (EventKind.LAB, EventKind.VITAL)
 
@@ -101,15 +101,18 @@ def training_steps(
     samples: Sequence[Sample],
     index: RuleIndex,
     *,
+    learnt: Sequence[Sample] = (),
     taught: str = "",
     keep: Keep = anew,
     report: Reporter = silent,
 ) -> list[TrainingStep]:
     """Play stays and say what held at each step, what was decided, and what the rules there are had foretold.
+    ``learnt``: the stays whose values set the cut points and whose actions are asked about, where they are others.
     ``taught`` names whose stays they are, for what ``keep`` keeps of them."""
     whose = content_hash([_COUNTING, store.digest, taught])
-    cuts = _cuts(store, samples, f"values|{whose}", keep, report)
-    actions = sorted({(one.kind, one.name) for sample in samples for one in map(StepAction.parse, sample.target)})
+    learnt = learnt or samples
+    cuts = _cuts(store, learnt, f"values|{whose}", keep, report)
+    actions = sorted({(one.kind, one.name) for sample in learnt for one in map(StepAction.parse, sample.target)})
     asked = f"steps|{content_hash([whose, index.protocol.digest, cuts, actions])}"
     steps: list[TrainingStep] = []
     for place, sample in enumerate(samples):
