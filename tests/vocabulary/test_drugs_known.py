@@ -49,6 +49,7 @@ def test_classes_and_what_a_drug_is_asked_for_as() -> None:
     assert main_class("midazolam") == "sedatives"
     assert main_class("heparin") == main_class("Lovenox") == "anticoagulants"
     assert main_class("foozumab") is None
+    assert "antibiotics" not in drug_classes("sulfasalazine")
     for name, members in load_drug_classes().items():
         assert members, name
         for member in members - {"penicillin", "insulin", "tetracycline"}:  # their names name their class too
@@ -84,6 +85,19 @@ def test_classes_and_what_a_drug_is_asked_for_as() -> None:
         ("morphine", "Peanuts", False),
         ("vancomycin", "Shellfish allergy", False),
         ("metoprolol", "penicillin", False),
+        ("Tylenol PM", "diphenhydramine", True),
+        ("Cerebyx", "phenytoin", True),  # its prodrug
+        ("Unasyn", "sulbactam", True),
+        ("Azulfidine", "sulfa", True),
+        ("rifaximin", "rifampin", True),
+        ("TNKase", "alteplase", True),
+        ("Cleviprex", "eggs", True),
+        ("Lamictal", "carbamazepine", None),
+        ("Compazine", "Phenergan", None),
+        ("Advil Cold", "pseudoephedrine", None),  # more is in it than its brand says
+        ("protamine", "fish", None),
+        ("Zosyn", "sulbactam", False),
+        ("propofol", "egg", False),
     ],
 )
 def test_an_allergy_stands_against_a_drug_or_not_or_is_not_known_to(

@@ -36,6 +36,8 @@ from wardround.vocabulary import (
         ("150 x 10^9/L", Quantity(value=150, unit="x 10^9/L")),
         ("-4 mEq/L", Quantity(value=-4, unit="mEq/L")),
         ("1,5 mg/dL", None),  # a comma of thousands or of decimals: not to be told
+        ("0,500 mg", None),
+        ("50.000 /uL", None),
         ("2+", None),
         ("4 for 30 minutes", None),
         ("1.5 x creatinine", None),
@@ -112,6 +114,14 @@ def test_what_cannot_be_converted_is_unknown() -> None:
         (900, "ng/mL", ">", 500, None, "D-dimer", True),
         (900, "ng/mL", ">", 500, "ng/mL FEU", "D-dimer", None),
         (5, "mmol/L", ">", 0, None, "lactate", True),
+        (40, "mg/dL", ">", 10, "mmol/L", "urea", False),  # of urea, not of its nitrogen
+        (8.0, "mmol/L", ">", 40, "mg/dL", "urea", True),
+        (300, "pg/mL", ">", 100, None, "BNP", True),
+        (30, None, "<", 0.5, "mL/kg/h", "urine output", None),
+        (400, "mL", "<", 0.5, None, "urine output", None),
+        (0.92, "%", "<", 90, None, "SpO2", None),  # a fraction in a column of per cent
+        (0.5, "%", ">", 40, None, "FiO2", None),
+        (38.9, "F", ">", 38, None, "temperature", None),
         (10, "foo", ">", 5, "bar", "made-up test", None),
         (10, "foo", ">", 5, "foo", "made-up test", True),
         (10, "mg/dL", ">", 5, "sec", "creatinine", None),

@@ -30,7 +30,7 @@ _MEASURED_FIRST = frozenset(
 _WORDS_TOO = frozenset(
     {"all", "as", "he", "ms", "pe", "it", "hit", "cap", "aids", "ra", "had", "burn", "ad", "icd", "af", "mi", "ct",
      "lp", "t", "k", "p", "na", "cl", "cr", "ca", "pt", "mg", "ag", "hd", "fe", "be", "tt", "la", "le", "sg", "li",
-     "rr", "hr", "gas", "gap", "ap", "ld", "hp", "ig", "fk", "ha"}
+     "rr", "hr", "avr", "si", "gas", "gap", "ap", "ld", "hp", "ig", "fk", "ha"}
 )  # fmt: skip
 """Short names that are words too, or units: in a running text they count only as written in the table."""
 
@@ -55,10 +55,11 @@ Concept(kind='drug', name='ampicillin-sulbactam'))
     return next((one for one in _candidates(text) if kind in (None, one.kind)), None)
 
 
-def concepts_in(text: str) -> tuple[Mention, ...]:
-    """Return every concept that a text names, in its order, the longest name first where names overlap."""
+def concepts_in(text: str, start: int = 0, end: int | None = None) -> tuple[Mention, ...]:
+    """Return every concept that a text, or a part of it, names, in its order, the longest where names overlap."""
     found: list[Mention] = []
-    words = [(match.start(), match.end(), singular(normalise_label(match[0]))) for match in _WORD.finditer(text)]
+    found_words = _WORD.finditer(text, start, len(text) if end is None else end)
+    words = [(match.start(), match.end(), singular(normalise_label(match[0]))) for match in found_words]
     place = 0
     while place < len(words):
         mention = _mention_at(text, words, place)
@@ -66,7 +67,7 @@ def concepts_in(text: str) -> tuple[Mention, ...]:
             place += 1
             continue
         found.append(mention)
-        place += sum(1 for start, _, _ in words[place:] if start < mention.end)
+        place += sum(1 for first, _, _ in words[place:] if first < mention.end)
     return tuple(found)
 
 
@@ -112,6 +113,23 @@ def forget_tables() -> None:
 
 
 _USER_ROWS: list[tuple[str, str, str, str]] = []
+_BESIDE, _AROUND = 24, 60
+_OF_ANOTHER = re.compile(r"[ -](?:induced|resistan(?:t|ce)|exacerbated|susceptible|eluting|naive|free)\b", re.I)
+NOT_GIVEN = re.compile(rf"(\w+){_OF_ANOTHER.pattern}", re.I)
+"""A drug's name that is a part of another ("vancomycin-resistant")."""
+_NEVER = r"(?!)"
+_OTHERWISE: Mapping[str, tuple[str, str]] = {
+    "ra": (r"%\s*(?:on\s+)?$|\bon\s+$|weaned to\s+$", r"\s*(?:\d+%|sats?\b|o2|spo2|pressure|\()"),
+    "hd": (_NEVER, r"\s*#?\s*\d|\s+(?:stable|day|unstable)\b"),
+    "pe": (_NEVER, r"\s*:"),
+    "ms": (_NEVER, r"\s*:|\s+(?:\d|contin|intact|change|sulfate|[a-z]+\s+is\b)"),
+    "vt": (_NEVER, r"\s*[:=]?\s*\d"),
+    "ttp": (r"\b(?:soft|tender|abd|abdomen|mild|mildly|diffuse|diffusely|r[lu]q|l[lu]q|no|not|non|is|are|,)\W*$",
+            r"\s+(?:in|at|over|along|of|throughout)\b"),
+    "icd": (_NEVER, r"\s*-?(?:9|10)"),
+    "als": (_NEVER, r"\s+(?:crew|unit|provider|ambulance|team)"),
+}  # fmt: skip
+"""Short names that are others' too: what stands before or after where they are (room air, hospital day)."""
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -153,10 +171,27 @@ def _mention_at(text: str, words: list[tuple[int, int, str]], place: int) -> Men
             continue
         start, end = words[place][0], words[place + length - 1][1]
         said = text[start:end]
-        if " ".join(key) in _WORDS_TOO and not said.isupper():
+        if " ".join(key) in _WORDS_TOO and (not said.isupper() or _is_shouted(text, start, end)):
+            continue
+        if _means_otherwise(concept, " ".join(key), text[max(0, start - _BESIDE) : start], text[end : end + _BESIDE]):
             continue
         return Mention(concept=concept, start=start, end=end, text=said)
     return None
+
+
+def _is_shouted(text: str, start: int, end: int) -> bool:
+    """Whether all words around are in capitals, so that capitals say nothing ("HE WAS ADMITTED")."""
+    words = re.findall(r"[^\W\d_]{4,}", text[max(0, start - _AROUND) : end + _AROUND])
+    plain = [word for word in words if words_of(word) not in _spoken()]
+    return len(plain) > 1 and all(map(str.isupper, words))
+
+
+def _means_otherwise(concept: Concept, name: str, before: str, after: str) -> bool:
+    """Whether what stands beside a short name makes it another one's ("95% RA", "HD 3", "vancomycin-resistant")."""
+    if concept.kind in ("drug", "drug_class") and _OF_ANOTHER.match(after):
+        return True
+    beside = _OTHERWISE.get(name)
+    return beside is not None and bool(re.search(beside[0], before, re.I) or re.match(beside[1], after, re.I))
 
 
 @cache

@@ -46,13 +46,16 @@ def ingredients(name: str) -> frozenset[str]:
     """
     if drug_class(name) is not None:
         return frozenset()
+    if _NO_DRUG.search(normalise_label(name)):
+        return frozenset({drug_name(name)})
     read = _read_ingredients(name)
     if not read.isdisjoint(_known()):
         return read
     words = _DOSING.split(normalise_label(name))[0].split()
     starts = (" ".join(words[:length]) for length in range(min(len(words), 4), 0, -1))
     found = (_read_ingredients(start) for start in starts if start not in _MINERALS)
-    return next((one for one in found if not one.isdisjoint(_known())), read)
+    held = next((one for one in found if not one.isdisjoint(_known())), read)
+    return held | {normalise_label(name)} if held is not read and _WITH_MORE.search(" ".join(words)) else held
 
 
 def _read_ingredients(name: str) -> frozenset[str]:
@@ -170,7 +173,7 @@ def _is_read(allergen: str) -> bool:
 
 def _conflict(drug: str, allergen: str) -> Truth:
     if words_of(allergen) in _others():
-        return False
+        return _not_a_drug(drug, " ".join(words_of(allergen)))
     if drug_name(drug) == drug_name(allergen):
         return True
     if not is_known_drug(allergen):
@@ -179,12 +182,20 @@ def _conflict(drug: str, allergen: str) -> Truth:
         return None
     if drug_class(drug) is not None:
         return any_of(_between(one, allergen) for one in sorted(_contents(drug)))
+    if not ingredients(drug).isdisjoint(_sources(allergen)):
+        return True
     return any_of(_between(one, allergen) for one in sorted(_actives(drug)))
+
+
+def _not_a_drug(drug: str, allergen: str) -> Truth:
+    """Whether a food stands against a drug: only where the table says so (egg and a fat emulsion)."""
+    held = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
+    return any_of(_VERDICTS[_crossing().get((allergen, one), "no")] for one in sorted(held))
 
 
 def _between(ingredient: str, allergen: str) -> Truth:
     """Whether an allergy stands against one ingredient: itself, then the closest row of the table."""
-    sources = _actives(allergen) if drug_class(allergen) is None else _contents(allergen)
+    sources = _sources(allergen)
     if ingredient in sources:
         return True
     asked = [drug_class(allergen)] if drug_class(allergen) else [*sorted(sources), *drug_classes(allergen)]
@@ -195,6 +206,10 @@ def _between(ingredient: str, allergen: str) -> Truth:
                 return _VERDICTS[verdict]
     alike = set(drug_classes(allergen)) & set(drug_classes(ingredient)) & _CHEMICAL
     return None if alike else False
+
+
+def _sources(allergen: str) -> frozenset[str]:
+    return _actives(allergen) if drug_class(allergen) is None else _contents(allergen)
 
 
 def _contents(name: str) -> frozenset[str]:
@@ -253,6 +268,13 @@ def _synonym(part: str) -> str:
 _INNER = re.compile(r"\([^()]*\)")
 _DOSING = re.compile(r"\s(?:\d|q\s?\d|in\s|for\s|at\s|iv\b|po\b|x\d)")
 """Where an order's dose, route or times begin ("Heparin 5000 UNIT SC TID")."""
+_NO_DRUG = re.compile(
+    r"[ -](?:induced|resistan(?:t|ce)|exacerbated|susceptible|eluting|deficien(?:t|cy)|toxicity|poisoning|overdose"
+    r"|withdrawal|intolerance|dependence|abuse)\b"
+)
+"""What makes a drug's name the name of something else ("aspirin-induced asthma")."""
+_WITH_MORE = re.compile(r"\s(?:pm|dm|hct|d|plus|cold|flu|sinus)\b|-d\b")
+"""What a brand's name ends with where more is in it than in the brand alone ("Advil Cold")."""
 _MINERALS = frozenset({"potassium", "sodium", "calcium", "magnesium", "aluminum", "iron", "zinc", "lithium"})
 """Beginnings of names that are of other drugs than the mineral (potassium iodide)."""
 _SPLIT = re.compile(r"\s*[-/+]\s*")

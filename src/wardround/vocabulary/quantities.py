@@ -29,13 +29,15 @@ RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     "=": operator.eq,
 }
-_NUMBER = r"[+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?"
+_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?"
 _THOUSANDS = r"(?:\s?(?P<k>k)(?![a-z/]))?"
 _QUANTITY = re.compile(
     rf"^(?P<sign><=|>=|<|>|=|~)?\s*(?:between\s+)?(?P<low>{_NUMBER}){_THOUSANDS}"
     rf"(?:\s*(?:-|to|and)\s*(?P<high>{_NUMBER}))?\s*(?P<rest>.*)$",
     re.IGNORECASE,
 )
+_EITHER = re.compile(r"[1-9]\d{1,2}\.000")
+"""Thousands as much of Europe writes them, or a decimal: 50.000 platelets."""
 _TIMES = re.compile(r"^(?:x|times|-?fold(?: of)?|×)\s*(?:(?:the|his|her|their)\s+)?(baseline|the upper limit.*|uln)$")
 _SIGNS = str.maketrans({"≥": ">=", "≤": "<=", "–": "-", "−": "-", "×": "x"})
 
@@ -66,6 +68,8 @@ Quantity(value=1.5, unit=None, high=None, comparator=None, multiple_of='baseline
     """
     match = _QUANTITY.match(" ".join(text.translate(_SIGNS).split()))
     if match is None or match["sign"] == "~":
+        return None
+    if any(_EITHER.fullmatch(one or "") for one in (match["low"], match["high"])):
         return None
     value, rest = _number(match["low"]) * (1000 if match["k"] else 1), match["rest"].strip()
     high = _number(match["high"]) if match["high"] else None
@@ -192,7 +196,25 @@ def _in_unit(unit: str, meant: tuple[tuple[float, str | None], ...], known: Meas
     found = [_converted(number, asked, unit, known) for number, asked in meant]
     if any(one is None for one in found):
         return ()
-    return tuple(_Reading(low=-np.inf, high=np.inf, threshold=one) for one in found if one is not None)
+    low, high = _believed(unit, known)
+    return tuple(_Reading(low=low, high=high, threshold=one) for one in found if one is not None)
+
+
+def _believed(unit: str, known: Measurement | None) -> tuple[float, float]:
+    """Which numbers are taken in the unit that they are charted in: a fraction charted as per cent, or Celsius as
+    Fahrenheit, is not."""
+    charted = read_unit(unit)
+    own = (
+        next((one for one in known.units if read_unit(one.unit or "1") == charted), None) if known is not None else None
+    )
+    if own is None or known is None or len(known.units) < 2 or not _is_mistakable(own.unit):
+        return -np.inf, np.inf
+    return own.low, own.high
+
+
+def _is_mistakable(unit: str | None) -> bool:
+    read = read_unit(unit or "1")
+    return read is not None and read.dimension in ((), (("temperature", 1),))
 
 
 def _of_bare_reading(
@@ -200,15 +222,21 @@ def _of_bare_reading(
 ) -> tuple[tuple[_Reading, ...], ...]:
     def ways(units: tuple[UsualUnit, ...]) -> tuple[_Reading, ...]:
         return tuple(
-            _Reading(low=one.low, high=one.high, threshold=limit)
+            reading
             for one in units
             for number, asked in meant
-            if (limit := _converted(number, asked, one.unit, known)) is not None
+            for limit in _limits(_converted(number, asked, one.unit, known))
+            for reading in (_Reading(low=one.low, high=one.high, threshold=limit),)
         )
 
     if usual_first:
         return ways(known.units[:1]), ways(known.units[1:])
     return (ways(known.units),)
+
+
+def _limits(converted: float | None) -> tuple[float, ...]:
+    """The threshold in a unit; where there is no way to it, two that never agree: what it says is not known."""
+    return (-np.inf, np.inf) if converted is None else (converted,)
 
 
 def _converted(number: float, from_unit: str | None, to_unit: str | None, known: Measurement | None) -> float | None:

@@ -6,6 +6,7 @@ some event is no finding. Names are compared as concepts where the tables have t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
@@ -13,7 +14,7 @@ from typing import cast
 
 from wardround.vocabulary.allergies import Allergy, allergies_of, allergy_truth
 from wardround.vocabulary.assertions import Statement, Status, sentences_of, statements_of
-from wardround.vocabulary.concepts import concepts_in, find_concept, is_a
+from wardround.vocabulary.concepts import NOT_GIVEN, concepts_in, find_concept, is_a
 from wardround.vocabulary.cues import tokens_of
 from wardround.vocabulary.names import Concept, singular
 from wardround.vocabulary.quantities import Quantity, Relation, parse_quantity
@@ -28,6 +29,8 @@ _NOT_NARROWING = named_words("not_narrowing")
 _MODIFIERS = named_words("modifiers")
 _RECENT = "recent"
 _STANDING_KINDS = frozenset(("problem", "procedure", "device", "vital", "lab"))
+
+_NEGATIVE = re.compile(r"\bneg(?:ative)?\b(?!\s+for\b)", re.I)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +100,16 @@ def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
     if denied and status == "present":
         status = "absent"
     start, end = statement.span
+    mentions = [(mention, compared_words(mention.text)) for mention in concepts_in(text, start, end)]
+    looked_for = any(mention.concept.kind == "procedure" for mention, _ in mentions)
+    if status == "absent" and looked_for and _NEGATIVE.search(text[max(0, start - 9) : end + 9]):
+        status = "present"  # a culture without growth was done
     if status == "absent":
         words = _denied_words(words)
     if not words:
         return
-    mentions = [(mention, compared_words(mention.text)) for mention in concepts_in(text[start:end])]
     longer = tuple(word for _, own in mentions if len(own) > 1 for word in own)
+    longer += tuple(word for match in NOT_GIVEN.finditer(text, start, end) for word in compared_words(match[1]))
     yield TextFinding(words=words, status=status, start=start, end=end, is_recent=statement.is_recent, around=longer)
     for mention, own in mentions:
         if statement.section == "allergies":
@@ -116,7 +123,7 @@ def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
             else status
         )
         yield TextFinding(
-            words=own, status=one, start=start + mention.start, end=start + mention.end,
+            words=own, status=one, start=mention.start, end=mention.end,
             concept=mention.concept, around=words, is_whole=not rest, is_recent=statement.is_recent,
         )  # fmt: skip
 
