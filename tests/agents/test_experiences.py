@@ -7,9 +7,11 @@ import re
 import pytest
 from doubles import TASK, ListRecorder, PaperChart, check_wire, play, recall_of, settings_of
 from memory_charts import chart_of, filled_memory
+from test_nothing_to_reach import reached
 
 from wardround.agents import Limits, Memory, Prompt, get_agent
 from wardround.core import UserError
+from wardround.memory import BankReader
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.scripted import Line
 from wardround.records import Store
@@ -120,3 +122,12 @@ def test_what_has_no_room_is_left_out_whole_and_noted(memory: Memory, synthetic_
 def test_an_environment_without_a_chart_is_told(memory: Memory) -> None:
     with pytest.raises(UserError, match="this environment has none"):
         play(ScriptedModel([]), agent=get_agent("reasoningbank", memory=memory))
+
+
+@pytest.mark.parametrize("name", ["retrosum-evolved", "gsem-walk", "naive-rag"])
+def test_an_agents_hooks_lead_to_no_bank(name: str, memory: Memory) -> None:
+    """An episode has its agent and so its hooks: ``agent.hooks[0].args[0].bank`` offered anybody's experiences."""
+    assert any(isinstance(one, BankReader) for one in reached(memory)), "the search finds one"
+    agent = get_agent(name, memory=memory)
+    held = reached(agent, [hook() for hook in agent.hooks])
+    assert not [one for one in held if isinstance(one, Memory | BankReader)]

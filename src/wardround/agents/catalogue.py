@@ -30,7 +30,7 @@ from wardround.agents.methods.retrosum import RETROSUM_METHODS
 from wardround.agents.methods.stay_baselines import PROTOCOL_ADDITIONS, STAY_BASELINES
 from wardround.agents.methods.trace import TRACE_METHODS
 from wardround.agents.names import AgentName
-from wardround.core import UserError
+from wardround.core import Sealed, UserError
 from wardround.memory import POLARITIES, Kind, MemorySettings
 
 DEFAULT_RECALL = MemorySettings()
@@ -109,7 +109,7 @@ def _remembering(
         )
     for part in parts:
         if isinstance(part, Method) and part.memory and not (part.walker or part.peer):
-            recollection = partial(Recalling, memory, kinds=part.memory, k=recall.k, advice=recall.advice)
+            recollection = partial(Recalling, Sealed(memory), kinds=part.memory, k=recall.k, advice=recall.advice)
             agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *part.served))
         if part.walker is not None:
             agent = with_graph(agent, memory, part.walker, recall.graph)

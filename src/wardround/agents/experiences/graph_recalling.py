@@ -17,7 +17,7 @@ from wardround.agents.experiences.model_walk import WALK_PROMPTS, ModelWalk
 from wardround.agents.experiences.recalling import Memory
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.episode import Episode
-from wardround.core import UserError
+from wardround.core import Sealed, UserError, unsealed
 from wardround.memory import (
     GRAPH_PROMPT,
     POLARITIES,
@@ -40,7 +40,7 @@ def graph_prompts(walker: Walker) -> tuple[str, ...]:
 
 def with_graph(agent: AgentSpec, memory: Memory, walker: Walker, settings: GraphRecallSettings) -> AgentSpec:
     """An agent with experiences of a bank's graph before its first turn."""
-    recollection = partial(GraphRecalling, memory, walker=walker, settings=settings)
+    recollection = partial(GraphRecalling, Sealed(memory), walker=walker, settings=settings)
     prompts = (*agent.prompts, *graph_prompts(walker))
     return replace(agent, hooks=(recollection, *agent.hooks), prompts=prompts)
 
@@ -57,28 +57,30 @@ class _Asking:
 class GraphRecalling(Hooks):
     """Before the first turn: recall through the graph, pin what is served, note what came and why."""
 
-    def __init__(self, memory: Memory, *, walker: Walker, settings: GraphRecallSettings) -> None:
-        if not isinstance(memory.bank, BankReader):
+    def __init__(self, memory: Sealed[Memory], *, walker: Walker, settings: GraphRecallSettings) -> None:
+        bank = unsealed(memory).bank
+        if not isinstance(bank, BankReader):
             raise UserError("a walk reads a bank's graph, and this memory has none; open the bank itself")
-        self._bank = memory.bank
+        self._bank = Sealed[BankReader](bank)
         self._memory = memory
         self._walker = walker
         self._settings = settings
 
     async def before_episode(self, episode: Episode) -> None:
         """Recall, note, pin."""
-        if not self._memory.serves(episode.task):
+        if not unsealed(self._memory).serves(episode.task):
             episode.recorder.note("gate_closed", {"task": episode.task})
             return
         asking = await asyncio.to_thread(self._asking, episode)
         offered, facts = await (self._by_model if self._walker == "model" else self._by_beam)(episode, asking)
-        room = self._memory.pinned_room(episode.room())
+        room = unsealed(self._memory).pinned_room(episode.room())
         served = render_offered(offered, max_tokens=room, count=episode.counter.count)
         detail = {"kind": "graph", "walker": self._walker, "task": episode.task, **facts}
-        if self._memory.masks is not None:
+        masks = unsealed(self._memory).masks
+        if masks is not None:
             retested = asking.case.retested
             tossed = [name for name in served.shown if name not in retested]
-            masked = [name for name in tossed if self._memory.masks(episode.id, name, False)]
+            masked = [name for name in tossed if masks(episode.id, name, False)]
             shown = [name for name in served.shown if name not in masked]
             masked += [name for name, is_shown in retested.items() if not is_shown]
             detail = _of_a_trial(detail, shown, masked, list(retested))
@@ -100,7 +102,7 @@ class GraphRecalling(Hooks):
 
     async def _by_model(self, episode: Episode, asking: _Asking) -> tuple[tuple[Offered, ...], dict[str, Any]]:
         recall, seeds = await asyncio.to_thread(asking.case.seeds, asking.question)
-        retriever = self._memory.retriever
+        retriever = unsealed(self._memory).retriever
         walk = ModelWalk(episode, asking.case, description=asking.description, retriever=retriever)
         walking, offered = await walk.run(seeds)
         facts = {
@@ -116,12 +118,12 @@ class GraphRecalling(Hooks):
 
     def _asking(self, episode: Episode) -> _Asking:
         """Read the case. Blocks."""
-        asked = asked_case(episode, self._bank, self._memory.encoder)
+        asked = asked_case(episode, unsealed(self._bank), unsealed(self._memory).encoder)
         task = episode.task if self._settings.same_task else ""
-        masks = self._memory.masks
+        masks = unsealed(self._memory).masks
         return _Asking(
             case=GraphCase(
-                self._bank,
+                unsealed(self._bank),
                 asked.subject,
                 asked.findings,
                 self._settings,

@@ -12,14 +12,14 @@ from wardround.agents.experiences.asked_case import asked_case
 from wardround.agents.experiences.recalling import Memory
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.episode import Episode
-from wardround.core import UserError
+from wardround.core import Sealed, UserError, unsealed
 from wardround.memory import BankReader, Experience, render_experiences
 from wardround.memory.peers import PEERS, PeerCase, PeerSettings
 
 
 def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSettings) -> AgentSpec:
     """An agent with the notes of a peer's memory before its first turn."""
-    recollection = partial(PeerRecalling, memory, peer=peer, settings=settings)
+    recollection = partial(PeerRecalling, Sealed(memory), peer=peer, settings=settings)
     prompts = ("memory/served_note", *(ADAPT_PROMPTS if PEERS.get(peer).adapted and settings.adapt else ()))
     return replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *prompts))
 
@@ -27,21 +27,22 @@ def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSetting
 class PeerRecalling(Hooks):
     """Before the first turn: ask the peer's reader, pin the first that fit, note what came and why."""
 
-    def __init__(self, memory: Memory, *, peer: str, settings: PeerSettings) -> None:
-        if not isinstance(memory.bank, BankReader):
+    def __init__(self, memory: Sealed[Memory], *, peer: str, settings: PeerSettings) -> None:
+        bank = unsealed(memory).bank
+        if not isinstance(bank, BankReader):
             raise UserError(f"{peer} reads a bank of its own, and this memory is none; open the bank itself")
-        self._bank = memory.bank
+        self._bank = Sealed[BankReader](bank)
         self._memory = memory
         self._peer = PEERS.get(peer)
         self._settings = settings
 
     async def before_episode(self, episode: Episode) -> None:
         """Recall, note, pin."""
-        if not self._memory.serves(episode.task):
+        if not unsealed(self._memory).serves(episode.task):
             episode.recorder.note("gate_closed", {"task": episode.task})
             return
         notes, facts, description = await asyncio.to_thread(self._recalled, episode)
-        room = self._memory.pinned_room(episode.room())
+        room = unsealed(self._memory).pinned_room(episode.room())
         served = render_experiences(notes, max_tokens=room, count=episode.counter.count)
         if notes and self._peer.adapted and self._settings.adapt:
             notes = await adapted(episode, [note for note in notes if note.id in served.shown], description)
@@ -56,10 +57,10 @@ class PeerRecalling(Hooks):
 
     def _recalled(self, episode: Episode) -> tuple[list[Experience], dict[str, Any], str]:
         """What the peer remembers, what is noted of it, and what the case looks like. Blocks."""
-        asked = asked_case(episode, self._bank, self._memory.encoder)
+        asked = asked_case(episode, unsealed(self._bank), unsealed(self._memory).encoder)
         case = PeerCase(
             peer=self._peer.name,
-            bank=self._bank,
+            bank=unsealed(self._bank),
             subject=asked.subject,
             question=asked.question,
             settings=self._settings,
@@ -72,6 +73,6 @@ class PeerRecalling(Hooks):
             "task": episode.task,
             "served": [one.facts() for one in found],
             "withheld": dict(case.withheld),
-            "bank_revision": self._bank.revision,
+            "bank_revision": unsealed(self._bank).revision,
         }
         return [one.note for one in found], facts, asked.description

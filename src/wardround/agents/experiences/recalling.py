@@ -15,6 +15,7 @@ from wardround.agents.experiences.asked_case import case_before
 from wardround.agents.experiences.served import served_text
 from wardround.agents.loop.agent import Hooks
 from wardround.agents.loop.episode import Episode
+from wardround.core import Sealed, unsealed
 from wardround.memory import BankReader, Experience, Key, Kind, Recall, Subject
 from wardround.models import Model
 from wardround.retrieval import Encoder
@@ -71,10 +72,11 @@ class Memory:
 class Recalling(Hooks):
     """Before the first turn: fetch experiences of some kinds by the case, pin those that are meant for the actor.
 
+    An episode's agent has its hooks, so the memory, in which other people's experiences lie, is sealed.
     ``k``: episodes (top-1 by default); ``advice``: pieces per tool. Only experiences of the same task are asked for.
     """
 
-    def __init__(self, memory: Memory, *, kinds: Sequence[Kind], k: int, advice: int) -> None:
+    def __init__(self, memory: Sealed[Memory], *, kinds: Sequence[Kind], k: int, advice: int) -> None:
         self._memory = memory
         self._kinds = tuple(kinds)
         self._k = k
@@ -82,14 +84,14 @@ class Recalling(Hooks):
 
     async def before_episode(self, episode: Episode) -> None:
         """Fetch, note, pin."""
-        if not self._memory.serves(episode.task):
+        if not unsealed(self._memory).serves(episode.task):
             episode.recorder.note("gate_closed", {"task": episode.task})
             return
         case = await asyncio.to_thread(case_before, episode)
         subject = case.subject
         keyed = [kind for kind in self._kinds if kind != "tool"]
         if keyed:
-            key = await asyncio.to_thread(case.key, self._memory.encoder)
+            key = await asyncio.to_thread(case.key, unsealed(self._memory).encoder)
             for kind in keyed:
                 self._search(episode, key, kind, subject)
         if "tool" in self._kinds:
@@ -100,12 +102,12 @@ class Recalling(Hooks):
                 episode.pin(text)
 
     def _said_once(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
-        bank = self._memory.bank
+        bank = unsealed(self._memory).bank
         return bank.said_once(found, subject) if isinstance(bank, BankReader) else tuple(found)
 
     def _search(self, episode: Episode, key: Key, kind: Kind, subject: Subject) -> None:
         task = episode.task or None
-        found = self._memory.bank.search(key, kind=kind, for_subject=subject, k=self._k, task=task)
+        found = unsealed(self._memory).bank.search(key, kind=kind, for_subject=subject, k=self._k, task=task)
         episode.lessons[kind] = self._said_once(found.experiences, subject)
         episode.recorder.note("experiences", {"kind": kind, "task": episode.task, "k": self._k, **found.facts()})
 
@@ -113,7 +115,7 @@ class Recalling(Hooks):
         task = episode.task or None
         advice: list[Experience] = []
         for schema in episode.schemas:
-            found = self._memory.bank.recall(
+            found = unsealed(self._memory).bank.recall(
                 kind="tool", for_subject=subject, limit=self._advice, task=task, tool=schema.name
             )
             advice += self._said_once(found.experiences, subject)
