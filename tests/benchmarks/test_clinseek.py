@@ -14,6 +14,7 @@ from wardround.benchmarks.clinseek.build import task_name
 from wardround.benchmarks.clinseek.definitions import RULES, RiskRule
 from wardround.core import UserError, from_microseconds, parse_time
 from wardround.records import Chart, Store
+from wardround.retrieval.telling import tells
 
 DECISIONS = [
     "admissions",
@@ -127,7 +128,10 @@ def test_what_has_happened_is_not_asked_for_because_it_is_written_down_later(
 
 
 def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, synthetic_store: Store) -> None:
-    """At most 100 events, the latest, each on the chart; and something became known then, but at an hour of a stay."""
+    """At most 100 events (what is of one moment and kind is one), each on the chart.
+
+    And something became known then, but at an hour of a stay.
+    """
     for one in bench.samples(split="test"):
         chart = synthetic_store.chart(one.subject_id, one.prediction_time)
         window = question_of(get_task(one.task), one).curated
@@ -136,13 +140,15 @@ def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, syn
         package = curated_input(chart, window)
         columns = chart.event_columns()
         summaries = columns.table_names.index("discharge")
-        since = [
-            place
+        own_line = tells(columns).tolist()
+        since = {
+            (time, int(columns.table[place]), columns.kinds[int(columns.concept[place])])
             for place, time in enumerate(columns.time.tolist())
-            if not columns.is_static[place]
+            if own_line[place]
+            and not columns.is_static[place]
             and columns.table[place] != summaries
             and from_microseconds(time) >= window.start
-        ]
+        }
         assert len(package.events) == min(100, len(since))
         assert package.events_left_out == max(0, len(since) - 100)
         rule = RULES[one.task]

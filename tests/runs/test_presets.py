@@ -40,6 +40,7 @@ def test_nothing_in_a_preset_is_neither_printed_nor_ours_switched_off(name: str)
         "retrieval.likeness": "cosine",
         "retrieval.spread": "none",
         "retrieval.lines": "all",
+        "retrieval.panels": False,
         "model.temperature": 0.7,  # of the released code of RetroSum
         "model.top_p": 0.8,
         "run.epochs": 1,

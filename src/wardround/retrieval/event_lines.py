@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ Places = npt.NDArray[np.int64]
 
 NO_TIME_TEXT = "no time"
 _COMPARED = re.compile(r"\s*[<>]=?\s*[-+]?[\d.,]+\s*")
+_MIDNIGHT = re.compile(r" 00:00:00\.000000$|\.000000$")
 _LAST_SECONDS = 253_402_300_799  # 9999-12-31 23:59:59
 
 
@@ -28,44 +31,94 @@ class EventLines:
     def __init__(self, columns: EventColumns, *, line_characters: int) -> None:
         self._columns = columns
         self._limit = line_characters
-        self._lines: list[str | None] = [None] * len(columns)
-        self._heads = [
-            f"{_one_line(kind)} - {_cut(_one_line(description), line_characters)}"
-            for kind, description in zip(columns.kinds, columns.descriptions, strict=True)
-        ]
+        self._made: list[_Line | None] = [None] * len(columns)
+        self._kinds = [_one_line(kind) for kind in columns.kinds]
+        self._names = [_cut(_one_line(text), line_characters) for text in columns.descriptions]
 
     def lines(self, places: Places) -> list[str]:
         """Return the lines of events, in the order asked for."""
-        known = self._lines
+        return [line.text for line in self._lines(places)]
+
+    def panels(self, places: Places) -> tuple[Places, list[str]]:
+        """Join the lines of neighbours of one moment and kind: ``[time] kind - A: 1 g, abnormal; B: 2 g``.
+
+        Returns the first place of each line, and the lines; what is alone keeps the template.
+        """
+        if not len(places):
+            return places, []
+        lines = self._lines(places)
+        starts = np.flatnonzero(self.panel_starts(places)).tolist()
+        panels = [lines[start:end] for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+        return places[starts], [panel[0].text if len(panel) == 1 else _joined(panel) for panel in panels]
+
+    def panel_starts(self, places: Places) -> npt.NDArray[np.bool_]:
+        """Return (n,) whether an event begins a line of its own among ``places``, which are in order."""
+        columns = self._columns
+        kinds = {kind: number for number, kind in enumerate(dict.fromkeys(columns.kinds))}
+        kind = np.array([kinds[one] for one in columns.kinds], np.int64)[columns.concept[places]]
+        keys = np.stack([columns.time[places], columns.table[places], kind])
+        begins = np.ones(len(places), dtype=bool)
+        begins[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) | columns.is_static[places][1:]
+        return begins
+
+    def _lines(self, places: Places) -> list[_Line]:
+        made = self._made
         wanted = places.tolist()
-        missing = [place for place in wanted if known[place] is None]
+        missing = [place for place in wanted if made[place] is None]
         if missing:
             for place, line in zip(missing, self._make(np.asarray(missing, np.int64)), strict=True):
-                known[place] = line
-        return [known[place] or "" for place in wanted]
+                made[place] = line
+        return [line for line in (made[place] for place in wanted) if line is not None]
 
-    def _make(self, places: Places) -> list[str]:
+    def _make(self, places: Places) -> list[_Line]:
         columns = self._columns
         taken = pa.array(places)
         times = time_texts(columns.time[places], columns.is_static[places])
-        heads = [self._heads[concept] for concept in columns.concept[places].tolist()]
         numbers = number_texts(columns.numeric_value[places])
         texts = columns.text_array.take(taken).to_pylist()
         units = columns.unit_array.take(taken).to_pylist()
-        return [
-            f"[{time}] {head}" + self._value(head, number, text, unit)
-            for time, head, number, text, unit in zip(times, heads, numbers, texts, units, strict=True)
-        ]
+        rows = zip(places.tolist(), times, numbers, texts, units, strict=True)
+        return [self._line(place, time, number, text, unit) for place, time, number, text, unit in rows]
 
-    def _value(self, head: str, number: str | None, text: str | None, unit: str | None) -> str:
-        """The value in brackets: the number, but as charted where that is ``< 5``; else the text."""
+    def _line(self, place: int, time: str, number: str | None, text: str | None, unit: str | None) -> _Line:
+        """The value is the number, but as charted where that is ``< 5``; else the text."""
+        columns, concept = self._columns, int(self._columns.concept[place])
+        name, value = self._names[concept], number or ""
+        nameless = columns.descriptions[concept] in columns.table_names
+        borrowed = columns.notes.name(place) if nameless else None
+        name = name if borrowed is None else _cut(_one_line(borrowed), self._limit)
         if number is None or (text is not None and text.lstrip()[:1] in ("<", ">") and _COMPARED.fullmatch(text)):
-            if text is None or not (shown := _one_line(text)) or head.endswith(f" - {shown}"):
-                return ""
-            shown = _cut(shown, self._limit)
-        else:
-            shown = number
-        return f" (value: {shown} {_one_line(unit)})" if unit else f" (value: {shown})"
+            shown = "" if text is None else _cut(_MIDNIGHT.sub("", _one_line(text)), self._limit)
+            value = "" if shown == name else shown
+        value = f"{value} {_one_line(unit)}" if value and unit else value
+        notes = [_cut(_one_line(note), self._limit) for note in columns.notes.notes(place)]
+        said = tuple(part for part in dict.fromkeys((value, *notes)) if part)
+        if nameless and borrowed is None and said:  # the name of its table says less than what stands in the row
+            name, said = said[0], said[1:]
+        return _Line(time=time, kind=self._kinds[concept], name=name, said=said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """One event: what it is, and what is said of it, the value first."""
+
+    time: str
+    kind: str
+    name: str
+    said: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return f"[{self.time}] {self.kind} - {self.name}" + (f" (value: {'; '.join(self.said)})" if self.said else "")
+
+    @property
+    def part(self) -> str:
+        return f"{self.name}: {', '.join(self.said)}" if self.said else self.name
+
+
+def _joined(panel: Sequence[_Line]) -> str:
+    first = panel[0]
+    return f"[{first.time}] {first.kind} - " + "; ".join(dict.fromkeys(line.part for line in panel))
 
 
 def time_texts(times: npt.NDArray[np.int64], static: npt.NDArray[np.bool_]) -> list[str]:

@@ -8,6 +8,7 @@ Nothing is built before it is asked for; vectors of chunks come from the encoder
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
@@ -91,9 +92,18 @@ class EvidenceIndex:
         return tuple(chunks.passage(place) for place in sorted(drawn.tolist()))
 
     def recent_events(self, n: int | None = None) -> Passage:
-        """Direct generation: the ``n`` latest events. Rows without a time count as the earliest."""
+        """Direct generation: the ``n`` latest events. Rows without a time count as the earliest.
+
+        With ``panels`` what is of one moment and kind is one event and one line, known by the first of its rows.
+        """
         wanted = self.settings.recent_events if n is None else max(n, 0)
-        return self.passage(np.arange(max(0, self._count - wanted), self._count))
+        places = self._places
+        if not self.settings.panels:
+            return self.passage(places[max(0, len(places) - wanted) :])
+        starts = np.flatnonzero(self._lines.panel_starts(places))
+        first = starts[-wanted] if 0 < wanted <= len(starts) else 0 if wanted else len(places)
+        rows, lines = self._lines.panels(places[first:])
+        return replace(self.passage(rows), lines=tuple(lines))
 
     def frequent_events(self, n: int | None = None) -> Passage:
         """Rule-based RAG: events by how often their code occurs in this history, the ``n`` commonest in time order.
@@ -101,10 +111,10 @@ class EvidenceIndex:
         As in the paper's appendix a very common code may fill the budget alone; ties go to the later event.
         """
         wanted = self.settings.recent_events if n is None else max(n, 0)
-        codes = self._code_numbers[self.columns.concept[: self._count]]
+        codes = self._code_numbers[self.columns.concept[self._places]]
         often = np.bincount(codes, minlength=1)[codes]
-        best = np.lexsort((-np.arange(self._count), -often))[:wanted]
-        return self.passage(np.sort(best))
+        best = np.lexsort((-self._places, -often))[:wanted]
+        return self.passage(self._places[np.sort(best)])
 
     def text_evidence(self, query: str, k: int | None = None) -> tuple[Passage, ...]:
         """ETHER's text part: of the chunks of events without a number the pool most like the query, of that the ``k``
@@ -133,8 +143,8 @@ class EvidenceIndex:
 
     @cached_property
     def lines_left_out(self) -> int:
-        """How many text events ETHER's chunks leave out because their lines say nothing."""
-        return int(self._is_text.sum()) - len(self._text_places)
+        """How many events have no line of their own: they say nothing, or stand in another event's line."""
+        return self._count - len(self._places)
 
     @cached_property
     def described(self) -> tuple[int, int]:
@@ -188,20 +198,22 @@ class EvidenceIndex:
 
     @cached_property
     def _all_chunks(self) -> Chunks:
-        return self._chunks("all", np.arange(self._count))
+        return self._chunks("all", self._places)
 
     @cached_property
     def _text_chunks(self) -> Chunks:
         return self._chunks("text", self._text_places)
 
     @cached_property
-    def _is_text(self) -> npt.NDArray[np.bool_]:
-        return ~np.isfinite(self.columns.numeric_value[: self._count])
+    def _places(self) -> Places:
+        """The events with a line of their own."""
+        if self.settings.lines == "all":
+            return np.arange(self._count)
+        return np.flatnonzero(tells(self.columns)[: self._count])
 
-    @cached_property
+    @property
     def _text_places(self) -> Places:
-        kept = self._is_text if self.settings.lines == "all" else self._is_text & tells(self.columns)[: self._count]
-        return np.flatnonzero(kept)
+        return self._places[~np.isfinite(self.columns.numeric_value[self._places])]
 
     def _chunks(self, family: str, places: Places) -> Chunks:
         return Chunks(

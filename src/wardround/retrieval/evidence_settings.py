@@ -35,7 +35,10 @@ class RetrievalSettings:
     infarction: the model, which does, chooses among more;
     ``spread``: passages of one period make room for those of others (``time_relevance.spread_out``); auto spreads those
     of the lexical encoder only, those of others are ranked as printed;
-    ``lines``: text events that say nothing (``order - Lab``; ``telling.py``) are left out of ETHER's chunks, or not;
+    ``lines``: rows that say nothing (``order - Lab``) or stand in another row's line (``telling.py``) have none, or all
+    have one;
+    ``panels``: direct generation joins the lines of one moment and kind, for the paper's budget of events is soon spent
+    on the panels of two days;
     ``line_characters``: a longer text value is cut, with a notice (``event_lines.py``).
     """
 
@@ -81,8 +84,14 @@ class RetrievalSettings:
     )
     lines: Lines = _own(
         "telling",
-        "text events that chunks are made of: those that say something, or all",
+        "rows that have a line: those that say something of their own, or all",
         "lines",
+        source="ours",
+    )
+    panels: bool = _own(
+        True,
+        "direct generation: events of one moment and kind are one event and one line; false: a line each, as printed",
+        "panels",
         source="ours",
     )
     line_characters: int = _own(

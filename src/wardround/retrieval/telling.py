@@ -33,8 +33,8 @@ def described_codes(charts: Iterable[EventColumns]) -> tuple[int, int]:
 
 
 def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
-    """Return, by event, whether its line says anything: a value, a text, or words beyond the class of a row (which its
-    source's spec names) or the name of a table."""
+    """Return, by event, whether it has a line that says anything: a value, a text, or words beyond the class of a row
+    (which its source's spec names) or the name of a table. Rows shown in another row's line have none of their own."""
     empty = np.array(
         [
             text in columns.table_names or class_only
@@ -42,8 +42,11 @@ def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
         ],
         dtype=bool,
     )
+    own = ~columns.notes.shown_elsewhere & ~columns.notes.unnamed
     if not empty.any():
-        return np.ones(len(columns), dtype=bool)
+        return own
     with_text = np.asarray(pc.is_valid(columns.text_array).to_numpy(zero_copy_only=False), dtype=bool)
     telling: npt.NDArray[np.bool_] = with_text | ~np.isnan(columns.numeric_value) | ~empty[columns.concept]
-    return telling
+    for place in np.flatnonzero(own & ~telling).tolist():
+        telling[place] = bool(columns.notes.notes(place))
+    return telling & own

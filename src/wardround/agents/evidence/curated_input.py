@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from wardround.answers import CuratedWindow
 from wardround.core import to_microseconds
 from wardround.records import Chart, ChartTable
 from wardround.retrieval.event_lines import EventLines
+from wardround.retrieval.telling import tells
 
 LINE_CHARACTERS = 300
 
@@ -85,14 +85,16 @@ def _last_summary(chart: Chart) -> tuple[str, str]:
 
 
 def _events(chart: Chart, window: CuratedWindow) -> tuple[tuple[str, ...], int]:
-    """The latest events of the window, in order; a discharge summary is a part of its own and none of them."""
+    """The latest events of the window, in order; a discharge summary is a part of its own and none of them. As in the
+    published packages rows of one moment and kind are one event."""
     columns = chart.event_columns()
     summaries = [columns.table_names.index(name) for name in _summary_tables(chart, columns.table_names)]
     inside = (columns.time >= to_microseconds(window.start)) & ~columns.is_static
-    places = np.flatnonzero(inside & ~np.isin(columns.table, summaries))
-    shown = places[-window.most_events :] if window.most_events else places[:0]
-    lines: Any = EventLines(columns, line_characters=LINE_CHARACTERS).lines(shown)
-    return tuple(lines), len(places) - len(shown)
+    places = np.flatnonzero(inside & tells(columns) & ~np.isin(columns.table, summaries))
+    lines = EventLines(columns, line_characters=LINE_CHARACTERS)
+    starts = np.append(np.flatnonzero(lines.panel_starts(places)), len(places))
+    shown = starts[-1 - window.most_events :]
+    return tuple(lines.panels(places[shown[0] :])[1]), len(starts) - len(shown)
 
 
 def _summary_tables(chart: Chart, names: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 _EVENT = re.compile(r"^(?:\S+ \| )?\[([\d :-]+|no time)\] (.*)$")
-_VALUE = re.compile(r"^(.*?) \(value: ([-+]?[\d.,]+)(?: ([^)]*))?\)$")
+_VALUE = re.compile(r"^(.*?) \(value: ([-+]?[\d.,]+)(?: ([^);]*))?(?:; .*)?\)$")
 _MEASURED = re.compile(r"^(?:- )?(.+?)(?: \(([^()]*)\))?: (.*\d{4}-\d\d-\d\d \d\d:\d\d.*)$")
 _AT = re.compile(r"([-+]?[\d.]+) at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 

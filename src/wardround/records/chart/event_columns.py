@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.records.chart.censor import ChartTable
+from wardround.records.chart.event_notes import EventNotes
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.specs.spec import TableSpec
 
@@ -48,6 +49,7 @@ class EventColumns:
     text_array: Any = field(repr=False)
     unit_array: Any = field(repr=False)
     row_id_array: Any = field(repr=False)
+    tables: tuple[ChartTable, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -71,6 +73,11 @@ class EventColumns:
     def units(self) -> list[str | None]:
         """Units, as written."""
         return list(self.unit_array.to_pylist())
+
+    @cached_property
+    def notes(self) -> EventNotes:
+        """What the lines of events show beside their values."""
+        return EventNotes(self.tables, self.table, self.row)
 
     @cached_property
     def row_ids(self) -> list[str]:
@@ -103,6 +110,7 @@ def event_columns(tables: Sequence[ChartTable]) -> EventColumns:
         text_array=pa.concat_arrays([part.text for part in parts]).take(taken),
         unit_array=pa.concat_arrays([part.unit for part in parts]).take(taken),
         row_id_array=pa.concat_arrays([part.row_id for part in parts]).take(taken),
+        tables=tuple(tables),
     )
 
 

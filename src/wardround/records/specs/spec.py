@@ -6,6 +6,7 @@ file holds the shapes; `spec_file.py` reads and checks the files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -21,6 +22,8 @@ OWN_SUBJECT = "_subject"
 WRITTEN = "_written"
 """The number of a row's subject, where the file itself has none."""
 _PLAIN = FileFormat()
+BESIDE_CELL = re.compile(r"\{(\w+)\}")
+"""A cell in a text of ``beside``."""
 LAG_SETTINGS = ("coding_lag", "result_lag", "culture_lag")
 GROUP_SYSTEMS: Mapping[str, str] = {"ccs-diagnoses": "ccs_label", "ccs-procedures": "ccs_label", "atc": "atc_label"}
 """Grouping systems and the default name of the column each adds."""
@@ -120,6 +123,24 @@ class Amendments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartOf:
+    """Rows that are shown in the line of the row of ``table`` with the same ``on``, by the texts ``beside``."""
+
+    table: str
+    on: str
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFrom:
+    """The name of a row that has none: ``column`` of the first row of ``table`` with the same ``on``."""
+
+    table: str
+    on: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
     """One table. ``columns`` are the file's; joined ones come from ``dictionaries`` and ``group``."""
 
@@ -149,7 +170,12 @@ class TableSpec:
     kind: str | None = None
     """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
     classes: tuple[str, ...] = ()
-    """CodeLabels that say only what class a row is of ("Lab" of an order): such a row without a text says nothing."""
+    """Labels that say only what class a row is of ("Lab" of an order): such a row without a text says nothing."""
+    beside: tuple[str, ...] = ()
+    """What an event's line shows beside its value: texts with ``{column}``, each shown where its cells are filled."""
+    part_of: PartOf | None = None
+    label_from: tuple[LabelFrom, ...] = ()
+    """Where a row without a label has its name from, the first that has one; a row without any name tells nothing."""
     label: str | None = None
     death: str | None = None
     """The column that says when the person died: a death in exports."""

@@ -14,7 +14,7 @@ import msgspec
 from wardround.core import Sensitivity
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import ROLES
-from wardround.records.specs.spec import AgeColumns, Amendments, ColumnType, DictionaryJoin
+from wardround.records.specs.spec import AgeColumns, Amendments, ColumnType, DictionaryJoin, LabelFrom, PartOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +120,9 @@ class TableBody:
     code_system_column: str | None = None
     kind: str | None = None
     classes: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    part_of: PartOf | None = None
+    label_from: tuple[LabelFrom, ...] = ()
     label: str | None = None
     death: str | None = None
     value: str | None = None

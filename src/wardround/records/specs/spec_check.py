@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from wardround.core import UserError
 from wardround.records.rules.language import Rule, walk, walk_everywhere
 from wardround.records.rules.other_tables import Around
-from wardround.records.specs.spec import LAG_SETTINGS, DictionarySpec, TableSpec
+from wardround.records.specs.spec import BESIDE_CELL, LAG_SETTINGS, DictionarySpec, TableSpec
 
 
 def check_source(tables: Mapping[str, TableSpec], dictionaries: Mapping[str, DictionarySpec]) -> tuple[str, ...]:
@@ -27,6 +27,7 @@ def check_table(table: TableSpec, tables: Mapping[str, TableSpec], dictionaries:
     """Check one table. UserError names the first place that is wrong."""
     _check_columns(table)
     _check_joins(table, dictionaries)
+    _check_lines(table, tables)
     _check_identity(table, tables)
     for place, rule in table.rules():
         _Place(place=f"tables.{table.name}.{place}", spec=table, tables=tables).rule(rule)
@@ -142,6 +143,23 @@ def _check_joins(table: TableSpec, dictionaries: Mapping[str, DictionarySpec]) -
         if group.system != "atc" and (group.version is None) == (group.fixed_version is None):
             needs = "'version', the column of the ICD version, or 'fixed_version'"
             raise UserError(f"tables.{table.name}.group: {group.system} needs {needs}")
+
+
+def _check_lines(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
+    """Check where the lines of events read: own cells, rows that belong to a row, names of other rows."""
+    place = f"tables.{table.name}"
+    texts = {f"{place}.beside": table.beside, f"{place}.part_of.beside": table.part_of.beside if table.part_of else ()}
+    for key, templates in texts.items():
+        for template in templates:
+            _known_names(key, BESIDE_CELL.findall(template), table.public_columns)
+    part = table.part_of
+    others: list[tuple[str, str, str, str | None]] = [] if part is None else [("part_of", part.table, part.on, None)]
+    others += [("label_from", one.table, one.on, one.column) for one in table.label_from]
+    for key, other, on, column in others:
+        if other not in tables:
+            raise UserError(f"{place}.{key}: no table {other!r}; known are {', '.join(sorted(tables))}")
+        _known_names(f"{place}.{key}", (on,), table.public_columns)
+        _known_names(f"{place}.{key}", (on, column), tables[other].public_columns)
 
 
 def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
