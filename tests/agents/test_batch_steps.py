@@ -99,7 +99,7 @@ def one_by_one(stream: BundleStream, roles: CodedRoles) -> Iterator[CodedStep]:
 
 def remembered(bundles: list[Bundle], roles: CodedRoles) -> RuleMemory:
     """What somebody remembers who met the record only now, as it reads, before the last bundle."""
-    memory, visible = RuleMemory(began=bundles[0].hour), list(as_they_read(bundles))
+    memory, visible = RuleMemory(began=bundles[0].hour, played=bundles[0].hour), list(as_they_read(bundles))
     for bundle, state in zip(visible, states(visible), strict=True):
         if bundle.hour < bundles[-1].hour:
             roles.play(state, bundle.hour, memory)
@@ -138,6 +138,22 @@ def events(draw: st.DrawFn, *, amended: bool) -> list[BundleEvent]:
 
 def together(*people: list[BundleEvent]) -> BundleStream:
     return cut(joined([stream_of(number, each).columns for number, each in enumerate(people)]))
+
+
+def test_nothing_is_foretold_after_the_stay_and_another_begins_afresh() -> None:
+    rules = (
+        ProtocolRule(id="A", category="ANY", trigger="lactate > 4", actions=("order potassium",), suspects="shock"),
+        ProtocolRule(id="B", category="ANY", trigger="problem shock", actions=("order sodium",)),
+        ProtocolRule(id="C", category="ANY", trigger="hours since stay > 3", actions=("order sodium",)),
+    )
+    lactates = [event_of(EventKind.LAB, "Lactate", at(h), value=5.0, row_id=f"l:{h}") for h in (0, 1, 5, 6, 50, 51, 54)]
+    moves = [event_of(EventKind.ADMISSION, "WARD", at(hour), row_id=f"a:{hour}") for hour in (0, 50)]
+    leaves = event_of(EventKind.DISCHARGE, "HOME", at(5.5), row_id="a:0")
+    found = check(stream_of(1, [*lactates, *moves, leaves]), roles_of(rules))
+    held = [" ".join(rule.id for rule in step.held) for step in found]
+    assert held == ["A", "A B", "", "", "A", "A B", "A B C"]
+    assert [len(step.actions) > 0 for step in found] == [True, True, False, False, True, True, True]
+    assert [step.held[0].since for step in found if step.held] == [at(1)] * 2 + [at(51)] * 3
 
 
 @settings(max_examples=60, deadline=None)

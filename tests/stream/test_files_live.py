@@ -15,7 +15,7 @@ from stream_lines import lab, told_of, written
 from effort import often
 from wardround.bundles import batch_states, store_bundles
 from wardround.records import IngestSettings, Store, ingest, load_source_spec
-from wardround.stream import FollowSettings, follow
+from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import states_of
 from wardround.stream.source_rules import SourceRules
 from wardround.synth import synthesize, write_dialect
@@ -266,6 +266,24 @@ def test_a_planned_discharge_is_no_event_before_it_happens(tmp_path: Path) -> No
            settings=FollowSettings(once=True, finish=True))  # fmt: skip
     hours = [json.loads(line)["hour"][5:] for line in told_of(tmp_path / "out")[7]]
     assert hours == ["01-01 08:00", "01-01 09:00", "01-03 10:00", "01-04 09:00"]
+
+
+@pytest.mark.parametrize("end", [{}, {"deathtime": "2150-01-03 10:00:00", "discharge_location": "DIED"}])
+def test_nothing_is_predicted_after_the_end_of_the_stay(end: dict[str, str], rules: Path, tmp_path: Path) -> None:
+    """Neither after a discharge nor after a death; a result that comes late is told, and another stay has its own."""
+    stay = {"subject_id": 7, "hadm_id": 1, "admittime": "2150-01-01 08:00:00", "dischtime": "2150-01-03 10:00:00"}
+    again = {"subject_id": 7, "hadm_id": 2, "admittime": "2150-02-01 08:00:00"}
+    lines = [json.dumps({"table": "admissions", "row": {**stay, **end}})]
+    lines += [lab(7, f"2150-01-{when}:30:00", 9.0, when) for when in ("01 09", "02 09", "03 10", "03 14")]
+    if not end:
+        lines += [json.dumps({"table": "admissions", "row": again}), lab(7, "2150-02-01 08:30:00", 9.0, "b")]
+    follow(load_source_spec("mimiciv"), written(tmp_path / "in", lines), tmp_path / "out",
+           settings=FollowSettings(once=True, finish=True), responder=coded_responder(rules))  # fmt: skip
+    told = [json.loads(line) for line in told_of(tmp_path / "out")[7]]
+    found = [(one["hour"][5:13], one["held"], bool(one["predicted"])) for one in told]
+    before = [("01-01 08", [], False), ("01-01 09", ["LACTATE"], True), ("01-02 09", ["LACTATE", "LATER"], True)]
+    after = [] if end else [("02-01 08", ["LACTATE"], True)]
+    assert found == [*before, ("01-03 10", [], False), ("01-03 14", [], False), *after]
 
 
 def test_a_row_that_was_said_and_is_changed_without_a_version_is_a_correction(tmp_path: Path) -> None:

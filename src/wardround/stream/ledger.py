@@ -19,7 +19,7 @@ import numpy as np
 from wardround.core import UserError
 from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowReading, SourceRow
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _SCHEMA = """
 CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, events BLOB NOT NULL,
  ahead INTEGER NOT NULL, parked INTEGER NOT NULL);

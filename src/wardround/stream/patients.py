@@ -138,7 +138,7 @@ def _opened(subject: int, body: bytes | None, since: Sequence[HourEvents]) -> Pa
     """Return a patient as a snapshot has it, or before the first bundle, at whose hour what is remembered begins."""
     if body is None:
         began = from_microseconds(since[0].hour * HOUR) if since else None
-        return Patient(state=PatientState(subject_id=subject), memory=RuleMemory(began=began))
+        return Patient(state=PatientState(subject_id=subject), memory=RuleMemory(began=began, played=began))
     read = _DECODER.decode(zlib.decompress(body))
     return Patient(state=read.state, first_values=read.first_values, memory=read.memory, size=size_of(read.state))
 

@@ -68,7 +68,7 @@ class StateFacts:
     about (the router's last 6 hours); ``suspected``: problems that rules made suspect; ``began``: when the stay did.
 
     ``carried``: the kinds of events that the source has; of others nothing is known until one was seen. ``courses``,
-    ``counts``: what is remembered beyond the state (``lookback``).
+    ``counts``: what is remembered beyond the state (``lookback``). ``is_over``: the encounter has ended.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class StateFacts:
         self.now = hour + _HOUR
         self._oldest = hour - timedelta(hours=window_hours)
         self._began = began or hour
+        self.is_over = state.encounter is not None and state.encounter.ended is not None
         self._since = datetime.min if state.encounter is None else state.encounter.since
         self._carried = carried
         self._courses = courses

@@ -61,13 +61,16 @@ class Suspicion:
 @dataclass(slots=True, kw_only=True)
 class RuleMemory:
     """What is remembered of a stay beside its state. ``held_since``: by rule the end of the hour in which it came to
-    hold; ``suspected``: problems, with what made each suspect; ``began``: the hour of the first bundle; ``courses``:
-    by name the readings that rules look back on; ``counts``: by action that rules count when each was, where that is
-    told, and by when it was known; ``counted``: how often the state had it done."""
+    hold; ``suspected``: problems, with what made each suspect; ``began``: the hour of the stay's first bundle;
+    ``played``: of the first of all; ``encounter``: since when what was done belongs to the stay; ``courses``: by name
+    the readings that rules look back on; ``counts``: by action that rules count when each was, where that is told, and
+    by when it was known; ``counted``: how often the state had it done."""
 
     held_since: dict[str, datetime] = field(default_factory=dict)
     suspected: dict[str, Suspicion] = field(default_factory=dict)
     began: datetime | None = None
+    played: datetime | None = None
+    encounter: datetime | None = None
     courses: dict[str, list[CourseReading]] = field(default_factory=dict)
     counts: dict[str, list[tuple[datetime | None, datetime]]] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
@@ -87,9 +90,15 @@ class Router:
     memory: RuleMemory = field(default_factory=RuleMemory)
 
     def facts(self, state: PatientState, hour: datetime, *, window_hours: float) -> StateFacts:
-        """Return what rules may ask of a state after a bundle; the first bundle's hour is when the stay began."""
+        """Return what rules may ask of a state after a bundle. A stay begins with the first bundle, and with that in
+        which another encounter has begun: what was remembered of the one before is over."""
         memory = self.memory
+        since = None if state.encounter is None else state.encounter.since
+        if memory.encounter is not None and memory.encounter != since:
+            memory.held_since, memory.suspected, memory.began = {}, {}, None
+        memory.encounter = since
         memory.began = memory.began or hour
+        memory.played = memory.played or hour
         remember_courses(memory.courses, state, self.index.courses)
         remember_counts(memory.counts, memory.counted, state, hour, self.index.counted)
         return StateFacts(
@@ -105,7 +114,11 @@ class Router:
         )
 
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
-        """Return every rule that holds now, in the protocol's order, and forget those that no longer do."""
+        """Return every rule that holds now, in the protocol's order, and forget those that no longer do. None holds
+        once the stay is over."""
+        if facts.is_over:
+            self.memory.held_since = {}
+            return ()
         found = [one for one in self.index.find(facts, facts.names) if one.rule.category != PRIOR]
         since = self.memory.held_since
         self.memory.held_since = {one.rule.id: since.get(one.rule.id, facts.now) for one in found}
@@ -122,12 +135,13 @@ class Router:
 
     def remember_afresh(self, before: Iterable[PatientState], *, window_hours: float) -> None:
         """Remember a stay as if what was amended had always been so. ``before``: the states of the record as it reads
-        now; those of the stay, from its first bundle on, count."""
+        now; those from the first bundle on that was played count."""
+        played = self.memory.played
         self.memory.held_since, self.memory.suspected = {}, {}
         self.memory.courses, self.memory.counts, self.memory.counted = {}, {}, {}
-        began = self.memory.began
+        self.memory.began, self.memory.encounter = played, None
         for state in before:
-            if began is not None and state.hour is not None and state.hour >= began:
+            if played is not None and state.hour is not None and state.hour >= played:
                 facts = self.facts(state, state.hour, window_hours=window_hours)
                 self.suspect(self.held(facts), facts)
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from wardround.agents.stays.batch.onward import Mask, Onward, Runs
 from wardround.agents.stays.batch.readings import NamedReadings, read_trends
 from wardround.agents.stays.charted import DRUGS, kinds_of_action
-from wardround.bundles import BundleStream, EventKind, StateLimits, encounters
+from wardround.bundles import BundleStream, EventKind, StateEncounter, StateLimits, encounters
 from wardround.bundles.events import HOUR, Integers
 from wardround.bundles.fold import DONE, TRENDS
 from wardround.core import to_microseconds
@@ -63,17 +63,37 @@ class BatchFacts:
 
     @cached_property
     def began(self) -> Integers:
-        """(b,) the hour of the subject's first bundle, in microseconds."""
-        first = np.searchsorted(self.onward.subject, self.onward.subject)
+        """(b,) the hour of the stay's first bundle, in microseconds."""
+        first = np.searchsorted(self.stay, self.stay)
         return self.stream.hours[first] * HOUR
+
+    @cached_property
+    def stay(self) -> Integers:
+        """(b,) a number of each bundle's stay: a subject's begins with the first bundle and with other encounters."""
+        subject, since = self.onward.subject, self.since
+        another = (since[1:] != since[:-1]) & (since[:-1] != NEVER)
+        return np.cumsum(np.append([False], (subject[1:] != subject[:-1]) | another)[: len(subject)])
 
     @cached_property
     def since(self) -> Integers:
         """(b,) what was done after it belongs to each bundle's encounter, in microseconds; ``NEVER``: none is known."""
-        found = encounters(self.stream.columns)
-        places = np.array([place for place, _ in found], np.int64)
-        since = [to_microseconds(encounter.since) for _, encounter in found]
-        return np.array([NEVER, *since])[self.onward.greatest(places, np.arange(len(places)) + 1)]
+        since = [to_microseconds(encounter.since) for _, encounter in self._encounters]
+        return np.array([NEVER, *since])[self._encounter]
+
+    @cached_property
+    def is_over(self) -> Mask:
+        """(b,) whether the encounter has ended."""
+        return np.array([False, *(encounter.ended is not None for _, encounter in self._encounters)])[self._encounter]
+
+    @cached_property
+    def _encounters(self) -> list[tuple[int, StateEncounter]]:
+        return encounters(self.stream.columns)
+
+    @cached_property
+    def _encounter(self) -> Integers:
+        """(b,) the number of the encounter after each bundle, from 1; 0: none is known."""
+        places = np.array([place for place, _ in self._encounters], np.int64)
+        return self.onward.greatest(places, np.arange(len(places)) + 1)
 
     @cached_property
     def units(self) -> tuple[Integers, tuple[str, ...]]:

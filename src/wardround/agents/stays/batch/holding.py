@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wardround.agents.stays.batch.facts import BatchFacts
-from wardround.agents.stays.batch.onward import Mask
+from wardround.agents.stays.batch.onward import Mask, afterwards
 from wardround.agents.stays.batch.truths import truths
 from wardround.agents.stays.router import PRIOR
 from wardround.bundles.events import Integers
@@ -65,7 +65,7 @@ def _is_asked(compiled: CompiledRule) -> bool:
 
 def _holds(compiled: CompiledRule, facts: BatchFacts) -> Mask:
     assert compiled.trigger.node is not None  # others are not asked
-    return truths(compiled.trigger.node, facts).yes
+    return truths(compiled.trigger.node, facts).yes & ~facts.is_over
 
 
 def _asks_of_problems(compiled: CompiledRule) -> bool:
@@ -79,14 +79,14 @@ def _suspected(index: RuleIndex, held: Mapping[int, Mask], facts: BatchFacts) ->
     for place, mask in held.items():
         problem = index.rules[place].rule.suspects
         if problem is not None:
-            found[problem] = found.get(problem, False) | facts.onward.afterwards(mask)
+            found[problem] = found.get(problem, False) | afterwards(mask, facts.stay)
     return found
 
 
 def _since(rule: Integers, bundle: Integers, facts: BatchFacts) -> Integers:
     """Return of pairs, by rule and bundle, the end of the hour of the first of the bundles in a row."""
-    subject = facts.onward.subject[bundle]
-    follows = (rule[1:] == rule[:-1]) & (np.diff(bundle) == 1) & (subject[1:] == subject[:-1])
+    stay = facts.stay[bundle]
+    follows = (rule[1:] == rule[:-1]) & (np.diff(bundle) == 1) & (stay[1:] == stay[:-1])
     own = np.arange(len(rule))
     own[1:][follows] = 0
     return facts.now[bundle[np.maximum.accumulate(own)]]

@@ -60,13 +60,6 @@ class Onward:
         """Say of every bundle whether one of these events was there by its end."""
         return self.greatest(places, np.ones(len(places), np.int64)) > 0
 
-    def afterwards(self, held: Mask) -> Mask:
-        """Say of every bundle whether something held after one of the subject's bundles before it."""
-        found = self.subject * 2
-        found[1:] += held[:-1] & (self.subject[1:] == self.subject[:-1])
-        before: Mask = np.maximum.accumulate(found) - self.subject * 2 > 0
-        return before
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
@@ -105,6 +98,14 @@ class Runs:
         begun = np.bincount(self.first[chosen], minlength=self.bundles + 1)
         ended = np.bincount(self.stop[chosen], minlength=self.bundles + 1)
         return np.cumsum(begun - ended)[: self.bundles]
+
+
+def afterwards(held: Mask, stay: Integers) -> Mask:
+    """Say of every bundle whether something held after one of those before it of the same stay."""
+    found = stay * 2
+    found[1:] += held[:-1] & (stay[1:] == stay[:-1])
+    before: Mask = np.maximum.accumulate(found) - stay * 2 > 0
+    return before
 
 
 def _next(group: Integers, marks: Integers, places: Integers) -> Integers:
