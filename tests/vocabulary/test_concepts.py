@@ -38,6 +38,7 @@ def test_a_kind_chooses_and_what_no_table_has_is_nothing() -> None:
     assert find_concept("creatinine rising") is None
     assert find_concept("aspirin-induced asthma") is None
     assert find_concept("vancomycin-resistant enterococcus") is None
+    assert find_concept("aspirin level", "drug") is None
     assert find_concept("") is None
 
 

@@ -119,6 +119,7 @@ NOT_GIVEN = re.compile(rf"(\w+){_OF_ANOTHER.pattern}", re.I)
 """A drug's name that is a part of another ("vancomycin-resistant")."""
 _NEVER = r"(?!)"
 _OTHERWISE: Mapping[str, tuple[str, str]] = {
+    "hit": (r"\b(?:he|she|and|was|who|pt|patient)\s+$", r"\s+(?:his|her|the|head|by|on)\b"),
     "ra": (r"%\s*(?:on\s+)?$|\bon\s+$|weaned to\s+$", r"\s*(?:\d+%|sats?\b|o2|spo2|pressure|\()"),
     "hd": (_NEVER, r"\s*#?\s*\d|\s+(?:stable|day|unstable)\b"),
     "pe": (_NEVER, r"\s*:"),

@@ -130,6 +130,10 @@ def is_drug(given: str, asked: str) -> bool:
 @lru_cache(maxsize=_CACHED)
 def may_hold(given: str, asked: str) -> bool:
     """Whether a given drug is, holds, or may turn out to be, what is asked for: a class may be any of its members."""
+    given, mineral = _given(given), normalise_label(asked)
+    is_salt = mineral in _MINERALS and not _NO_DRUG.search(normalise_label(given))
+    if is_salt and any(f"{one} ".startswith(f"{mineral} ") for one in ingredients(given)):
+        return True
     return is_drug(given, asked) or not _contents(given).isdisjoint(_actives(asked))
 
 
@@ -143,7 +147,7 @@ def conflicts(drug: str, allergen: str) -> Truth:
     (True, False)
     >>> conflicts("metoprolol", "blue stuff")
     """
-    allergens = read_allergens(allergen)
+    allergens, drug = read_allergens(allergen), _given(drug)
     if words_of(drug) in _others():
         return True if any(words_of(drug) == words_of(one) for one in allergens) else _unless_unread(allergens)
     return any_of(_conflict(drug, one) for one in allergens)
@@ -154,6 +158,9 @@ def read_allergens(text: str) -> tuple[str, ...]:
     """Return what an allergy is to, without the words around it ("Allergy to penicillin (finding)": penicillin)."""
     if words_of(text) in _others():
         return (normalise_label(text),)
+    if words_of(text) in (("hit",), ("hitt",)):
+        return ("heparin",)
+    text = _AS_REACTION.sub("", normalise_label(text))
     plain = _AROUND.sub(" ", _BRACKETS.sub(" ", normalise_label(text)))
     whole = " ".join(plain.strip(" .:-").split()) or normalise_label(text)
     for one in (whole, _INNER.sub(" ", whole), *_INNER.findall(whole)):
@@ -212,6 +219,14 @@ def _sources(allergen: str) -> frozenset[str]:
     return _actives(allergen) if drug_class(allergen) is None else _contents(allergen)
 
 
+def _given(action: str) -> str:
+    """What an order gives, without the verb before it; of a scan with contrast the contrast."""
+    plain = normalise_label(action)
+    if _WITH_CONTRAST.search(plain):
+        return "iodinated contrast"
+    return _ORDERING.sub("", plain) if _ORDERING.match(plain) else action
+
+
 def _contents(name: str) -> frozenset[str]:
     """The ingredients of a drug, or the members of a class."""
     own = drug_class(name)
@@ -265,12 +280,20 @@ def _synonym(part: str) -> str:
     return load_drug_synonyms().get(part.strip(), part.strip())
 
 
+_AS_REACTION = re.compile(r"[- ]induced\b.*|\s[-:]\s.*")
+"""What it does, after an allergen ("heparin-induced thrombocytopenia", "ACE inhibitors - cough")."""
+_ORDERING = re.compile(
+    r"^(?:(?:start|give|begin|initiate|administer|continue|resume|restart|order|add|empiric|iv)\s+)+"
+)
+_WITH_CONTRAST = re.compile(
+    r"\b(?:ct|cat scan)\b.*(?:\bwith (?:iv |oral and iv )?contrast|w/ ?contrast|\bangiogra)|\bcta\b"
+)
 _INNER = re.compile(r"\([^()]*\)")
 _DOSING = re.compile(r"\s(?:\d|q\s?\d|in\s|for\s|at\s|iv\b|po\b|x\d)")
 """Where an order's dose, route or times begin ("Heparin 5000 UNIT SC TID")."""
 _NO_DRUG = re.compile(
     r"[ -](?:induced|resistan(?:t|ce)|exacerbated|susceptible|eluting|deficien(?:t|cy)|toxicity|poisoning|overdose"
-    r"|withdrawal|intolerance|dependence|abuse)\b"
+    r"|withdrawal|intolerance|dependence|abuse|(?:level|trough|assay)s?$)\b"
 )
 """What makes a drug's name the name of something else ("aspirin-induced asthma")."""
 _WITH_MORE = re.compile(r"\s(?:pm|dm|hct|d|plus|cold|flu|sinus)\b|-d\b")

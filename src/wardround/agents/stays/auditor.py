@@ -176,7 +176,7 @@ def replacements(
 
 
 def _allergy(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | None:
-    is_drug = action.kind == "MEDICATIONS" or is_known_drug(action.name)
+    is_drug = action.kind in ("MEDICATIONS", "PROCEDURES") or is_known_drug(action.name)
     if is_drug and facts.allergic_to(action.name):
         return "allergy", action.name
     return None
