@@ -14,7 +14,7 @@ from wardround.agents import EstimatedTokens, Limits, check_question, get_agent,
 from wardround.agents.evidence.evidence import Evidence
 from wardround.agents.loop.tokens import count_message, count_schemas
 from wardround.agents.methods.air import read_query
-from wardround.agents.methods.der import sides
+from wardround.agents.methods.der import decision_text, sides
 from wardround.agents.methods.react_rag import read_step
 from wardround.core import Message, ProviderError, UserError
 from wardround.models import call, say
@@ -495,3 +495,12 @@ def test_thinking_is_no_evidence_for_the_decision() -> None:
 def test_a_query_that_was_asked_before_ends_the_rounds_however_long_it_is(asked: str, reply: str) -> None:
     assert read_query(reply, [asked]).stop == "repeated"
     assert read_query(f"{reply} more", ["fever"]).stop is None
+
+
+def test_what_decides_doubtful_cases_is_said_once() -> None:
+    """A task with an instruction for doubt is not told to choose the first label too."""
+    rule = "When in doubt, prefer mild (1)."
+    own = decision_text(replace(ANEMIA, instructions=rule), "for", "against")
+    assert rule in own
+    assert "without strong evidence to the contrary" not in own
+    assert "without strong evidence to the contrary" in decision_text(ANEMIA, "for", "against")

@@ -102,7 +102,8 @@ def test_failed_episodes_are_played_again_on_request(
     answers = [tools(("get_table_names", "{}")), error(400), FINISH]
     script = Script(answers)
     with FakeServer(script) as server:
-        run(server, synthetic_benchmark_path, synthetic_store_path, out)
+        played = run(server, synthetic_benchmark_path, synthetic_store_path, out)
+        assert "3 of 3 episodes done, 3 of them failed (most often, 3: " in played.stdout
         assert [score.finish for score in score_run(RunFolder.open(out))] == ["error"] * 3
         assert run_command("run", "--resume", out, "--retry-errors", "--workers", 1).returncode == 0
     folder = RunFolder.open(out)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from wardround.agents import AgentName, get_method, kinds_read
@@ -20,7 +22,10 @@ from wardround.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
 from wardround.runs.experiment import refuse_other_settings
 from wardround.runs.names import merged
+from wardround.runs.results import finished_entries
 from wardround.tools import open_toolset
+
+_REASON_CHARACTERS = 120
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
@@ -137,7 +142,8 @@ def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
     for line in _stopped_at_cost(folder, arguments, counts):
         print(f"wardround: note: {line}", file=sys.stderr)
     if not arguments.json:
-        print(f"{counts.done:,} of {counts.total:,} episodes done: {folder.path}")
+        failed = _failures(folder)
+        print(f"{counts.done:,} of {counts.total:,} episodes done{failed}: {folder.path}")
     return counts
 
 
@@ -161,6 +167,16 @@ def _stopped_at_cost(folder: RunFolder, arguments: argparse.Namespace, counts: C
     if spending.unpriced:
         lines.append(f"{spending.unpriced:,} calls came back without counted tokens, so their cost is not in the sum")
     return lines
+
+
+def _failures(folder: RunFolder) -> str:
+    """Say how many of the finished episodes failed, and the commonest reason; empty where none did."""
+    outcomes = [entry.outcome or {} for entry in finished_entries(folder).values()]
+    reasons = Counter(str(one.get("error") or "no reason") for one in outcomes if one.get("finish") == "error")
+    if not reasons:
+        return ""
+    [(reason, count)] = reasons.most_common(1)
+    return f", {reasons.total():,} of them failed (most often, {count:,}: {shorten(reason, _REASON_CHARACTERS)})"
 
 
 def _cut_evidence(folder: RunFolder) -> list[str]:

@@ -69,4 +69,5 @@ def decision_text(question: Question, case_for: str, case_against: str) -> str:
         positive=first.label,
         negative=second.label,
         default=question.label_values[0],
+        instructions=question.instructions,
     )

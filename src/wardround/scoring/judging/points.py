@@ -8,6 +8,8 @@ MOST_POINTS = 60
 _LONGEST_POINT = 400
 _MARKER = re.compile(r"^\s*(?:[-*•>#]+|\(?\d{1,2}[.)]|step\s+\d{1,2}[.:)]?)\s*", re.IGNORECASE)
 _HEADING = re.compile(r"^[\s*_#]*(?:final\s+)?(?:reasoning|answer|summary|conclusion)[\s*_]*:[\s*_]*$", re.IGNORECASE)
+_TITLE = re.compile(r"^\s*(?:#{1,6}\s+[^:.;]+:?|(?:[-•]\s+|\d{1,2}[.)]\s+)?\*\*[^*:.;]+:?\*\*:?|[^:.;]+:[\s*_]*)$")
+_MOST_TITLE_WORDS = 8
 _LABEL = re.compile(r"^[\s*_]*reasoning[\s*_]*:[\s*_]*", re.IGNORECASE)
 _ANSWER = re.compile(r"^[\s*_#>]*(?:final\s+)?answer[\s*_]*:", re.IGNORECASE | re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Z(])")
@@ -25,10 +27,18 @@ def points_of(text: str) -> tuple[str, ...]:
 
 
 def reasoning_part(text: str) -> str:
-    """Return a reply without its answer and without headings, alone in their line or before the first words."""
+    """Return a reply without its answer and without headings, alone in their line or before the first words.
+
+    A heading is a Markdown title, a line all in bold or a line that ends in a colon, of at most 8 words.
+    """
     marks = list(_ANSWER.finditer(text))
     reasoning = text[: marks[-1].start()] if marks else text
-    return "\n".join(_LABEL.sub("", line) for line in reasoning.splitlines() if not _HEADING.match(line)).strip()
+    return "\n".join(_LABEL.sub("", line) for line in reasoning.splitlines() if not _is_heading(line)).strip()
+
+
+def _is_heading(line: str) -> bool:
+    title = _TITLE.match(line) is not None and len(line.split()) <= _MOST_TITLE_WORDS
+    return title or _HEADING.match(line) is not None
 
 
 def _parts(line: str) -> list[str]:
