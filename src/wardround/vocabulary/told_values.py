@@ -36,6 +36,10 @@ _TENS = re.compile(
     re.IGNORECASE,
 )
 _UNIT = re.compile(r"^\s*([%°]|/?\s?[A-Za-zµμ²³^0-9.%\[\]]+(?:\s?/\s?[A-Za-zµμ0-9.²³^]+){0,3})")
+_COMMA = re.compile(r",\d{1,2}(?!\d)|,\d{4}")
+"""A decimal comma behind a number, whose whole part alone would be told wrong ("K 5,9")."""
+_TO_NOW = re.compile(r"(?:\s*(?:-+>|=>|→)\s*(\d+(?:\.\d+)?)(?![\d,]))+")
+"""A chain of numbers, the last of which holds now ("Na 128 -> 132")."""
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _PRESSURE = re.compile(
     r"\b(?:(?:blood pressures?|bp)(?:\s*\(bp\))?)\s*(?:\(?(?:was|is|of|at|measured|reading|found to be|=|:|,|"
@@ -167,6 +171,11 @@ def _quantity(
     except ValueError:
         return _glued(tokens[place], name, sign)
     stop, high = tokens[place].end, None
+    if _COMMA.match(text[stop:end]):
+        return None
+    moved = _TO_NOW.match(text[stop:end])
+    if moved:
+        value, stop = float(moved[1]), stop + moved.end()
     range_of = re.match(r"\s?%?\s?(?:-|–|to)\s?(\d+(?:\.\d+)?)", text[stop:end])
     if range_of and float(range_of[1]) > value and not text[stop:end].lstrip().startswith("-1"):
         high, stop = float(range_of[1]), stop + range_of.end()
