@@ -12,9 +12,10 @@ from wardround.agents.evidence.curated_input import curated_input
 from wardround.benchmarks import CLINSEEK_TASKS, Benchmark, build_clinseek, get_task, leak_check, question_of
 from wardround.benchmarks.clinseek.build import task_name
 from wardround.benchmarks.clinseek.definitions import RULES, RiskRule
-from wardround.core import UserError, from_microseconds, parse_time
+from wardround.core import UserError, from_microseconds, load_prompt, parse_time
 from wardround.records import Chart, Store
 from wardround.retrieval.telling import tells
+from wardround.runs.episode import open_environment
 
 DECISIONS = [
     "admissions",
@@ -156,6 +157,25 @@ def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, syn
             continue
         before = synthetic_store.chart(one.subject_id, one.prediction_time - timedelta(seconds=1))
         assert _shown(chart) != _shown(before), f"nothing became known at {one.id}"
+
+
+def test_a_question_that_no_candidate_table_answers_lists_none(bench: Benchmark, synthetic_store: Store) -> None:
+    asked = {one.task: one for one in bench.samples(split="test")}
+    listed = {
+        name: tuple(open_environment(synthetic_store, bench, one, result_tokens=500).candidates)
+        for name, one in asked.items()
+    }
+    for name, found in listed.items():
+        space = bench.space(get_task(name))
+        assert found == (() if space is None else (space.name,)), name
+    assert {len(found) for found in listed.values()} == {0, 1}
+
+
+@pytest.mark.parametrize("name", ["procedures", "procedures_names", "procedures_stay", "procedures_stay_names"])
+def test_procedures_say_what_is_coded_and_by_which_day(name: str) -> None:
+    text = load_prompt("wardround.benchmarks", name).render(subject_id=1, current_time="now")
+    assert "are not coded" in text
+    assert ("the day it was started" in text) == ("stay" not in name)
 
 
 def test_a_training_subjects_candidates_are_made_by_others_and_are_the_same_for_all_others(bench: Benchmark) -> None:

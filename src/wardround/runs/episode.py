@@ -59,7 +59,7 @@ def open_environment(
     return Environment(
         chart,
         open_toolset(toolset, more=more_tools),
-        benchmark.spaces_of(sample.person),
+        {} if space is None and aids.short_pages else benchmark.spaces_of(sample.person),
         max_result_tokens=result_tokens,
         encoder=encoder,
         retrieval=retrieval,
