@@ -38,6 +38,8 @@ HOUR = datetime(2150, 1, 1, 9)
 """The hour that begins in the middle of a run."""
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+CORRECTED = 100
+"""One line of so many corrects or withdraws what was told."""
 BAR = 0.25
 """Seconds from written to committed that 99 of 100 lines may take."""
 SLICE = 0.01
@@ -45,15 +47,31 @@ SLICE = 0.01
 
 
 def invented_lines(patients: int, count: int, rate: int) -> Iterator[tuple[int, str]]:
-    """Yield subject and text: first a line for every patient, then one after another at a rate."""
+    """Yield subject and text: first a line for every patient, then one after another at a rate.
+
+    One in a hundred of these corrects a result that was told, or every fifth time withdraws it. The source's
+    clock stands before the line with which the hour turns.
+    """
     dice = random.Random(1)
     begin = HOUR - timedelta(seconds=count / rate / 2)
+    told: list[tuple[int, str, str]] = []
     for number in range(-patients, count):
         known = f"{begin + timedelta(seconds=max(number, 0) / rate):%Y-%m-%d %H:%M:%S}"
-        subject = number + patients if number < 0 else dice.randrange(patients)
-        row = {"row_id": f"l:{number}", "subject_id": subject, "label": dice.choice(CONCEPTS)}
+        clock = json.dumps({"clock": f"{HOUR:%Y-%m-%d %H:%M:%S}"}) + "\n" if number == count // 2 else ""
+        if number >= 0 and number % CORRECTED == 0:
+            place = dice.randrange(len(told))
+            subject, row_id, label = told[place]
+            told[place] = told[-1]
+            told.pop()
+            again: dict[str, Any] = {"revision": 1, "withdrawn": True} if dice.random() < 0.2 else {"revision": 1}
+        else:
+            subject = number + patients if number < 0 else dice.randrange(patients)
+            row_id, label, again = f"l:{number}", dice.choice(CONCEPTS), {}
+            told.append((subject, row_id, label))
+        row = {"row_id": row_id, "subject_id": subject, "label": label}
         row |= {"valuenum": round(dice.uniform(1, 100), 1), "valueuom": "u"}
-        yield subject, json.dumps({"table": "labevents", "row": row, "known": known, "time": known}) + "\n"
+        line = {"table": "labevents", "row": row, "known": known, "time": known, **again}
+        yield subject, clock + json.dumps(line) + "\n"
 
 
 def live(given: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from exports.test_meds_export import seen
 from wardround.benchmarks import Sample
 from wardround.bundles import (
     BASELINE_RISE,
+    EventKind,
     PatientState,
     ValueLevel,
     batch_states,
@@ -80,7 +81,7 @@ class Version:
 
 
 def cascades(subjects: int, seed: int) -> list[Version]:
-    """Results, corrections and withdrawals at random times; some of them within one hour of each other."""
+    """Results, corrections and withdrawals at random times, some within one hour; what was withdrawn may come back."""
     dice = random.Random(seed)
     made = []
     for subject in range(1, subjects + 1):
@@ -88,14 +89,10 @@ def cascades(subjects: int, seed: int) -> list[Version]:
             taken = START + timedelta(minutes=dice.randrange(48 * 60))
             written = stored = taken + timedelta(minutes=dice.randrange(1, 180))
             for version in range(dice.choice((1, 1, 2, 3, 4))):
-                last = version > 0 and dice.random() < 0.3
+                status = "error" if version > 0 and dice.random() < 0.3 else "final"
                 value = round(dice.uniform(1, 9), 1)
-                made.append(
-                    Version(subject, f"{subject}-{number}", taken, stored, written, value, "error" if last else "final")
-                )
+                made.append(Version(subject, f"{subject}-{number}", taken, stored, written, value, status))
                 written += timedelta(minutes=dice.randrange(1, 600))
-                if last:
-                    break
     dice.shuffle(made)
     return made
 
@@ -201,6 +198,20 @@ def level(each: Version, base: Version) -> ValueLevel:
     if each.value > base.value * BASELINE_RISE:
         return ValueLevel.ABOVE_BASELINE
     return ValueLevel.BELOW_BASELINE if each.value < base.value / BASELINE_RISE else ValueLevel.AT_BASELINE
+
+
+def test_what_a_later_version_brings_back_is_gone_until_then(tmp_path: Path) -> None:
+    """Cut before it comes back, the record has the same bundles: what is told hangs on nothing that comes later."""
+    kinds = ["final", "error", "error", "final", "error"]
+    times = [START + timedelta(hours=hours) for hours in (1, 3, 5, 7, 9)]
+    made = [Version(1, "a", START, times[0], time, 5.0, kind) for time, kind in zip(times, kinds, strict=True)]
+    whole = list(subject_bundles(stored(tmp_path / "whole", made), 1))
+    told = [(bundle.hour, [event.kind for event in bundle.events]) for bundle in whole]
+    lab, gone = [EventKind.LAB], [EventKind.RETRACTION]
+    assert told == [(times[0], lab), (times[1], gone), (times[3], lab), (times[4], gone)]
+    for number, many in ((1, 1), (2, 2), (3, 2), (4, 3), (5, 4)):
+        cut = list(subject_bundles(stored(tmp_path / str(number), made[:number]), 1))
+        assert [(bundle.hour, bundle.events) for bundle in cut] == [(b.hour, b.events) for b in whole[:many]]
 
 
 def test_the_batch_state_follows_amendments_as_the_fold_does(store: Store) -> None:

@@ -172,8 +172,6 @@ def own_hospital(folder: Path, patients: int, seed: int) -> Path:
                     value = round(dice.uniform(0.5, 9), 4)  # a version that says nothing new is none
                     tables["results"].append({**row, "written": moment(late), "value": value, "status": status})
                     late += dice.uniform(1, 9)
-                    if status == "error":
-                        break  # bundles of a store do not say of a row that comes back that it was gone
             for _ in range(dice.randrange(4)):
                 begins = begin + dice.uniform(-2, lasts)
                 ends = moment(begins + dice.uniform(1, 30)) if dice.random() < 0.6 else ""

@@ -99,16 +99,17 @@ def _version_numbers(stored: pa.RecordBatch) -> Integers:
 
 
 def _withdrawals(layout: TableLayout, stored: pa.RecordBatch, subject: Integers, base: Times) -> Iterator[Revisions]:
-    """Yield the rows that were taken back, from when on they are gone: no later version of them is shown."""
+    """Yield the rows that were taken back, from when on they are gone: until a later version is shown, if any."""
     if stored.schema.get_field_index(UNTIL) < 0:
         return
-    until = clock(stored, UNTIL)
+    until, number = clock(stored, UNTIL), _version_numbers(stored)
     names = stored.column(0).dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    last = np.full(int(names.max(initial=-1)) + 1, -1)
-    shown = base != NEVER_TIME
-    number = _version_numbers(stored)
-    np.maximum.at(last, names[shown], number[shown])
-    rows = np.flatnonzero(shown & (until != NEVER_TIME) & (number == last[names]) & (until > base))
+    order = np.lexsort((number, names, subject))
+    order = order[base[order] != NEVER_TIME]
+    same = (names[order][1:] == names[order][:-1]) & (subject[order][1:] == subject[order][:-1])
+    following = np.full(len(base), NEVER_TIME)
+    following[order[:-1][same]] = base[order[1:][same]]
+    rows = np.flatnonzero((base != NEVER_TIME) & (until != NEVER_TIME) & (until < following))
     if len(rows):
         gone = _revision(layout, stored, subject, rows, until[rows], number[rows] + 1)
         yield replace(gone, is_withdrawn=True)
