@@ -36,7 +36,7 @@ def test_agents_are_found_by_name_and_say_what_they_are_made_of() -> None:
         agent = agents.get_agent(method.name, memory=memory)
         facts = agent.manifest()
         assert (agent.name, agent.title) == (method.name, method.title)
-        served = {"k": 5} if method.peer else {"k": 1, "advice": 3} if method.memory else {}
+        served = {"k": 50} if method.peer else {"k": 1, "advice": 3} if method.memory else {}
         assert facts["settings"] == asdict(method.settings()) | served
         assert facts["memory"] == list(method.memory)
         assert set(method.served) <= {name.removeprefix("agents/") for name in facts["prompts"]}
