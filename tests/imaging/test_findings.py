@@ -184,8 +184,8 @@ def test_a_report_comes_with_its_contradictions(film_store: Store, weights: Path
     assert "Lung Opacity: the report says absent, the classifier's score" in conflicts
 
 
-def test_an_endpoint_that_answers_no_json_is_one_line(film_store: Store) -> None:
-    with FakeServer([text("I see a chest."), text("Still a chest.")]) as server:
+def test_an_endpoint_that_writes_no_report_is_one_line(film_store: Store) -> None:
+    with FakeServer([text("A chest."), text("Sure!")]) as server:
         settings = ImageSettings(report_model="openai/test-model", report_url=server.url)
         shown = call(film_store, IMAGE_TOOLS[3], opacity_file(), settings)
     assert shown.is_error

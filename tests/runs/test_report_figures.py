@@ -33,6 +33,8 @@ def test_totals_are_of_all_episodes() -> None:
         "seconds": 5.0,
         "cost": 1.25,
         "input_tokens": 300,
+        "experiences": 0,
+        "unchecked": 0,
     }
 
 
@@ -41,7 +43,8 @@ def test_totals_that_are_not_known_of_all_are_not_known() -> None:
     found = _totals([known, unknown])
     assert (found["cost"], found["input_tokens"]) == (None, None)
     nothing = _totals([])
-    assert nothing == {"episodes": 0, "subjects": 0, "failed": 0, "seconds": None, "cost": None, "input_tokens": None}
+    counts = dict.fromkeys(("episodes", "subjects", "failed", "experiences", "unchecked"), 0)
+    assert nothing == counts | dict.fromkeys(("seconds", "cost", "input_tokens"))
     free = _totals([scored("labevents", 1, 1.0, use_cost=0.0)])
     assert free["cost"] == 0.0
 

@@ -13,6 +13,7 @@ import pytest
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.core.row_seals import register_seals
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 
@@ -124,8 +125,11 @@ def test_what_a_power_cut_took_from_the_logs_is_played_again(place: Path) -> Non
     folder = RunFolder.open(place / "run")
     (log,) = folder.logs.glob("*.episodes.sqlite")
     connection = sqlite3.connect(log, isolation_level=None)
+    register_seals(connection)
     (key,) = connection.execute("SELECT key FROM episode ORDER BY key LIMIT 1").fetchone()
-    connection.execute("UPDATE episode SET state = 'open', outcome = NULL, ended = NULL WHERE key = ?", (key,))
+    connection.execute(
+        "UPDATE episode SET state = 'open', outcome = NULL, ended = NULL, row_counts = NULL WHERE key = ?", (key,)
+    )
     connection.execute("DELETE FROM turn WHERE episode = ? AND ordinal > 0", (key,))
     connection.close()
     assert execute(folder).done == 2

@@ -106,7 +106,7 @@ def validating() -> _Validating:
         origins=lambda: [("x", "s0", "hash-0", "train"), ("y", "s2", "hash-1", "train")],
         subject_hash=lambda subject: f"hash-{subject.subject_id}",
     )
-    store = SimpleNamespace(spec=SimpleNamespace(name="source"))
+    store = SimpleNamespace(spec=SimpleNamespace(name="source", people="source"))
     return _Validating(
         folder=cast(Any, SimpleNamespace(settings=SimpleNamespace(run=SimpleNamespace(seed=1)))),
         bank=cast(Any, bank),

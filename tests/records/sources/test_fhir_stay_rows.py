@@ -44,6 +44,7 @@ def test_a_patient(tmp_path: Path) -> None:
             "patients",
             {
                 **ANN,
+                "person": "ann",
                 "patient_id": "ann",
                 "identifier": "mrn",
                 "gender": "female",
