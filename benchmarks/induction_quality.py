@@ -2,7 +2,7 @@
 
     wardround synth planted --patients 600 --no-notes --no-ed --plain --plant examples/planted_hospital.toml
     wardround ingest mimiciv planted --store store && wardround bench build trace --store store --out stays
-    python benchmarks/induction_trees.py store stays
+    python benchmarks/induction_quality.py store stays
 
 The inputs of all four are those of induction: which triggers of the vocabulary held at a step of a training stay, and
 how long ago each action was last done. Each names at most five actions of a type, none of them a drug that runs. The
