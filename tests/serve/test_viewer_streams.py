@@ -329,7 +329,7 @@ def test_a_ledger_of_another_version_is_refused(live_stream_path: Path, tmp_path
     shutil.copytree(live_stream_path, tmp_path / "live")
     with sqlite3.connect(tmp_path / "live" / "ledger.sqlite") as ledger:
         ledger.execute("UPDATE fact SET value = '2' WHERE name = 'schema_version'")
-    with pytest.raises(UserError, match="of version 2, and version 5 is read here"):
+    with pytest.raises(UserError, match="of version 2, and version 6 is read here"):
         ViewedStream(tmp_path / "live")
 
 

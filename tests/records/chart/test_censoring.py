@@ -192,7 +192,7 @@ def test_a_row_taken_back_is_told_once_after_its_last_version() -> None:
     batch = stored([(1, 1, 1, 1, 20, 0), (1, 20, 1, 1, 30, 1), (1, 1, 1, 1, NEVER, 0), (1, NEVER, 1, 1, 40, 0)],
                    "_until", "_version")  # fmt: skip
     batch = batch.set_column(0, "row_id", pa.array(["x", "x", "y", "z"]))
-    found = list(revisions(layout_of(), batch, np.arange(4), frozenset("ab")))
+    found = list(revisions(layout_of(), batch, np.array([0, 0, 1, 2]), frozenset("ab")))
     assert [one.is_withdrawn for one in found] == [False, True]
     assert told(found) == [([0, 1, 2], [1, 20, 1], [0, 1, 0]), ([1], [30], [2])]
 
