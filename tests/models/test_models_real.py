@@ -19,8 +19,8 @@ ASKED = (
     Message(role="user", content="Which tables are there? Use get_table_names."),
 )
 FEW = tuple(
-    schema for schema in default_toolset().schemas if schema.name in ("get_table_names", "get_latest_records", "finish")
-)
+    schema for schema in default_toolset().schemas if schema.name in ("get_table_names", "get_latest_records")
+)  # without finish: so small a model fills its list of answers up to the limit of tokens
 
 
 def _complete(url: str, messages: tuple[Message, ...] = ASKED, *, way: str = "native", **more: Any) -> Reply:
