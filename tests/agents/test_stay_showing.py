@@ -8,8 +8,8 @@ from stay_doubles import DONE, LAB, START, at, event, stay
 
 from wardround.agents.stays.router import HeldRule, Suspicion
 from wardround.agents.stays.showing import lines_that_fit, newest_bundles, shown_rules, shown_state, since
-from wardround.agents.stays.steward import Steward
-from wardround.bundles import EventKind, PatientState, ValueLevel, bundle_text
+from wardround.agents.stays.steward import Absorbed, Steward
+from wardround.bundles import EventKind, PatientState, ValueLevel, bundle_text, states
 from wardround.bundles.state import ActiveMedication, ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
 from wardround.protocols import ProtocolRule
 from wardround.protocols.index import compile_rule
@@ -88,6 +88,9 @@ LINES = [
     "S-11 trend: Own 3 below baseline",
     "S-12 last done: Biopsy 10 Mar 07:00 (x1)",
     "S-13 last done: EKG 10 Mar 05:00 (x2)",
+    "S-14 last value: Normal 1",
+    "S-15 last value: Own too 3",
+    "S-16 last value: Unknown 3",
 ]
 
 
@@ -100,7 +103,7 @@ def test_a_state_is_shown_by_weight_with_numbers_to_cite() -> None:
 def test_what_is_left_out_cannot_be_cited() -> None:
     # three words and one for the line's end each: 4 + 9 + 4 = 17, and 12 are kept for the notice
     shown = shown_state(STATE, {"pneumonia": Suspicion(rule="R1", row_ids=("l:1",))}, Words(), 17 + 12)
-    assert shown.text.split("\n") == [*LINES[:3], "(10 more, left out for room)"]
+    assert shown.text.split("\n") == [*LINES[:3], "(13 more, left out for room)"]
     assert list(shown.ids) == ["S-01", "S-02", "S-03"]
     assert shown_state(PatientState(subject_id=1), {}, Words(), 10).ids == {}
 
@@ -162,13 +165,15 @@ def test_since_an_hour_is_that_hour_and_later() -> None:
 
 def test_a_steward_absorbs_every_bundle_or_where_the_limit_is_passed() -> None:
     eager, patient = Steward(), Steward(when="at_limit", limit_tokens=NEEDS[0] + NEEDS[1])
-    assert [eager.take_in(one, Words()) for one in BUNDLES] == [True, True, True]
+    taken = [eager.take_in(one, Words()) for one in BUNDLES]
+    assert [one and one.bundles for one in taken] == [(one,) for one in BUNDLES]
+    assert [one and one.before for one in taken] == [None, *list(states(BUNDLES))[:2]]
     assert (eager.mitoses, eager.buffer, eager.buffered_tokens, eager.absorbed) == (3, [], 0, eager.state)
-    assert [patient.take_in(one, Words()) for one in BUNDLES[:2]] == [False, False]
+    assert [patient.take_in(one, Words()) for one in BUNDLES[:2]] == [None, None]
     assert (patient.mitoses, patient.buffer, patient.absorbed) == (0, BUNDLES[:2], None)
     assert patient.buffered_tokens == NEEDS[0] + NEEDS[1], "exactly at the limit is within it"
     assert patient.shown(BUNDLES[1]) == (None, BUNDLES[:2])
-    assert patient.take_in(BUNDLES[2], Words())
+    assert patient.take_in(BUNDLES[2], Words()) == Absorbed(before=None, bundles=tuple(BUNDLES))
     assert (patient.mitoses, patient.buffer, patient.buffered_tokens) == (1, [], 0)
     assert patient.absorbed == patient.state == eager.state
     assert patient.shown(BUNDLES[2]) == (eager.state, BUNDLES[2:]), "an empty buffer shows the newest bundle"
@@ -176,12 +181,12 @@ def test_a_steward_absorbs_every_bundle_or_where_the_limit_is_passed() -> None:
     assert past.take_in(BUNDLES[0]), "what is taken in without a counter is absorbed"
 
 
-def test_what_is_shown_goes_back_as_far_as_the_window() -> None:
+def test_behind_a_state_only_the_newest_bundle_is_shown() -> None:
     steward = Steward(window_hours=2)
     for one in BUNDLES:
         steward.take_in(one, Words())
     state, shown = steward.shown(BUNDLES[2])
-    assert (state, list(shown)) == (steward.state, BUNDLES[1:])
+    assert (state, list(shown)) == (steward.state, BUNDLES[2:])
     assert steward.state_at(BUNDLES[2]) is steward.state
     assert state is not None
     assert [one.concept for one in state.trends.values()] == ["Lactate", "Sodium"]

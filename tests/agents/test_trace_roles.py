@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from statistics import median
 
 import pytest
-from stay_doubles import DONE, LAB, START, episode_of, event, play_stay, proposal, stay, write
+from stay_doubles import DONE, LAB, START, PlayedOut, episode_of, event, play_stay, proposal, stay, write
 
 from effort import often
 from wardround.agents import Limits, get_agent
+from wardround.agents.stays.asking import AUDITOR, REASONER, ROUTER, STEWARD, SUMMARISER, Role
 from wardround.agents.stays.player import TracePlayer
-from wardround.bundles import BundleStream, EventKind
-from wardround.core import UserError
+from wardround.bundles import BundleStream, EventKind, bundle_text
+from wardround.bundles.text import SECTIONS
+from wardround.core import UserError, load_prompt
 from wardround.models.protocol import Request
 from wardround.models.scripted import Line, ScriptedModel, say
 
@@ -186,20 +189,127 @@ def by_role(request: Request) -> Line:
         body = {"status": "FAIL", "risk_level": "HIGH", "critique": "bleeds (S-01)", "failed_actions": ["heparin"]}
         return say(json.dumps(body | {"corrected_action": "Argatroban"}))
     if "trajectory" in asked:
-        return say(json.dumps({"active_problems": ["bleeding"], "current_meds": [], "trajectory": ["Hgb 6"]}))
-    return proposal(("MEDICATIONS", "heparin"), cited=["CLOT", "S-01"])
+        kept = {"active_problems": ["bleeding"], "current_meds": [], "trajectory": ["Hgb 6"], "allergies": ["latex"]}
+        return say(json.dumps(kept | {"procedures": ["EKG 08:00"]}))
+    return proposal(("MEDICATIONS", "heparin"), cited=["CLOT", "S-01", "S-77"])
+
+
+ALL_BY_MODEL = {"router": "model", "reasoner": "model", "auditor": "model", "keeper": "model"}
 
 
 def test_all_five_by_model_each_is_asked_and_counted(tmp_path: Path) -> None:
     model = ScriptedModel(by_role)
-    roles = {"router": "model", "reasoner": "model", "auditor": "model", "keeper": "model"}
-    played = play_stay("trace", BLEEDING, model, protocol=write(tmp_path, RISKY), **roles)
+    played = play_stay("trace", BLEEDING, model, protocol=write(tmp_path, RISKY), **ALL_BY_MODEL)
     (step,) = played.predictions
     assert step.notes["read"] == ["CLOT"]
     assert [action.name for action in step.actions] == ["Argatroban"]
     assert [purpose for *_, purpose in played.recorder.turns] == ["steward", "router", "reasoner", "auditor"]
     assert played.outcome.model_calls == 4
     assert played.outcome.usage.output_tokens == 7  # the Reasoner's; the others told none
+
+
+def asked(model: ScriptedModel, played: PlayedOut, role: str) -> list[str]:
+    """The prompts that a role was sent, in order."""
+    calls = zip(model.requests, played.recorder.turns, strict=True)
+    return [request.messages[1].content or "" for request, (*_, purpose) in calls if purpose == role]
+
+
+def mixed_stay(hours: int) -> BundleStream:
+    """Events of every section, the same values and drugs again and again."""
+    events = [event(0.5, LAB, "D-Dimer", 900), event(1, EventKind.ALLERGY, "Latex")]
+    for hour in range(hours):
+        events += [event(hour, EventKind.VITAL, "Heart Rate", 60 + hour % 3), event(hour, LAB, f"Test {hour % 4}", 5)]
+        events += [event(hour, START, f"Drug {hour % 6}")] if hour % 5 == 0 else []
+        events += [event(hour, DONE, "EKG")] if hour % 7 == 0 else []
+    return stay(*events)
+
+
+RECORD_LINE = re.compile(rf"(?:{'|'.join(SECTIONS)}): ")
+
+
+def record_lines(prompt: str) -> list[str]:
+    """The lines of the record in a prompt, each behind its hour."""
+    found, hour = [], ""
+    for line in prompt.split("\n"):
+        hour = line if line.startswith("[2150-") else hour
+        found += [f"{hour} {line}"] if RECORD_LINE.match(line) else []
+    return found
+
+
+@pytest.mark.parametrize("keeper", ["code", "model"])
+def test_no_role_is_sent_a_line_of_the_record_twice_over_a_whole_stay(tmp_path: Path, keeper: str) -> None:
+    model = ScriptedModel(by_role)
+    stream = mixed_stay(48)
+    settings = ALL_BY_MODEL | {"keeper": keeper}
+    played = play_stay("trace", stream, model, protocol=write(tmp_path, RISKY), **settings)
+    told = [line for one in stream for line in record_lines(bundle_text(one))]
+    assert len(told) == len(set(told)) > 100
+    for role in (
+        ("steward", "router", "reasoner", "auditor") if keeper == "model" else ("router", "reasoner", "auditor")
+    ):
+        sent = [line for prompt in asked(model, played, role) for line in record_lines(prompt)]
+        assert sent == told, f"the {role} is sent each line of the record once"
+
+
+def test_what_the_steward_failed_to_write_down_it_is_sent_again(tmp_path: Path) -> None:
+    replies = iter([say("no"), say("still no")])
+
+    def silent_at_first(request: Request) -> Line:
+        first = "trajectory" in (request.messages[1].content or "") and next(replies, None)
+        return first or by_role(request)
+
+    model = ScriptedModel(silent_at_first)
+    stream = mixed_stay(3)
+    played = play_stay("trace", stream, model, protocol=write(tmp_path, RISKY), **ALL_BY_MODEL)
+    _, _, second, third = asked(model, played, "steward")
+    bundles = [record_lines(bundle_text(one)) for one in stream]
+    assert record_lines(second) == bundles[0] + bundles[1]
+    assert record_lines(third) == bundles[2]
+
+
+def test_at_the_limit_the_steward_is_sent_all_that_is_absorbed(tmp_path: Path) -> None:
+    model = ScriptedModel(by_role)
+    stream = mixed_stay(24)
+    settings = ALL_BY_MODEL | {"steward": "at_limit", "buffer_tokens": 100}
+    played = play_stay("trace", stream, model, protocol=write(tmp_path, RISKY), **settings)
+    prompts = asked(model, played, "steward")
+    told = [line for one in stream for line in record_lines(bundle_text(one))]
+    sent = [line for prompt in prompts for line in record_lines(prompt)]
+    assert 1 < len(prompts) < 12
+    assert sent == told[: len(sent)]
+
+
+def test_the_model_keeps_allergies_and_procedures_and_the_ablation_keeps_nothing(tmp_path: Path) -> None:
+    model = ScriptedModel(by_role)
+    path = write(tmp_path, RISKY)
+    played = play_stay("trace", mixed_stay(2), model, protocol=path, **ALL_BY_MODEL)
+    shown = asked(model, played, "reasoner")[1]
+    assert "S-01 allergy: latex\nS-02 problem: bleeding\nS-03 trend: Hgb 6\nS-04 last done: EKG 08:00" in shown
+    without = ScriptedModel(by_role)
+    played = play_stay("trace-no-state", mixed_stay(2), without, protocol=path, **ALL_BY_MODEL)
+    assert asked(without, played, "steward") == []
+    assert "bleeding" not in "".join(asked(without, played, "reasoner"))
+
+
+def test_the_auditor_is_shown_what_it_must_judge(tmp_path: Path) -> None:
+    model = ScriptedModel(by_role)
+    played = play_stay("trace", BLEEDING, model, protocol=write(tmp_path, RISKY), **ALL_BY_MODEL)
+    (prompt,) = asked(model, played, "auditor")
+    for said in ("in the proposer's words: so", "What it cites: CLOT, S-01, S-77", "Hemoglobin 6", "[CLOT]"):
+        assert said in prompt
+
+
+@pytest.mark.parametrize("role", [ROUTER, REASONER, AUDITOR, STEWARD, SUMMARISER], ids=lambda one: one.name)
+def test_a_roles_prompt_names_all_fields_and_fixed_words_of_its_reply(role: Role) -> None:
+    shown = dict.fromkeys(("rules", "state", "summary", "segments", "history", "examples", "index", "most"), "-")
+    shown |= dict.fromkeys(("actions", "thought", "citations", "words"), "-")
+    prompt = load_prompt("wardround.agents", role.template).render(**shown, choices=role.choices)
+    schema = json.loads(json.dumps(role.schema))
+    schema["properties"] |= schema["properties"].get("predicted_actions", {}).get("items", {}).get("properties", {})
+    for name, field in schema["properties"].items():
+        assert name in prompt
+        for word in field.get("enum", ()):
+            assert re.search(rf"(?<![\w-]){word}(?![\w-])", prompt), f"{role.name} is not told {word}"
 
 
 def test_a_reply_that_cannot_be_read_is_an_empty_step_and_no_crash(tmp_path: Path) -> None:

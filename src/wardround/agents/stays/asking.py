@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -58,10 +58,10 @@ VERDICT: Mapping[str, Any] = {
 }
 KEPT: Mapping[str, Any] = {
     "type": "object",
-    "properties": {"active_problems": _WORDS, "current_meds": _WORDS, "trajectory": _WORDS},
-    "required": ["active_problems", "current_meds", "trajectory"],
+    "properties": dict.fromkeys(("active_problems", "current_meds", "trajectory", "allergies", "procedures"), _WORDS),
+    "required": ["active_problems", "current_meds", "trajectory", "allergies", "procedures"],
 }
-"""The state's own fields (section 3.1)."""
+"""The state's own fields (section 3.1), the allergies that the Auditor looks for, and what was done (figure 2)."""
 SUMMARY: Mapping[str, Any] = {
     "type": "object",
     "properties": {"summary": {"type": "string"}},
@@ -90,6 +90,11 @@ class Role:
     name: str
     template: str
     schema: Mapping[str, Any]
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """By field of the reply that has fixed words: these, as its prompt lists them."""
+        return {name: " or ".join((", ".join(words[:-1]), words[-1])) for name, words in _fixed_words(self.schema)}
 
 
 ROUTER = Role(name="router", template="route", schema=SELECTION)
@@ -139,10 +144,8 @@ async def ask_reasoner(
 async def ask_role(episode: Episode, role: Role, most_tokens: int, **shown: Any) -> Answered:
     """Ask one role. ``most_tokens``: its prompt's budget; ValueError where the caller rendered more than that."""
     system = load_prompt("wardround.agents", "reasoner_system").render()
-    messages = (
-        Message(role="system", content=system),
-        Message(role="user", content=load_prompt("wardround.agents", role.template).render(**shown)),
-    )
+    asked = load_prompt("wardround.agents", role.template).render(**shown, choices=role.choices)
+    messages = (Message(role="system", content=system), Message(role="user", content=asked))
     counted = prompt_tokens(episode, messages)
     if counted > most_tokens:
         raise ValueError(f"the {role.name}'s prompt has {counted} tokens, its budget is {most_tokens}")
@@ -182,6 +185,14 @@ def predicted(value: Mapping[str, Any], *, most: int) -> tuple[PredictedAction, 
             dose = dose if dose in _DOSES[1:] else None
             found.append(PredictedAction(kind=kind, name=name, dose=dose, because=citations))
     return tuple(found)
+
+
+def _fixed_words(schema: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the fields of a schema that take one of some words, those of its lists' objects among them."""
+    for name, field in schema.get("properties", {}).items():
+        if "enum" in field:
+            yield name, field["enum"]
+        yield from _fixed_words(field.get("items", field))
 
 
 def _logprobs(said: Structured) -> tuple[float, ...] | None:

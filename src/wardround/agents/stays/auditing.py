@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wardround.agents.loop.episode import Episode
+from wardround.agents.loop.reductions import cut_notice, cut_text
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.asking import AUDITOR, ask_role
 from wardround.agents.stays.auditor import (
@@ -25,19 +26,22 @@ from wardround.agents.stays.showing import lines_that_fit
 from wardround.codes import normalise_label
 
 _SPARE = 100
-_ACTION_TOKENS = 500
+_ACTION_TOKENS = 400
+_THOUGHT_TOKENS = 100
+"""Of the rationale, and of the citations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What the Reasoner proposes and what it was shown. ``uncertainty`` is None where there are no log-probabilities;
-    ``value``: its reply, where it is the model's."""
+    """What the Reasoner proposes and what it was shown. ``history``: the bundles; ``uncertainty`` is None where there
+    are no log-probabilities; ``value``: its reply, where it is the model's."""
 
     facts: DrugFacts
     held: tuple[HeldRule, ...]
     shown: tuple[str, ...]
     state: str
     rules: str
+    history: str = ""
     actions: tuple[PredictedAction, ...] = ()
     uncertainty: float | None = None
     by_model: bool = False
@@ -82,12 +86,17 @@ class Auditor:
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
         """Ask the model too; its objections come behind those of the code, its correction takes their place."""
         lines = [f"- {one.kind}: {one.dose or ''} {one.name}" for one in proposal.actions]
+        thought = str(proposal.value.get("thought_process", ""))
+        cited = tuple(dict.fromkeys(one for action in proposal.actions for one in action.because))
         answered = await ask_role(
             episode,
             AUDITOR,
             self.settings.prompt_tokens,
             actions="\n".join(lines_that_fit(lines, episode.counter, _ACTION_TOKENS)),
+            thought=cut_text(thought, episode.counter, _THOUGHT_TOKENS, notice=cut_notice),
+            citations=", ".join(lines_that_fit(cited, episode.counter, _THOUGHT_TOKENS)) or "none",
             state=proposal.state or "nothing",
+            history=proposal.history or "nothing",
             rules=proposal.rules or "none",
         )
         if answered.value.get("status") != "FAIL":

@@ -17,12 +17,27 @@ from wardround.agents.stays.coded import audit_noted, coded_uncertainty, rules_n
 from wardround.agents.stays.reasoner import due_actions, first_of_each_type
 from wardround.agents.stays.router import PRIOR, HeldRule, Router, Suspicion, asking
 from wardround.agents.stays.settings import TraceSettings
-from wardround.agents.stays.showing import ShownState, lines_that_fit, newest_bundles, shown_rules, shown_state
-from wardround.agents.stays.steward import Steward
-from wardround.bundles import Bundle, EventKind
+from wardround.agents.stays.showing import (
+    ShownState,
+    lines_that_fit,
+    newest_bundles,
+    numbered,
+    shown_rules,
+    shown_state,
+)
+from wardround.agents.stays.steward import Absorbed, Steward
+from wardround.bundles import Bundle, EventKind, PatientState
 from wardround.bundles.events import amends
 from wardround.protocols import CompiledRule, RuleIndex
 
+KEPT_AS = {
+    "allergies": "allergy",
+    "active_problems": "problem",
+    "current_meds": "given now",
+    "trajectory": "trend",
+    "procedures": "last done",
+}
+"""How prompts show the fields of the state that the model keeps, what matters most first."""
 OFFLINE = "offline"
 """The model that has no language: its roles are played in code."""
 
@@ -65,6 +80,7 @@ class TracePlayer:
         )
         self.fills = settings.fill and parts.protocol
         self.kept: tuple[str, ...] = ()
+        self.unkept: tuple[Bundle, ...] = ()
 
     @property
     def suspected(self) -> Mapping[str, Suspicion]:
@@ -82,9 +98,9 @@ class TracePlayer:
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
         """Take in a bundle and say what is done next."""
         absorbed = self.steward.take_in(bundle, episode.counter)
-        step = self._step(episode, bundle)
-        if absorbed and self.settings.keeper == "model":
-            await self._keep(step)
+        step = self._step(episode, bundle, absorbed)
+        if absorbed is not None and self.settings.keeper == "model" and self.parts.state:
+            await self._keep(episode, absorbed)
         read = await self._route(step)
         proposal = await self._reason(step, read)
         audit = await self.auditor.audit(episode, proposal) if self.parts.auditor else None
@@ -112,12 +128,12 @@ class TracePlayer:
         self.router.suspect(held, facts)
         return facts, held
 
-    def _step(self, episode: Episode, bundle: Bundle) -> _Step:
+    def _step(self, episode: Episode, bundle: Bundle, absorbed: Absorbed | None) -> _Step:
         facts, held = self._look(bundle)
         written = ShownState(text="", ids={})
         history = ""
         if self._asks_a_model(episode):
-            written, history = self._shown(episode, bundle)
+            written, history = self._shown(episode, bundle, absorbed)
         return _Step(episode=episode, bundle=bundle, facts=facts, held=held, state=written, history=history)
 
     def _asks_a_model(self, episode: Episode) -> bool:
@@ -127,16 +143,22 @@ class TracePlayer:
         """Whether the Reasoner is the model in this episode."""
         return self.settings.reasoner == "model" or (self.settings.reasoner == "auto" and episode.model.name != OFFLINE)
 
-    def _shown(self, episode: Episode, bundle: Bundle) -> tuple[ShownState, str]:
+    def _shown(self, episode: Episode, bundle: Bundle, absorbed: Absorbed | None) -> tuple[ShownState, str]:
+        """Return the state and the bundles of a prompt. Beside a state that the model keeps: all that is not in it."""
         state, bundles = self.steward.shown(bundle)
+        if self.kept:
+            bundles = (*self.unkept, *(self.steward.buffer if absorbed is None else absorbed.bundles))
         history = newest_bundles(bundles, episode.counter, self.settings.buffer_tokens)
-        if self.settings.keeper == "model" and self.kept:
-            entries = [f"S-{place:02d} {line}" for place, line in enumerate(self.kept, start=1)]
-            kept = lines_that_fit(entries, episode.counter, self.settings.state_tokens)
-            return ShownState(text="\n".join(kept), ids=dict(line.split(" ", 1) for line in entries)), history
+        return self._shown_state(episode, state), history
+
+    def _shown_state(self, episode: Episode, state: PatientState | None) -> ShownState:
+        """Return what is known as a prompt shows it: as the model keeps it where it does, else ``state``."""
+        room = self.settings.state_tokens
+        if self.kept:
+            return numbered(self.kept, episode.counter, room)
         if state is None:
-            return ShownState(text="", ids={}), history
-        return shown_state(state, self.suspected, episode.counter, self.settings.state_tokens), history
+            return ShownState(text="", ids={})
+        return shown_state(state, self.suspected, episode.counter, room)
 
     async def _route(self, step: _Step) -> tuple[HeldRule, ...]:
         """Return the rules that are read: a prompt has room for few, code reads all that ask for anything."""
@@ -152,7 +174,6 @@ class TracePlayer:
             ROUTER,
             self.settings.prompt_tokens,
             state=step.state.text or "nothing",
-            hours=f"{self.settings.window_hours:g}",
             history=step.history,
             index="\n".join(lines_that_fit(lines, step.episode.counter, self.settings.rules_tokens)),
             most=self.settings.rules,
@@ -177,7 +198,14 @@ class TracePlayer:
             if self._asks_a_model(step.episode)
             else ""
         )
-        common = Proposal(facts=step.facts, held=step.held, shown=tuple(shown), state=step.state.text, rules=told)
+        common = Proposal(
+            facts=step.facts,
+            held=step.held,
+            shown=tuple(shown),
+            state=step.state.text,
+            rules=told,
+            history=step.history,
+        )
         if not self.reasons_by_model(step.episode):
             actions = due_actions((*read, *prior), step.held, most=most)
             return replace(
@@ -200,18 +228,22 @@ class TracePlayer:
             value=answered.value,
         )
 
-    async def _keep(self, step: _Step) -> None:
-        """Have the model write the state that prompts show; where it cannot be read the one before stands."""
+    async def _keep(self, episode: Episode, absorbed: Absorbed) -> None:
+        """Have the model write the state that prompts show. Where it cannot be read the one before stands, and what
+        was absorbed is sent again the next time."""
+        self.unkept = (*self.unkept, *absorbed.bundles)
         answered = await ask_role(
-            step.episode,
+            episode,
             STEWARD,
             self.settings.prompt_tokens,
-            state=step.state.text or "nothing",
-            history=step.history or newest_bundles([step.bundle], step.episode.counter, self.settings.buffer_tokens),
+            state=self._shown_state(episode, absorbed.before).text or "nothing",
+            history=newest_bundles(
+                self.unkept, episode.counter, self.settings.buffer_tokens + self.settings.rules_tokens
+            ),
         )
         if answered.problem is None:
-            named = {"active_problems": "problem", "current_meds": "given now", "trajectory": "trend"}
-            self.kept = tuple(f"{said}: {line}" for key, said in named.items() for line in answered.value[key])
+            self.kept = tuple(f"{said}: {line}" for key, said in KEPT_AS.items() for line in answered.value[key])
+            self.unkept = ()
 
     def _notes(
         self, step: _Step, read: Sequence[HeldRule], proposal: Proposal, audit: AuditRecord | None

@@ -5,7 +5,7 @@ What has no room is left out from the end and counted in the last line; nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -32,7 +32,12 @@ def shown_state(
     state: PatientState, suspected: Mapping[str, Suspicion], counter: TokenCounter, most_tokens: int
 ) -> ShownState:
     """Return the state with its entries numbered ``S-01``, what matters most first."""
-    entries = [f"S-{place:02d} {entry}" for place, entry in enumerate(_entries(state, suspected), start=1)]
+    return numbered(_entries(state, suspected), counter, most_tokens)
+
+
+def numbered(entries: Iterable[str], counter: TokenCounter, most_tokens: int) -> ShownState:
+    """Return entries of a state, numbered as far as they fit: what is left out cannot be cited."""
+    entries = [f"S-{place:02d} {entry}" for place, entry in enumerate(entries, start=1)]
     kept = lines_that_fit(entries, counter, most_tokens)
     shown = entries[: len(kept)] if len(kept) == len(entries) else entries[: len(kept) - 1]
     return ShownState(text="\n".join(kept), ids={line.split(" ", 1)[0]: line.split(" ", 1)[1] for line in shown})
@@ -48,6 +53,7 @@ def _entries(state: PatientState, suspected: Mapping[str, Suspicion]) -> Iterato
     yield from (f"trend: {_trend(one)}" for one in trends if one.last.level in _ABNORMAL)
     done = sorted(state.actions.values(), key=lambda one: one.last, reverse=True)
     yield from (f"last done: {one.concept} {one.last:%d %b %H:%M} (x{one.count})" for one in done)
+    yield from (f"last value: {_trend(one)}" for one in trends if one.last.level not in _ABNORMAL)
 
 
 def _newest_abnormal(trend: Trend) -> tuple[float, str]:
@@ -61,7 +67,8 @@ def _dose(dose: str | None, unit: str | None) -> str:
 def _trend(trend: Trend) -> str:
     unit = f" {trend.unit}" if trend.unit else ""
     moving = f", {trend.direction} by {trend.change:+g} in {trend.hours:.0f} h" if len(trend.readings) > 1 else ""
-    return f"{trend.concept} {trend.last.value:g}{unit} {_SAID[trend.last.level]}{moving}"
+    level = f" {_SAID[trend.last.level]}" if trend.last.level in _SAID else ""
+    return f"{trend.concept} {trend.last.value:g}{unit}{level}{moving}"
 
 
 def shown_rules(rules: Sequence[HeldRule], counter: TokenCounter, most_tokens: int) -> str:

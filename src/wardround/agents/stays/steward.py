@@ -13,13 +13,22 @@ from wardround.bundles import Bundle, PatientState, bundle_text, fold
 from wardround.bundles.fold import as_they_read
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absorbed:
+    """The bundles that the state has just taken in, and the state ``before`` them."""
+
+    before: PatientState | None
+    bundles: tuple[Bundle, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Steward:
     """Keeps a subject's state. ``keeps_all``: without it (the ablation) there is no memory beyond the window: the state
     is that of the bundles of the last ``window_hours`` alone.
 
-    ``when``: with ``every_bundle`` a prompt shows the state after the newest bundle and the bundles of the window; with
-    ``at_limit`` the state as it was when the buffer last passed ``limit_tokens``, and every bundle since.
+    ``when``: with ``every_bundle`` a prompt shows the state after the newest bundle and that bundle, so that nothing of
+    the record is shown twice; with ``at_limit`` the state as it was when the buffer last passed ``limit_tokens``, and
+    every bundle since. The ablation has no state to rely on: it is shown the bundles of the window.
     """
 
     keeps_all: bool = True
@@ -33,8 +42,8 @@ class Steward:
     buffered_tokens: int = 0
     mitoses: int = 0
 
-    def take_in(self, bundle: Bundle, counter: TokenCounter | None = None) -> bool:
-        """Fold a bundle into the state; say whether the buffer was absorbed. Without a counter it always is."""
+    def take_in(self, bundle: Bundle, counter: TokenCounter | None = None) -> Absorbed | None:
+        """Fold a bundle into the state; return what the state absorbed. Without a counter it always absorbs."""
         if self.keeps_all:
             before = PatientState(subject_id=bundle.subject_id) if self.state is None else self.state
             self.state = fold(before, bundle, self.past)
@@ -43,14 +52,15 @@ class Steward:
         self.buffered_tokens += 0 if counter is None else counter.count(bundle_text(bundle)) + 1
         if counter is None or self.when == "every_bundle" or self.buffered_tokens > self.limit_tokens:
             return self._absorb()
-        return False
+        return None
 
-    def _absorb(self) -> bool:
+    def _absorb(self) -> Absorbed:
+        absorbed = Absorbed(before=self.absorbed, bundles=tuple(self.buffer))
         self.absorbed = self.state
         self.buffer = []
         self.buffered_tokens = 0
         self.mitoses += 1
-        return True
+        return absorbed
 
     def state_at(self, bundle: Bundle) -> PatientState:
         """Return the state after a bundle that was taken in."""
@@ -72,9 +82,6 @@ class Steward:
 
     def shown(self, bundle: Bundle) -> tuple[PatientState | None, Sequence[Bundle]]:
         """Return the state and the bundles that a prompt shows; no state without one."""
-        recent = since(self.past, bundle.hour - timedelta(hours=self.window_hours))
         if not self.keeps_all:
-            return None, recent
-        if self.when == "every_bundle":
-            return self.state, recent
-        return self.absorbed, self.buffer or recent[-1:]
+            return None, since(self.past, bundle.hour - timedelta(hours=self.window_hours))
+        return self.absorbed, self.buffer or [bundle]
