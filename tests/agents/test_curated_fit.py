@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,8 +11,10 @@ import pytest
 from wardround.agents.evidence.curated_input import CuratedInput
 from wardround.agents.methods.curated import _fitted, _window
 from wardround.answers import CuratedWindow
+from wardround.core import to_microseconds
 
 START = datetime(2150, 1, 1)
+ASKED = to_microseconds(START + timedelta(hours=12))
 
 
 class Marks:
@@ -31,6 +33,8 @@ def package(events: int = 8, summary: int = 16) -> CuratedInput:
         events=tuple(f"EVENT-{number}" for number in range(events)),
         events_left_out=2,
         start=START,
+        begins=tuple(to_microseconds(START + timedelta(hours=number)) for number in range(events)),
+        first=to_microseconds(START - timedelta(hours=2)),
     )
 
 
@@ -55,7 +59,9 @@ def package(events: int = 8, summary: int = 16) -> CuratedInput:
 def test_the_summary_is_cut_first_then_the_oldest_events(
     room: int, events: int, left_out: int, cut: int, tokens: int
 ) -> None:
-    text, facts = _fitted(package(), cast(Any, SimpleNamespace(counter=Marks())), room)
+    text, facts = _fitted(package(), cast(Any, SimpleNamespace(counter=Marks())), room, ASKED)
+    reach = (facts.pop("hours_shown"), facts.pop("hours"))
+    assert reach == (0 if not events else 12 - (8 - events), 14), "the events begin an hour after each other"
     assert facts == {"events": events, "events_left_out": left_out, "summary_characters_cut": cut, "tokens": tokens}
     assert [f"EVENT-{number}" in text for number in range(8)] == [number >= 8 - events for number in range(8)]
     assert text.count("§") == 16 - cut

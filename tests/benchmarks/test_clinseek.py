@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ from wardround.benchmarks.clinseek.build import task_name
 from wardround.benchmarks.clinseek.definitions import RULES, RiskRule
 from wardround.core import UserError, from_microseconds, load_prompt, parse_time
 from wardround.records import Chart, Store
-from wardround.retrieval.telling import tells
 from wardround.runs.episode import open_environment
 
 DECISIONS = [
@@ -129,7 +129,7 @@ def test_what_has_happened_is_not_asked_for_because_it_is_written_down_later(
 
 
 def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, synthetic_store: Store) -> None:
-    """At most 100 events (what is of one moment and kind is one), each on the chart.
+    """At most 100 events (rows of one table that follow each other are one), each on the chart.
 
     And something became known then, but at an hour of a stay.
     """
@@ -140,16 +140,14 @@ def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, syn
         assert window.most_events == 100
         package = curated_input(chart, window)
         columns = chart.event_columns()
-        summaries = columns.table_names.index("discharge")
-        own_line = tells(columns).tolist()
-        since = {
-            (time, int(columns.table[place]), columns.kinds[int(columns.concept[place])])
-            for place, time in enumerate(columns.time.tolist())
-            if own_line[place]
-            and not columns.is_static[place]
-            and columns.table[place] != summaries
-            and from_microseconds(time) >= window.start
-        }
+        apart = {columns.table_names.index("admissions"), columns.table_names.index("discharge")}
+        own_row = ~columns.is_static & ~columns.notes.shown_elsewhere
+        rows = [
+            table
+            for table, time, own in zip(columns.table.tolist(), columns.time.tolist(), own_row.tolist(), strict=True)
+            if own and from_microseconds(time) >= window.start
+        ]
+        since = [table for table, _ in groupby(rows) if table not in apart]
         assert len(package.events) == min(100, len(since))
         assert package.events_left_out == max(0, len(since) - 100)
         rule = RULES[one.task]

@@ -46,7 +46,8 @@ def win_map(cells: Sequence[ArmCell]) -> Markup | None:
 
 
 def arm_texts(row: ArmRow) -> tuple[str, ...]:
-    """Return a row's cells as tables print them, in per cent: both arms, their difference, tokens of each."""
+    """Return a row's cells as tables print them, in per cent: both arms, their difference, tokens of each,
+    and how much of the package was cut."""
     seeking = row.seeking
     gain = row.difference
     return (
@@ -61,6 +62,7 @@ def arm_texts(row: ArmRow) -> tuple[str, ...]:
         _p(gain),
         _tokens(row.curated),
         _tokens(seeking) if seeking else "–",
+        _package(row.curated),
     )
 
 
@@ -76,6 +78,7 @@ ARM_HEADINGS = (
     "p",
     "tokens curated",
     "tokens seeking",
+    "package cut; hours shown",
 )
 
 
@@ -93,6 +96,12 @@ def _tokens(figure: ArmFigure) -> str:
     if figure.input_tokens is None or figure.output_tokens is None:
         return "–"
     return f"{figure.input_tokens:,.0f} + {figure.output_tokens:,.0f}"
+
+
+def _package(figure: ArmFigure) -> str:
+    """How many packages left events out (and how many events each), and the hours shown of those there were."""
+    hours = f"; {figure.hours[0]:.1f} of {figure.hours[1]:.1f} h" if figure.hours else ""
+    return "–" if figure.cut is None else f"{figure.cut.short}{hours}"
 
 
 def _p(gain: PairedTest | None) -> str:

@@ -20,7 +20,7 @@ from wardround.runs.judging import Verdicts
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
 from wardround.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
-from wardround.scoring.evidence_cuts import NOTE as EVIDENCE_NOTE
+from wardround.scoring.evidence_cuts import NOTES
 from wardround.tools import default_toolset
 
 _FEW = 2_000
@@ -154,7 +154,7 @@ def evidence_cuts(folder: RunFolder) -> dict[str, EvidenceCut]:
     """Return, by agent, in how many episodes played so far the budget cut the evidence; from the notes alone."""
     details: dict[str, list[Mapping[str, Any]]] = {}
     with LogReader(folder.logs, may_be_empty=True) as reader:
-        for episode, detail in reader.notes(EVIDENCE_NOTE):
+        for episode, detail in (one for kind in NOTES for one in reader.notes(kind)):
             details.setdefault(episode, []).append(detail)
     lost: dict[str, list[int | None]] = {}
     for episode, some in details.items():

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import TypeVar
 
 from wardround.scoring.bootstrap import Interval, patient_bootstrap
 from wardround.scoring.episodes import EpisodeScore
+from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 from wardround.scoring.paired import PairedTest, paired_test_by_key
 from wardround.scoring.student import student_radius
 
@@ -23,7 +24,8 @@ K = TypeVar("K", bound=Hashable)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmFigure:
     """One arm on a group's samples. ``radius``: half of the t interval; ``interval``: over patients. Tokens are means
-    per episode, None where an endpoint did not count them."""
+    per episode, None where an endpoint did not count them. ``cut``: how often its package left events out; ``hours``
+    of a package, shown and whole, are medians. None where there was no package."""
 
     agent: str
     mean: float
@@ -32,6 +34,8 @@ class ArmFigure:
     interval: Interval
     input_tokens: float | None
     output_tokens: float | None
+    cut: EvidenceCut | None = None
+    hours: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +125,7 @@ def _figure(scores: Sequence[EpisodeScore], seed: int) -> ArmFigure:
     usages = [score.use.usage for score in scores]
     known = [usage for usage in usages if usage is not None]
     counted = len(known) == len(usages)
+    hours = [score.use.package_hours for score in scores if score.use.package_hours is not None]
     return ArmFigure(
         agent=scores[0].agent,
         mean=fmean(means),
@@ -129,6 +134,8 @@ def _figure(scores: Sequence[EpisodeScore], seed: int) -> ArmFigure:
         interval=patient_bootstrap(means, [people[sample] for sample in values], seed=seed),
         input_tokens=fmean(usage.input_tokens for usage in known) if counted else None,
         output_tokens=fmean(usage.output_tokens for usage in known) if counted else None,
+        cut=evidence_cut(score.use.evidence_left_out for score in scores if score.use.package_hours is not None),
+        hours=(median(one for one, _ in hours), median(one for _, one in hours)) if hours else None,
     )
 
 

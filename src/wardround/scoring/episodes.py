@@ -13,8 +13,7 @@ from wardround.codes import LabelSet
 from wardround.core import Usage
 from wardround.log import Played, PlayedTurn
 from wardround.scoring.errors import ErrorClass, classify_errors
-from wardround.scoring.evidence_cuts import NOTE as EVIDENCE_NOTE
-from wardround.scoring.evidence_cuts import events_left_out
+from wardround.scoring.evidence_cuts import NOTES, PACKAGE, events_left_out, package_hours
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.scorer import scorer_of
@@ -37,7 +36,7 @@ class EpisodeUse:
     ``summaries`` were tried while it played (not after its answer), ``failed_summaries`` of them left the one before in
     place. ``experiences`` were served from a bank, None where none was asked; of ``unchecked_experiences`` of them a
     condition or an exclusion could not be checked. ``evidence_left_out``: the events of its evidence that one prompt
-    lost at most, None where it had none.
+    lost at most, None where it had none; ``package_hours``: how many hours an evidence package showed, and of how many.
     """
 
     turns: int
@@ -57,6 +56,7 @@ class EpisodeUse:
     experiences: int | None = None
     unchecked_experiences: int = 0
     evidence_left_out: int | None = None
+    package_hours: tuple[float, float] | None = None
 
     @property
     def summarised(self) -> bool:
@@ -146,6 +146,7 @@ class EpisodeScore:
                     | {
                         "usage": None if usage is None else Usage(**usage),
                         "trial_turns": tuple(use.get("trial_turns", ())),
+                        "package_hours": tuple(use["package_hours"]) if use.get("package_hours") else None,
                     }
                 ),
             }
@@ -257,7 +258,8 @@ def episode_use(trajectory: Played) -> EpisodeUse:
         summarises=bool(tried) or any(note.kind == "summarising" for note in trajectory.notes),
         summaries=len(summaries),
         failed_summaries=sum("failed" in detail for detail in summaries),
-        evidence_left_out=events_left_out(note.detail for note in trajectory.notes if note.kind == EVIDENCE_NOTE),
+        evidence_left_out=events_left_out(note.detail for note in trajectory.notes if note.kind in NOTES),
+        package_hours=package_hours(note.detail for note in trajectory.notes if note.kind == PACKAGE),
         experiences=sum(len(detail.get("served", ())) for detail in asked) if asked else None,
         unchecked_experiences=sum(map(_is_unchecked, (one for detail in asked for one in detail.get("served", ())))),
     )

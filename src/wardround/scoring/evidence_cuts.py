@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-NOTE = "evidence"
-"""The kind of note in which an agent says what of its evidence a prompt shows."""
+PACKAGE = "curated"
+NOTES = ("evidence", PACKAGE)
+"""The kinds of notes in which an agent says what of its evidence a prompt shows; ``PACKAGE`` is that of an evidence
+package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,12 @@ def events_left_out(details: Iterable[Mapping[str, Any]]) -> int | None:
     """Return how many events the worst of an episode's prompts lost, by its notes; None where it had no evidence."""
     lost = [int(detail.get("events_left_out", 0)) for detail in details]
     return max(lost) if lost else None
+
+
+def package_hours(details: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Return how many hours before the question an evidence package shows, and how many it would without a cut."""
+    said = [(float(one["hours_shown"]), float(one["hours"])) for one in details if "hours" in one]
+    return said[-1] if said else None
 
 
 def evidence_cut(lost: Iterable[int | None]) -> EvidenceCut | None:

@@ -1,12 +1,13 @@
 """The curated input of a question: what of a chart an evidence package shows, as text.
 
 EHR-R1's package, on the chart as of the question: who the patient is, the present admission, the previous discharge
-summary, and the latest events of a window. Tables are found by their roles.
+summary, and the latest events of a window, where one event is a run of rows of one table. Tables are found by their
+roles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,16 +16,19 @@ import numpy as np
 from wardround.answers import CuratedWindow
 from wardround.core import to_microseconds
 from wardround.records import Chart, ChartTable
-from wardround.retrieval.event_lines import EventLines
+from wardround.retrieval.event_lines import EventLines, Places, time_texts
 from wardround.retrieval.telling import tells
 
-LINE_CHARACTERS = 300
+LINE_CHARACTERS = 4_000
+"""Of one value: a report stands in a package as a whole."""
+_HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CuratedInput:
     """``person`` and ``admission`` are cells as ``name: text``; ``summary`` is the previous discharge summary and when
-    it was about. ``events_left_out``: those of the window before the shown ones."""
+    it was about. ``events``: a text each, of one line or more, with when each begins in ``begins`` (microseconds);
+    ``events_left_out``: those of the window before the shown ones; ``first`` is when the first of all begins."""
 
     person: tuple[str, ...]
     admission: tuple[str, ...]
@@ -33,20 +37,31 @@ class CuratedInput:
     events: tuple[str, ...]
     events_left_out: int
     start: datetime
+    begins: tuple[int, ...] = ()
+    first: int | None = None
+
+    def shown_of(self, asked: int) -> tuple[float, float]:
+        """Return the hours before ``asked`` that the shown events reach back, and those of all events."""
+        whole = 0.0 if self.first is None else (asked - self.first) / _HOUR
+        return (asked - self.begins[0]) / _HOUR if self.begins else 0.0, whole
 
 
 def curated_input(chart: Chart, window: CuratedWindow) -> CuratedInput:
     """Read the package off a chart; what the chart does not show is not in it."""
-    events, left_out = _events(chart, window)
+    runs = _runs(chart, window)
+    shown = runs[-window.most_events :]
+    times = chart.event_columns().time
     summary, time = _last_summary(chart)
     return CuratedInput(
         person=_person(chart),
         admission=_admission(chart),
         summary=summary,
         summary_time=time,
-        events=events,
-        events_left_out=left_out,
+        events=tuple(_texts(chart, shown)),
+        events_left_out=len(runs) - len(shown),
         start=window.start,
+        begins=tuple(int(times[run[0]]) for run in shown),
+        first=int(times[runs[0][0]]) if runs else None,
     )
 
 
@@ -84,18 +99,35 @@ def _last_summary(chart: Chart) -> tuple[str, str]:
     return "", ""
 
 
-def _events(chart: Chart, window: CuratedWindow) -> tuple[tuple[str, ...], int]:
-    """The latest events of the window, in order; a discharge summary is a part of its own and none of them. As in the
-    published packages rows of one moment and kind are one event."""
+def _runs(chart: Chart, window: CuratedWindow) -> list[Places]:
+    """The events of the window, in order: rows that follow each other in time and are of one table are one event, as
+    EHR-R1 counts. Summaries and admissions end a run and are parts of their own; details that stand in the line of
+    another row are no rows here."""
     columns = chart.event_columns()
-    summaries = [columns.table_names.index(name) for name in _summary_tables(chart, columns.table_names)]
-    inside = (columns.time >= to_microseconds(window.start)) & ~columns.is_static
-    places = np.flatnonzero(inside & tells(columns) & ~np.isin(columns.table, summaries))
+    inside = (columns.time >= to_microseconds(window.start)) & ~columns.is_static & ~columns.notes.shown_elsewhere
+    places = np.flatnonzero(inside)
+    if not len(places):
+        return []
+    table = columns.table[places]
+    apart = {columns.table_names.index(name) for name in _parts_of_their_own(chart, columns.table_names)}
+    runs = np.split(places, np.flatnonzero(table[1:] != table[:-1]) + 1)
+    return [run for run in runs if int(columns.table[run[0]]) not in apart]
+
+
+def _texts(chart: Chart, runs: Sequence[Places]) -> Iterator[str]:
+    """The text of each event: a line for each moment and kind. Rows without a name or a value are left out; an event
+    that has no other is told by its kind and how many they are."""
+    columns = chart.event_columns()
     lines = EventLines(columns, line_characters=LINE_CHARACTERS)
-    starts = np.append(np.flatnonzero(lines.panel_starts(places)), len(places))
-    shown = starts[-1 - window.most_events :]
-    return tuple(lines.panels(places[shown[0] :])[1]), len(starts) - len(shown)
+    classes = np.array(columns.class_only, dtype=bool)[columns.concept] if len(columns) else np.empty(0, dtype=bool)
+    named = tells(columns) | (classes & ~columns.notes.unnamed)
+    for run in runs:
+        said = lines.panels(run[named[run]])[1]
+        time = time_texts(columns.time[run[:1]], columns.is_static[run[:1]])[0]
+        yield "\n".join(said) or f"[{time}] {columns.kinds[columns.concept[run[0]]]} ({len(run):,} without a name)"
 
 
-def _summary_tables(chart: Chart, names: Sequence[str]) -> list[str]:
-    return [role.table for role in chart.spec.roles.summary if role.table in names]
+def _parts_of_their_own(chart: Chart, names: Sequence[str]) -> list[str]:
+    roles = chart.spec.roles
+    own = {role.table for role in roles.summary} | ({roles.admission.table} if roles.admission else set())
+    return [name for name in names if name in own]

@@ -17,7 +17,7 @@ from wardround.agents.loop.tokens import count_message
 from wardround.agents.method import Method
 from wardround.agents.settings import NoSettings
 from wardround.answers import CuratedWindow
-from wardround.core import Picture, UserError
+from wardround.core import Picture, UserError, to_microseconds
 from wardround.records import Chart
 
 _WINDOW = timedelta(hours=24)
@@ -37,8 +37,9 @@ class ShowCurated(Hooks):
         package = curated_input(chart, _window(episode, chart))
         pictures, unseen = await _pictures(episode)
         room = episode.room() - sum(count_message(episode.counter, one) for one in episode.history.prompt)
+        asked = to_microseconds(chart.as_of)
         told = prompt_text("curated_unseen", number=len(unseen)) if unseen else ""
-        text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS - episode.counter.count(told))
+        text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS - episode.counter.count(told), asked)
         episode.pin(f"{text}\n\n{told}" if told else text, pictures)
         shown = {"pictures": len(pictures), "pictures_not_shown": unseen}
         episode.recorder.note("curated", {"turn": episode.turn, **facts, **(shown if pictures or unseen else {})})
@@ -61,27 +62,33 @@ def _window(episode: Episode, chart: Chart) -> CuratedWindow:
     return asked or CuratedWindow(start=chart.as_of - _WINDOW, most_events=_MOST_EVENTS)
 
 
-def _fitted(package: CuratedInput, episode: Episode, room: int) -> tuple[str, dict[str, int]]:
-    """Return the package as a text of at most ``room`` tokens, and what was cut."""
+def _fitted(package: CuratedInput, episode: Episode, room: int, asked: int) -> tuple[str, dict[str, float]]:
+    """Return the package as a text of at most ``room`` tokens, what was cut, and how many hours before ``asked``
+    it reaches back, of how many."""
     counter = episode.counter
     whole = len(package.summary)
     without = counter.count(_text(replace(package, summary=""), cut=whole))
     events = package.events
     while events and without > room:
         events = events[len(events) // 4 + 1 :]
-        left_out = package.events_left_out + len(package.events) - len(events)
-        shown = replace(package, events=events, events_left_out=left_out, summary="")
-        without = counter.count(_text(shown, cut=whole))
-    package = replace(
-        package, events=events, events_left_out=package.events_left_out + len(package.events) - len(events)
-    )
+        without = counter.count(_text(replace(_latest(package, len(events)), summary=""), cut=whole))
+    package = _latest(package, len(events))
     summary = package.summary
     while summary and counter.count(_text(replace(package, summary=summary), cut=whole - len(summary))) > room:
         summary = summary[: len(summary) * 3 // 4]
     cut = whole - len(summary)
     text = _text(replace(package, summary=summary), cut=cut)
+    shown, hours = package.shown_of(asked)
     facts = {"events": len(events), "events_left_out": package.events_left_out, "summary_characters_cut": cut}
-    return text, facts | {"tokens": counter.count(text)}
+    reach = {"hours_shown": round(shown, 2), "hours": round(hours, 2)}
+    return text, facts | reach | {"tokens": counter.count(text)}
+
+
+def _latest(package: CuratedInput, events: int) -> CuratedInput:
+    """The package with only so many of its events, the latest."""
+    lost = len(package.events) - events
+    left_out = package.events_left_out + lost
+    return replace(package, events=package.events[lost:], begins=package.begins[lost:], events_left_out=left_out)
 
 
 def _text(package: CuratedInput, *, cut: int) -> str:
