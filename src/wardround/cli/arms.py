@@ -13,7 +13,7 @@ def print_arms(rows: Sequence[ArmRow]) -> None:
     """Print both arms of every model and group; nothing where only one was played."""
     if rows:
         print(
-            "\ncurated input against evidence seeking (F1 in per cent; tokens in + out, a mean per episode; of a package: how many left events "
-            "out, and the hours shown of those there were)"
+            "\ncurated input against evidence seeking (F1 in per cent; tokens in + out, a mean per episode; "
+            "how many packages left events out, and the hours shown)"
         )
         print_rows(ARM_HEADINGS, [arm_texts(row) for row in rows])
