@@ -62,8 +62,10 @@ def searched(rows: Sequence[Row], **settings: Any) -> PaperChart:
 
 
 def job(request: Request) -> str:
-    """What a request asks for: the task its last message names, or ``act``."""
-    found = re.match(r"Your task now: (\w+)", last(request))
+    """What a request asks for: the task its last message names (before it, where it asks again), or ``act``."""
+    asks_again = "could not be used" in last(request)
+    asked = request.messages[-2].content or "" if asks_again else last(request)
+    found = re.match(r"Your task now: (\w+)", asked)
     return found.group(1) if found else "act"
 
 
@@ -87,8 +89,8 @@ class Script:
     def __init__(self, **replies: Line | list[Line]) -> None:
         self.replies = {
             "act": say("Reasoning: so.\nAnswer: 1"),
-            "rerank": say("[]"),
-            "argue": say("A case."),
+            "rerank": say('["indicator 0"]'),
+            "argue": say("The case rests on the fever of the first day and on nothing else."),
             **replies,
         }
 

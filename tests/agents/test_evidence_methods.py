@@ -86,11 +86,37 @@ def test_uniform_rag_keeps_random_chunks_where_room_is_short_not_the_earliest() 
     assert max(kept) > 5
 
 
+@pytest.mark.parametrize("useless", [say("I shall argue now."), call("get_rows", table_name="x"), say("")])
+def test_what_is_no_case_is_asked_for_again_once_and_not_used(useless: Any) -> None:
+    weak = say("The case for 0 is weak.")
+    played = Played("ehr-rag-no-air", findings(), Script(argue=[useless, say(f"They were ill. {CASE}"), weak]))
+    assert played.purposes == ["argue_for", "argue_for", "argue_against", "act"]
+    decision = last(played.requests[-1])
+    assert "They were ill." in decision
+    assert "The case for 0 is weak." in decision, "that a case is weak takes few words"
+    assert "I shall argue now." not in decision
+    again = Played("ehr-rag-no-air", findings(), Script(argue=[useless, useless, weak]))
+    assert "(none was written)" in last(again.requests[-1])
+
+
+def test_what_is_no_search_is_asked_for_again_once_and_not_searched_for() -> None:
+    tool = call("get_rows", table_name="x")
+    steps = [tool, say("Query: rash"), say("Let me think about it."), say("Query: gout"), say("Query: ENOUGH")]
+    played = Played("react-rag", findings(), Script(search=steps))
+    assert played.notes("query", "query", "stop") == [("rash", None), ("gout", None), ("", "enough")]
+    assert played.notes("asked_again", "role") == [("search",), ("search",)]
+    refined = Played("ehr-rag-no-der", findings(), Script(refine=[tool, say("rash"), say("ENOUGH")]))
+    assert refined.notes("query", "query") == [("rash",), (None,)]
+
+
+CASE = "The strongest finding of all is the fever of the first day."
+
+
 def test_ehr_rag_retrieves_for_both_sides_argues_both_and_decides_on_both() -> None:
     script = Script(
         rerank=say('["indicator 3", "indicator 11"]'),
         refine=[say("rash"), say("ENOUGH"), say("Refined query: stroke"), say("gout")],
-        argue=[say("They were ill."), say("They got better.")],
+        argue=[say(f"They were ill. {CASE}"), say(f"They got better. {CASE}")],
     )
     played = Played("ehr-rag", findings(indicators=12), script)
     expected = ["rerank", "refine", "refine", "argue_for", "refine", "refine", "argue_against", "act"]
@@ -212,7 +238,7 @@ def test_a_chosen_indicator_is_not_lost_to_one_that_differs_in_case() -> None:
     [
         (say('["indicator 9", "indicator 2"]'), ["indicator 9", "indicator 2"], {"by": "the model", "invented": 0}),
         (say('```json\n["Indicator 9", "age"]\n```'), ["indicator 9"], {"by": "the model", "invented": 1}),
-        (say('["age", "mood"]'), None, {"by": "likeness", "invented": 2}),
+        (say('["age", "mood"]'), None, {"by": "likeness", "failed": "no name of the list was given"}),
         (say("I would take the ninth. And others."), None, {"by": "likeness"}),
         (ProviderError("down"), None, {"by": "likeness", "failed": "down"}),
     ],
@@ -299,15 +325,17 @@ def test_a_step_is_read_up_to_its_query_and_what_was_made_up_behind_it_is_not(
 
 
 def test_react_rag_falls_back_to_the_task_s_query_where_it_wrote_none() -> None:
-    played = Played("react-rag", findings(), Script(search=[say("Let me think about it."), ProviderError("down")]))
-    assert played.purposes == ["search", "act"], "a call that failed has no reply to record"
+    played = Played(
+        "react-rag", findings(), Script(search=[*[say("Let me think about it.")] * 2, ProviderError("down")])
+    )
+    assert played.purposes == ["search", "search", "act"], "a call that failed has no reply to record"
     assert events(played.requests[-1]) == ["fever 0"]
     stops = [note.get("fallback") or note.get("stop") for note in played.recorder.of("query")]
     assert stops == ["failed: it held no query", None, "failed: down"]
 
 
 def test_a_case_that_cannot_be_had_is_noted_and_the_decision_is_made_without_it() -> None:
-    played = Played("ehr-rag", findings(), Script(argue=[ProviderError("down"), say("They got better.")]))
+    played = Played("ehr-rag", findings(), Script(argue=[ProviderError("down"), say(f"They got better. {CASE}")]))
     decision = last(played.requests[-1])
     assert "The case for 1 (readmission):\n(none was written)" in decision
     assert "They got better." in decision
@@ -479,7 +507,7 @@ def test_a_chart_without_events_is_answered_too() -> None:
 
 
 def test_thinking_is_no_evidence_for_the_decision() -> None:
-    reply = Message(role="assistant", content="<think>secret plan</think>The case.")
+    reply = Message(role="assistant", content=f"<think>secret plan</think>{CASE}")
     played = Played("ehr-rag", findings(), Script(argue=[reply, reply]))
     assert "secret plan" not in shown(played.requests[-1])
 

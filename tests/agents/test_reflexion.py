@@ -82,7 +82,7 @@ def test_three_trials_carry_two_critiques_and_each_critic_reads_its_own_trial() 
 def test_a_critique_that_fails_does_not_cost_the_answer(bad: Line) -> None:
     recorder = ListRecorder()
     outcome = play(
-        ScriptedModel([call("finish", response=["x"]), bad]), agent=get_agent("reflexion"), recorder=recorder
+        ScriptedModel([call("finish", response=["x"]), bad, bad]), agent=get_agent("reflexion"), recorder=recorder
     )
     assert (outcome.answer, outcome.finish) == (("x",), "finish")
     assert len(recorder.of("trial")) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from wardround.models.scripted import Line
 from wardround.records import Store
 
 SETTINGS = {"window": 2, "final_summary": True}
+MORE = ": fever since the second day, no growth in two blood cultures"
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +57,8 @@ def test_no_request_shows_tool_calls_without_tools(name: str, memory: Memory, sy
         "<think>S9</think><summary>S1 kept</summary>",
         "S9 was thought by a template that opens the tag itself.</think>\n<summary>S1 kept</summary>",
         "Here is the summary:\n<summary>\nS1 kept\n</summary>\nS9: shall I go on?",
-        "<summary>S1 kept",
-        "S1 kept",
+        f"S1 kept{MORE}",
+        f"<summary>S1 kept{MORE}",
     ],
 )
 def test_a_summary_is_what_stands_between_its_tags(reply: str) -> None:
@@ -64,9 +66,28 @@ def test_a_summary_is_what_stands_between_its_tags(reply: str) -> None:
     model, recorder = ScriptedModel(script), ListRecorder()
     play(model, agent=get_agent("retrosum", SummarySettings(window=1)), recorder=recorder)
     carried = model.requests[2].messages[-1].content or ""
-    assert "\n\nS1 kept\n\n" in carried
+    assert re.search(rf"\n\nS1 kept(?:{MORE})?\n\n", carried)
     assert "S9" not in carried
     assert "summary>" not in carried
+
+
+TEN_WORDS = "I will now go on and look at laboratory values."
+TOOL_CALL = call("get_rows", table_name="a")
+
+
+@pytest.mark.parametrize("useless", [say(TEN_WORDS), TOOL_CALL, say(""), say('<tool_call>{"name": "get_rows"}')])
+@pytest.mark.parametrize("second", [say("<summary>S1 kept</summary>"), say(TEN_WORDS)], ids=["used", "useless too"])
+def test_what_is_no_summary_is_asked_for_again_once_and_not_used(useless: Line, second: Line) -> None:
+    script = [call("get_rows", table_name="a"), useless, second, call("finish", response=["x"])]
+    model, recorder = ScriptedModel(script), ListRecorder()
+    play(model, agent=get_agent("retrosum", SummarySettings(window=1)), recorder=recorder)
+    assert "could not be used" in (model.requests[2].messages[-1].content or "")
+    acted = "\n".join(message.content or "" for message in model.requests[3].messages)
+    assert ("S1 kept" in acted) == (second != say(TEN_WORDS))
+    assert TEN_WORDS not in acted
+    assert "could not be used" not in acted
+    assert [purpose for *_, purpose in recorder.turns] == ["act", "summarise", "summarise", "act"]
+    assert [note["role"] for note in recorder.of("asked_again")] == ["summarise"]
 
 
 def test_many_long_critiques_leave_room_for_the_trials() -> None:

@@ -208,7 +208,7 @@ def test_a_failed_summary_keeps_the_one_before_and_is_counted(name: str, bad: Li
     notes = recorder.of("summary")
     assert [("failed" in note, note["recent_turns"]) for note in notes] == [(False, 3), (True, 3), (False, 6)]
     assert (notes[1]["kept"], notes[1]["failures"]) == ("the previous summary", 1)
-    third = [request for request in model.requests if not request.tools][2]
+    third = [request for request in model.requests if not request.tools][-1]
     assert _tables(third) == [f"t{n}" for n in range(1 if summariser_looks_back else 4, 10)]
 
 
@@ -238,7 +238,9 @@ def test_a_summary_takes_a_quarter_of_the_room_at_most() -> None:
 def test_the_last_summary_is_written_for_reflection_when_it_is_asked_for() -> None:
     agent = get_agent("retrosum", SummarySettings(window=100, final_summary=True))
     model, recorder = (
-        ScriptedModel([call("get_rows", table_name="t1"), call("finish", response=["x"]), say("S1")]),
+        ScriptedModel(
+            [call("get_rows", table_name="t1"), call("finish", response=["x"]), say("<summary>S1</summary>")]
+        ),
         ListRecorder(),
     )
     assert play(model, agent=agent, recorder=recorder).answer == ("x",)

@@ -223,3 +223,18 @@ def test_what_a_sentence_says_of_a_finding() -> None:
         "Pneumothorax": False,
     }
     assert conflicts_of(WrittenReport(findings=text_of, impression="No pneumothorax.", by="m")) == ()
+
+
+def test_a_cited_film_supports_its_answer_once_it_was_looked_at(film_store: Store) -> None:
+    session = environment(film_store, opacity_file())
+    handle = first_film(film_store)["row_id"]
+
+    def supports(answers: list[str]) -> list[bool]:
+        (cited,) = session.check_evidence(answers, {"Lung Opacity": [handle]})
+        return [cited.read, cited.supports]
+
+    session.call("get_records_by_time", {"table_name": handle.partition(":")[0]})
+    assert supports(["Lung Opacity"]) == [True, False], "its row was read, the film was not looked at"
+    session.call("image.image_visualizer", {"image_path": handle})
+    assert supports(["Lung Opacity"]) == [True, True]
+    assert supports(["Edema"]) == [True, False], "not for an answer that was not given"

@@ -60,6 +60,7 @@ class Environment(Session):
         )
         self.toolset = (default_toolset() if toolset is None else toolset).having(self.images.abilities.names)
         self._read: set[str] = set()
+        self._seen: set[str] = set()
         self._grounding = Grounding(self)
 
     @property
@@ -87,6 +88,8 @@ class Environment(Session):
         except ToolFailure as failure:
             return ToolResult(text=self._clip(f"Error: {failure}"), is_error=True)
         self._read.update(result.row_ids)
+        if result.pictures:
+            self._seen.update(result.row_ids)
         return result
 
     async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
@@ -94,8 +97,9 @@ class Environment(Session):
         return await asyncio.to_thread(self.call, name, arguments)
 
     def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[Citation, ...]:
-        """Check every cited row: on the chart, read in this episode, mentioning or coding for its answer."""
-        return self._grounding.check(answers, evidence, read=self._read)
+        """Check every cited row: on the chart, read in this episode, mentioning or coding for its answer; of an image,
+        looked at."""
+        return self._grounding.check(answers, evidence, read=self._read, seen=self._seen)
 
     def _run(self, tool: Tool, values: Mapping[str, Any]) -> ToolResult:
         def made_by(page: Page) -> ToolResult:

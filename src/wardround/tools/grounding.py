@@ -3,7 +3,7 @@
 A row speaks for an answer when one of its cells is the answer, when its code belongs to the answer's category, or when
 most of the answer's telling words stand close together in its text (abbreviations read as what they stand for).
 This is a lexical check: a creatinine of 4 does not speak for renal failure, the word "renal failure" in a note does,
-negated or not.
+negated or not. An image has no words: it supports the answer that cites it where an image tool has shown it.
 """
 
 from __future__ import annotations
@@ -54,17 +54,24 @@ class Grounding:
         self._positions: dict[str, dict[str, int]] = {}
 
     def check(
-        self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]], *, read: Collection[str]
+        self,
+        answers: Sequence[str],
+        evidence: Mapping[str, Iterable[str]],
+        *,
+        read: Collection[str],
+        seen: Collection[str] = (),
     ) -> tuple[Citation, ...]:
         """Return one citation per cited row, for evidence given to an answer that was really given. ``read``: the
-        rows that the episode has been shown."""
+        rows that the episode has been shown; ``seen``: those whose image it has looked at."""
         spelled = {normalise_label(answer): answer for answer in answers}
         citations = []
         for cited, row_ids in evidence.items():
             answer = spelled.get(normalise_label(cited))
             for row_id in row_ids:
                 place = self._find(row_id)
-                supports = answer is not None and place is not None and supports_answer(*place, answer)
+                supports = (
+                    answer is not None and place is not None and (row_id in seen or supports_answer(*place, answer))
+                )
                 citations.append(
                     Citation(
                         answer=answer if answer is not None else cited,

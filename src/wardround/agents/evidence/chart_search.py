@@ -15,7 +15,7 @@ from typing import Any
 
 from wardround.agents.evidence.evidence import Evidence, Fitted, best_first, fit
 from wardround.agents.loop.episode import Episode
-from wardround.agents.loop.side_reader import SideReader, Written, prompt_text
+from wardround.agents.loop.side_reader import Flaw, SideReader, Written, none_found, prompt_text
 from wardround.agents.loop.tokens import count_message
 from wardround.answers import Question
 from wardround.core import Message, UserError, derive_seed
@@ -84,10 +84,18 @@ class ChartSearch:
         self.note("retrieval", way=way.name, **asked, passages=ids, events=evidence.events, **detail)
         return evidence
 
-    async def ask(self, instruction: str, *, purpose: str, evidence: Evidence | None = None, **detail: Any) -> Written:
+    async def ask(
+        self,
+        instruction: str,
+        *,
+        purpose: str,
+        evidence: Evidence | None = None,
+        flaw: Flaw = none_found,
+        **detail: Any,
+    ) -> Written:
         """Ask beside the actor: given the question, some evidence fitted into the room there is, and an instruction.
 
-        It has no tools and no history; the call is recorded under ``purpose``.
+        It has no tools and no history; the call is recorded under ``purpose``. ``flaw``: see ``SideReader.ask``.
         """
         said = []
         if evidence is not None:
@@ -95,7 +103,7 @@ class ChartSearch:
             said.append(self._reader.say(fitted.text or prompt_text("no_evidence")))
             self.note("evidence", role=purpose, **detail, **fitted.facts)
         limit = self.episode.limits.reply_tokens
-        written = await self._reader.ask(instruction, purpose=purpose, limit_tokens=limit)
+        written = await self._reader.ask(instruction, purpose=purpose, limit_tokens=limit, flaw=flaw)
         self._reader.take_out(said)
         return written
 

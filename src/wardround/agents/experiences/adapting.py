@@ -12,7 +12,7 @@ from wardround.agents.loop.side_reader import SideReader, prompt_text
 from wardround.memory import Experience
 from wardround.models import read_value
 
-ADAPT_PROMPTS = ("adapter_system", "adapt")
+ADAPT_PROMPTS = ("adapter_system", "adapt", "ask_again")
 _REPLY_TOKENS = 2_048
 _ADVICE = {
     "type": "object",
@@ -26,14 +26,17 @@ async def adapted(episode: Episode, notes: Sequence[Experience], description: st
     """The notes as a model wants them shown: some, in its order, in its words. What it did is noted."""
     beside = SideReader(episode, role="adapter", system=prompt_text("adapter_system"))
     instruction = prompt_text("adapt", description=description, lessons=list(notes))
-    written = await beside.ask(instruction, purpose="adapt", limit_tokens=_REPLY_TOKENS)
-    said, broken = (None, written.problem) if written.problem else read_value(written.text, _SCHEMA)
-    if said is None:
-        episode.recorder.note("not_adapted", {"problem": broken})
+    written = await beside.ask(instruction, purpose="adapt", limit_tokens=_REPLY_TOKENS, flaw=_broken)
+    if written.problem is not None:
+        episode.recorder.note("not_adapted", {"problem": written.problem})
         return list(notes)
-    chosen = _chosen(said, notes)
+    chosen = _chosen(read_value(written.text, _SCHEMA)[0], notes)
     episode.recorder.note("adapted", {"ids": [note.id for note in chosen]})
     return chosen
+
+
+def _broken(text: str) -> str:
+    return read_value(text, _SCHEMA)[1] or ""
 
 
 def _chosen(said: Sequence[dict[str, Any]], notes: Sequence[Experience]) -> list[Experience]:

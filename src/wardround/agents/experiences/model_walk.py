@@ -14,7 +14,7 @@ from wardround.core import load_prompt
 from wardround.memory import ACTIONS, Experience, GraphCase, Neighbour, Offered, PathEnd, Traversal
 from wardround.models import Model, read_value
 
-WALK_PROMPTS = ("walker_system", "walk")
+WALK_PROMPTS = ("walker_system", "walk", "ask_again")
 _REPLY_TOKENS = 512
 _SCHEMA = {
     "type": "object",
@@ -46,17 +46,17 @@ class ModelWalk:
 
     async def _step(self, place: PathEnd) -> dict[str, Any]:
         """What the model does at a place; STOP where it cannot be read."""
-        instruction = self._instruction(place)
-        problem = ""
-        for _ in range(2):
-            again = f"\n\nYour last reply could not be used: {problem}." if problem else ""
-            written = await self._beside.ask(instruction + again, purpose="walk", limit_tokens=_REPLY_TOKENS)
-            value, broken = read_value(written.text, _SCHEMA)
-            problem = written.problem or broken or _impossible(place, value)
-            if not problem:
-                return {name: value[name] for name in ("action", "target") if name in value}
-        self.unreadable += 1
-        return {"action": "STOP", "problem": problem}
+        written = await self._beside.ask(
+            self._instruction(place),
+            purpose="walk",
+            limit_tokens=_REPLY_TOKENS,
+            flaw=lambda text: _impossible(place, *read_value(text, _SCHEMA)),
+        )
+        if written.problem is not None:
+            self.unreadable += 1
+            return {"action": "STOP", "problem": written.problem}
+        value, _ = read_value(written.text, _SCHEMA)
+        return {name: value[name] for name in ("action", "target") if name in value}
 
     def _instruction(self, place: PathEnd) -> str:
         here = self._case.experience(place.experience)
@@ -86,8 +86,10 @@ class ModelWalk:
         return self._case.offered(found)
 
 
-def _impossible(place: PathEnd, value: dict[str, Any]) -> str:
-    """Why an action cannot be done at a place; empty where it can."""
+def _impossible(place: PathEnd, value: dict[str, Any], broken: str | None) -> str:
+    """Why a reply is ``broken``, or its action cannot be done at a place; empty where it can."""
+    if broken is not None:
+        return broken
     action, target = value["action"], value.get("target", "")
     if action not in place.actions:
         return f"{action} is not possible here; possible are {', '.join(place.actions)}"

@@ -7,7 +7,7 @@ reads it as text (``transcript``). Nothing it does can end the episode: a reply 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from wardround.agents.loop.episode import Asked, Episode
@@ -18,7 +18,23 @@ from wardround.core import LimitReached, Message, ProviderError, load_prompt, wi
 from wardround.models import Model
 
 _SUMMARY = re.compile(r"<summary>(.*?\S.*?)</summary>", re.DOTALL | re.IGNORECASE)
+FEW_WORDS = 10
 _TAGS = re.compile(r"</?summary>", re.IGNORECASE)
+
+
+Flaw = Callable[[str], str]
+"""Why a reply, without its thinking, is not what was asked for; empty where it is."""
+
+
+def none_found(text: str) -> str:
+    """Any text will do."""
+    return ""
+
+
+def too_short(text: str) -> str:
+    """Say that a text of ten words or fewer is neither notes nor a case; notes between their tags may be short."""
+    count = len(text.split())
+    return "" if count > FEW_WORDS or _SUMMARY.search(text) else f"its {count} words are not what was asked for"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +80,34 @@ class SideReader:
         """Take everything out that it was shown."""
         self.take_out(block.number for block in self._history.visible())
 
-    async def ask(self, instruction: str, *, purpose: str, limit_tokens: int) -> Written:
-        """Ask for a text, cut to ``limit_tokens``; the call is recorded under ``purpose``.
+    async def ask(self, instruction: str, *, purpose: str, limit_tokens: int, flaw: Flaw = none_found) -> Written:
+        """Ask for a text, cut to ``limit_tokens``; each call is recorded under ``purpose``.
 
-        The reply may be as long as any: a thinking model would spend a smaller limit before it writes.
+        A reply that calls a tool, says nothing or has a ``flaw`` is not used: it is asked for again, once. The reply
+        may be as long as any: a thinking model would spend a smaller limit before it writes.
         """
-        said = self.say(instruction)
+        said = [self.say(instruction)]
         try:
-            asked = await self._ask()
+            asked = await self._record(purpose)
+            written = self._read(asked, limit_tokens, flaw)
+            if written.problem is not None and asked.reply.finish_reason != "content_filter":
+                self._note_unused(written.problem, purpose)
+                said.append(self.say(prompt_text("ask_again", problem=written.problem)))
+                written = self._read(await self._record(purpose), limit_tokens, flaw)
         except (LimitReached, ProviderError) as error:
             return Written(problem=str(error))
         finally:
-            self.take_out([said])
+            self.take_out(said)
+        return written
+
+    async def _record(self, purpose: str) -> Asked:
+        asked = await self._ask()
         self._episode.record(asked, purpose)
-        return self._read(asked, limit_tokens)
+        return asked
+
+    def _note_unused(self, problem: str, purpose: str) -> None:
+        detail = {"turn": self._episode.turn, "role": purpose, "problem": problem}
+        self._episode.recorder.note("asked_again", detail)
 
     async def _ask(self) -> Asked:
         episode = self._episode
@@ -96,9 +126,10 @@ class SideReader:
             excess += tokens - room
         return messages, tokens
 
-    def _read(self, asked: Asked, limit_tokens: int) -> Written:
+    def _read(self, asked: Asked, limit_tokens: int, flaw: Flaw) -> Written:
         text, problem = read_text(asked.reply.message, asked.reply.finish_reason)
-        if problem is not None:
+        problem = problem or flaw(without_thinking(asked.reply.message.content or ""))
+        if problem:
             return Written(problem=problem)
         fitted = cut_text(text, self._episode.counter, limit_tokens, notice=cut_notice)
         return Written(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")

@@ -18,6 +18,7 @@ from wardround.agents.loop.side_reader import prompt_text
 
 MOST_WORDS = 15
 ENOUGH = "ENOUGH"
+NO_QUERY = "failed: it held no query"
 _LABEL = re.compile(
     r"^(?:[^\w\n]|\d)*(?:(?:the\s+)?(?:refined\s+|new\s+|next\s+)?(?:search\s+)?query)[\s*_`]*[:\-–]\s*", re.IGNORECASE
 )
@@ -40,6 +41,11 @@ class Refined:
     stop: str | None = None
     words: int = 0
 
+    @property
+    def flaw(self) -> str:
+        """Why it is no search; empty where it is one, or says that no more is needed."""
+        return "it held no query" if self.stop == NO_QUERY else ""
+
 
 async def iterate(search: ChartSearch, query: str, *, way: Way, rounds: int, path: str, beside: Evidence) -> Evidence:
     """Retrieve for a query and for what the model misses then. ``beside`` is evidence it is shown too; ``path`` names
@@ -60,7 +66,13 @@ async def iterate(search: ChartSearch, query: str, *, way: Way, rounds: int, pat
 
 async def _refine(search: ChartSearch, found: Evidence, *, path: str, beside: Evidence) -> Refined:
     instruction = prompt_text("refine", path=path, queries=found.queries, most=MOST_WORDS, enough=ENOUGH)
-    written = await search.ask(instruction, purpose="refine", evidence=found.joined(beside), path=path)
+    written = await search.ask(
+        instruction,
+        purpose="refine",
+        evidence=found.joined(beside),
+        flaw=lambda text: read_query(text, found.queries).flaw,
+        path=path,
+    )
     if written.problem is not None:
         return Refined(stop=f"failed: {written.problem}")
     return read_query(written.text, found.queries)
@@ -73,7 +85,7 @@ def read_query(text: str, asked: Sequence[str]) -> Refined:
         return Refined(stop="enough")
     words = _BULLET.sub("", _query_of(lines)).strip(" \t*_`'\"“”.").split()
     if not words:
-        return Refined(stop="failed: it held no query")
+        return Refined(stop=NO_QUERY)
     query = " ".join(words[:MOST_WORDS])
     known = {_plain(one) for one in asked}
     if _plain(query) in known or _plain(" ".join(words)) in known:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from wardround.agents.evidence.chart_search import ChartSearch
 from wardround.agents.evidence.evidence import Evidence
 from wardround.agents.loop.reductions import cut_notice, cut_text
-from wardround.agents.loop.side_reader import prompt_text
+from wardround.agents.loop.side_reader import prompt_text, too_short
 from wardround.answers import Question
 
 
@@ -52,11 +52,16 @@ def sides(question: Question) -> tuple[Side, Side]:
 async def argue(search: ChartSearch, side: Side, evidence: Evidence) -> str:
     """Return one side's argument from its evidence; empty where the call fails, which is noted."""
     instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice)
-    written = await search.ask(instruction, purpose=side.purpose, evidence=evidence)
+    written = await search.ask(instruction, purpose=side.purpose, evidence=evidence, flaw=_no_case)
     shown = cut_text(written.text, search.episode.counter, search.argument_tokens(), notice=cut_notice)
     failed = {} if written.problem is None else {"failed": written.problem}
     search.note("argument", side=side.purpose, cut=written.cut or shown != written.text, **failed)
     return shown
+
+
+def _no_case(text: str) -> str:
+    """A case is more than a few words, but that it is weak is said in few."""
+    return "" if "weak" in text.casefold() else too_short(text)
 
 
 def decision_text(question: Question, case_for: str, case_against: str) -> str:

@@ -17,10 +17,10 @@ from wardround.agents.methods.react_rag import ReasonedSearch
 from wardround.agents.settings import NoSettings
 
 _SHOWN = ("evidence",)
-_RERANKED = ("searcher_system", "rerank")
-_REFINED = ("searcher_system", "refine", "no_evidence")
-_ARGUED = ("searcher_system", "argue", "weigh", "no_evidence")
-_SEARCHED = ("searcher_system", "search", "searched")
+_RERANKED = ("searcher_system", "ask_again", "rerank")
+_REFINED = ("searcher_system", "ask_again", "refine", "no_evidence")
+_ARGUED = ("searcher_system", "ask_again", "argue", "weigh", "no_evidence")
+_SEARCHED = ("searcher_system", "ask_again", "search", "searched")
 
 ETHER = Recipe(way=TEXT_EVIDENCE, numeric=True)
 """Event- and time-aware hybrid retrieval alone: one round, one side."""

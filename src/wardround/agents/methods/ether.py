@@ -15,6 +15,8 @@ from wardround.agents.evidence.evidence import Evidence
 from wardround.agents.loop.side_reader import prompt_text
 from wardround.answers import parse_answer
 
+_NO_NAME = "no name of the list was given"
+
 
 async def numeric_evidence(search: ChartSearch) -> Evidence:
     """Return the trajectories of the indicators that matter for the question's factual query."""
@@ -31,19 +33,20 @@ async def _chosen(search: ChartSearch, coarse: Sequence[str]) -> tuple[tuple[str
     most = search.settings.fine
     if len(coarse) <= most:
         return tuple(coarse), {"by": "all there are"}
-    written = await search.ask(prompt_text("rerank", names=coarse, most=most), purpose="rerank")
+    instruction = prompt_text("rerank", names=coarse, most=most)
+    written = await search.ask(
+        instruction, purpose="rerank", flaw=lambda text: "" if any(_meant(text, coarse)) else _NO_NAME
+    )
     if written.problem is not None:
         return tuple(coarse[:most]), {"by": "likeness", "failed": written.problem}
-    meant = _meant(parse_answer(written.text) or (), coarse)
+    meant = _meant(written.text, coarse)
     known = tuple(dict.fromkeys(name for name in meant if name is not None))
-    invented = meant.count(None)
-    if not known:
-        return tuple(coarse[:most]), {"by": "likeness", "failed": "no name of the list was given", "invented": invented}
-    return known[:most], {"by": "the model", "invented": invented, "too_many": max(0, len(known) - most)}
+    return known[:most], {"by": "the model", "invented": meant.count(None), "too_many": max(0, len(known) - most)}
 
 
-def _meant(named: Sequence[str], coarse: Sequence[str]) -> list[str | None]:
+def _meant(text: str, coarse: Sequence[str]) -> list[str | None]:
     """Return which of the names each one given means: as it is spelt, else whatever its case; None for no name."""
+    named = parse_answer(text) or ()
     exact = {_spelt(name): name for name in reversed(coarse)}
     folded = {_spelt(name).casefold(): name for name in reversed(coarse)}
     return [exact.get(_spelt(name)) or folded.get(_spelt(name).casefold()) for name in named]

@@ -14,7 +14,7 @@ from wardround.agents.loop.agent import Hooks
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.reductions import cut_notice, cut_text
 from wardround.agents.loop.side_reader import prompt_text
-from wardround.agents.methods.air import ENOUGH, MOST_WORDS, Refined, read_query
+from wardround.agents.methods.air import ENOUGH, MOST_WORDS, NO_QUERY, Refined, read_query
 
 _QUERY = re.compile(
     r"^(?:[^\w\n]|\d)*(?:(?:search\s+)?query|action|search)[\s*_`]*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE
@@ -53,7 +53,9 @@ class ReasonedSearch(Hooks):
             enough=ENOUGH,
         )
         shown = found if found.passages else None
-        written = await search.ask(instruction, purpose="search", evidence=shown)
+        written = await search.ask(
+            instruction, purpose="search", evidence=shown, flaw=lambda text: read_step(text, found)[0].flaw
+        )
         if written.problem is not None:
             refined, thought = Refined(stop=f"failed: {written.problem}"), ""
         else:
@@ -77,5 +79,5 @@ def read_step(text: str, found: Evidence) -> tuple[Refined, str]:
     wants = [asked[1]] if asked else enough
     thought = " ".join(line.strip() for line in lines if line.strip())
     thought = _THOUGHT.sub("", thought.replace(ENOUGH, "")).strip()
-    refined = read_query(wants[0], found.queries) if wants else Refined(stop="failed: it held no query")
+    refined = read_query(wants[0], found.queries) if wants else Refined(stop=NO_QUERY)
     return refined, thought

@@ -15,7 +15,7 @@ from wardround.agents.method import Method
 from wardround.agents.methods.react import REACT
 from wardround.core import check_settings, setting
 
-REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried")
+REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried", "ask_again")
 _CRITIQUE_SHARE = 0.15
 _CRITIQUES_SHARE = 0.3
 """The most of the actor's room that one critique and all of them together may take: nothing removes them from there."""

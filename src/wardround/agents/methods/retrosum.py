@@ -21,13 +21,13 @@ from wardround.agents.experiences.served import served_text
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.episode import Ending, Episode
 from wardround.agents.loop.history import Block
-from wardround.agents.loop.side_reader import SideReader, Written, prompt_text
+from wardround.agents.loop.side_reader import SideReader, Written, prompt_text, too_short
 from wardround.agents.loop.tokens import count_message
 from wardround.agents.method import Method
 from wardround.agents.methods.react import REACT
 from wardround.core import check_settings, setting
 
-SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried")
+SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried", "ask_again")
 _SUMMARY_SHARE = 0.25
 """The most of the actor's room that a summary may take: nothing removes it from there."""
 _LESSONS_SHARE = 0.15
@@ -127,7 +127,7 @@ class Summarising(Hooks):
         first, end = _span(recent, episode)
         instruction = prompt_text("summarise", first=first, last=end, previous=bool(self._previous))
         limit = int(episode.room() * _SUMMARY_SHARE)
-        written = await reader.ask(instruction, purpose="summarise", limit_tokens=limit)
+        written = await reader.ask(instruction, purpose="summarise", limit_tokens=limit, flaw=too_short)
         self._note(episode, recent, written, by)
         if written.problem is None and by != "answer":
             self._take_over(episode, reader, written.text, end)
