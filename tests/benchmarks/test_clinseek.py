@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 
 import pyarrow as pa
 import pytest
@@ -13,9 +15,16 @@ from wardround.agents.evidence.curated_input import curated_input
 from wardround.benchmarks import CLINSEEK_TASKS, Benchmark, build_clinseek, get_task, leak_check, question_of
 from wardround.benchmarks.clinseek.build import task_name
 from wardround.benchmarks.clinseek.definitions import RULES, RiskRule
+from wardround.benchmarks.clinseek.spaces import listed_names
+from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.trivial import trivial_answers
+from wardround.cli import main
+from wardround.codes import LabelSet
 from wardround.core import UserError, from_microseconds, load_prompt, parse_time
 from wardround.records import Chart, Store
 from wardround.runs.episode import open_environment
+from wardround.scoring.episodes import score_answer
+from wardround.tools.candidates import CandidateSpace
 
 DECISIONS = [
     "admissions",
@@ -176,15 +185,93 @@ def test_procedures_say_what_is_coded_and_by_which_day(name: str) -> None:
     assert ("the day it was started" in text) == ("stay" not in name)
 
 
-def test_a_training_subjects_candidates_are_made_by_others_and_are_the_same_for_all_others(bench: Benchmark) -> None:
-    listed = {}
+def _listed(bench: Benchmark, one: Sample) -> list[str]:
+    names = bench.prompt(one).partition("Names to answer with")[2].partition("How to work")[0]
+    return [line.removeprefix("- ") for line in names.splitlines() if line.startswith("- ")]
+
+
+def test_a_question_lists_its_target_among_names_drawn_by_use(bench: Benchmark) -> None:
+    decisions = [one for one in bench.all_samples if "listed" in one.facts]
+    assert len({one.task for one in decisions}) > 15
+    for one in decisions:
+        listed = _listed(bench, one)
+        assert set(one.target) <= set(listed) == set(one.facts["listed"])
+        assert listed == sorted(listed), "the order says nothing"
+        assert not one.unwinnable
+    said = bench.manifest["tasks"]["clinseek.labevents"]["listed"]
+    assert said == {"names": "target", "target_share": 1.0}
+
+
+def _space(one: Sample) -> str:
+    return f"{one.task.partition('.')[2]}_candidates"
+
+
+def test_a_listed_name_that_no_training_subject_has_is_taken(bench: Benchmark, synthetic_store: Store) -> None:
+    found = (
+        (one, name)
+        for one in bench.all_samples
+        for name in one.target
+        if "listed" in one.facts and bench.spaces[_space(one)].labels.resolve(name) is None
+    )
+    one, name = next(found)
+    environment = open_environment(synthetic_store, bench, one, result_tokens=500)
+    assert environment.call("finish", {"response": ["no such name"]}).is_error
+    environment = open_environment(synthetic_store, bench, one, result_tokens=500)
+    assert environment.call("finish", {"response": [name]}).answer == (name,)
+    assert score_answer((name,), one, bench.labels(get_task(one.task))) > 0
+
+
+def test_that_a_name_is_listed_says_no_more_of_it_than_its_use() -> None:
+    names = [f"name {number}" for number in range(400)]
+    uses = {name: 1 + 400 // (1 + number) for number, name in enumerate(names)}
+    space = CandidateSpace(name="t", labels=LabelSet(name="t", labels=tuple(names)), uses=uses)
+    draws = [listed_names(space, (names[0],), 100, seed) for seed in range(400)]
+    assert {len(one) for one in draws} == {100}
+    assert all(names[0] in one for one in draws)
+    counts = Counter(name for one in draws for name in one)
+    used_once = [counts[name] for name in names if uses[name] == 2]
+    used_more = [counts[name] for name in names if uses[name] >= 20]
+    assert fmean(used_more) > 2 * fmean(used_once) > 0
+    assert "a name of nobody" in listed_names(space, ("a name of nobody",), 100, 0)
+    assert len(listed_names(space, tuple(names[:90]), 100, 0)) == 140, "half of a hundred are others at least"
+
+
+def test_common_names_are_listed_where_asked_for_and_the_ceiling_is_said(
+    synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--store", str(synthetic_store_path), "--out", str(tmp_path / "bench"), "--per-task", "4"]
+    asked = [
+        "bench",
+        "build",
+        "clinseek",
+        *where,
+        "--task",
+        "clinseek.diagnosis",
+        "clinseek.labevents",
+        "--common-candidates",
+    ]
+    assert main(asked) == 0
+    assert "listed" in capsys.readouterr().out
+    bench = Benchmark.open(tmp_path / "bench")
+    by_group: dict[int | None, list[str]] = {}
     for one in bench.samples("clinseek.labevents"):
-        key = bench.group_of(one.person)
-        names = bench.prompt(one).partition("Names to answer with")[2].partition("How to work")[0]
-        assert listed.setdefault(key, names) == names
-        assert "\n- " in names
-    assert None in listed
-    assert len(listed) > 1
+        listed = _listed(bench, one)
+        assert by_group.setdefault(bench.group_of(one.person), listed) == listed
+        assert one.facts["listed_share"] == sum(name in listed for name in one.target) / len(one.target)
+    assert None in by_group
+    assert len(by_group) > 1
+    shares = [one.facts["listed_share"] for one in bench.samples("clinseek.labevents")]
+    said = bench.manifest["tasks"]["clinseek.labevents"]["listed"]
+    assert said == {"names": "common", "target_share": pytest.approx(fmean(shares), abs=1e-4)}
+
+
+def test_the_prior_of_a_question_counts_only_what_it_lists(bench: Benchmark) -> None:
+    task = get_task("clinseek.diagnoses_icd")
+    samples = bench.samples(task.name, "test")
+    prior = trivial_answers(bench, task, samples)["prior"]
+    assert not isinstance(prior, str)
+    for one in samples:
+        assert set(prior[one.id] or ()) <= set(one.facts["listed"])
 
 
 def test_half_of_the_answers_to_a_risk_are_yes_where_there_are_enough(bench: Benchmark) -> None:

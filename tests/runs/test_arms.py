@@ -39,7 +39,7 @@ def test_a_row_of_a_model_that_only_played_curated_inputs_is_printed_without_the
         agent="curated", mean=0.5, n=40, radius=0.0312, interval=interval, input_tokens=1234.0, output_tokens=None
     )
     texts = arm_texts(ArmRow(model="m", group="overall", curated=curated))
-    assert texts == ("m", "–", "overall", "40", "50.0 ± 3.1", "–", "–", "–", "–", "–", "–", "–")
+    assert texts == ("m", "–", "overall", "40", "50.0 ± 3.1", "–", "–", "–", "–", "–", "–", "–", "100 / –")
 
 
 def test_one_run_plays_both_arms_and_the_report_sets_them_against_each_other(

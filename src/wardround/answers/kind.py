@@ -145,11 +145,12 @@ class AnswerKind(ABC):
     def explain(self, *, part: str, **values: Any) -> str:
         """Return a part of a prompt that tells what an answer is.
 
-        ``part`` is ``task`` (the end of the question, which also has ``candidate_table``, ``instructions`` and the
-        ``listed`` names) or of an agent's system prompt: ``reading`` (where answers come from), ``finish`` (how to call
-        finish) or ``line`` (how to write the last line without tools).
+        ``part`` is ``task`` (the end of the question, which also has ``candidate_table``, ``instructions``, the
+        ``listed`` names and whether they were ``chosen`` for this question) or of an agent's system prompt:
+        ``reading`` (where answers come from), ``finish`` (how to call finish) or ``line`` (how to write the last line
+        without tools).
         """
-        known = {"candidate_table": "", "instructions": "", "listed": ()} | values
+        known = {"candidate_table": "", "instructions": "", "listed": (), "chosen": False} | values
         return self.prompt.render(part=part, kind=self, **known)
 
     @abstractmethod

@@ -13,7 +13,8 @@ def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> s
     """Return the first user message of an episode. ``space`` is the table that its answers come from as questions about
     its person are asked with, None where they come from none.
 
-    Nothing of the target reaches it: only the subject, the prediction time and names that all samples share.
+    Nothing of the target reaches it but, where a sample lists names of its own, that it is among them: only the
+    subject, the prediction time and names that all samples share.
     """
     question = question_of(task, sample)
     asked = task.prompt_named(sample.facts.get("prompt")).render(
@@ -24,8 +25,9 @@ def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> s
         images=question.images,
     )
     table = "" if space is None else space.name
-    listed = () if space is None else space.most_used(task.answer.listed)
+    own = sample.facts.get("listed")
+    listed = own or (() if space is None else space.most_used(task.answer.listed))
     explained = question.answer.explain(
-        part="task", candidate_table=table, instructions=question.instructions, listed=listed
+        part="task", candidate_table=table, instructions=question.instructions, listed=listed, chosen=own is not None
     )
     return f"{asked}\n\n{explained}"

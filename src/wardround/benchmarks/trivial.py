@@ -16,16 +16,19 @@ from wardround.benchmarks.task import Task
 
 TRIVIAL = ("nothing", "constant", "prior", "last", "when")
 ORACLE = "oracle"
-Answers = Mapping[str, tuple[str, ...] | None]
+Answers = dict[str, tuple[str, ...] | None]
 """By sample; None is no answer."""
 _Count = Callable[[Sequence[Sequence[str]]], tuple[str, ...]]
 
 
 def trivial_answers(benchmark: Benchmark, task: Task, samples: Sequence[Sample]) -> dict[str, Answers | str]:
     """Return the answers of every trivial contender and the oracle to some samples of a task; of one that cannot answer
-    the reason. ``prior`` and the ``constant`` of names are counted over training samples, a sample's own left out."""
+    the reason. ``prior`` and the ``constant`` of names are counted over training samples, a sample's own left out; of
+    names that a question lists as its own, ``prior`` counts only those."""
     training = benchmark.samples(task.name, "train")
     prior = _counted(task.answer.prior, training, samples)
+    if not isinstance(prior, str):
+        prior = prior | {one.id: _listed_prior(task, one, training) for one in samples if "listed" in one.facts}
     return {
         "nothing": {one.id: None for one in samples},
         "constant": _counted(task.answer.constant, training, samples),
@@ -45,6 +48,14 @@ def _counted(count: _Count, training: Sequence[Sample], samples: Sequence[Sample
         one.id: whole if one.split != "train" else count([n.target for n in training if n.person != one.person])
         for one in samples
     }
+
+
+def _listed_prior(task: Task, sample: Sample, training: Sequence[Sample]) -> tuple[str, ...] | None:
+    """What training targets hold most often of the names that a question lists."""
+    listed = set(sample.facts["listed"])
+    others = [one.target for one in training if one.person != sample.person]
+    kept = [tuple(name for name in target if name in listed) for target in others]
+    return task.answer.prior(kept) or None if any(kept) else None
 
 
 def _made(

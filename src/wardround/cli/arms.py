@@ -14,6 +14,6 @@ def print_arms(rows: Sequence[ArmRow]) -> None:
     if rows:
         print(
             "\ncurated input against evidence seeking (F1 in per cent; tokens in + out, a mean per episode; "
-            "how many packages left events out, and the hours shown)"
+            "how many packages left events out, and the hours shown; ceilings: per cent of targets within reach)"
         )
         print_rows(ARM_HEADINGS, [arm_texts(row) for row in rows])

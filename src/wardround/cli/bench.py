@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TypedDict
 
 from wardround.benchmarks import (
@@ -15,6 +16,7 @@ from wardround.benchmarks import (
     STRATA,
     TOLD_FAMILIES,
     Benchmark,
+    Sample,
     Task,
     build_clinseek,
     build_clinseek_mm,
@@ -107,6 +109,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     only.add_argument(
         "--as-they-come", action="store_true", help="risks as often as they are, not half of the answers yes"
+    )
+    only.add_argument(
+        "--common-candidates",
+        action="store_true",
+        help="decisions list the commonest names, not their target among others drawn by the seed",
     )
     stays = build.add_argument_group("trace")
     stays.add_argument("--unit", choices=("icu", "hospital"), help="what a stay is (default: icu)")
@@ -226,6 +233,7 @@ def _build_clinseek(arguments: argparse.Namespace, progress: TerminalProgress) -
         policy=arguments.policy,
         tasks=arguments.task,
         balanced=not arguments.as_they_come,
+        listing="common" if arguments.common_candidates else "target",
         allow_missing=arguments.allow_missing,
         user_codes=user_codes_home(),
     )
@@ -269,6 +277,7 @@ _PER_TASK = {"clinseek": 40, "clinseek-mm": 0}
 _OPTIONS_OF = {
     "task": ("ehrshot", "clinseek", "tasks"),
     "as_they_come": ("clinseek",),
+    "common_candidates": ("clinseek",),
     "examples": ("clinseek-mm",),
     "reports": ("clinseek-mm",),
     "hide_vocabulary": ("clinseek-mm",),
@@ -361,8 +370,18 @@ def _show_classes(benchmark: Benchmark, tasks: list[Task]) -> None:
     print_rows(("task", "samples", *SPLITS, "classes"), rows)
 
 
+def _ceilings(samples: Sequence[Sample], wanted: bool) -> tuple[str, ...]:
+    """The share of targets that questions list, and that can be reached at all: what an oracle recalls in each arm."""
+    if not wanted:
+        return ()
+    listed = fmean(float(one.facts.get("listed_share", 0.0)) for one in samples)
+    reachable = fmean(1 - len(one.unwinnable) / len(one.target) for one in samples)
+    return f"{listed:.1%}", f"{reachable:.1%}"
+
+
 def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
     strata = [stratum for stratum in STRATA if stratum != "any"]
+    ceilings = any("listed_share" in one.facts for one in benchmark.all_samples)
     rows = []
     for task in tasks:
         samples = benchmark.samples(task.name)
@@ -377,7 +396,9 @@ def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
                 "" if space is None else str(len(space.labels.labels)),
                 f"{wanted / len(samples):.2f}",
                 f"{sum(len(sample.unwinnable) for sample in samples) / wanted:.1%}",
+                *_ceilings(samples, ceilings),
             )
         )
-    header = ("task", "samples", *SPLITS, *strata, "candidates", "labels/sample", "unwinnable")
+    more = ("listed", "reachable") if ceilings else ()
+    header = ("task", "samples", *SPLITS, *strata, "candidates", "labels/sample", "unwinnable", *more)
     print_rows(header, rows)

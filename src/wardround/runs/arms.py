@@ -47,7 +47,8 @@ def win_map(cells: Sequence[ArmCell]) -> Markup | None:
 
 def arm_texts(row: ArmRow) -> tuple[str, ...]:
     """Return a row's cells as tables print them, in per cent: both arms, their difference, tokens of each,
-    and how much of the package was cut."""
+    how much of the package was cut,
+    and the ceilings of both arms."""
     seeking = row.seeking
     gain = row.difference
     return (
@@ -63,6 +64,7 @@ def arm_texts(row: ArmRow) -> tuple[str, ...]:
         _tokens(row.curated),
         _tokens(seeking) if seeking else "–",
         _package(row.curated),
+        f"{100 * row.curated.ceiling:.0f} / " + (f"{100 * seeking.ceiling:.0f}" if seeking else "–"),
     )
 
 
@@ -79,6 +81,7 @@ ARM_HEADINGS = (
     "tokens curated",
     "tokens seeking",
     "package cut; hours shown",
+    "ceilings",
 )
 
 

@@ -64,6 +64,7 @@ def open_environment(
         encoder=encoder,
         retrieval=retrieval,
         answer_space=None if space is None else space.name,
+        listed=sample.facts.get("listed", ()),
         aids=aids,
         knowledge=knowledge,
         images=images.of(chart, store.subject_key(sample.subject_id)),

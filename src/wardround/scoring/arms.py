@@ -25,7 +25,8 @@ K = TypeVar("K", bound=Hashable)
 class ArmFigure:
     """One arm on a group's samples. ``radius``: half of the t interval; ``interval``: over patients. Tokens are means
     per episode, None where an endpoint did not count them. ``cut``: how often its package left events out; ``hours``
-    of a package, shown and whole, are medians. None where there was no package."""
+    of a package, shown and whole, are medians. None where there was no package. ``ceiling``: the share of targets that
+    the arm can reach, by the listed names (curated) or by its tools, too."""
 
     agent: str
     mean: float
@@ -36,6 +37,7 @@ class ArmFigure:
     output_tokens: float | None
     cut: EvidenceCut | None = None
     hours: tuple[float, float] | None = None
+    ceiling: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +109,18 @@ def _rows_of(
 def _row(model: str, group: str, first: Sequence[EpisodeScore], other: Sequence[EpisodeScore], *, seed: int) -> ArmRow:
     one, two = _by_sample(first), _by_sample(other)
     if not one.keys() & two.keys():
-        return ArmRow(model=model, group=group, curated=_figure(first, seed))
+        return ArmRow(model=model, group=group, curated=_figure(first, seed, by_list=True))
     people: dict[str, Hashable] = {score.sample: score.subject_id for score in (*first, *other)}
     return ArmRow(
         model=model,
         group=group,
-        curated=_figure(first, seed),
+        curated=_figure(first, seed, by_list=True),
         seeking=_figure(other, seed),
         difference=paired_test_by_key(one, two, people, seed=seed),
     )
 
 
-def _figure(scores: Sequence[EpisodeScore], seed: int) -> ArmFigure:
+def _figure(scores: Sequence[EpisodeScore], seed: int, *, by_list: bool = False) -> ArmFigure:
     values = _by_sample(scores)
     people = {score.sample: score.subject_id for score in scores}
     means = list(values.values())
@@ -136,6 +138,7 @@ def _figure(scores: Sequence[EpisodeScore], seed: int) -> ArmFigure:
         output_tokens=fmean(usage.output_tokens for usage in known) if counted else None,
         cut=evidence_cut(score.use.evidence_left_out for score in scores if score.use.package_hours is not None),
         hours=(median(one for one, _ in hours), median(one for _, one in hours)) if hours else None,
+        ceiling=fmean(score.listed_recall if by_list else score.winnable_recall for score in scores),
     )
 
 

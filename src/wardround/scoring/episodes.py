@@ -71,7 +71,8 @@ class EpisodeScore:
     ``score`` counts the names that an answer and its target share; ``figures`` are those that the scorer of its kind
     adds, the main one first; ``probabilities`` are those of the labels, where the agent asked for them. ``target`` is
     kept where figures over all samples need it, and empty elsewhere. ``steps``: what was noted of a stay.
-    ``subject_id`` is the person whom the sample is about, whose samples no resampling parts.
+    ``subject_id`` is the person whom the sample is about, whose samples no resampling parts. ``winnable_recall`` is the
+    share of the target that can be reached at all, ``listed_recall`` by the names that the question lists.
     """
 
     episode: str
@@ -95,6 +96,7 @@ class EpisodeScore:
     figures: Mapping[str, float] = field(default_factory=dict)
     probabilities: Mapping[str, float] = field(default_factory=dict)
     steps: StepCounts | None = None
+    listed_recall: float = 1.0
 
     @property
     def value(self) -> float:
@@ -206,6 +208,7 @@ def score_episode(
         target=sample.target if scorer.keeps_target else (),
         probabilities=_probabilities(trajectory),
         steps=step_counts(trajectory),
+        listed_recall=float(sample.facts.get("listed_share", 1.0)),
     )
 
 

@@ -7,7 +7,7 @@ The subject and the clock are the chart's; no argument can change them. A model'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -43,6 +43,7 @@ class Environment(Session):
         encoder: Encoder | None = None,
         retrieval: RetrievalSettings | None = None,
         answer_space: str | None = None,
+        listed: Collection[str] = (),
         aids: Aids = DEFAULT_AIDS,
         knowledge: Knowledge | None = None,
         images: ChartImages | None = None,
@@ -54,6 +55,7 @@ class Environment(Session):
             encoder=encoder,
             retrieval=retrieval,
             answer_space=answer_space,
+            listed=listed,
             aids=aids,
             knowledge=knowledge,
             images=images,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
+from wardround.codes import normalise_label
 from wardround.core import ToolFailure, format_time
 from wardround.tools.arguments import clean_text
 from wardround.tools.candidates import CandidateSpace
@@ -64,7 +65,9 @@ def finish(session: Session, *, response: Response, evidence: CitedRows = None) 
 def _check_answer(session: Session, answer: Sequence[str]) -> None:
     """Refuse, once, an answer with names that are no candidates, and say the nearest ones."""
     space = session.answer_space
-    strange = [name for name in answer if space is not None and space.labels.resolve(name) is None]
+    listed = session.listed
+    unlisted = [name for name in answer if normalise_label(name) not in listed]
+    strange = [name for name in unlisted if space is not None and space.labels.resolve(name) is None]
     if space is None or not strange:
         return
     session.accept_any_answer()

@@ -6,9 +6,10 @@ The subject and the clock are the chart's; nothing here can change them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from wardround.codes import normalise_label
 from wardround.core import ToolFailure
 from wardround.core.suggestions import unknown
 from wardround.imaging import ChartImages
@@ -31,9 +32,9 @@ class Session:
 
     ``candidates`` are the candidate spaces the session may search, by table name. ``max_result_tokens`` bounds the text
     of every result (estimated; see ``core.tokens``). ``encoder`` (default: lexical) and ``retrieval`` are what
-    ``evidence`` is found with. ``answer_space`` names the candidate table that answers come from, ``aids`` what is done
-    for a language model beyond the papers' tools, ``knowledge`` the corpora that may be read (default: the handbook).
-    ``images`` opens the chart's images; without it there are none.
+    ``evidence`` is found with. ``answer_space`` names the candidate table that answers come from, ``listed`` the names
+    that the question lists, ``aids`` what is done for a language model beyond the papers' tools, ``knowledge`` the
+    corpora that may be read (default: the handbook). ``images`` opens the chart's images; without it there are none.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Session:
         encoder: Encoder | None = None,
         retrieval: RetrievalSettings | None = None,
         answer_space: str | None = None,
+        listed: Collection[str] = (),
         aids: Aids = DEFAULT_AIDS,
         knowledge: Knowledge | None = None,
         images: ChartImages | None = None,
@@ -57,6 +59,7 @@ class Session:
         if answer_space is not None and aids.short_pages:
             self.candidates = {name: space for name, space in candidates.items() if name == answer_space}
         self.answer_space = self.candidates.get(answer_space or "")
+        self.listed = frozenset(map(normalise_label, listed))
         self.checks_answers = aids.answer_check and self.answer_space is not None
         self.ask_model: AskOwnModel = ask_alone
         """How a tool asks a model of its own; an episode that writes it down sets its own way."""

@@ -1,8 +1,9 @@
 """ClinSeek-Bench as a family of the pipeline: one question a subject, subjects in an order of each task's own.
 
-Answers of decisions come from candidate tables that training subjects make; the ones in most use are shown with the
-question, in both arms, whatever its target. Risks are drawn so that half the answers are yes, where there are enough;
-how many are yes of those looked at stands in the manifest.
+Answers of decisions come from candidate tables that training subjects make. A question lists a hundred names, the same
+in both arms: its target among names drawn in proportion to how many training subjects have them, so that a rare name
+is no likelier for being listed; or, where that is asked for, the commonest ones whatever the target. Risks are drawn so
+that half the answers are yes, where there are enough; how many are yes of those looked at stands in the manifest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 from wardround.benchmarks.answer_rules import AnswerRules
@@ -20,13 +22,14 @@ from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS, FAMILY, RU
 from wardround.benchmarks.clinseek.kept_for import KeptFor, kept_for
 from wardround.benchmarks.clinseek.questions import MOST_EVENTS, Asking, StayQuestion
 from wardround.benchmarks.clinseek.risk import NO, YES, RiskAsking
-from wardround.benchmarks.clinseek.spaces import decision_spaces
+from wardround.benchmarks.clinseek.spaces import Listing, decision_spaces, listed_names
 from wardround.benchmarks.clinseek.timeline import Timelines
 from wardround.benchmarks.facts import samples_by_class
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, group_of, person_id
 from wardround.benchmarks.task import Task
+from wardround.codes import normalise_label
 from wardround.core import Progress, Reporter, UserError, derive_seed, format_time, from_microseconds, silent
 from wardround.records import Policy, Store
 from wardround.tools.candidates import CandidateSpace
@@ -44,6 +47,7 @@ def build_clinseek(
     per_task: int = PER_TASK,
     tasks: Sequence[str] = (),
     balanced: bool = True,
+    listing: Listing = "target",
     allow_missing: bool = False,
     user_codes: Path | None = None,
     fractions: Fractions = DEFAULT_FRACTIONS,
@@ -54,8 +58,9 @@ def build_clinseek(
     """Build the tasks from a store and save them; all 45 unless some are named, with or without ``clinseek.``.
 
     ``per_task`` is the most samples of a task in each split (0: all). ``balanced``: as many risks that come about as
-    that do not, where there are enough; else as they come. UserError: a task offers a class that is never the answer;
-    ``allow_missing`` notes that in the manifest instead.
+    that do not, where there are enough; else as they come. ``listing``: the names that a decision lists hold its target
+    among others (``target``), or are the commonest ones (``common``). UserError: a task offers a class that is never
+    the answer; ``allow_missing`` notes that in the manifest instead.
     """
     settings = BuildSettings(
         seed=seed,
@@ -67,7 +72,9 @@ def build_clinseek(
         allow_missing=allow_missing,
     )
     names = tuple(sorted({task_name(one) for one in tasks} or set(CLINSEEK_TASKS)))
-    family = ClinSeek(names=names, balanced=balanced, allow_missing=allow_missing, user_codes=user_codes)
+    family = ClinSeek(
+        names=names, balanced=balanced, listing=listing, allow_missing=allow_missing, user_codes=user_codes
+    )
     return build_family(family, store, folder, settings, report=report)
 
 
@@ -86,6 +93,7 @@ class ClinSeek:
 
     names: tuple[str, ...] = tuple(CLINSEEK_TASKS)
     balanced: bool = True
+    listing: Listing = "target"
     allow_missing: bool = False
     user_codes: Path | None = None
     kind: ClassVar[str] = FAMILY
@@ -98,8 +106,14 @@ class ClinSeek:
         return [CLINSEEK_TASKS[name] for name in self.names]
 
     def options(self) -> Mapping[str, Any]:
-        """Its tasks, how risks are drawn, and whether an offered class may never be the answer."""
-        return {"tasks": list(self.names), "balanced": self.balanced, "allow_missing": self.allow_missing}
+        """Its tasks, how risks are drawn, and which names are listed, and whether an offered class may
+        never be the answer."""
+        return {
+            "tasks": list(self.names),
+            "balanced": self.balanced,
+            "listing": self.listing,
+            "allow_missing": self.allow_missing,
+        }
 
     def open(self, ground: Ground) -> _OpenClinSeek:
         """Find where the store has what the tasks ask about, and make the candidate tables of training subjects."""
@@ -111,6 +125,7 @@ class ClinSeek:
         return _OpenClinSeek(
             ground=ground,
             balanced=self.balanced,
+            listing=self.listing,
             asking=asking,
             groups=groups,
             spaces=decision_spaces(decisions, groups, timelines),
@@ -149,6 +164,7 @@ class _Questions:
 class _OpenClinSeek:
     ground: Ground
     balanced: bool
+    listing: Listing
     asking: Mapping[str, Asking]
     groups: Mapping[int, int]
     spaces: Mapping[str, CandidateSpace]
@@ -215,6 +231,7 @@ class _OpenClinSeek:
         else:
             said["candidate_table"] = self._space(task).name
             said["candidates"] = len(self._space(task).labels)
+            said["listed"] = {"names": self.listing, "target_share": _mean_share(samples)}
         return TaskFacts(
             rules=AnswerRules.counted(task, sizes).to_json(),
             drops=dict(sorted(questions.dropped.items())) | {"not_drawn": len(questions.asked) - len(drawn)},
@@ -270,7 +287,7 @@ class _OpenClinSeek:
             target=one.target,
             split=self.ground.splits[one.subject],
             stratum="any",
-            unwinnable=self._unwinnable(task, one),
+            unwinnable=() if self.listing == "target" else self._unwinnable(task, one),
             facts={
                 "event_time": None if one.event is None else format_time(from_microseconds(one.event)),
                 "row_ids": list(one.row_ids),
@@ -278,8 +295,27 @@ class _OpenClinSeek:
                 "curated_from": format_time(from_microseconds(one.curated_from)),
                 "curated_events": MOST_EVENTS,
                 **self._withheld(task, one),
+                **self._listed(task, one),
             },
         )
+
+    def _listed(self, task: Task, one: StayQuestion) -> dict[str, Any]:
+        """The names that a decision lists, where they are its own, and the share of its target among them."""
+        if task.answer.label_values:
+            return {}
+        space = self._asked_with(task, one)
+        if self.listing == "common":
+            common = {normalise_label(name) for name in space.most_used(task.answer.listed)}
+            names = [space.labels.resolve(name) or name for name in one.target]
+            found = sum(normalise_label(name) in common for name in names)
+            return {"listed_share": round(found / len(one.target), 4)}
+        seed = (self.ground.settings.seed, task.name, one.subject, "listed")
+        return {"listed": list(listed_names(space, one.target, task.answer.listed, *seed)), "listed_share": 1.0}
+
+    def _asked_with(self, task: Task, one: StayQuestion) -> CandidateSpace:
+        """The table of a task, of a training subject as other groups make it."""
+        space, group = self._space(task), self.groups.get(one.subject)
+        return space if group is None else space.without.get(group, space)
 
     def _withheld(self, task: Task, one: StayQuestion) -> dict[str, Any]:
         """Where the admission is asked about: the tables of admitted people, from the visit's beginning on."""
@@ -291,9 +327,13 @@ class _OpenClinSeek:
     def _unwinnable(self, task: Task, one: StayQuestion) -> tuple[str, ...]:
         if task.answer.label_values:
             return ()
-        space, group = self._space(task), self.groups.get(one.subject)
-        asked_with = space if group is None else space.without.get(group, space)
+        asked_with = self._asked_with(task, one)
         return tuple(name for name in one.target if asked_with.labels.resolve(name) is None)
+
+
+def _mean_share(samples: Sequence[Sample]) -> float | None:
+    """The share of a target that is listed, a mean over samples: nobody without tools can reach more."""
+    return round(fmean(one.facts["listed_share"] for one in samples), 4) if samples else None
 
 
 def _halves(pool: Sequence[StayQuestion], half: int) -> list[StayQuestion]:
