@@ -14,7 +14,7 @@ from doubles import ListRecorder, PaperChart
 from wardround.agents import Episode, EstimatedTokens, Limits, Outcome, Prompt, StepPrediction, get_agent, run_steps
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import Bundle, BundleEvent, BundleStream, EventKind, PatientState
+from wardround.bundles import Bundle, BundleEvent, BundleStream, Carried, EventKind, PatientState
 from wardround.bundles.building import event_of, stream_of
 from wardround.bundles.state import ActiveMedication, Trend
 from wardround.core import Usage
@@ -40,7 +40,7 @@ def stay(*events: BundleEvent) -> BundleStream:
 class ListFeed:
     """Hands out bundles of a stream, each after the prediction before it; every step is played."""
 
-    carried = frozenset(EventKind)
+    carried = Carried(kinds=frozenset(EventKind))
 
     def __init__(self, stream: BundleStream, past: int = 0) -> None:
         self.bundles: list[Bundle] = list(stream)

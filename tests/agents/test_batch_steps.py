@@ -21,6 +21,7 @@ from wardround.bundles import (
     Bundle,
     BundleEvent,
     BundleStream,
+    Carried,
     EventKind,
     bundle_text,
     bundle_texts,
@@ -50,6 +51,7 @@ TRIGGERS = (
     ("NOT (allergy penicillins OR on vancomycin)", "start ampicillin, start vancomycin", None),
     ("allergy heparin AND done intubation", "start heparin", None),
     ("hour of day >= 10 AND hours since vancomycin >= 1", "start vancomycin, order sodium", None),
+    ("lactate > 4 OR lactate rises by >= 3 mg/dL within 24 h", "order potassium", None),
     ("mean arterial pressure < 65", "start norepinephrine, start phenylephrine", None),
     ("lactate > 4 for 1 h", "start norepinephrine", None),
     ("any lactate > 4 mmol/L in last 12 h AND NOT every potassium < 4 in last 30 h", "order lactate", None),
@@ -70,9 +72,13 @@ KEY = ("subject_id", "hour")
 PRIOR = ProtocolRule(id="P", category="PRIOR", trigger="hour of day >= 0", actions=("order lactate",))
 
 
+UNITS = {"lactate": {"mmol/L": -1, "mg/dL": 1}, "mean arterial pressure": {"kPa": 0}, "weight": {"kg": -1}}
+"""Subject 1 has lactate in mg/dL alone, subject 0 pressures in kPa."""
+
+
 def roles_of(rules: tuple[ProtocolRule, ...], **changed: object) -> CodedRoles:
     protocol = GlobalProtocol(name="many", rules=(*rules, PRIOR))
-    return CodedRoles(index=RuleIndex(protocol), settings=TraceSettings(**changed))  # type: ignore[arg-type]
+    return CodedRoles(index=RuleIndex(protocol), settings=TraceSettings(**changed), carried=Carried(units=UNITS))  # type: ignore[arg-type]
 
 
 EVERY_RULE = tuple(

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from stay_doubles import HOUR, before, facts, medication
 
-from wardround.bundles import EventKind, ValueLevel
+from wardround.bundles import Carried, EventKind, ValueLevel
 from wardround.bundles.state import ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
 from wardround.protocols import ChartedValue, compile_trigger
 
@@ -62,7 +62,7 @@ def test_what_no_source_is_known_to_carry_is_unknown_on_both_sides_of_not() -> N
         node = compile_trigger(text).node
         assert node is not None
         assert node.holds(labs) is None, text
-    full = facts(trend("Lactate", 3), carried=frozenset(EventKind))
+    full = facts(trend("Lactate", 3), carried=Carried(kinds=frozenset(EventKind)))
     assert [full.taking("heparin"), full.done("blood culture")] == [False, False]
     assert facts(medications={"m": medication("Aspirin")}).taking("heparin") is False
 

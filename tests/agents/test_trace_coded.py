@@ -11,7 +11,7 @@ from stay_doubles import DONE, LAB, START, event, play_stay, stay
 from wardround.agents.stays.coded import CodedRoles
 from wardround.agents.stays.router import RuleMemory, Suspicion
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import BundleStream, EventKind, states
+from wardround.bundles import BundleStream, Carried, EventKind, states
 from wardround.protocols import RuleIndex, read_protocol
 
 SEPSIS = Path(__file__).parents[2] / "examples" / "sepsis.toml"
@@ -49,7 +49,9 @@ def test_a_state_is_answered_as_in_an_episode(stream: BundleStream, rules: str, 
     path = tmp_path / "rules.toml"
     path.write_text(rules or SEPSIS.read_text(encoding="utf-8"), encoding="utf-8")
     settings = TraceSettings(protocol=str(path), on_fail=on_fail)  # type: ignore[arg-type]
-    roles = CodedRoles(index=RuleIndex(read_protocol(path)), settings=settings, carried=frozenset(EventKind))
+    roles = CodedRoles(
+        index=RuleIndex(read_protocol(path)), settings=settings, carried=Carried(kinds=frozenset(EventKind))
+    )
     memory = RuleMemory()
     played = play_stay("trace", stream, protocol=str(path), on_fail=on_fail).predictions
     bundles = list(stream)

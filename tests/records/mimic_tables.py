@@ -14,7 +14,7 @@ SPEC = load_source_spec("mimiciv")
 
 def write_folder(folder: Path, tables: Mapping[str, Iterable[Mapping[str, Any]]], *, every: bool = False) -> Path:
     """Write tables as CSV with the real columns; cells not given are empty. ``every``: also the tables not named."""
-    for name in SPEC.tables if every else tables:
+    for name in SPEC.tables if every else (name for name in tables if name in SPEC.tables):
         if name == "admission_note" and name not in tables:
             continue
         table = SPEC.tables[name]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wardround.agents.stays.router import Router, RuleMemory
-from wardround.bundles import carried_kinds, states, subject_bundles
+from wardround.bundles import carried_by, states, subject_bundles
 from wardround.cli import main
 from wardround.definitions import score_at
 from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, write_protocol
@@ -32,7 +32,7 @@ def ward() -> GlobalProtocol:
 def test_each_rule_held_where_one_bundle_after_another_says_so(synthetic_store: Store) -> None:
     """The oracle: states folded one by one, rules asked of each."""
     found = {one.rule: one for one in lint_in_store(ward(), synthetic_store)}
-    index, carried = RuleIndex(ward()), carried_kinds(synthetic_store.spec, synthetic_store.table_names)
+    index, carried = RuleIndex(ward()), carried_by(synthetic_store)
     held: dict[str, list[tuple[int, object]]] = {name: [] for name in RULES}
     for subject in synthetic_store.subjects[:5].tolist():
         router = Router(index=index, memory=RuleMemory(), carried=carried)

@@ -104,7 +104,14 @@ def test_what_cannot_be_converted_is_unknown() -> None:
         (8, "mmol/L", ">", 180, None, "glucose", False),
         (39, "mg/dL", "<", 40, None, "glucose", True),
         (5.6, "mEq/L", ">", 5.5, "mmol/L", "K", True),
-        (4.5, None, ">", 4, "mmol/L", "lactate", True),
+        (4.5, None, ">", 4, "mmol/L", "lactate", None),  # or 4.5 mg/dL, which is 0.5 mmol/L
+        (4.5, None, ">", 4, None, "lactate", True),  # both in one unit, whichever it is
+        (12, None, "<", 70, None, "glucose", None),  # 70 is in mg/dL, 12 may be in mmol/L
+        (12, None, ">", 10, None, "glucose", True),
+        (1.2, None, ">", 2, None, "creatinine", False),  # 1.2 and 2 are in mg/dL alone
+        (6.2, None, ">", 6, "mmol/L", "potassium", True),  # mEq/L and mmol/L say the same of it
+        (7.1, None, "<", 7.2, None, "pH", True),
+        (9, None, ">", 8, None, "GCS", True),
         (0.6, None, ">", 50, "%", "FiO2", True),
         (60, None, ">", 0.5, None, "FiO2", True),
         (7.2, "units", "<", 7.3, None, "pH", True),
@@ -137,6 +144,40 @@ def test_a_bare_number_is_compared_only_where_it_says_one_thing(
     truth: bool | None,
 ) -> None:
     assert compare(reading, unit, relation, threshold, asked, concept) is truth  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("reading", "unit", "threshold", "asked", "concept", "charted", "truth"),
+    [
+        (4.5, None, 4, "mmol/L", "lactate", ["mmol/L"], True),
+        (4.5, None, 4, "mmol/L", "lactate", ["mmol/L", "mEq/L"], True),
+        (4.5, None, 4, "mmol/L", "lactate", ["mg/dL"], False),
+        (4.5, None, 4, "mmol/L", "lactate", ["mg/dL", "mmol/L"], None),
+        (6.5, None, 6, None, "hemoglobin", ["g/dL"], True),
+        (6.5, None, 6, None, "hemoglobin", ["g/dL", "mmol/L"], None),
+        (9.0, "g/dL", 7, None, "hemoglobin", ["g/dL"], True),
+        (9.0, "g/dL", 7, None, "hemoglobin", ["mmol/L"], False),
+        (9.0, "g/dL", 7, None, "hemoglobin", ["g/dL", "mmol/L"], None),
+        (6.0, "g/dL", 7, None, "hemoglobin", ["g/dL", "mmol/L"], False),  # above neither
+        (39.0, "degC", 38.5, None, "temperature", ["degC", "degF"], True),  # 38.5 is no temperature in degF
+        (8.0, "mmol/L", 40, None, "glucose", ["mmol/L"], False),
+        (10, "foo", 5, None, "made-up test", ["foo"], True),
+        (10, "foo", 5, None, "made-up test", ["foo", "bar"], None),
+        (10, None, 5, None, "made-up test", ["foo", "bar"], None),
+        (10, None, 5, None, "made-up test", [], True),
+        (7.4, None, 7.2, None, "pH", ["units"], True),
+    ],
+)
+def test_a_bare_number_has_the_only_unit_that_the_store_has(
+    reading: float,
+    unit: str | None,
+    threshold: float,
+    asked: str | None,
+    concept: str,
+    charted: list[str],
+    truth: bool | None,
+) -> None:
+    assert compare(reading, unit, ">", threshold, asked, concept, charted) is truth
 
 
 @given(

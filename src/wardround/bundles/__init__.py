@@ -7,11 +7,11 @@ from wardround.bundles.batch import BatchStates, batch_states, encounters
 from wardround.bundles.batch_text import bundle_texts
 from wardround.bundles.building import event_of, stream_of
 from wardround.bundles.bundling import bundles_of, store_bundles, subject_bundles
+from wardround.bundles.carried import NOTHING_KNOWN, Carried, carried_by
 from wardround.bundles.events import Bundle, BundleEvent, BundleEvents, BundleStream
 from wardround.bundles.fold import fold, states
 from wardround.bundles.kinds import ActionType, EventKind, ValueLevel
 from wardround.bundles.levels import BASELINE_RISE
-from wardround.bundles.playing import carried_kinds
 from wardround.bundles.state import (
     ActiveMedication,
     ActiveProblem,
@@ -29,6 +29,7 @@ from wardround.bundles.text import bundle_text, event_text
 
 __all__ = [
     "BASELINE_RISE",
+    "NOTHING_KNOWN",
     "ActionType",
     "ActiveMedication",
     "ActiveProblem",
@@ -37,6 +38,7 @@ __all__ = [
     "BundleEvent",
     "BundleEvents",
     "BundleStream",
+    "Carried",
     "DoneAction",
     "EventKind",
     "KnownAllergy",
@@ -53,7 +55,7 @@ __all__ = [
     "bundle_text",
     "bundle_texts",
     "bundles_of",
-    "carried_kinds",
+    "carried_by",
     "encounters",
     "event_of",
     "event_text",

@@ -121,7 +121,7 @@ def _cells(
         low=_numbers(batch, played.role.low),
         high=_numbers(batch, played.role.high),
         text=_said(batch, played, value),
-        unit=_words(batch, played.unit),
+        unit=_unit(batch, played),
         encounter=encounter,
         timed=_timed(batch, played),
     )
@@ -161,10 +161,21 @@ def _measures(
             low=nothing,
             high=nothing,
             text=no_words,
-            unit=no_words,
+            unit=_declared(len(filled), played, column),
             encounter=encounter.take(pa.array(filled)),
             timed=np.ones(len(filled), dtype=bool),
         )
+
+
+def _unit(batch: pa.RecordBatch, played: PlayedRows) -> Any:
+    """Return each row's unit: what its cell says, else what is declared of the column of numbers."""
+    said = _words(batch, played.unit)
+    return pc.coalesce(said, _declared(len(said), played, played.value)) if played.value in played.role.units else said
+
+
+def _declared(rows: int, played: PlayedRows, column: str | None) -> Any:
+    unit = played.role.units.get(column or "")
+    return pa.nulls(rows, pa.string()) if unit is None else pa.array([unit] * rows, pa.string())
 
 
 def _column(batch: pa.RecordBatch, name: str | None) -> Any:

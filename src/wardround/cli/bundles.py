@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wardround.agents.stays.batch import StepsTable
 from wardround.agents.stays.coded import coded_roles
-from wardround.bundles import ActionType, bundle_text, bundles_of, carried_kinds, step_targets
+from wardround.bundles import ActionType, bundle_text, bundles_of, carried_by, step_targets
 from wardround.bundles.bundling import END_OF_TIME
 from wardround.bundles.files import BundlesReport, write_bundles
 from wardround.cli.json_output import add_json_option, print_json
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(store: Store, arguments: argparse.Namespace) -> None:
     progress = TerminalProgress()
-    carried = carried_kinds(store.spec, store.table_names)
+    carried = carried_by(store)
     beside = [] if arguments.protocol is None else [StepsTable(coded_roles(arguments.protocol, carried))]
     report = write_bundles(store, arguments.out, beside=beside, report=progress)
     progress.close()

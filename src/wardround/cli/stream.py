@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from wardround.bundles import carried_by
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.core import private_folder
@@ -57,7 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     live = actions.add_parser("follow", help="follow a growing folder of lines", description=LINES, examples=EXAMPLES)
     what = live.add_mutually_exclusive_group(required=True)
     what.add_argument("--source", help="what the rows are: a source by name, or the file of a spec")
-    what.add_argument("--store", type=Path, help="a store of the same source: its spec, lags, medians and dictionaries")
+    what.add_argument(
+        "--store", type=Path, help="a store of the same source: its spec, lags, medians, labels and units"
+    )
     live.add_argument(
         "--lines", type=Path, required=True, help="folder of *.jsonl, read in order of name; - for a pipe"
     )
@@ -119,7 +122,8 @@ def run(arguments: argparse.Namespace) -> int:
         rules = SourceRules.of_source(load_source_spec(arguments.source))
     else:
         rules = SourceRules.of_store(Store.open(arguments.store))
-    responder = coded_responder(arguments.protocol, arguments.carries) if arguments.protocol else None
+    units = {} if arguments.store is None or not arguments.protocol else carried_by(Store.open(arguments.store)).units
+    responder = coded_responder(arguments.protocol, arguments.carries, units) if arguments.protocol else None
     lines, ended = arguments.lines, None
     if lines == PIPE:
         private_folder(arguments.out)

@@ -24,6 +24,8 @@ from wardround.vocabulary import (
     is_drug,
     parse_quantity,
     read_text,
+    reading_unit,
+    usual_units,
 )
 
 T = TypeVar("T")
@@ -52,11 +54,13 @@ class CourseReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingCourse:
-    """The readings of a concept up to now, oldest first. ``recent``: whether the newest is young enough to act on."""
+    """The readings of a concept up to now, oldest first. ``recent``: whether the newest is young enough to act on;
+    ``charted``: the units in which the source has it, none where that is not known."""
 
     now: datetime
     readings: tuple[CourseReading, ...]
     recent: bool = True
+    charted: frozenset[str] = frozenset()
 
 
 class Facts(Protocol):
@@ -64,6 +68,10 @@ class Facts(Protocol):
 
     def value(self, concept: str) -> ChartedValue | None:
         """The newest number of a concept that is not too old to act on."""
+        ...
+
+    def charted_units(self, concept: str) -> frozenset[str]:
+        """The units in which the source has it; none where that is not known."""
         ...
 
     def level(self, concept: str) -> Level | None:
@@ -115,9 +123,10 @@ class Facts(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFacts:
     """Facts that somebody wrote down: for examples of rules and for tests. What is not listed is unknown, but a list
-    that is given is complete: a drug not in ``on`` is not taken.
+    that is given is complete: a drug not in ``on`` is not taken. Numbers are in the unit that ``units`` gives, else in
+    the usual one.
 
-    ``courses``: by name (hours ago, value), in the unit that ``units`` gives; ``rates``: of infusions that run, with
+    ``courses``: by name (hours ago, value); ``rates``: of infusions that run, with
     their unit ("0.1 mcg/kg/min"); ``times``: by action how many hours ago each was; ``scores``: by name.
     """
 
@@ -143,6 +152,11 @@ class GivenFacts:
             found = min(course)[1] if course else None
         return None if found is None else ChartedValue(value=found, unit=_named(self.units, concept))
 
+    def charted_units(self, concept: str) -> frozenset[str]:
+        """See Facts: the one that is given, else the usual one."""
+        unit = _named(self.units, concept) or next((one.unit for one in usual_units(concept)), None)
+        return frozenset() if unit is None else frozenset({unit})
+
     def level(self, concept: str) -> Level | None:
         """See Facts."""
         return _named(self.levels, concept)
@@ -166,7 +180,10 @@ class GivenFacts:
     def rate(self, drug: str, unit: str) -> float | None:
         """See Facts."""
         weight = self.value("weight")
-        kilograms = None if weight is None else convert(weight.value, weight.unit or "kg", "kg")
+        said = (
+            None if weight is None else reading_unit(weight.value, weight.unit, "weight", self.charted_units("weight"))
+        )
+        kilograms = None if weight is None or said is None else convert(weight.value, said, "kg")
         found = [said for name, said in self.rates.items() if is_drug(name, drug)]
         if not found:
             return 0.0 if self.taking(drug) is False else None

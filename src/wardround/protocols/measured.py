@@ -6,21 +6,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from wardround.protocols.facts import CourseReading, Direction, Facts, Level, ReadingCourse
+from wardround.protocols.facts import ChartedValue, CourseReading, Direction, Facts, Level, ReadingCourse
 from wardround.protocols.spelling import number, spell
 from wardround.vocabulary import (
+    RELATIONS,
     Relation,
     Truth,
     Window,
     all_of,
     any_of,
     baseline,
-    compare,
+    comparison,
     convert,
     falls_by,
     held_for,
     highest,
+    reading_unit,
     rises_by,
+    usual_units,
 )
 
 BASELINE_HOURS = 168.0
@@ -38,11 +41,12 @@ class AtValue:
 
     def holds(self, facts: Facts) -> Truth:
         reading = facts.value(self.concept)
-        return None if reading is None else self.holds_of(reading.value, reading.unit)
+        return None if reading is None else self.holds_of(reading, facts.charted_units(self.concept))
 
-    def holds_of(self, value: float, unit: str | None) -> Truth:
-        """Say whether one reading meets it."""
-        return compare(value, unit, self.relation, self.threshold, self.unit, self.concept)
+    def holds_of(self, reading: ChartedValue | CourseReading, charted: frozenset[str]) -> Truth:
+        """Say whether one reading meets it, where the source has the concept in some units."""
+        way = comparison(reading.unit, self.relation, self.threshold, self.unit, self.concept, charted)
+        return way.holds(reading.value)
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
@@ -105,7 +109,7 @@ class Held:
         """Say whether a course meets it."""
         if course is None or not course.recent:
             return None
-        told = {place: self.value.holds_of(one.value, one.unit) for place, one in enumerate(course.readings)}
+        told = {place: self.value.holds_of(one, course.charted) for place, one in enumerate(course.readings)}
         series = [(one.time, float(place)) for place, one in enumerate(course.readings)]
         return held_for(series, lambda place: told[int(place)], self.minutes)
 
@@ -134,7 +138,7 @@ class Within:
         if course is None:
             return None
         since = course.now - timedelta(hours=self.hours)
-        told = [self.value.holds_of(one.value, one.unit) for one in course.readings if one.time >= since]
+        told = [self.value.holds_of(one, course.charted) for one in course.readings if one.time >= since]
         if not told:
             return None
         return any_of(told) if self.how == "any" else all_of(told)
@@ -164,7 +168,7 @@ class TimesBaseline:
         lowest = baseline(series, Window(now=time, hours=self.hours))
         if lowest is None or lowest <= 0:
             return None
-        return compare(newest, None, self.relation, float(f"{self.times * lowest:.12g}"))
+        return bool(RELATIONS[self.relation](newest, float(f"{self.times * lowest:.12g}")))
 
     def __str__(self) -> str:
         return f"{spell(self.concept)} {self.relation} {number(self.times)} x baseline"
@@ -206,19 +210,21 @@ class ChangedBy:
 
 
 def _series(course: ReadingCourse | None, concept: str, unit: str | None = None) -> list[tuple[datetime, float]] | None:
-    """Return a course in one unit, that of the condition or of the newest reading; None where one cannot be."""
+    """Return a course in one unit, that of the condition or of the newest reading; None where one cannot be. Readings
+    of which nothing says the unit are in one where the source does not have several."""
     if course is None or not course.readings:
         return None
-    wanted = unit or course.readings[-1].unit
-    found = [(one.time, _in_unit(one, wanted, concept)) for one in course.readings]
-    return (
-        None
-        if any(value is None for _, value in found)
-        else [(time, value) for time, value in found if value is not None]
-    )
+    units = [reading_unit(one.value, one.unit, concept, course.charted) for one in course.readings]
+    wanted = reading_unit(course.readings[-1].value, unit, concept, course.charted) if unit else units[-1]
+    has_none = any(one.unit is None for one in usual_units(concept))
+    if wanted is None and len(course.charted) > 1 and not has_none:
+        return None
+    found = [_in_unit(one.value, own, wanted, concept) for one, own in zip(course.readings, units, strict=True)]
+    known = [(one.time, value) for one, value in zip(course.readings, found, strict=True) if value is not None]
+    return known if len(known) == len(found) else None
 
 
-def _in_unit(one: CourseReading, unit: str | None, concept: str) -> float | None:
-    if one.unit == unit or unit is None or one.unit is None:
-        return one.value
-    return convert(one.value, one.unit, unit, concept)
+def _in_unit(value: float, own: str | None, wanted: str | None, concept: str) -> float | None:
+    if own == wanted:
+        return value
+    return None if own is None or wanted is None else convert(value, own, wanted, concept)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from wardround.agents import Recorder, StepPrediction
 from wardround.agents.loop.steps import STEP_NOTE
 from wardround.benchmarks import Sample
-from wardround.bundles import Bundle, BundleStream, EventKind, carried_kinds, subject_bundles
+from wardround.bundles import NOTHING_KNOWN, Bundle, BundleStream, Carried, carried_by, subject_bundles
 from wardround.core import LeakError, UserError
 from wardround.definitions import score_at
 from wardround.records import Chart, Store
@@ -18,7 +18,7 @@ from wardround.records import Chart, Store
 def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
     """Open a sample's stay."""
     first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
-    stream, carried = subject_bundles(store, sample.subject_id), carried_kinds(store.spec, store.table_names)
+    stream, carried = subject_bundles(store, sample.subject_id), carried_by(store).for_subject(sample.subject_id)
 
     def score(name: str, hours: float | None, at: datetime) -> float | None:
         return chart_score(store.chart(sample.subject_id, at), name, hours)
@@ -43,7 +43,7 @@ class StayFeed:
     start: int
     stop: int
     recorder: Recorder
-    carried: frozenset[EventKind] = frozenset()
+    carried: Carried = NOTHING_KNOWN
     scored: Callable[[str, float | None, datetime], float | None] | None = None
     given: int = 0
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from wardround.agents.stays.batch.facts import BatchFacts
 from wardround.agents.stays.batch.holding import holding
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import BundleStream, EventKind, carried_kinds, store_bundles
+from wardround.bundles import BundleStream, EventKind, carried_by, store_bundles
 from wardround.bundles.events import HOUR
 from wardround.bundles.fold import DONE, TRENDS
 from wardround.core import from_microseconds
@@ -74,7 +74,7 @@ def lint_in_store(protocol: GlobalProtocol, store: Store) -> tuple[RuleInStore, 
     held: dict[int, int] = Counter()
     patients: dict[int, set[int]] = defaultdict(set)
     first: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    carried = carried_kinds(store.spec, store.table_names)
+    carried = carried_by(store)
     for stream in store_bundles(store):
         seen.add(stream)
         window = TraceSettings().window_hours
@@ -150,7 +150,7 @@ class _Seen:
         number = getattr(condition, values) if values else condition
         units = self.units.get(clinical_name(condition.concept), Counter[str]())
         if isinstance(number, AtValue):
-            other = tuple(unit for unit in units if not _comparable(unit, number))
+            other = tuple(unit for unit in units if not _comparable(unit, number, frozenset(units)))
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units), other_units=other)
         if isinstance(number, TimesBaseline | ChangedBy) or (units and not isinstance(number, Stated)):
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units))
@@ -159,6 +159,6 @@ class _Seen:
         return PartInStore(part=said, seen=done)
 
 
-def _comparable(unit: str, number: AtValue) -> bool:
-    way = comparison(unit or None, number.relation, number.threshold, number.unit, number.concept)
+def _comparable(unit: str, number: AtValue, charted: frozenset[str]) -> bool:
+    way = comparison(unit or None, number.relation, number.threshold, number.unit, number.concept, charted)
     return bool(way.groups)

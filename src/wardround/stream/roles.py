@@ -10,7 +10,8 @@ from typing import Any
 from wardround.agents.stays.charted import DRUGS, PROCEDURES, TESTS
 from wardround.agents.stays.coded import CodedRoles, coded_roles
 from wardround.agents.stays.router import RuleMemory
-from wardround.bundles import BundleEvent, PatientState
+from wardround.bundles import BundleEvent, Carried, PatientState
+from wardround.core import canonical_json, content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,10 @@ class CodedResponder:
     @property
     def digest(self) -> str:
         """What a stream with another protocol is told from this one by."""
-        carried = ",".join(str(int(kind)) for kind in sorted(self.roles.carried))
-        return f"{self.roles.index.protocol.digest}{f'+{carried}' if carried else ''}"
+        carried = self.roles.carried
+        kinds = ",".join(str(int(kind)) for kind in sorted(carried.kinds))
+        units = content_hash(canonical_json(carried.units)) if carried.units else ""
+        return "+".join(filter(None, (self.roles.index.protocol.digest, kinds, units)))
 
     @property
     def rules(self) -> Mapping[str, str]:
@@ -46,12 +49,16 @@ class CodedResponder:
 
 CARRIES = {"drugs": DRUGS, "tests": TESTS, "procedures": PROCEDURES}
 """What a feed may be said to carry: what of it was not told was not done."""
+NO_UNITS: Mapping[str, Mapping[str, int]] = {}
 
 
-def coded_responder(protocol: Path, carries: Iterable[str] = ()) -> CodedResponder:
+def coded_responder(
+    protocol: Path, carries: Iterable[str] = (), units: Mapping[str, Mapping[str, int]] = NO_UNITS
+) -> CodedResponder:
     """Return what answers by a protocol file. UserError: it cannot be read.
 
-    ``carries``: names of ``CARRIES``; of what is not among them nothing is known until a patient's first is told.
+    ``carries``: names of ``CARRIES``; of what is not among them nothing is known until a patient's first is told;
+    ``units``: those of a store of the same source (``Carried.units``).
     """
-    carried = frozenset(kind for name in carries for kind in CARRIES[name])
-    return CodedResponder(coded_roles(protocol, carried))
+    kinds = frozenset(kind for name in carries for kind in CARRIES[name])
+    return CodedResponder(coded_roles(protocol, Carried(kinds=kinds, units=units)))

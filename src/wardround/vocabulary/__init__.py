@@ -31,6 +31,7 @@ from wardround.vocabulary.quantities import (
     compare,
     comparison,
     parse_quantity,
+    reading_unit,
 )
 from wardround.vocabulary.text import (
     KnownFindings,
@@ -125,6 +126,7 @@ __all__ = [
     "read_person",
     "read_text",
     "read_unit",
+    "reading_unit",
     "rises_by",
     "told_before",
     "usual_units",

@@ -1,14 +1,14 @@
 """Numbers with their units as people write them, and comparison of two that may be in different ones.
 
-A bare number stands for a unit only where the table of measurements leaves one reading of it, or where every reading
-of it says the same. Else a comparison is unknown.
+A bare number has the unit that the store has for its concept, where that is one. Else it may be in every unit in which
+the table of measurements finds it plausible, and a comparison is known only where all of them say the same.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -135,14 +135,19 @@ def compare(
     threshold: float,
     threshold_unit: str | None = None,
     concept: Concept | str | None = None,
+    charted: Collection[str] = (),
 ) -> Truth:
-    """Say whether a reading meets a threshold; unknown where their units cannot be brought together.
+    """Say whether a reading meets a threshold; unknown where their units cannot be brought together. ``charted``: the
+    units that the store has for the concept, none where that is not known.
 
     >>> compare(59, "g/L", "<", 7, None, "hemoglobin"), compare(150, "umol/L", ">", 2, None, "creatinine")
     (True, False)
-    >>> compare(4.2, "bananas", ">", 4, "mmol/L", "lactate")
+    >>> compare(4.2, "bananas", ">", 4, "mmol/L", "lactate"), compare(4.2, None, ">", 4, "mmol/L", "lactate")
+    (None, None)
+    >>> compare(4.2, None, ">", 4, "mmol/L", "lactate", ["mmol/L"])
+    True
     """
-    return comparison(unit, relation, threshold, threshold_unit, concept).holds(value)
+    return comparison(unit, relation, threshold, threshold_unit, concept, frozenset(charted)).holds(value)
 
 
 @lru_cache(maxsize=16_384)
@@ -152,44 +157,81 @@ def comparison(
     threshold: float,
     threshold_unit: str | None = None,
     concept: Concept | str | None = None,
+    charted: frozenset[str] = frozenset(),
 ) -> ThresholdTest:
     """Return how readings in a unit are held against a threshold, worked out once for all of them."""
     known = find_measurement(concept) if concept is not None else None
     reading_unit = None if is_unitless(unit, known) else unit
     asked_unit = None if is_unitless(threshold_unit, known) else threshold_unit
-    groups = _groups(reading_unit, threshold, asked_unit, known)
+    here = tuple(one for one in charted if not is_unitless(one, known))
+    groups = _groups(reading_unit, threshold, asked_unit, known, here)
     return ThresholdTest(relation=relation, groups=tuple(group for group in groups if group))
 
 
+def reading_unit(value: float, unit: str | None, concept: Concept | str, charted: Collection[str] = ()) -> str | None:
+    """Return the unit of a reading: its own, else the store's only one, else the only one in which the number is
+    plausible; None where that is not told, or it has none (pH)."""
+    known = find_measurement(concept)
+    if not is_unitless(unit, known):
+        return unit
+    here = [one for one in charted if not is_unitless(one, known)]
+    if known is None:
+        return here[0] if len({plain_unit(one) for one in here}) == 1 else None
+    found = _plausible(value, known.units, known, here)
+    same = bool(found) and all(_is_same_size(one.unit, found[0].unit, known) for one in found)
+    return found[0].unit if same else None
+
+
 def _groups(
-    unit: str | None, threshold: float, threshold_unit: str | None, known: Measurement | None
+    unit: str | None,
+    threshold: float,
+    threshold_unit: str | None,
+    known: Measurement | None,
+    charted: Sequence[str],
 ) -> tuple[tuple[_Reading, ...], ...]:
     everything = (_Reading(low=-np.inf, high=np.inf, threshold=threshold),)
     if unit is not None and threshold_unit is not None:
         return (_in_unit(unit, ((threshold, threshold_unit),), known),)
     if known is None:
-        return (everything,)
-    usual = known.units[0]
-    if threshold_unit is not None:  # a bare reading
-        return _of_bare_reading(((threshold, threshold_unit),), known, usual_first=_same(threshold_unit, usual.unit))
-    meant = _meant(threshold, unit, known)
+        units = {plain_unit(one) for one in (*charted, unit, threshold_unit) if one is not None}
+        return (everything,) if len(units) <= 1 else ()
     if unit is not None:
-        return (_in_unit(unit, meant, known),)
-    first = len(meant) == 1 and _same(meant[0][1], usual.unit)
-    return _of_bare_reading(meant, known, usual_first=first)
+        return (_in_unit(unit, _meant(threshold, unit, known, charted), known),)
+    if threshold_unit is not None:
+        return _of_bare_reading(((threshold, threshold_unit),), known, charted, asked=True)
+    return _of_bare_reading(_meant(threshold, None, known, charted), known, charted, asked=False)
 
 
-def _meant(threshold: float, unit: str | None, known: Measurement) -> tuple[tuple[float, str | None], ...]:
-    """Return what a bare threshold may mean: in the usual unit where the reading is in that one too or has none."""
-    usual = known.units[0]
-    if usual.is_plausible(threshold) and (unit is None or _same(unit, usual.unit)):
-        return ((threshold, usual.unit),)
-    found = tuple((threshold, one.unit) for one in known.units if one.is_plausible(threshold))
-    own = tuple(one for one in found if unit is not None and _same(one[1], unit))
-    if own and not any(_converted(*one, unit, known) is not None for one in found if one not in own):
+def _meant(
+    threshold: float, unit: str | None, known: Measurement, charted: Sequence[str]
+) -> tuple[tuple[float, str | None], ...]:
+    """Return what a bare threshold may mean. Where the store's units are not known, a reading in the usual unit says
+    that the threshold is in it too, if it can be."""
+    everywhere = tuple((threshold, one.unit) for one in known.units if one.is_plausible(threshold))
+    own = tuple(one for one in everywhere if unit is not None and _same(one[1], unit))
+    if own and not any(_converted(*one, unit, known) is not None for one in everywhere if one not in own):
         return own  # the others measure otherwise (D-dimer in FEU): a number beside it is in the reading's own unit
-    below = threshold < min(one.low for one in known.units)  # what is below all that is charted is so in every unit
-    return ((threshold, usual.unit),) if below and not found else found
+    if not everywhere:  # what is below all that is charted is so in every unit
+        below = threshold < min(one.low for one in known.units)
+        return ((threshold, known.units[0].unit),) if below else ()
+    usual = known.units[0].unit
+    here = charted or ((unit,) if unit is not None and _same(unit, usual) else ())
+    return tuple((threshold, one.unit) for one in _plausible(threshold, known.units, known, here))
+
+
+def _plausible(
+    number: float, units: Sequence[UsualUnit], known: Measurement, charted: Sequence[str]
+) -> tuple[UsualUnit, ...]:
+    """Return the units in which a number is plausible, of those that the store has where it is so in one of them."""
+    found = tuple(one for one in units if one.is_plausible(number))
+    here = tuple(one for one in found if any(_is_same_size(one.unit, other, known) for other in charted))
+    return here or found
+
+
+@lru_cache(maxsize=4_096)
+def _is_same_size(first: str | None, second: str | None, known: Measurement) -> bool:
+    """Whether a number says the same in two units (mEq/L and mmol/L of potassium)."""
+    return all(_converted(number, first, second, known) == number for number in (1.0, 10.0))
 
 
 def _in_unit(unit: str, meant: tuple[tuple[float, str | None], ...], known: Measurement | None) -> tuple[_Reading, ...]:
@@ -218,20 +260,37 @@ def _is_mistakable(unit: str | None) -> bool:
 
 
 def _of_bare_reading(
-    meant: tuple[tuple[float, str | None], ...], known: Measurement, *, usual_first: bool
+    meant: tuple[tuple[float, str | None], ...], known: Measurement, charted: Sequence[str], *, asked: bool
 ) -> tuple[tuple[_Reading, ...], ...]:
+    """Return the ways to read bare numbers: those in the store's units first, and the others' of what fits none of
+    them. Where the store has none, a bare threshold and a bare reading that both fit a unit are both in it."""
+    here = tuple(one for one in known.units if any(_is_same_size(one.unit, other, known) for other in charted))
+    others = tuple(one for one in known.units if one not in here)
+    together = not (asked or here)
+
     def ways(units: tuple[UsualUnit, ...]) -> tuple[_Reading, ...]:
         return tuple(
-            reading
+            _Reading(low=low, high=high, threshold=limit)
             for one in units
-            for number, asked in meant
-            for limit in _limits(_converted(number, asked, one.unit, known))
-            for reading in (_Reading(low=one.low, high=one.high, threshold=limit),)
+            for number, unit in meant
+            for low, high in _read_apart(one, unit, number, known, together=together)
+            for limit in _limits(_converted(number, unit, one.unit, known))
         )
 
-    if usual_first:
-        return ways(known.units[:1]), ways(known.units[1:])
-    return (ways(known.units),)
+    return ways(here), ways(others)
+
+
+def _read_apart(
+    one: UsualUnit, unit: str | None, threshold: float, known: Measurement, *, together: bool
+) -> tuple[tuple[float, float], ...]:
+    """Return which bare numbers may be readings in a unit beside a threshold meant in another: where both fit both,
+    ``together`` says that they are in the same."""
+    other = next((each for each in known.units if _same(each.unit, unit)), None)
+    if not together or other is None or other is one or not one.is_plausible(threshold):
+        return ((one.low, one.high),)
+    below = (one.low, min(one.high, float(np.nextafter(other.low, -np.inf))))
+    above = (max(one.low, float(np.nextafter(other.high, np.inf))), one.high)
+    return tuple((low, high) for low, high in (below, above) if low <= high)
 
 
 def _limits(converted: float | None) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorde
 from wardround.agents.loop.outcome import Limits, Outcome, Prompt
 from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
 from wardround.answers import StepAction
-from wardround.bundles import Bundle, EventKind
+from wardround.bundles import NOTHING_KNOWN, Bundle, Carried
 from wardround.core import Sealed, unsealed
 from wardround.models.protocol import Model, ModelSettings
 from wardround.protocols import ActionKind, Dose
@@ -72,8 +72,8 @@ class StepFeed(Protocol):
         ...
 
     @property
-    def carried(self) -> frozenset[EventKind]:
-        """The kinds of events that the source has: what of them is not there was not done."""
+    def carried(self) -> Carried:
+        """The kinds of events that the source has, and the units of its measurements."""
         ...
 
     def score(self, name: str, hours: float | None, at: datetime) -> float | None:
@@ -95,10 +95,8 @@ class StepFeed(Protocol):
 class StepPlayer(Protocol):
     """One agent on one stay: state lives in the instance, which serves one episode."""
 
-    def begin(
-        self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset(), score: ChartScore | None = None
-    ) -> None:
-        """Take in what was known before, which kinds of events the source has, and what works out scores."""
+    def begin(self, past: Sequence[Bundle], carried: Carried = NOTHING_KNOWN, score: ChartScore | None = None) -> None:
+        """Take in what was known before, what the source carries, and what works out scores."""
         ...
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:

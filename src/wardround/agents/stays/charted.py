@@ -5,12 +5,12 @@ What was done, and problems, are those of this encounter: a culture of last year
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 
 from wardround.agents.loop.steps import ChartScore
-from wardround.bundles import ActiveProblem, EventKind, PatientState, Trend, ValueLevel
+from wardround.bundles import NOTHING_KNOWN, ActiveProblem, Carried, EventKind, PatientState, Trend, ValueLevel
 from wardround.protocols import (
     HOUR_OF_DAY,
     STAY,
@@ -38,7 +38,7 @@ from wardround.protocols import (
     is_problem,
     keys_of,
 )
-from wardround.vocabulary import clinical_name, convert, find_concept, is_drug, is_lasting
+from wardround.vocabulary import clinical_name, convert, find_concept, is_drug, is_lasting, reading_unit
 
 LEVELS: Mapping[ValueLevel, Level] = {
     ValueLevel.LOW: "low",
@@ -67,7 +67,7 @@ class StateFacts:
     """A state as facts at the end of a bundle's hour. ``window_hours``: an older value or trend is no longer asked
     about (the router's last 6 hours); ``suspected``: problems that rules made suspect; ``began``: when the stay did.
 
-    ``carried``: the kinds of events that the source has; of others nothing is known until one was seen. ``courses``,
+    ``carried``: what the source has; of other kinds of events nothing is known until one was seen. ``courses``,
     ``counts``: what is remembered beyond the state (``lookback``). ``is_over``: the encounter has ended.
     """
 
@@ -79,7 +79,7 @@ class StateFacts:
         window_hours: float,
         suspected: Iterable[str] = (),
         began: datetime | None = None,
-        carried: frozenset[EventKind] = frozenset(),
+        carried: Carried = NOTHING_KNOWN,
         courses: Mapping[str, Sequence[CourseReading]] | None = None,
         counts: Mapping[str, Sequence[tuple[datetime | None, datetime]]] | None = None,
         score: ChartScore | None = None,
@@ -132,7 +132,14 @@ class StateFacts:
             trends = [one for one in self.state.trends.values() if clinical_name(one.concept) == name]
             readings = (CourseReading(of.time, of.value, one.unit, of.row_id) for one in trends for of in one.readings)
             found = tuple(sorted(readings, key=lambda one: (one.time, one.row_id)))
-        return ReadingCourse(now=self.now, readings=found, recent=found[-1].time >= self._oldest) if found else None
+        if not found:
+            return None
+        recent, charted = found[-1].time >= self._oldest, self.charted_units(concept)
+        return ReadingCourse(now=self.now, readings=found, recent=recent, charted=charted)
+
+    def charted_units(self, concept: str) -> frozenset[str]:
+        """The units in which the source has it of others."""
+        return self._carried.units_of(concept, self.state.subject_id)
 
     def taking(self, drug: str) -> bool | None:
         """Whether a running order or infusion is of that drug or class; unknown where nothing shows that drugs are
@@ -147,7 +154,8 @@ class StateFacts:
         if not running:
             return 0.0 if self.taking(drug) is False else None
         weight = self._latest("weight")
-        kilograms = None if weight is None else convert(weight.last.value, weight.unit or "kg", "kg")
+        charted = self.charted_units("weight")
+        kilograms = None if weight is None else kilograms_of(weight.last.value, weight.unit, charted)
         rates = [rate_in(one.dose, one.unit, unit, kilograms) for one in running]
         known = [rate for rate in rates if rate is not None]
         return max(known) if len(known) == len(rates) else None
@@ -161,7 +169,7 @@ class StateFacts:
         return self._scores[name, hours]
 
     def _carries(self, kinds: frozenset[EventKind]) -> bool:
-        return not kinds.isdisjoint(self._carried) or not kinds.isdisjoint(self._seen)
+        return not kinds.isdisjoint(self._carried.kinds) or not kinds.isdisjoint(self._seen)
 
     @cached_property
     def _seen(self) -> frozenset[EventKind]:
@@ -256,7 +264,7 @@ class StateFacts:
         end = course.now if isinstance(condition, Within) else course.readings[-1].time
         inside = [one for one in course.readings if one.time >= end - timedelta(hours=condition.hours)]
         if isinstance(condition, Within) and condition.how == "any":
-            inside = [one for one in inside if condition.value.holds_of(one.value, one.unit)][-1:]
+            inside = [one for one in inside if condition.value.holds_of(one, course.charted)][-1:]
         return tuple(dict.fromkeys(one.row_id for one in (inside[:1] + inside[-1:])))
 
     def _rows_done(self, action: str, *, ever: bool = False) -> tuple[str, ...]:
@@ -303,3 +311,9 @@ def rate_in(dose: str | None, given: str | None, unit: str, kilograms: float | N
     except ValueError:
         return None
     return None if amount is None or not given else convert(amount, given, unit, weight=kilograms)
+
+
+def kilograms_of(value: float, unit: str | None, charted: Collection[str]) -> float | None:
+    """A weight in kilograms; None where nothing says its unit. ``charted``: the units that the source has."""
+    said = reading_unit(value, unit, "weight", charted)
+    return None if said is None else convert(value, said, "kg")

@@ -17,7 +17,7 @@ from wardround.agents.stays.auditor import AuditRecord, DrugFacts, uncertainty_o
 from wardround.agents.stays.reasoner import due_actions, shares_of
 from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking, stood_on
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import EventKind, PatientState
+from wardround.bundles import NOTHING_KNOWN, Carried, PatientState
 from wardround.protocols import RuleIndex, read_protocol
 
 
@@ -44,7 +44,7 @@ class CodedRoles:
 
     index: RuleIndex
     settings: TraceSettings
-    carried: frozenset[EventKind] = frozenset()
+    carried: Carried = NOTHING_KNOWN
 
     def play(
         self,
@@ -96,7 +96,7 @@ def coded_uncertainty(
     return uncertainty_of_shares(shares_of(rules, actions)) if settings.unsure_by_shares else None
 
 
-def coded_roles(protocol: Path, carried: frozenset[EventKind] = frozenset()) -> CodedRoles:
+def coded_roles(protocol: Path, carried: Carried = NOTHING_KNOWN) -> CodedRoles:
     """Return the roles under a protocol file, as settings have them by default. UserError: it cannot be read."""
     return CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings(), carried=carried)
 

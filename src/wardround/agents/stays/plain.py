@@ -20,7 +20,7 @@ from wardround.agents.stays.router import HeldRule, Router
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import newest_bundles, shown_rules
 from wardround.agents.stays.steward import Steward
-from wardround.bundles import Bundle, EventKind, bundle_text
+from wardround.bundles import NOTHING_KNOWN, Bundle, Carried, bundle_text
 from wardround.bundles.targets import DECIDED
 from wardround.protocols import RuleIndex
 from wardround.retrieval import Encoder, LexicalEncoder
@@ -162,9 +162,7 @@ class PlainPlayer:
         )
         self.steward = Steward(window_hours=settings.window_hours)
 
-    def begin(
-        self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset(), score: ChartScore | None = None
-    ) -> None:
+    def begin(self, past: Sequence[Bundle], carried: Carried = NOTHING_KNOWN, score: ChartScore | None = None) -> None:
         """Take in what was known before the stay, which kinds of events the source has, and what works out scores."""
         if self.router is not None:
             self.router.carried, self.router.score = carried, score

@@ -26,7 +26,7 @@ from wardround.agents.stays.showing import (
     shown_state,
 )
 from wardround.agents.stays.steward import Absorbed, Steward
-from wardround.bundles import Bundle, EventKind, PatientState
+from wardround.bundles import NOTHING_KNOWN, Bundle, Carried, PatientState
 from wardround.bundles.events import amends
 from wardround.protocols import CompiledRule, RuleIndex
 
@@ -87,10 +87,8 @@ class TracePlayer:
         """Problems that rules made suspect, with the reason of each."""
         return self.router.memory.suspected
 
-    def begin(
-        self, past: Sequence[Bundle], carried: frozenset[EventKind] = frozenset(), score: ChartScore | None = None
-    ) -> None:
-        """Take in what was known before the stay, which kinds of events the source has, and what works out scores."""
+    def begin(self, past: Sequence[Bundle], carried: Carried = NOTHING_KNOWN, score: ChartScore | None = None) -> None:
+        """Take in what was known before the stay, what the source carries, and what works out scores."""
         self.router.carried, self.router.score = carried, score
         for bundle in past:
             self.steward.take_in(bundle)

@@ -10,7 +10,7 @@ from datetime import datetime
 from wardround.agents.loop.steps import ChartScore
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.lookback import remember_counts, remember_courses
-from wardround.bundles import EventKind, PatientState
+from wardround.bundles import NOTHING_KNOWN, Carried, PatientState
 from wardround.protocols import (
     FORBIDDING,
     CompiledRule,
@@ -79,13 +79,13 @@ class RuleMemory:
 @dataclass(slots=True, kw_only=True)
 class Router:
     """Finds the rules of one stay. ``most``: rules that are read at a step (the paper's 3, appendix A.2);
-    ``predictions``: actions of a type that count at one; ``carried``: the kinds of events that the source has;
+    ``predictions``: actions of a type that count at one; ``carried``: what the source has;
     ``score``: works out a score on the chart."""
 
     index: RuleIndex
     most: int = 3
     predictions: int = 5
-    carried: frozenset[EventKind] = frozenset()
+    carried: Carried = NOTHING_KNOWN
     score: ChartScore | None = None
     memory: RuleMemory = field(default_factory=RuleMemory)
 

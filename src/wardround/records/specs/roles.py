@@ -190,6 +190,8 @@ class RowRole:
     """Of results: the column that says what was examined; one of anything but blood is another measurement."""
     measures: Mapping[str, str] = field(default_factory=dict)
     """Of rows that hold many measurements: their columns and what each of them measures."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """By column of numbers the unit that all of them are in, where no column says it."""
     low: str | None = None
     high: str | None = None
     """Of results: the limits of what is normal."""
@@ -237,7 +239,8 @@ class RowRole:
         single = (self.id, self.clock, self.specimen, self.organism, self.drug_code, self.stop, self.route, self.fluid)
         coded = (self.code, self.system_column, self.value, self.text, self.unit, self.low, self.high)
         twin = (self.twin.column,) if self.twin else ()
-        return tuple(filter(None, (*self.label, *self.time, *self.measures, *single, *coded, *twin, *conditions)))
+        several = (*self.label, *self.time, *self.measures, *self.units)
+        return tuple(filter(None, (*several, *single, *coded, *twin, *conditions)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import newest_bundles, shown_state
 from wardround.answers import StepAction
 from wardround.benchmarks import Sample
-from wardround.bundles import Bundle, EventKind, carried_kinds
+from wardround.bundles import NOTHING_KNOWN, Bundle, Carried, carried_by
 from wardround.protocols import RuleIndex
 from wardround.records import Store
 from wardround.runs.stays import played_bundles
@@ -49,14 +49,14 @@ class SeenStep:
 
 def seen_steps(store: Store, sample: Sample, index: RuleIndex) -> Iterator[SeenStep]:
     """Yield the steps of a stay in order, as some rules read them."""
-    yield from steps_of(*played_bundles(store, sample), index, carried_kinds(store.spec, store.table_names))
+    yield from steps_of(*played_bundles(store, sample), index, carried_by(store).for_subject(sample.subject_id))
 
 
 def steps_of(
     past: Sequence[Bundle],
     bundles: Iterable[Bundle],
     index: RuleIndex,
-    carried: frozenset[EventKind] = frozenset(),
+    carried: Carried = NOTHING_KNOWN,
 ) -> Iterator[SeenStep]:
     """The same of the bundles before a stay and those of its steps."""
     player = TracePlayer(index, TraceSettings(), Parts(auditor=False))

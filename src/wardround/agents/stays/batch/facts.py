@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from wardround.agents.stays.batch.onward import Mask, Onward, Runs
 from wardround.agents.stays.batch.readings import NamedReadings, read_trends
 from wardround.agents.stays.charted import DRUGS, kinds_of_action
-from wardround.bundles import BundleStream, EventKind, StateEncounter, StateLimits, encounters
+from wardround.bundles import NOTHING_KNOWN, BundleStream, Carried, EventKind, StateEncounter, StateLimits, encounters
 from wardround.bundles.events import HOUR, Integers
 from wardround.bundles.fold import DONE, TRENDS
 from wardround.core import to_microseconds
@@ -24,6 +24,8 @@ from wardround.vocabulary import clinical_name, is_lasting
 _KINDS = max(EventKind) + 1
 NEVER = int(np.iinfo(np.int64).min)
 """The time of what was never done."""
+NOBODY = int(np.iinfo(np.int64).min)
+"""No subject's number."""
 
 
 def _mask_of(*kinds: EventKind) -> Mask:
@@ -33,12 +35,12 @@ def _mask_of(*kinds: EventKind) -> Mask:
 @dataclass(kw_only=True)
 class BatchFacts:
     """The facts of b bundles, each subject's as its state has them after the bundle. ``suspected``: by problem, after
-    which bundles a rule had made it suspect before; ``carried``: the kinds of events that the source has; ``courses``:
+    which bundles a rule had made it suspect before; ``carried``: what the source has; ``courses``:
     by name the hours that rules look back on."""
 
     stream: BundleStream
     window_hours: float
-    carried: frozenset[EventKind] = frozenset()
+    carried: Carried = NOTHING_KNOWN
     courses: Mapping[str, float] = field(default_factory=dict)
     suspected: Mapping[str, Mask] = field(default_factory=dict)
     _allergic: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
@@ -101,6 +103,15 @@ class BatchFacts:
         units = pc.fill_null(self.stream.columns.unit, "").dictionary_encode()
         return np.asarray(units.indices, np.int64), tuple(units.dictionary.to_pylist())
 
+    def charted_units(self, concept: str) -> Iterator[tuple[Mask, frozenset[str]]]:
+        """Yield the units in which the source has a measurement of others, with the bundles for which that is so."""
+        subject, several = self.stream.subjects, np.ones(len(self.stream), bool)
+        for owner in self.carried.only_theirs(concept).intersection(np.unique(subject).tolist()):
+            own = subject == owner
+            several &= ~own
+            yield own, self.carried.units_of(concept, owner)
+        yield several, self.carried.units_of(concept, NOBODY)
+
     def reading(self, concept: str) -> tuple[Integers, Integers]:
         """Return of every bundle the newest reading of a name and the first of its trend's window, as places of
         events; -1 where there is none or it is too old."""
@@ -130,7 +141,7 @@ class BatchFacts:
         return self._carries(kinds_of_action(action))
 
     def _carries(self, kinds: frozenset[EventKind]) -> Mask:
-        if not kinds.isdisjoint(self.carried):
+        if not kinds.isdisjoint(self.carried.kinds):
             return np.ones(len(self.stream), dtype=bool)
         if kinds not in self._carrying:
             places = np.flatnonzero(np.isin(self.stream.columns.kind, list(kinds)))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts
 from wardround.agents.stays.batch.onward import Mask
-from wardround.agents.stays.charted import rate_in
+from wardround.agents.stays.charted import kilograms_of, rate_in
 from wardround.agents.stays.lookback import KEPT_HOURS
 from wardround.bundles import StateLimits
 from wardround.bundles.events import HOUR, Integers
@@ -34,7 +34,7 @@ from wardround.protocols import (
     asked_keys,
 )
 from wardround.protocols import keys_of as keys_of_name
-from wardround.vocabulary import RELATIONS, clinical_name, convert, is_drug
+from wardround.vocabulary import RELATIONS, clinical_name, is_drug
 
 Told = tuple[Mask, Mask]
 """(b,) where something is known to hold, and where it is known not to."""
@@ -62,7 +62,7 @@ def within(node: Within, facts: BatchFacts) -> Told:
         bundles.append(bundle)
         newest: dict[bool | None, int] = dict.fromkeys(last, NEVER)
         for one in course.readings:
-            newest[node.value.holds_of(one.value, one.unit)] = _microseconds(one)
+            newest[node.value.holds_of(one, course.charted)] = _microseconds(one)
         for truth, moments in last.items():
             moments.append(newest[truth])
     at = _filled(np.array(bundles, np.int64), facts)
@@ -127,11 +127,13 @@ def _courses(facts: BatchFacts, concept: str) -> Iterator[tuple[int, ReadingCour
     values = events.value[places].tolist()
     read = zip(bundles, keys, map(CourseReading, times, values, units, rows), strict=True)
     for _, of_subject in groupby(read, key=lambda one: int(subject_of[one[0]])):
+        several = list(of_subject)
+        charted = facts.carried.units_of(concept, int(facts.stream.subjects[several[0][0]]))
         trends: dict[tuple[int, int, str], list[CourseReading]] = {}
         course: list[CourseReading] = []
-        for bundle, several in groupby(of_subject, key=lambda one: one[0]):
+        for bundle, together in groupby(several, key=lambda one: one[0]):
             new: list[CourseReading] = []
-            for _, (kind, number, unit), one in several:
+            for _, (kind, number, unit), one in together:
                 trend = trends.setdefault((kind, number, unit or ""), [])
                 trend.insert(bisect_right(trend, one.time, key=lambda each: each.time), one)
                 since = trend[-1].time - window
@@ -146,7 +148,8 @@ def _courses(facts: BatchFacts, concept: str) -> Iterator[tuple[int, ReadingCour
             if course:
                 oldest = course[-1].time - kept
                 course = [each for each in course if each.time >= oldest]
-                yield bundle, ReadingCourse(now=from_microseconds(int(facts.now[bundle])), readings=tuple(course))
+                now = from_microseconds(int(facts.now[bundle]))
+                yield bundle, ReadingCourse(now=now, readings=tuple(course), charted=charted)
 
 
 def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
@@ -199,8 +202,8 @@ def _kilograms(facts: BatchFacts) -> npt.NDArray[np.float64]:
     events, code = facts.stream.columns, facts.units[0]
     found = np.full(len(last), np.nan)
     for place in np.unique(last[last >= 0]).tolist():
-        unit = facts.units[1][int(code[place])]
-        kilograms = convert(float(events.value[place]), unit or "kg", "kg")
+        charted = facts.carried.units_of("weight", int(events.subject[place]))
+        kilograms = kilograms_of(float(events.value[place]), facts.units[1][int(code[place])], charted)
         found[last == place] = np.nan if kilograms is None else kilograms
     return found
 

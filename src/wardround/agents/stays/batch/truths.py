@@ -98,10 +98,12 @@ def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
     last, _ = facts.reading(node.concept)
     values, (code, units) = facts.stream.columns.value[last], facts.units
     yes, known = np.zeros(len(last), dtype=bool), np.zeros(len(last), dtype=bool)
-    for number in np.unique(code[last[last >= 0]]).tolist():
-        own = (last >= 0) & (code[last] == number)
-        way = comparison(units[number] or None, node.relation, node.threshold, node.unit, node.concept)
-        yes[own], known[own] = way.holds_of(values[own])
+    for here, charted in facts.charted_units(node.concept):
+        read = here & (last >= 0)
+        for number in np.unique(code[last[read]]).tolist():
+            own = read & (code[last] == number)
+            way = comparison(units[number] or None, node.relation, node.threshold, node.unit, node.concept, charted)
+            yes[own], known[own] = way.holds_of(values[own])
     return Truths(yes & known, known & ~yes)
 
 
