@@ -177,7 +177,7 @@ def test_a_bare_number_has_the_only_unit_that_the_store_has(
     charted: list[str],
     truth: bool | None,
 ) -> None:
-    assert compare(reading, unit, ">", threshold, asked, concept, charted) is truth
+    assert compare(reading, unit, ">", threshold, asked, concept, charted=charted) is truth
 
 
 @given(

@@ -135,6 +135,7 @@ def compare(
     threshold: float,
     threshold_unit: str | None = None,
     concept: Concept | str | None = None,
+    *,
     charted: Collection[str] = (),
 ) -> Truth:
     """Say whether a reading meets a threshold; unknown where their units cannot be brought together. ``charted``: the
@@ -144,7 +145,7 @@ def compare(
     (True, False)
     >>> compare(4.2, "bananas", ">", 4, "mmol/L", "lactate"), compare(4.2, None, ">", 4, "mmol/L", "lactate")
     (None, None)
-    >>> compare(4.2, None, ">", 4, "mmol/L", "lactate", ["mmol/L"])
+    >>> compare(4.2, None, ">", 4, "mmol/L", "lactate", charted=["mmol/L"])
     True
     """
     return comparison(unit, relation, threshold, threshold_unit, concept, frozenset(charted)).holds(value)
