@@ -26,6 +26,7 @@ from wardround.core import (
     content_hash,
     must_be_loaded,
     private_folder,
+    sealed_json,
     sync_folder,
     sync_tree,
 )
@@ -185,7 +186,7 @@ class Benchmark:
         }
         (partial / _SAMPLES).write_bytes(lines)
         (partial / _CONTENDERS).write_bytes(contenders)
-        (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (partial / _MANIFEST).write_text(sealed_json(manifest), encoding="utf-8")
         sync_tree(partial)
         os.replace(partial, folder)
         sync_folder(folder.parent)
@@ -201,6 +202,9 @@ class Benchmark:
             raise UserError(f"{folder} holds no benchmark ({error.filename} is missing); build one first") from error
         except json.JSONDecodeError as error:
             raise RecordError(f"{folder / _MANIFEST} is not JSON: {error}") from error
+        except UnicodeDecodeError as error:
+            raise RecordError(f"{folder / _MANIFEST} is no text: {error}") from error
+        manifest.pop("seal", None)
         if manifest.get("schema") not in READABLE:
             raise UserError(f"{folder} has benchmark schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
         if content_hash(lines) != manifest.get("samples_sha256"):

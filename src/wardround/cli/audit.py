@@ -148,7 +148,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     store.add_argument("folder", type=Path, help="folder of the store")
     files = actions.add_parser(
         "files",
-        help="hold every store, benchmark, run and log below a folder against its checksums",
+        help="hold every store, benchmark, run, log, bank, stream and corpus below a folder against its checksums",
         examples=EXAMPLES,
     )
     files.add_argument("folder", type=Path, help="folder to look through")

@@ -20,7 +20,15 @@ from wardround.core.errors import (
 )
 from wardround.core.extras import how_to_install, import_extra, missing_extra, needs_extra
 from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
-from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
+from wardround.core.ids import (
+    RowId,
+    canonical_json,
+    content_hash,
+    derive_seed,
+    is_sealed_json,
+    row_id,
+    sealed_json,
+)
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.pictures import Picture, PictureBytes, data_url
 from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
@@ -28,7 +36,13 @@ from wardround.core.private import keep_private, must_be_new, private_file, priv
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Registered, Registry
-from wardround.core.row_seals import count_broken_seals, must_be_sealed, sealed_tables, with_row_seals
+from wardround.core.row_seals import (
+    count_broken_seals,
+    must_be_sealed,
+    register_seals,
+    sealed_tables,
+    with_row_seals,
+)
 from wardround.core.sealed import Sealed, unsealed
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
@@ -104,6 +118,7 @@ __all__ = [
     "how_to_install",
     "import_extra",
     "is_read_only",
+    "is_sealed_json",
     "keep_private",
     "leaves",
     "load_plugins",
@@ -124,7 +139,9 @@ __all__ = [
     "private_folder",
     "read_toml",
     "refuse_unknown",
+    "register_seals",
     "row_id",
+    "sealed_json",
     "sealed_tables",
     "set_up_database",
     "setting",

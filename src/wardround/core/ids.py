@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, NewType
 
 RowId = NewType("RowId", str)
@@ -29,6 +30,18 @@ def content_hash(value: Any) -> str:
     if not isinstance(value, bytes):
         value = canonical_json(value)
     return hashlib.sha256(value).hexdigest()
+
+
+def sealed_json(body: Mapping[str, Any]) -> str:
+    """Return the text of a file of JSON with a hash of itself, so that a flipped bit in it can be seen."""
+    plain = json.loads(json.dumps(body))
+    return json.dumps({**plain, "seal": content_hash(plain)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def is_sealed_json(text: bytes) -> bool:
+    """Say whether such a file is as it was written. ValueError: it is no JSON."""
+    body = json.loads(text)
+    return isinstance(body, dict) and body.pop("seal", None) == content_hash(body)
 
 
 def derive_seed(*parts: object) -> int:

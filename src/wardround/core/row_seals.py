@@ -18,7 +18,7 @@ import msgspec
 
 from wardround.core.errors import UserError
 
-_ENCODER = msgspec.msgpack.Encoder()
+_encode = msgspec.msgpack.Encoder().encode
 _FUNCTION = "row_seal"
 _COLUMN = "seal"
 _TABLE = re.compile(r"\bCREATE TABLE (?:IF NOT EXISTS )?(?!schema\b)(\w+) ?\(")
@@ -48,7 +48,7 @@ def register_seals(connection: sqlite3.Connection) -> None:
 
 def row_seal(*values: Any) -> int:
     """Return the CRC-32 of a row's values, as SQLite stores them (None, int, float, str, bytes), in MessagePack."""
-    return crc32(_ENCODER.encode(values))
+    return crc32(_encode(values))
 
 
 def sealed_tables(connection: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:

@@ -21,6 +21,7 @@ from wardround.knowledge.formats import CorpusFormat, format_of
 from wardround.knowledge.index import CorpusIndex, CorpusWriter
 from wardround.knowledge.library import HANDBOOK
 from wardround.knowledge.manifest import (
+    CORPUS,
     AddedFile,
     CorpusManifest,
     check_name,
@@ -88,7 +89,7 @@ def remove_corpus(library: Path, name: str) -> None:
     folder = library / check_name(name)
     if not folder.is_dir():
         raise UserError(f"there is no corpus {name!r} in {str(library)!r}; wardround corpus list names them")
-    (folder / "corpus.json").unlink(missing_ok=True)
+    (folder / CORPUS).unlink(missing_ok=True)
     shutil.rmtree(folder)
 
 

@@ -9,10 +9,11 @@ from datetime import date as calendar_day
 from pathlib import Path
 from typing import Any
 
-from wardround.core import UserError, content_hash, strict, write_atomically
+from wardround.core import UserError, content_hash, is_sealed_json, sealed_json, strict, write_atomically
 
-SCHEMA = 1
-_FILE = "corpus.json"
+SCHEMA = 2
+CORPUS = "corpus.json"
+"""The file that says what a corpus is."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -76,10 +77,16 @@ def check_name(name: str) -> str:
 def read_manifest(folder: Path) -> CorpusManifest:
     """Read what a corpus's folder says of it. Raises UserError."""
     try:
-        body = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        text = (folder / CORPUS).read_bytes()
+        body = json.loads(text)
         if body.get("schema") != SCHEMA:
             raise UserError(f"the corpus in {str(folder)!r} has schema {body.get('schema')!r}; add it again")
-        return strict(CorpusManifest, body, f"{folder / _FILE}")
+        if not is_sealed_json(text):
+            raise UserError(
+                f"{folder / CORPUS} is damaged: it is not as it was written; remove and add the corpus again"
+            )
+        del body["seal"]
+        return strict(CorpusManifest, body, f"{folder / CORPUS}")
     except (OSError, ValueError, AttributeError) as error:
         raise UserError(
             f"{str(folder)!r} holds no corpus that can be read ({error}); remove and add it again"
@@ -87,10 +94,10 @@ def read_manifest(folder: Path) -> CorpusManifest:
 
 
 def write_manifest(folder: Path, manifest: CorpusManifest) -> None:
-    """Write it whole."""
-    write_atomically(folder / _FILE, json.dumps(asdict(manifest), indent=2) + "\n")
+    """Write it whole, with a hash of itself."""
+    write_atomically(folder / CORPUS, sealed_json(asdict(manifest)))
 
 
 def holds_corpus(folder: Path) -> bool:
     """Whether a folder is that of a corpus."""
-    return (folder / _FILE).is_file()
+    return (folder / CORPUS).is_file()

@@ -1,21 +1,24 @@
-"""Every file of a folder held against the checksums it was written with: stores, benchmarks, runs, logs and banks.
+"""Every file of a folder held against the checksums it was written with: stores, benchmarks, runs, logs, banks,
+streams and corpora.
 
 Finds bits that changed on a disk or in a copy, not somebody who changes a file and its checksum.
 """
 
 from __future__ import annotations
 
-import json
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from wardround.audits import check_store
 from wardround.benchmarks import Benchmark
-from wardround.core import RecordError, UserError, content_hash
+from wardround.core import RecordError, UserError, count_broken_seals, is_sealed_json, register_seals, sealed_tables
+from wardround.knowledge import CORPUS, damage_of_corpus
 from wardround.log import LOG_SUFFIX, damage_of_log
 from wardround.memory.database import damage_of_bank
+from wardround.stream import LEDGER, damage_of_stream
 
 _MANIFEST = "manifest.json"
 
@@ -34,20 +37,18 @@ class FilesCheck:
 
 
 def check_files(folder: Path) -> FilesCheck:
-    """Check every store, benchmark, run, bank and log in a folder and below it. UserError: there is no such folder."""
+    """Check everything of ours in a folder and below it. UserError: there is no such folder."""
     if not folder.is_dir():
         raise UserError(f"no folder {str(folder)!r}")
-    checked = dict.fromkeys(("stores", "benchmarks", "runs", "banks", "logs"), 0)
+    checked = dict.fromkeys(("stores", "benchmarks", "runs", "banks", "logs", "streams", "corpora"), 0)
     damaged: list[str] = []
-    for path in sorted(folder.rglob(_MANIFEST)):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        for kind, (mark, check) in _KINDS.items():
-            if mark in text:
+    for kind, (name, check) in _KINDS.items():
+        for path in sorted(folder.rglob(name)):
+            if kind not in _WITH_MANIFEST or (path.parent / _MANIFEST).is_file():
                 checked[kind] += 1
                 damaged += check(path.parent)
-                break
     for path in sorted(folder.rglob("*.sqlite")):
-        found = damage_of_bank(path)
+        found = None if path.name == LEDGER else damage_of_bank(path)
         if found is not None:
             checked["banks"] += 1
             damaged += [f"{path}: {count:,} {what}" for what, count in found.items() if count]
@@ -58,21 +59,36 @@ def check_files(folder: Path) -> FilesCheck:
 
 
 def _damage_of_run(folder: Path) -> list[str]:
-    path = folder / _MANIFEST
+    return [*_damage_of_manifest(folder / _MANIFEST), *_damage_of_queue(folder / "queue.sqlite")]
+
+
+def _damage_of_queue(path: Path) -> list[str]:
     try:
-        manifest: Any = json.loads(path.read_bytes())
-        whole = content_hash(manifest["settings"]) == manifest["settings_sha256"]
-    except (ValueError, KeyError, TypeError) as error:
-        return [f"{path} cannot be read: {error}"]
-    return [] if whole else [f"{path}: the settings are not as they were written"]
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            register_seals(connection)
+            broken = sum(count_broken_seals(connection, name, columns) for name, columns in sealed_tables(connection))
+            whole = [text for (text,) in connection.execute("PRAGMA integrity_check(5)")]
+    except sqlite3.Error as error:
+        return [f"{path} cannot be read whole: {error}"]
+    lines = [f"{path}: {broken:,} rows are not as they were written"] if broken else []
+    return lines + ([] if whole == ["ok"] else [f"{path}: its pages are damaged: {'; '.join(whole)}"])
 
 
 def _damage_of_benchmark(folder: Path) -> list[str]:
+    found = _damage_of_manifest(folder / _MANIFEST)
     try:
         Benchmark.open(folder)
-    except (UserError, RecordError) as error:
-        return [str(error)]
-    return []
+    except (UserError, RecordError, ValueError) as error:
+        found.append(f"{folder} cannot be read: {error}")
+    return found
+
+
+def _damage_of_manifest(path: Path) -> list[str]:
+    try:
+        whole = is_sealed_json(path.read_bytes())
+    except ValueError as error:
+        return [f"{path} cannot be read: {error}"]
+    return [] if whole else [f"{path} is not as it was written"]
 
 
 def _damage_of_store(folder: Path) -> list[str]:
@@ -82,9 +98,12 @@ def _damage_of_store(folder: Path) -> list[str]:
         return [str(error)]
 
 
+_WITH_MANIFEST = ("stores", "benchmarks", "runs")
 _KINDS: Mapping[str, tuple[str, Callable[[Path], list[str]]]] = {
-    "runs": ('"settings_sha256"', _damage_of_run),
-    "benchmarks": ('"samples_sha256"', _damage_of_benchmark),
-    "stores": ('"indexes"', _damage_of_store),
+    "stores": ("shards", _damage_of_store),
+    "benchmarks": ("samples.jsonl", _damage_of_benchmark),
+    "runs": ("logs", _damage_of_run),
+    "streams": (LEDGER, damage_of_stream),
+    "corpora": (CORPUS, damage_of_corpus),
 }
-"""What a manifest is of: what stands in it, and how its folder is checked."""
+"""What lies in a folder of a kind, and how that is checked."""

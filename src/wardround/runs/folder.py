@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.core import UserError, content_hash, must_be_loaded, private_folder, write_atomically
+from wardround.core import UserError, content_hash, must_be_loaded, private_folder, sealed_json, write_atomically
 from wardround.log import LOG_SUFFIX
 from wardround.runs.schemas import READ, SCHEMA, settings_of
 from wardround.runs.settings import RunSettings
@@ -52,7 +52,7 @@ class RunFolder:
             "settings_sha256": content_hash(settings.to_json()),
             **facts,
         }
-        write_atomically(path / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+        write_atomically(path / "manifest.json", sealed_json(manifest))
         return cls(path=path, manifest=manifest)
 
     @classmethod
@@ -70,6 +70,7 @@ class RunFolder:
         if manifest.get("schema") not in READ:
             known = " and ".join(map(str, READ))
             raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {known}")
+        manifest.pop("seal", None)
         must_be_loaded(manifest.get("plugins", ()), f"the run {str(path)!r}")
         folder = cls(path=path, manifest=manifest)
         try:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.core import UserError, private_file
+from wardround.core import UserError, private_file, register_seals, with_row_seals
 
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 """File locks, where the system has them; elsewhere a lease of another process counts as held by nobody."""
@@ -116,7 +116,8 @@ class WorkQueue:
             if not path.stat().st_size:
                 self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.executescript(_SCHEMA)
+            register_seals(self._connection)
+            self._connection.executescript(with_row_seals(_SCHEMA))
         except sqlite3.Error as error:
             raise UserError(f"cannot open the run's queue {str(path)!r}: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from wardround.stream.clock import CLOCKS
 from wardround.stream.closing import Responder
+from wardround.stream.damage import damage_of_stream
 from wardround.stream.follow import StreamReport, follow
 from wardround.stream.lines import StreamLine
 from wardround.stream.quarantine import QUARANTINE
@@ -11,6 +12,7 @@ from wardround.stream.settings import FollowSettings
 from wardround.stream.source_rules import SourceRules
 from wardround.stream.spool import Spool
 from wardround.stream.watching import (
+    LEDGER,
     ToldBundle,
     ToldReading,
     is_stream,
@@ -22,6 +24,7 @@ from wardround.stream.watching import (
 __all__ = [
     "CARRIES",
     "CLOCKS",
+    "LEDGER",
     "QUARANTINE",
     "FollowSettings",
     "Responder",
@@ -32,6 +35,7 @@ __all__ = [
     "ToldBundle",
     "ToldReading",
     "coded_responder",
+    "damage_of_stream",
     "follow",
     "is_stream",
     "patient_events",

@@ -28,6 +28,7 @@ from wardround.stream.row_lines import RowLine, RowReader
 from wardround.stream.settings import FollowSettings
 from wardround.stream.source_rows import SourceRows
 from wardround.stream.source_rules import SourceRules
+from wardround.stream.told import sealed_line
 
 CLOSED_AT_ONCE = 256
 """So many bundles that a turn of the clock ends are closed with it, the others with the lines that follow."""
@@ -149,7 +150,7 @@ class LineTaking:
         self._tell(self._issuing.take(row, self._clock.limit(self.engine.time)))
 
     def _tell(self, told: Iterator[dict[str, Any]]) -> None:
-        self._logged.commit.told += (ENCODER.encode(one) + b"\n" for one in told)
+        self._logged.commit.told += (sealed_line(ENCODER.encode(one)) for one in told)
 
     def _keep(self, most_entries: int) -> None:
         """Commit, and forget what is more than there is room for: states of the idle first, then events."""

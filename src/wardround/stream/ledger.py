@@ -2,7 +2,7 @@
 
 A line is kept as the events that were read of it, one entry for every hour that it says something of. A bundle says
 which entries are its own, so that a patient is found without an index over them. A snapshot is a patient after a closed
-bundle: with the bundles since, it gives the patient back.
+bundle: with the bundles since, it gives the patient back. Every row holds a checksum of itself (`core/row_seals.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from wardround.core import UserError
+from wardround.core import UserError, register_seals, with_row_seals
 from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowReading, SourceRow
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 _SCHEMA = """
 CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, events BLOB NOT NULL,
  ahead INTEGER NOT NULL, parked INTEGER NOT NULL);
@@ -41,13 +41,10 @@ CREATE TABLE refused (number INTEGER PRIMARY KEY, file TEXT NOT NULL, ends INTEG
  text BLOB NOT NULL);
 CREATE TABLE count (what TEXT PRIMARY KEY, lines INTEGER NOT NULL);
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE pace (minute INTEGER PRIMARY KEY, commits INTEGER NOT NULL, lines INTEGER NOT NULL,
+ told INTEGER NOT NULL, longest REAL NOT NULL, last REAL NOT NULL);
 """
-_PACE = """
-CREATE TABLE IF NOT EXISTS pace (minute INTEGER PRIMARY KEY, commits INTEGER NOT NULL, lines INTEGER NOT NULL,
- told INTEGER NOT NULL, longest REAL NOT NULL, last REAL NOT NULL)
-"""
-"""How the stream keeps up, by minutes of this machine's clock; nothing that is told depends on it. A ledger of an
-earlier version gets it when it is opened."""
+"""``pace``: how the stream keeps up, by minutes of this machine's clock; nothing that is told depends on it."""
 _KEEP_UP = """
 INSERT INTO pace VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (minute) DO UPDATE SET commits = commits + 1,
  lines = lines + excluded.lines, told = told + excluded.told, longest = MAX(longest, excluded.longest),
@@ -112,19 +109,18 @@ class StreamLedger(LedgerReading):
     def __init__(self, path: Path, about: Mapping[str, str]) -> None:
         fresh = not path.exists()
         self._file = sqlite3.connect(path, isolation_level=None)
+        register_seals(self._file)
         self._file.execute("PRAGMA journal_mode=WAL")
         self._file.execute("PRAGMA synchronous=NORMAL")
         if fresh or not self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'fact'").fetchone():
             self._make(about)
         self._check(path, about)
-        self._file.execute(_PACE)
         super().__init__(self._file)
 
     def _make(self, about: Mapping[str, str]) -> None:
         facts = {**about, "schema_version": str(SCHEMA_VERSION), "finished": "no"}
         self._file.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA.strip().split(";\n"):
-            self._file.execute(statement)
+        make_tables(self._file)
         self._file.executemany("INSERT INTO fact VALUES (?, ?)", facts.items())
         self._file.execute("COMMIT")
 
@@ -198,6 +194,12 @@ class StreamLedger(LedgerReading):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of a ledger in an empty file, whose rows seal themselves."""
+    for statement in with_row_seals(_SCHEMA.strip()).split(";\n"):
+        connection.execute(statement)
 
 
 def _packed(numbers: Sequence[int]) -> bytes:

@@ -133,8 +133,6 @@ class LedgerReading:
 
     def pace(self) -> list[PaceMinute]:
         """Return how the stream kept up in the minutes of the last day in which it committed, oldest first."""
-        if not self._one("SELECT COUNT(*) FROM sqlite_master WHERE name = 'pace'"):
-            return []
         query = "SELECT minute, commits, lines, told, longest, last FROM pace ORDER BY minute"
         return [PaceMinute(*row) for row in self._file.execute(query)]
 

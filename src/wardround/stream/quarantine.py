@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,23 @@ class QuarantineFile:
 
     def append(self) -> None:
         """Write what was committed since."""
-        while rows := self._ledger.refused_after(self._number):
+        for lines, last in _lines(self._ledger, self._number):
             with self._path.open("ab") as target:
-                target.write(b"".join(ENCODER.encode(_shown(*row)) + b"\n" for row in rows))
-            self._number = rows[-1][0]
+                target.write(lines)
+            self._number = last
+
+
+def is_as_set_aside(path: Path, ledger: LedgerReading) -> bool:
+    """Say whether the file is what the ledger says, or the beginning of it."""
+    there = path.read_bytes() if path.is_file() else b""
+    return b"".join(lines for lines, _ in _lines(ledger, 0)).startswith(there)
+
+
+def _lines(ledger: LedgerReading, after: int) -> Iterator[tuple[bytes, int]]:
+    """Yield lines of the file, and the number of the last of them."""
+    while rows := ledger.refused_after(after):
+        after = rows[-1][0]
+        yield b"".join(ENCODER.encode(_shown(*row)) + b"\n" for row in rows), after
 
 
 def _shown(number: int, file: str, ends: int, reason: str, text: bytes) -> dict[str, Any]:

@@ -1,13 +1,26 @@
 """The file of what is told. It is cut to the length that was committed, and what a kill kept from being written is
-written again: it is the same, byte for byte, as if nothing had happened."""
+written again: it is the same, byte for byte, as if nothing had happened. Every line ends with a checksum of itself."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from zlib import crc32
 
 from wardround.stream.ledger import StreamLedger
+
+_SEAL = b',"crc32":"'
+
+
+def sealed_line(told: bytes) -> bytes:
+    """Return a line of the file: an object in JSON that something stands in, and the CRC-32 of it."""
+    return b'%b%b%08x"}\n' % (told[:-1], _SEAL, crc32(told))
+
+
+def is_as_told(line: bytes) -> bool:
+    """Say whether a line of the file is as it was told."""
+    return line == sealed_line(line.rpartition(_SEAL)[0] + b"}")
 
 
 class ToldFile:

@@ -21,6 +21,7 @@ from wardround.stream.ledger import SCHEMA_VERSION
 from wardround.stream.ledger_reading import LedgerReading
 from wardround.stream.logged import LoggedEvents
 from wardround.stream.patients import Patients
+from wardround.stream.told import is_as_told
 
 LEDGER, TOLD = "ledger.sqlite", "told.jsonl"
 BLOCK_BYTES = 1 << 22
@@ -57,13 +58,13 @@ def watched_ledger(folder: Path) -> Iterator[LedgerReading]:
 
     UserError: it is no stream, one of another version, or it has not begun.
     """
-    with closing(_opened(folder / LEDGER)) as connection:
+    with closing(open_ledger(folder / LEDGER)) as connection:
         connection.execute("BEGIN")
         yield LedgerReading(connection)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Open a ledger at a version that is read here. UserError otherwise."""
+def open_ledger(path: Path) -> sqlite3.Connection:
+    """Open a ledger to look at it. UserError: there is none, or not one of the version that is read here."""
     if not path.is_file():
         raise UserError(f"no stream in {path.parent}; `wardround stream follow --out {path.parent}` makes one")
     return open_database_unchanged(path, partial(sqlite3.connect, uri=True, isolation_level=None), _check, _explained)
@@ -119,7 +120,9 @@ class ToldReading:
 
 
 def read_told(line: bytes, path: Path) -> ToldBundle:
-    """Read one line. UserError: it is none of a stream's."""
+    """Read one line. UserError: it is none of a stream's, or not as it was told."""
+    if not is_as_told(line + b"\n"):
+        raise UserError(f"{path} is damaged: a line of it is not as it was told")
     try:
         return _DECODER.decode(line)
     except msgspec.MsgspecError as error:
