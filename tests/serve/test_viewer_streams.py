@@ -27,6 +27,7 @@ from wardround.serve.viewer.live.patient_view import BUNDLES
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.ledger import Commit, StreamLedger
 from wardround.stream.ledger_reading import LoggedLine
+from wardround.stream.told import sealed_line
 
 HOSTILE = '"><script>alert(1)</script>'
 OURS = {"source": "mimiciv", "partition": "0 of 1", "time zone": "none"}
@@ -192,7 +193,8 @@ def test_what_is_not_committed_is_not_shown_and_looking_holds_nobody_up(live_str
     assert (during.told, during.lines, during.patients) == (before.told, before.lines, before.patients)
     writer.execute("ROLLBACK")
     with stream.held():
-        line = re.sub(rb'"subject":\d+', b'"subject":5', told[: told.index(b"\n") + 1])
+        body = told[: told.index(b',"crc32"')] + b"}"
+        line = sealed_line(re.sub(rb'"subject":\d+', b'"subject":5', body))
         (folder / "told.jsonl").write_bytes(told + line)
         ledger.commit(Commit(lines=[LoggedLine(ledger.lines + 1, 5, 0, b"")], told=[line], since=0.0))
         assert stream.look().told == before.told, "one moment is held, and the writer went on"

@@ -23,7 +23,9 @@ from wardround.stream.logged import LoggedEvents
 from wardround.stream.patients import Patients
 from wardround.stream.told import is_as_told
 
-LEDGER, TOLD = "ledger.sqlite", "told.jsonl"
+LEDGER = "ledger.sqlite"
+"""The file in a stream's folder that says what was taken and told."""
+TOLD = "told.jsonl"
 BLOCK_BYTES = 1 << 22
 
 
