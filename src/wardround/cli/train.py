@@ -9,7 +9,15 @@ from pathlib import Path
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
-from wardround.cli.train_world import WORLD_EXAMPLES, add_world, configure_env, configure_reward, open_env, print_reward
+from wardround.cli.train_world import (
+    WORLD_EXAMPLES,
+    add_reward_kind,
+    add_world,
+    configure_env,
+    configure_reward,
+    open_env,
+    print_reward,
+)
 from wardround.core import UserError
 from wardround.runs import RunFolder
 from wardround.scoring import PairedTest
@@ -103,6 +111,7 @@ def _configure_rl(parser: argparse.ArgumentParser) -> None:
     add_world(parser)
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
     parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
+    add_reward_kind(parser)
     parser.add_argument("--out", type=Path, required=True, help="folder of the trained model")
     _add_recipe(parser)
 
@@ -202,7 +211,7 @@ def _sft(arguments: argparse.Namespace) -> int:
 
 def _rl(arguments: argparse.Namespace) -> int:
     recipe = _recipe(arguments, "rl.")
-    settings = WorldSettings(tasks=tuple(arguments.task), calls=arguments.calls)
+    settings = WorldSettings(tasks=tuple(arguments.task), calls=arguments.calls, reward=arguments.reward)
     done = reinforce(
         BaseWeights(path=arguments.base),
         World.open(arguments.store, arguments.benchmark, settings),

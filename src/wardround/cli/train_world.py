@@ -6,12 +6,13 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from wardround.core import UserError, needs_extra
 from wardround.training.doors.harbor import write_harbor_tasks
 from wardround.training.doors.trl import write_trl_module
 from wardround.training.doors.verifiers import write_verifiers_config
+from wardround.training.rewards import RewardKind
 from wardround.training.world import MOST_CALLS, World, WorldSettings
 
 KINDS = ("trl", "verifiers", "openenv", "harbor")
@@ -36,6 +37,7 @@ def configure_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", default="train", choices=["train", "dev", "test"], help="whose samples are played")
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
     parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
+    add_reward_kind(parser)
     parser.add_argument("--port", type=int, help=f"port on 127.0.0.1 (openenv, verifiers); default {PORT}")
     parser.add_argument("--out", type=Path, help="what to write: a file (trl, verifiers) or a folder (harbor)")
 
@@ -58,9 +60,21 @@ def add_world(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--benchmark", type=Path, required=True, help="folder of the benchmark")
 
 
+def add_reward_kind(parser: argparse.ArgumentParser) -> None:
+    """Declare what an episode is worth."""
+    parser.add_argument(
+        "--reward",
+        choices=get_args(RewardKind),
+        default="score",
+        help="score: the task's; gain (recommended): what is cited, read and right, less the best constant and repeats",
+    )
+
+
 def open_env(arguments: argparse.Namespace) -> int:
     """Serve or write a world."""
-    settings = WorldSettings(split=arguments.split, tasks=tuple(arguments.task), calls=arguments.calls)
+    settings = WorldSettings(
+        split=arguments.split, tasks=tuple(arguments.task), calls=arguments.calls, reward=arguments.reward
+    )
     _must_heed(arguments)
     world = World.open(arguments.store, arguments.benchmark, settings)
     port = PORT if arguments.port is None else arguments.port
@@ -82,6 +96,10 @@ def _must_heed(arguments: argparse.Namespace) -> None:
         raise UserError("--kind openenv writes nothing: leave --out away")
     if arguments.kind != "openenv" and arguments.out is None:
         raise UserError(f"--kind {arguments.kind} needs --out")
+    if arguments.kind == "harbor" and arguments.reward != "score":
+        raise UserError("--kind harbor pays the score: an answer in a file does not show what was read")
+    if arguments.kind == "verifiers" and arguments.reward != "score":
+        raise UserError("--kind verifiers reads a server: give --reward to --kind openenv")
     if arguments.kind not in ("openenv", "verifiers") and arguments.port is not None:
         raise UserError(f"--kind {arguments.kind} is no server: leave --port away")
 

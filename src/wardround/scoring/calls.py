@@ -30,9 +30,14 @@ class Call:
     @classmethod
     def read(cls, call: PlayedCall) -> Call:
         """Read a call as the model wrote it."""
-        read = _read_short if len(call.arguments) <= _SHORT else _read_arguments
-        parameters, values = read(call.arguments)
-        return cls(name=call.name, parameters=parameters, values=values)
+        return cls.of(call.name, call.arguments)
+
+    @classmethod
+    def of(cls, name: str, arguments: str) -> Call:
+        """Read a call by its parts."""
+        read = _read_short if len(arguments) <= _SHORT else _read_arguments
+        parameters, values = read(arguments)
+        return cls(name=name, parameters=parameters, values=values)
 
 
 def _read_arguments(arguments: str) -> tuple[str, Mapping[str, Any] | None]:

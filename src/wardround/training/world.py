@@ -1,11 +1,12 @@
 """The world that an outside trainer's policy acts in: one sample, its chart and tools, a limit of calls, a reward.
 
 Every door (TRL, OpenEnv, Harbor, verifiers, Inspect) opens this one world, and the reward is computed here and nowhere
-else: the main figure of the task's scorer, as in a report.
+else: the main figure of the task's scorer, as in a report, or what it gains over not reading (``rewards``).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ from wardround.benchmarks import Benchmark, Sample, ask, get_task
 from wardround.core import ToolSchema, UserError
 from wardround.records import Store
 from wardround.runs import open_environment
+from wardround.scoring.calls import Call
 from wardround.scoring.episodes import score_answer
 from wardround.tools import Aids
+from wardround.training.rewards import REPEAT_CHARGE, BestConstants, Repeats, RewardKind, shown_names
 
 FINISH = "finish"
 MOST_CALLS = 30
@@ -26,7 +29,8 @@ _OVER = "Error: this episode is over; no more calls are answered"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSettings:
-    """``split``: whose samples are played; training by default. ``calls`` bound an episode.
+    """``split``: whose samples are played; training by default. ``calls`` bound an episode. ``reward``: the ``score``
+    of a report, or the ``gain``, which is what to train with.
 
     An answer is taken as it is given: through a door where it comes as a file, nobody could be asked again.
     """
@@ -36,10 +40,12 @@ class WorldSettings:
     calls: int = MOST_CALLS
     result_tokens: int = 1000
     aids: Aids = _TAKEN_AS_GIVEN
+    reward: RewardKind = "score"
 
 
 class WorldEpisode:
-    """One episode. ``reward`` is 0 until an answer was given; ``done`` once there is one, or no call is left."""
+    """One episode. ``reward`` is 0 until an answer was given, a ``gain`` until the episode is over; ``done`` once there
+    is an answer, or no call is left."""
 
     def __init__(self, world: World, sample: Sample) -> None:
         settings = world.settings
@@ -49,6 +55,10 @@ class WorldEpisode:
         self.calls = 0
         self._most = settings.calls
         self._labels = world.benchmark.labels(get_task(sample.task))
+        self._gains = settings.reward == "gain"
+        self._constant = world.constants.score(sample) if self._gains else 0.0
+        self._repeats = Repeats()
+        self._shown: tuple[str, ...] = ()
         self._environment = open_environment(
             world.store, world.benchmark, sample, result_tokens=settings.result_tokens, aids=settings.aids
         )
@@ -65,8 +75,18 @@ class WorldEpisode:
 
     @property
     def reward(self) -> float:
-        """The score of the answer, from 0 to 1."""
-        return 0.0 if self.answer is None else score_answer(self.answer, self.sample, self._labels)
+        """The score of the answer, from 0 to 1; or the gain, from below 0 to 1."""
+        if self._gains:
+            return self._gain if self.done else 0.0
+        return self._score(self.answer)
+
+    @property
+    def _gain(self) -> float:
+        earned = min(self._score(self.answer), self._score(self._shown or None))
+        return earned - self._constant - REPEAT_CHARGE * self._repeats.count
+
+    def _score(self, answer: tuple[str, ...] | None) -> float:
+        return 0.0 if answer is None else score_answer(answer, self.sample, self._labels)
 
     def call(self, name: str, arguments: str | Mapping[str, Any]) -> str:
         """Answer one call. A mistake is answered with an error's text, never with an exception."""
@@ -76,8 +96,12 @@ class WorldEpisode:
         if self.calls >= self._most:
             self._environment.accept_any_answer()
         result = self._environment.call(name, arguments)
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
+        self._repeats.made(Call.of(name, text), result.text)
         if result.answer is not None:
             self.answer = tuple(result.answer)
+            citations = self._environment.check_evidence(self.answer, result.evidence)
+            self._shown = shown_names(self.answer, citations, get_task(self.sample.task).answer.label_values)
         return result.text
 
     def answer_with(self, value: Any) -> str:
@@ -96,6 +120,7 @@ class World:
         self.store = store
         self.benchmark = benchmark
         self.settings = settings or WorldSettings()
+        self.constants = BestConstants(benchmark)
         wanted = set(self.settings.tasks)
         samples = [sample for sample in benchmark.all_samples if sample.split == self.settings.split]
         self.samples = {sample.id: sample for sample in samples if not wanted or sample.task in wanted}

@@ -50,6 +50,7 @@ def write_trl_module(world: World, out: Path, *, store: Path, benchmark: Path) -
         "split": settings.split,
         "tasks": settings.tasks,
         "calls": settings.calls,
+        "reward": settings.reward,
     }
     source = resources.files("wardround.training").joinpath("prompts", "trl_world.jinja").read_text(encoding="utf-8")
     template = jinja2.Template(source, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
