@@ -1,6 +1,6 @@
 """What FHIR costs to ingest: CPU per resource, of that for making it flat, and peak memory at several input sizes.
 
-Run: python benchmarks/fhir_speed.py [--raw FOLDER ... | --patients 200 2000]
+Run: python benchmarks/fhir_speed.py [--raw FOLDER ... --time-zone NAME | --patients 200 2000]
 
 ``--raw`` names folders of NDJSON or bundles, the smallest first; without it exports of invented people are written, 78
 resources each. Every ingest runs in a process of its own, so that its peak memory is its own: it should not grow with
@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import Progress
-from wardround.records import ingest
+from wardround.records import IngestSettings, ingest
+
+_OFFSET = "-05:00"
 
 
 def person(number: int) -> Iterator[dict[str, Any]]:
@@ -32,7 +34,7 @@ def person(number: int) -> Iterator[dict[str, Any]]:
     stay = {"reference": f"Encounter/e{number}"}
 
     def at(hours: int) -> str:
-        return (start + timedelta(hours=hours)).isoformat() + "-05:00"
+        return (start + timedelta(hours=hours)).isoformat() + _OFFSET
 
     def code(system: str, value: int, words: str) -> dict[str, Any]:
         return {"coding": [{"system": system, "code": str(value), "display": words}], "text": words}
@@ -75,7 +77,7 @@ def write_export(folder: Path, patients: int) -> Path:
     return folder
 
 
-def measure(raw: Path, store: Path) -> dict[str, float]:
+def measure(raw: Path, store: Path, zone: str) -> dict[str, float]:
     """Ingest one folder in this process and say what it took."""
     marks: dict[str, float] = {}
 
@@ -85,7 +87,7 @@ def measure(raw: Path, store: Path) -> dict[str, float]:
             marks.update(flat=used.ru_utime, flat_mb=used.ru_maxrss / 1024)
 
     before = resource.getrusage(resource.RUSAGE_SELF)
-    report = ingest("fhir", raw, store, report=note)
+    report = ingest("fhir", raw, store, settings=IngestSettings(time_zone=zone), report=note)
     after = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "resources": json.loads((store / "manifest.json").read_text(encoding="utf-8"))["flattened"]["records"],
@@ -98,9 +100,9 @@ def measure(raw: Path, store: Path) -> dict[str, float]:
     }
 
 
-def measure_apart(raw: Path, store: Path) -> dict[str, float]:
+def measure_apart(raw: Path, store: Path, zone: str) -> dict[str, float]:
     """Ingest in a process of its own."""
-    command = [sys.executable, __file__, "--one", str(raw), str(store)]
+    command = [sys.executable, __file__, "--one", str(raw), str(store), zone]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(answer))
 
@@ -109,18 +111,19 @@ def main() -> None:
     """Measure every input and print one line each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, nargs="+")
+    parser.add_argument("--time-zone", default=_OFFSET, help="where the exports of --raw are from")
     parser.add_argument("--patients", type=int, nargs="+", default=[200, 2_000])
-    parser.add_argument("--one", type=Path, nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(measure(*arguments.one)))
+        print(json.dumps(measure(Path(arguments.one[0]), Path(arguments.one[1]), arguments.one[2])))
         return
     names = f"{'input':26}{'resources':>11}{'rows':>11}{'us each':>9}{'of it flat':>11}"
     print(f"{names}{'wall s':>8}{'flat MB':>9}{'peak MB':>9}")
     with tempfile.TemporaryDirectory(prefix="wardround-fhir-") as name:
         inputs = arguments.raw or [write_export(Path(name) / f"{count}-people", count) for count in arguments.patients]
         for number, raw in enumerate(inputs):
-            cost = measure_apart(raw, Path(name) / f"store{number}")
+            cost = measure_apart(raw, Path(name) / f"store{number}", arguments.time_zone)
             each, flat = (cost[part] / cost["resources"] * 1e6 for part in ("cpu", "flat"))
             print(
                 f"{raw.name:26}{cost['resources']:>11,.0f}{cost['rows']:>11,.0f}{each:>9.0f}{flat:>11.0f}"

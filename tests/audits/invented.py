@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from wardround.records import SourceSpec, Store, ingest, load_source_spec
-from wardround.synth import DIALECTS, plant_traps, synthesize, write_dialect
+from wardround.records import IngestSettings, SourceSpec, Store, ingest, load_source_spec
+from wardround.synth import DIALECTS, TIME_ZONES, plant_traps, synthesize, write_dialect
 from wardround.synth.dialects.source import HospitalTables, minutes_between, moment
 
 PATIENTS = 15
@@ -42,7 +42,12 @@ def invent(folder: Path) -> None:
     trapped = plant_traps(folder / "plain", folder / "trapped")
     for source in DIALECTS:
         write_dialect(source, trapped, folder / source)
-        ingest(source, folder / source, folder / f"{source}-store")
+        ingest(source, folder / source, folder / f"{source}-store", settings=settings_for(source))
+
+
+def settings_for(source: str) -> IngestSettings:
+    """Return the settings that a form's files are ingested with."""
+    return IngestSettings(time_zone=TIME_ZONES.get(source))
 
 
 def open_invented(folder: Path) -> Invented:

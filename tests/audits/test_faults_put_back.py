@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invented import Invented, altered
+from invented import Invented, altered, settings_for
 
 from effort import drawn
 from wardround.audits import audit_plausibility
@@ -43,8 +43,8 @@ class Futures:
                 load_swap_table(source), [self.invented.raw(source)], target, moments, placement=placement
             )
             self._copies[source] = copies
-        ingest(spec, self.invented.raw(source), folder / "here")
-        ingest(spec, self._copies[source], folder / "there")
+        ingest(spec, self.invented.raw(source), folder / "here", settings=settings_for(source))
+        ingest(spec, self._copies[source], folder / "there", settings=settings_for(source))
         here, there = Store.open(folder / "here"), Store.open(folder / "there")
         found = ChartFindings(policy="known_at")
         for subject, as_of in moments.items():
@@ -110,6 +110,6 @@ def test_the_swap_finds_a_stay_placed_by_its_outcome(
 @pytest.mark.parametrize("fault", [fault for fault, body in FAULTS.items() if "plausible" in body])
 def test_plausibility_finds_a_fault_put_back(invented: Invented, tmp_path: Path, fault: str) -> None:
     source, what = FAULTS[fault]["source"], FAULTS[fault]["plausible"]
-    ingest(_with(fault, tmp_path / "spec"), invented.raw(source), tmp_path / "store")
+    ingest(_with(fault, tmp_path / "spec"), invented.raw(source), tmp_path / "store", settings=settings_for(source))
     assert audit_plausibility(Store.open(tmp_path / "store")).found[what] > 0
     assert not audit_plausibility(invented.store(source)).found.get(what, 0)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from invented import Invented
+from invented import Invented, settings_for
 
 from wardround.audits import Compared
 from wardround.audits.outcome_swap import placement_of
@@ -44,7 +44,7 @@ def _futures(invented: Invented, source: str, folder: Path) -> Futures:
     copies, _ = write_swapped(
         load_swap_table(source), [invented.raw(source)], folder / "raw", moments, placement=placement_of(store)
     )
-    ingest(source, copies, folder / "store")
+    ingest(source, copies, folder / "store", settings=settings_for(source))
     return store, Store.open(folder / "store"), moments
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from effort import LONG, often
+from records.fhir_resources import SAMPLES_ZONE
 from wardround.audits import audit_swap
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.benchmarks.other_futures import differing_answers
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.bundles.futures import differing_bundles, differing_records
-from wardround.records import Store, ingest
+from wardround.records import IngestSettings, Store, ingest
 
 SAMPLES = {
     "mimiciv demo": ("mimiciv", ["mimic-iv-demo-2.2", "mimic-iv-ed-demo-2.2-rebuilt"], 3),
@@ -61,13 +62,14 @@ def test_another_future_changes_nothing_of_a_sample(shared_data: Path, tmp_path:
 
 def _cut(source: str, folders: list[Path], count: int, folder: Path) -> tuple[Store, list[Path]]:
     """Return a store of some subjects and the raw files that it was made from."""
-    ingest(source, folders, folder / "whole")
+    settings = IngestSettings(time_zone=SAMPLES_ZONE if source == "fhir" else None)
+    ingest(source, folders, folder / "whole", settings=settings)
     whole = Store.open(folder / "whole")
     everyone = whole.subjects.tolist()
     chosen = dict.fromkeys(everyone[:: max(1, len(everyone) // count)][:count])
     table, placement = load_swap_table(source), placement_of(whole)
     raw, _ = write_swapped(table, folders, folder / "cut", chosen, placement=placement, others=False)
-    ingest(source, raw, folder / "store")
+    ingest(source, raw, folder / "store", settings=settings)
     return Store.open(folder / "store"), raw
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from records.fhir_resources import SAMPLES_ZONE
 from wardround.audits.labels.ehrshot import CODES, ITEMS, TASKS, RawQuestions
 from wardround.audits.labels.raw_files import RawFiles
 from wardround.benchmarks import Benchmark, build_ehrshot, leak_check
-from wardround.records import Store, ingest
+from wardround.records import IngestSettings, Store, ingest
 
 Label = tuple[int, datetime, str]
 
@@ -23,7 +24,8 @@ def labels(benchmark: Benchmark, task: str) -> Counter[Label]:
 
 
 def built(source: str, raw: Path, folder: Path) -> tuple[Benchmark, Store]:
-    ingest(source, raw, folder / "store")
+    settings = IngestSettings(time_zone=SAMPLES_ZONE if source == "fhir" else None)
+    ingest(source, raw, folder / "store", settings=settings)
     return asked(Store.open(folder / "store"), folder)
 
 
@@ -98,7 +100,7 @@ def test_stays_of_the_demo_are_the_same_in_fhir(
     few.mkdir()
     for name in ("MimicPatient", "MimicEncounter", "MimicEncounterED", "MimicEncounterICU", "MimicLocation"):
         (few / f"{name}.ndjson.gz").symlink_to(raw / f"{name}.ndjson.gz")
-    ingest("fhir", few, tmp_path / "store")
+    ingest("fhir", few, tmp_path / "store", settings=IngestSettings(time_zone=SAMPLES_ZONE))
     store = Store.open(tmp_path / "store")
     fhir = build_ehrshot(store, tmp_path / "bench", per_task=0, tasks=["guo_los", "guo_icu", "guo_readmission"])
     for task in ("guo_los", "guo_readmission"):

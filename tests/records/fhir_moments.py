@@ -21,8 +21,8 @@ from wardround.records import IngestSettings, Store, ingest
 
 STAY = encounter(
     "e1",
-    "2150-01-01T08:00:00-05:00",
-    "2150-01-05T10:00:00-05:00",
+    "2150-01-01T08:00:00",
+    "2150-01-05T10:00:00",
     type=[{"text": "Hospital stay"}],
     reasonCode=[{"text": "Sepsis"}],
     serviceType={"text": "Oncology"},
@@ -33,7 +33,7 @@ STAY = encounter(
 )
 IN_STAY = {"encounter": reference("Encounter/e1")}
 LAB = {"category": category("laboratory"), "code": code("1", "Sodium")}
-TAKEN = {"effectiveDateTime": "2150-01-02T06:00:00Z"}
+TAKEN = {"effectiveDateTime": "2150-01-02T06:00:00"}
 
 
 def first_shown(tmp_path: Path, table: str, body: Mapping[str, Any], **settings: timedelta) -> datetime | None:

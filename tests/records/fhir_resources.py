@@ -9,11 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from wardround.records import Chart, IngestReport, Store, ingest
+from wardround.records import Chart, IngestReport, IngestSettings, Store, ingest
 from wardround.records.reading.subject_keys import subject_number
 
 Resource = dict[str, Any]
 ANN = "ann"
+SAMPLES_ZONE = "America/New_York"
+"""Where the open samples are from: MIMIC's and Synthea's people are of Boston."""
+UTC = IngestSettings(time_zone="UTC")
+"""For resources whose times say so."""
 ANN_NUMBER = subject_number(ANN)
 
 
@@ -75,10 +79,12 @@ def bundle(path: Path, resources: Sequence[Resource], kind: str = "transaction",
     return path
 
 
-def made(folder: Path, resources: Iterable[Resource | str]) -> tuple[Store, IngestReport]:
+def made(
+    folder: Path, resources: Iterable[Resource | str], settings: IngestSettings = UTC
+) -> tuple[Store, IngestReport]:
     """Write one bulk file, ingest it, open the store."""
     ndjson(folder / "raw" / "export.ndjson", resources)
-    report = ingest("fhir", folder / "raw", folder / "store")
+    report = ingest("fhir", folder / "raw", folder / "store", settings=settings)
     return Store.open(folder / "store"), report
 
 

@@ -18,7 +18,7 @@ from wardround.records import IngestSettings, Store, ingest, load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import states_of
 from wardround.stream.source_rules import SourceRules
-from wardround.synth import synthesize, write_dialect
+from wardround.synth import TIME_ZONES, synthesize, write_dialect
 
 PATIENTS = often(1, 300)
 RULES = """
@@ -136,7 +136,9 @@ def test_files_row_by_row_come_to_what_ingest_makes_of_them(
     if source == "meds" and not often(0, 1):
         pytest.skip("each line of MEDS has all of its person read again: 25 CPU-seconds; WARDROUND_TEST_LONG=1")
     write_dialect(source, hospital, tmp_path / "raw")
-    settings = IngestSettings(coding_lag=timedelta(hours=5), result_lag=timedelta(hours=7))
+    settings = IngestSettings(
+        coding_lag=timedelta(hours=5), result_lag=timedelta(hours=7), time_zone=TIME_ZONES.get(source)
+    )
     ingest(source, tmp_path / "raw", tmp_path / "store", settings=settings)
     lines = resource_lines(tmp_path / "raw") if source == "fhir" else table_lines(source, tmp_path / "raw")
     written(tmp_path / "lines", [text for _, text in lines])
@@ -243,7 +245,7 @@ def test_an_active_order_with_a_planned_end_runs(tmp_path: Path) -> None:
         }
     )
     folder = written(tmp_path / "in", [fhir_order(), result])
-    settings = FollowSettings(once=True, finish=True)
+    settings = FollowSettings(once=True, finish=True, time_zone="UTC")
     follow(load_source_spec("fhir"), folder, tmp_path / "out", settings=settings)
     ((_, told),) = told_of(tmp_path / "out").items()
     found = [(json.loads(line)["hour"], json.loads(line)["running"]) for line in told]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +160,11 @@ def test_no_resource_stops_the_follower(tmp_path: Path) -> None:
         )
         for hour in range(8, 14)
     ]
-    follow(FHIR, written(tmp_path / "good", good), tmp_path / "alone", settings=AT_ONCE)
+    there = replace(AT_ONCE, time_zone="UTC")
+    follow(FHIR, written(tmp_path / "good", good), tmp_path / "alone", settings=there)
     junk = [spoilt(observation(dice), dice) for _ in range(often(500, 20_000))]
     junk = [text for text in junk if b'"clock": "2' not in text]
-    report = follow(FHIR, with_junk(tmp_path / "in", good, junk), tmp_path / "out", settings=AT_ONCE)
+    report = follow(FHIR, with_junk(tmp_path / "in", good, junk), tmp_path / "out", settings=there)
     assert report.refused > 10
     ((subject, alone),) = told_of(tmp_path / "alone").items()
     assert told_of(tmp_path / "out")[subject] == alone

@@ -18,7 +18,7 @@ from wardround.stream import FollowSettings, Spool, follow
 from wardround.stream.follow import states_of
 
 SPEC = load_source_spec("fhir")
-AT_ONCE = FollowSettings(once=True, finish=True)
+AT_ONCE = FollowSettings(once=True, finish=True, time_zone="UTC")
 DAY = "2150-01-02T"
 
 
@@ -94,13 +94,13 @@ def test_the_state_is_that_of_a_store_of_the_same_resources(tmp_path: Path) -> N
         folder = tmp_path / f"out-{count}"
         follow(SPEC, written(tmp_path / "in", CASCADE[:count]), folder, settings=AT_ONCE)
         batch = batch_states(streams[0]).of(ANN_NUMBER)
-        assert readings(states_of(SPEC, folder)[ANN_NUMBER]) == readings(batch), count
+        assert readings(states_of(SPEC, folder, AT_ONCE)[ANN_NUMBER]) == readings(batch), count
 
 
 def test_versions_and_names_are_known_again_after_every_start(tmp_path: Path) -> None:
     follow(SPEC, written(tmp_path / "in", CASCADE), tmp_path / "whole", settings=AT_ONCE)
     for count in range(1, len(CASCADE) + 1):
-        once = FollowSettings(once=True, finish=count == len(CASCADE), entries_in_memory=0)
+        once = replace(AT_ONCE, finish=count == len(CASCADE), entries_in_memory=0)
         follow(SPEC, written(tmp_path / "grown", CASCADE[:count]), tmp_path / "parts", settings=once)
     assert told(tmp_path / "parts") == told(tmp_path / "whole")
 
@@ -119,7 +119,7 @@ def test_what_is_no_resource_of_anybody_is_set_aside_and_others_are_left_to_othe
 def test_a_time_zone_is_part_of_what_a_stream_is(tmp_path: Path) -> None:
     berlin = replace(AT_ONCE, time_zone="Europe/Berlin", finish=False)
     follow(SPEC, written(tmp_path / "in", CASCADE), tmp_path / "out", settings=berlin)
-    with pytest.raises(UserError, match="time zone Europe/Berlin, not none"):
+    with pytest.raises(UserError, match="time zone Europe/Berlin, not UTC"):
         follow(SPEC, tmp_path / "in", tmp_path / "out", settings=AT_ONCE)
     follow(SPEC, tmp_path / "in", tmp_path / "out", settings=replace(berlin, finish=True))
     assert told(tmp_path / "out")[0]["hour"] == "2150-01-02 09:00"
@@ -136,8 +136,26 @@ def test_a_pipe_is_written_down_before_it_is_read(tmp_path: Path) -> None:
         os.close(target)
         spool = Spool(source, tmp_path / "out" / "spool")
         spool.start()
-        settings = FollowSettings(finish=is_last)
+        settings = FollowSettings(finish=is_last, time_zone="UTC")
         follow(SPEC, spool.folder, tmp_path / "out", settings=settings, ended=spool.ended)
         os.close(source)
     assert told(tmp_path / "out") == told(tmp_path / "whole")
     assert b"".join(file.read_bytes() for file in sorted(spool.folder.iterdir())) == text
+
+
+def test_a_resource_with_an_offset_waits_for_somebody_to_say_the_zone(tmp_path: Path) -> None:
+    settings = replace(AT_ONCE, time_zone=None)
+    report = follow(SPEC, written(tmp_path / "in", CASCADE), tmp_path / "out", settings=settings)
+    assert (report.told, report.refused) == (0, len(CASCADE) - 1)  # the name of the drug has no time
+    assert "--time-zone was not said" in (tmp_path / "out" / "quarantine.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", None])
+def test_cells_of_rows_are_read_in_the_zone_too(tmp_path: Path, zone: str | None) -> None:
+    """A result written in UTC stands in the hour that the ward's clock showed; nobody knows it without a zone."""
+    row = {"subject_id": 7, "labevent_id": 1, "itemid": 50813, "charttime": "2150-06-01T06:30:00Z", "valuenum": 4.5}
+    lines = [{"table": "labevents", "row": {**row, "storetime": "2150-06-01T06:40:00+00:00", "label": "Lactate"}}]
+    folder = written(tmp_path / "in", lines)
+    report = follow(load_source_spec("mimiciv"), folder, tmp_path / "out", settings=replace(AT_ONCE, time_zone=zone))
+    assert report.refused == (zone is None)
+    assert [each["hour"] for each in told(tmp_path / "out")] == (["2150-06-01 08:00"] if zone else [])

@@ -37,6 +37,7 @@ def test_public_names_are_exact_and_sorted() -> None:
         "MODULES",
         "PlantedRule",
         "SynthManifest",
+        "TIME_ZONES",
         "plant_rules",
         "plant_traps",
         "synthesize",

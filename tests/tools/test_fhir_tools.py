@@ -18,7 +18,7 @@ ANN = {"reference": "Patient/ann"}
 def _lab(key: str, words: str, value: float, hour: int) -> dict[str, Any]:
     named = {"coding": [{"system": "http://loinc.org", "code": f"{key}-1", "display": words}]}
     group = [{"coding": [{"code": "laboratory"}]}]
-    times = {"effectiveDateTime": f"2150-01-01T0{hour}:00:00Z", "issued": f"2150-01-01T0{hour + 1}:00:00Z"}
+    times = {"effectiveDateTime": f"2150-01-01T0{hour}:00:00", "issued": f"2150-01-01T0{hour + 1}:00:00"}
     quantity = {"value": value, "unit": "mmol/L"}
     body = {"resourceType": "Observation", "id": key, "status": "final", "subject": ANN, "category": group}
     return body | times | {"code": named, "valueQuantity": quantity}
@@ -27,7 +27,7 @@ def _lab(key: str, words: str, value: float, hour: int) -> dict[str, Any]:
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     report = {"resourceType": "DiagnosticReport", "id": "r1", "subject": ANN, "code": {"text": "Electrolytes"}}
-    report |= {"issued": "2150-01-01T03:30:00Z", "result": [{"reference": "Observation/na"}]}
+    report |= {"issued": "2150-01-01T03:30:00", "result": [{"reference": "Observation/na"}]}
     people = [{"resourceType": "Patient", "id": "ann", "gender": "female", "birthDate": "2100-02-02"}]
     lines = [
         *people,

@@ -23,7 +23,6 @@ EXAMPLES = """
   wardround ingest mimiciv /shared/mimic-iv-3.1 --store /shared/store --workers 32 --executor ray
   wardround ingest mimiciv mimic-iv-3.1 --store store31 --earlier store30   takes what is the same from store30
   wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
-  wardround ingest fhir bulk-export --store store-fhir
   wardround ingest fhir bulk-export --store store-fhir --time-zone America/New_York
   wardround ingest omop cdm-export --store store-omop --result-lag-hours 12
   wardround ingest omop --database postgresql://reader@db.hospital/cdm --schema cdm --store store-omop
@@ -58,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
     )
     parser.add_argument(
-        "--time-zone", metavar="NAME", help="where the hospital is: times with an offset are read on the clock there"
+        "--time-zone", metavar="NAME", help="where the hospital is, or its offset (=-05:00): times with an offset are read on that clock"
     )
     parser.add_argument("--fill", action="store_true", help="say of every column how many of its cells are filled")
     add_executor_options(parser)

@@ -71,7 +71,12 @@ def one_cell(kind: ColumnType, cell: Any, files: FileFormat) -> Any:
 
 def _read(kind: ColumnType, text: str, files: FileFormat) -> Any:
     """Read the text of a cell: as the source's files have it, or a time as records write it."""
-    if kind in ("time", "date") and (len(text) > 10 or kind == "date") and text[4:5] == text[7:8] == "-":
+    if (
+        files.clock is None
+        and kind in ("time", "date")
+        and (len(text) > 10 or kind == "date")
+        and text[4:5] == text[7:8] == "-"
+    ):
         moment = _moment(text)
         return moment.date() if kind == "date" else moment
     try:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from wardround.core import UserError, to_microseconds
+from wardround.records.specs.wall_clock import WallClock
 
 ClockKind = Literal["event", "arrival"]
 CLOCKS: tuple[ClockKind, ...] = ("event", "arrival")
@@ -26,13 +26,13 @@ class StreamClock:
     wall: Callable[[], datetime] = datetime.now
 
     @classmethod
-    def of(cls, kind: ClockKind, skew: timedelta | None, time_zone: str | None) -> StreamClock:
+    def of(cls, kind: ClockKind, skew: timedelta | None, time_zone: str) -> StreamClock:
         """Return the clock that settings ask for. UserError: they ask for none that there is."""
         if kind not in CLOCKS:
             raise UserError(f"clock: must be one of {', '.join(CLOCKS)}, not {kind!r}")
         if skew is not None and skew < timedelta(0):
             raise UserError(f"skew: must be 0 minutes or more, not {skew}")
-        zone = _zone(time_zone) if kind == "arrival" and time_zone is not None else None
+        zone = WallClock.named(time_zone).zone if kind == "arrival" and time_zone else None
         return cls(
             kind=kind,
             skew=LIVE_SKEW if skew is None and kind == "arrival" else skew,
@@ -46,10 +46,3 @@ class StreamClock:
     def limit(self, time: int) -> int | None:
         """The last time at which a line may be known while the clock stands at a time; None: any."""
         return None if self.skew is None else time + self.skew // timedelta(microseconds=1)
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        raise UserError(f"time_zone: no zone {name!r}; use a name such as Europe/Berlin") from None

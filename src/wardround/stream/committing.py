@@ -73,7 +73,7 @@ class LineTaking:
         self._issuing = RowIssuing(engine=self.engine, ledger=ledger)
         self._resources: ResourceRows | None = None
         if rules.spec.flatten == "fhir":
-            self._resources = ResourceRows(rules.spec, ledger, self._is_ours, settings.time_zone)
+            self._resources = ResourceRows(rules.spec, ledger, self._is_ours)
 
     def commit(self, source: Sequence[SourceLines], since: float | None = None) -> bool:
         """Take lines as they stand in the source, none there before ``since``; commit them with what is told. Say

@@ -61,7 +61,7 @@ def follow(
     UserError: the folder is of another stream, it was finished, or another process follows it.
     """
     settings = FollowSettings() if settings is None else settings
-    rules = spec if isinstance(spec, SourceRules) else SourceRules.of_source(spec)
+    rules = _rules_of(spec, settings)
     if not 0 <= settings.partition < settings.partitions:
         raise UserError(f"--partition must be below --partitions {settings.partitions}, not {settings.partition}")
     private_folder(folder)
@@ -110,7 +110,7 @@ def states_of(
 ) -> dict[int, PatientState]:
     """Return the states that a stream's ledger comes to, open bundles included; nothing is told. All in memory."""
     settings = FollowSettings() if settings is None else settings
-    rules = spec if isinstance(spec, SourceRules) else SourceRules.of_source(spec)
+    rules = _rules_of(spec, settings)
     ledger = StreamLedger(folder / "ledger.sqlite", _about(rules, settings, responder))
     stream = _taking(rules, ledger, settings, responder)
     for _told in stream.engine.finish(ahead=settings.clock == "event"):
@@ -120,10 +120,15 @@ def states_of(
     return stream.engine.patients.states()
 
 
+def _rules_of(spec: SourceSpec | SourceRules, settings: FollowSettings) -> SourceRules:
+    rules = spec if isinstance(spec, SourceRules) else SourceRules.of_source(spec)
+    return rules.in_zone(settings.time_zone)
+
+
 def _taking(
     rules: SourceRules, ledger: StreamLedger, settings: FollowSettings, responder: Responder | None
 ) -> LineTaking:
-    clock = StreamClock.of(settings.clock, settings.skew, settings.time_zone)
+    clock = StreamClock.of(settings.clock, settings.skew, rules.spec.time_zone)
     return LineTaking(rules, ledger, settings, clock, responder)
 
 
@@ -133,7 +138,7 @@ def _about(rules: SourceRules, settings: FollowSettings, responder: Responder | 
         "clocks": rules.digest,
         "partition": f"{settings.partition} of {settings.partitions}",
         "protocol": str(getattr(responder, "digest", "none")),
-        "time zone": settings.time_zone or "none",
+        "time zone": rules.spec.time_zone or "none",
     }
 
 

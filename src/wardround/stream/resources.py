@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir.context import ResourceReading
 from wardround.records.sources.fhir.files import Found, parsed_resources
-from wardround.records.sources.fhir.flattener import resource_rows
+from wardround.records.sources.fhir.flattener import on_the_wall, resource_rows
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed
 from wardround.records.specs.spec import SourceSpec
-from wardround.records.specs.wall_clock import WallClock
+from wardround.records.specs.wall_clock import UndeclaredZone, WallClock
 from wardround.stream.ledger import Commit
 from wardround.stream.ledger_reading import LedgerReading
 from wardround.stream.lines import ENCODER
@@ -36,14 +36,13 @@ class ResourceRows:
     spec: SourceSpec
     ledger: LedgerReading
     is_ours: Callable[[int], bool]
-    time_zone: str | None = None
     _names: Names = field(default_factory=Names)
     _flat: FlatTables = field(init=False)
     _clock: WallClock | None = field(init=False)
 
     def __post_init__(self) -> None:
         self._flat = FlatTables(self.spec, _NOWHERE, _NOWHERE)
-        self._clock = WallClock.named(self.time_zone) if self.time_zone else None
+        self._clock = WallClock.named(self.spec.time_zone) if self.spec.time_zone else None
         for text in self.ledger.naming():
             for found in parsed_resources(_NOWHERE, 0, text):
                 self._names.learn(found)
@@ -74,4 +73,7 @@ class ResourceRows:
         return subject is None or self.is_ours(subject)
 
     def _on_the_wall(self, found: Found) -> Found:
-        return replace(found, resource=self._clock.read(found.resource)) if self._clock else found
+        try:
+            return on_the_wall(found, self._clock)
+        except UndeclaredZone as error:
+            raise ValueError(f"its times have an offset from UTC ({error}), and --time-zone was not said") from None

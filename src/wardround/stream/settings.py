@@ -14,7 +14,7 @@ class FollowSettings:
     ``once``: end when all that is there is read; ``finish``: then close what is open, too. ``seconds_per_commit``: at
     least so long from one commit to the next, so that lines that come singly share one. ``entries_in_memory``: events
     of open bundles, and entries of states (about half a kilobyte each); what is more lies in the ledger. ``time_zone``:
-    where the patients are, for FHIR resources whose times say how far they are from UTC, and for the wall clock.
+    where the patients are, for times that say how far they are from UTC (None: a store's zone), and for the wall clock.
     ``clock``: what ends hours beside each patient's own lines, the source's lines ``clock`` (``event``) or the wall
     clock (``arrival``); ``skew``: how far ahead of that clock a line may be (None: 15 minutes with ``arrival``)."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,14 @@ class SourceRules:
         joined = {join.table for table in store.spec.tables.values() for join in table.dictionaries}
         dictionaries = {name: store.dictionary(name) for name in store.manifest["dictionaries"] if name in joined}
         return cls(
-            spec=store.spec,
+            spec=store.spec.in_zone(made.get("time_zone")),
             settings=ClockSettings(lags=lags, medians=medians),  # type: ignore[arg-type]
             labels=CodeLabels.of(store.spec, dictionaries, user_codes),
         )
+
+    def in_zone(self, time_zone: str | None) -> SourceRules:
+        """Return the same rules of a hospital in a zone. UserError: the source, or the store, has another one."""
+        return replace(self, spec=self.spec.in_zone(time_zone))
 
     @property
     def digest(self) -> str:

@@ -6,7 +6,7 @@ Nothing here reads a record; what a disease does lives in ``data/*.toml``.
 """
 
 from wardround.synth.columns import COLUMNS, MODULES
-from wardround.synth.dialects import DIALECTS, plant_traps, write_dialect
+from wardround.synth.dialects import DIALECTS, TIME_ZONES, plant_traps, write_dialect
 from wardround.synth.hospital import SynthManifest, synthesize
 from wardround.synth.planting import PlantedRule, plant_rules
 
@@ -16,6 +16,7 @@ __all__ = [
     "MODULES",
     "PlantedRule",
     "SynthManifest",
+    "TIME_ZONES",
     "plant_rules",
     "plant_traps",
     "synthesize",

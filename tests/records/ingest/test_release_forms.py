@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from effort import often
 from wardround.records import IngestSettings, Store, ingest
 from wardround.records.shards.layout import CHANGES
-from wardround.synth import DIALECTS, synthesize, write_dialect
+from wardround.synth import DIALECTS, TIME_ZONES, synthesize, write_dialect
 
 SETTINGS = IngestSettings(shards=2)
 _OF_THE_WAY = ("manifest.json", CHANGES, "origin/notes.json")
@@ -56,16 +57,17 @@ def test_every_form_s_newer_release_is_the_store_of_reading_everything(
 ) -> None:
     for name, hospital in zip(("before", "after"), releases, strict=True):
         write_dialect(form, hospital, tmp_path / name)
-    old = ingest(form, tmp_path / "before", tmp_path / "old", settings=SETTINGS)
-    whole = ingest(form, tmp_path / "after", tmp_path / "whole", settings=SETTINGS)
-    made = ingest(form, tmp_path / "after", tmp_path / "new", settings=SETTINGS, earlier=tmp_path / "old")
+    settings = replace(SETTINGS, time_zone=TIME_ZONES.get(form))
+    old = ingest(form, tmp_path / "before", tmp_path / "old", settings=settings)
+    whole = ingest(form, tmp_path / "after", tmp_path / "whole", settings=settings)
+    made = ingest(form, tmp_path / "after", tmp_path / "new", settings=settings, earlier=tmp_path / "old")
     assert Store.open(tmp_path / "new").digest == Store.open(tmp_path / "whole").digest
     assert written(tmp_path / "new") == written(tmp_path / "whole")
     assert (made.rows, made.never_visible, made.orphans) == (whole.rows, whole.never_visible, whole.orphans)
     assert made.made_from is not None
     assert made.made_from.subjects["gone"] - made.made_from.subjects["new"] == old.subjects - whole.subjects
     assert made.made_from.subjects["gone"] > 0
-    same = ingest(form, tmp_path / "before", tmp_path / "same", earlier=tmp_path / "old")
+    same = ingest(form, tmp_path / "before", tmp_path / "same", settings=settings, earlier=tmp_path / "old")
     assert same.made_from is not None
     assert same.made_from.subjects["same"] == old.subjects
     assert written(tmp_path / "same") == written(tmp_path / "old")

@@ -29,12 +29,12 @@ LISTED = category("problem-list-item")
 @pytest.mark.parametrize(
     ("elements", "first"),
     [
-        ({"recordedDate": "2150-01-02T08:00:00Z", "onsetDateTime": "2149-01-01"}, datetime(2150, 1, 2, 8)),
+        ({"recordedDate": "2150-01-02T08:00:00", "onsetDateTime": "2149-01-01"}, datetime(2150, 1, 2, 8)),
         ({"recordedDate": "2150-01-02", "category": CODED}, datetime(2150, 1, 2, 23, 59, 59)),
         ({"category": CODED, **IN_STAY}, datetime(2150, 1, 5, 10)),
         ({"category": CODED, "onsetDateTime": "2150-01-01", **IN_STAY}, datetime(2150, 1, 5, 10)),
         ({"category": CODED, "encounter": reference("Encounter/lost")}, None),
-        ({"category": LISTED, "onsetDateTime": "2150-01-01T09:00:00Z", **IN_STAY}, datetime(2150, 1, 1, 9)),
+        ({"category": LISTED, "onsetDateTime": "2150-01-01T09:00:00", **IN_STAY}, datetime(2150, 1, 1, 9)),
         ({"category": LISTED, **IN_STAY}, None),
         ({"recordedDate": "2150-01-01", "onsetDateTime": "2150-02"}, datetime(2150, 2, 28, 23, 59, 59)),
     ],
@@ -68,7 +68,7 @@ def test_that_a_condition_went_away_is_known_when_it_has(tmp_path: Path) -> None
 
 
 PCS = "http://hl7.org/fhir/sid/icd-10-pcs"
-PERIOD = {"performedPeriod": {"start": "2150-01-02T08:00:00Z", "end": "2150-01-02T11:00:00Z"}}
+PERIOD = {"performedPeriod": {"start": "2150-01-02T08:00:00", "end": "2150-01-02T11:00:00"}}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ PERIOD = {"performedPeriod": {"start": "2150-01-02T08:00:00Z", "end": "2150-01-0
     [
         (PERIOD, datetime(2150, 1, 2, 8)),
         ({"performedDateTime": "2150-01-02"}, datetime(2150, 1, 2, 23, 59, 59)),
-        ({"performedPeriod": {"start": "2150-01-02T08:00:00Z"}}, datetime(2150, 1, 2, 8)),
+        ({"performedPeriod": {"start": "2150-01-02T08:00:00"}}, datetime(2150, 1, 2, 8)),
         ({"performedDateTime": "2150-01-02", "code": code("1", system=PCS), **IN_STAY}, datetime(2150, 1, 5, 10)),
         ({"performedDateTime": "2150-01-02", "code": code("1", system=PCS)}, None),
     ],
@@ -92,9 +92,9 @@ def test_the_condition_that_a_procedure_was_for_is_named_once_it_is_known(tmp_pa
     store, _ = made(
         tmp_path,
         [
-            resource("Condition", "c1", code=code("1"), recordedDate="2150-01-04T00:00:00Z"),
+            resource("Condition", "c1", code=code("1"), recordedDate="2150-01-04T00:00:00"),
             resource("Procedure", "p1", reasonReference=[why], **PERIOD),
-            resource("MedicationRequest", "m1", reasonReference=[why], authoredOn="2150-01-02T00:00:00Z"),
+            resource("MedicationRequest", "m1", reasonReference=[why], authoredOn="2150-01-02T00:00:00"),
         ],
     )
     for table in ("procedures", "medication_requests"):
@@ -104,11 +104,11 @@ def test_the_condition_that_a_procedure_was_for_is_named_once_it_is_known(tmp_pa
 
 
 def test_an_order_says_that_it_ended_an_hour_after_it_did(tmp_path: Path) -> None:
-    validity = {"start": "2150-01-02T08:00:00Z", "end": "2150-01-03T08:00:00Z"}
+    validity = {"start": "2150-01-02T08:00:00", "end": "2150-01-03T08:00:00"}
     order = resource(
         "MedicationRequest",
         "m1",
-        authoredOn="2150-01-02T07:00:00Z",
+        authoredOn="2150-01-02T07:00:00",
         status="stopped",
         dispenseRequest={"validityPeriod": validity},
     )
@@ -131,12 +131,12 @@ def test_an_order_says_that_it_ended_an_hour_after_it_did(tmp_path: Path) -> Non
         ),
         (
             "medication_administrations",
-            resource("MedicationAdministration", "a", effectiveDateTime="2150-01-02T08:00:00Z"),
+            resource("MedicationAdministration", "a", effectiveDateTime="2150-01-02T08:00:00"),
             datetime(2150, 1, 2, 8),
         ),
         (
             "medication_dispenses",
-            resource("MedicationDispense", "d", whenPrepared="2150-01-02", whenHandedOver="2150-01-03T08:00:00Z"),
+            resource("MedicationDispense", "d", whenPrepared="2150-01-02", whenHandedOver="2150-01-03T08:00:00"),
             datetime(2150, 1, 2, 23, 59, 59),
         ),
         (
@@ -146,27 +146,27 @@ def test_an_order_says_that_it_ended_an_hour_after_it_did(tmp_path: Path) -> Non
         ),
         (
             "medication_statements",
-            resource("MedicationStatement", "s", dateAsserted="2150-01-02T08:00:00Z"),
+            resource("MedicationStatement", "s", dateAsserted="2150-01-02T08:00:00"),
             datetime(2150, 1, 2, 8),
         ),
         (
             "medication_statements",
-            resource("MedicationStatement", "s", effectivePeriod={"start": "2149", "end": "2150-01-02T08:00:00Z"}),
+            resource("MedicationStatement", "s", effectivePeriod={"start": "2149", "end": "2150-01-02T08:00:00"}),
             datetime(2149, 12, 31, 23, 59, 59),
         ),
         (
             "immunizations",
-            resource("Immunization", "i", occurrenceDateTime="2140-01-02", recorded="2150-01-02T08:00:00Z"),
+            resource("Immunization", "i", occurrenceDateTime="2140-01-02", recorded="2150-01-02T08:00:00"),
             datetime(2150, 1, 2, 8),
         ),
         (
             "immunizations",
-            resource("Immunization", "i", occurrenceDateTime="2150-01-02T08:00:00Z"),
+            resource("Immunization", "i", occurrenceDateTime="2150-01-02T08:00:00"),
             datetime(2150, 1, 2, 8),
         ),
         (
             "allergies",
-            resource("AllergyIntolerance", "y", recordedDate="2150-01-02T08:00:00Z", onsetDateTime="2120"),
+            resource("AllergyIntolerance", "y", recordedDate="2150-01-02T08:00:00", onsetDateTime="2120"),
             datetime(2150, 1, 2, 8),
         ),
         ("allergies", resource("AllergyIntolerance", "y"), None),
@@ -175,16 +175,16 @@ def test_an_order_says_that_it_ended_an_hour_after_it_did(tmp_path: Path) -> Non
             resource(
                 "Specimen",
                 "s",
-                collection={"collectedDateTime": "2150-01-02T08:00:00Z"},
-                receivedTime="2150-01-02T09:00:00Z",
+                collection={"collectedDateTime": "2150-01-02T08:00:00"},
+                receivedTime="2150-01-02T09:00:00",
             ),
             datetime(2150, 1, 2, 8),
         ),
-        ("imaging_studies", resource("ImagingStudy", "g", started="2150-01-02T08:00:00Z"), datetime(2150, 1, 2, 8)),
-        ("documents", resource("DocumentReference", "t", date="2150-01-02T08:00:00Z"), datetime(2150, 1, 2, 8)),
+        ("imaging_studies", resource("ImagingStudy", "g", started="2150-01-02T08:00:00"), datetime(2150, 1, 2, 8)),
+        ("documents", resource("DocumentReference", "t", date="2150-01-02T08:00:00"), datetime(2150, 1, 2, 8)),
         (
             "documents",
-            resource("DocumentReference", "t", date="2150-01-02", context={"period": {"end": "2150-01-04T08:00:00Z"}}),
+            resource("DocumentReference", "t", date="2150-01-02", context={"period": {"end": "2150-01-04T08:00:00"}}),
             datetime(2150, 1, 4, 8),
         ),
     ],
@@ -197,8 +197,8 @@ def test_the_first_moment_of_every_other_sort(
 
 def test_a_dispense_without_a_time_is_known_once_its_encounter_is_over(tmp_path: Path) -> None:
     """At its order it would tell that it will be completed, and not cancelled."""
-    stay = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-05T10:00:00Z")
-    order = resource("MedicationRequest", "m1", authoredOn="2150-01-02T08:00:00Z", encounter=reference("Encounter/e1"))
+    stay = encounter("e1", "2150-01-01T08:00:00", "2150-01-05T10:00:00")
+    order = resource("MedicationRequest", "m1", authoredOn="2150-01-02T08:00:00", encounter=reference("Encounter/e1"))
     named = {"authorizingPrescription": [reference("MedicationRequest/m1")], "context": reference("Encounter/e1")}
     stores = [
         made(tmp_path / status, [patient(), stay, order, resource("MedicationDispense", "d1", status=status, **named)])[

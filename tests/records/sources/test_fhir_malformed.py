@@ -19,7 +19,7 @@ from wardround.records.sources.fhir import flatten_fhir
 from wardround.records.sources.fhir.flattener import MAKERS
 from wardround.records.sources.fhir.references import NAMING_TYPES
 
-SPEC = load_source_spec("fhir")
+SPEC = load_source_spec("fhir").in_zone("America/New_York")
 RESOURCES = [body for seed in range(6) for body in Hospital(seed, 2).resources]
 RICH = {
     "meta": {"profile": ["http://h.org/x"]},

@@ -6,7 +6,7 @@ import base64
 import random
 import tempfile
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,22 @@ from hypothesis import strategies as st
 from effort import often
 from exports.test_meds_export import seen
 from records.fhir_past import export_as_of
-from records.fhir_resources import ANN, ANN_NUMBER, code, everything, made, ndjson, patient, reference, resource
+from records.fhir_resources import (
+    ANN,
+    ANN_NUMBER,
+    SAMPLES_ZONE,
+    code,
+    everything,
+    made,
+    ndjson,
+    patient,
+    reference,
+    resource,
+)
 from wardround.audits import audit_leaks
 from wardround.exports.meds import export_meds
-from wardround.records import Store, ingest
+from wardround.records import IngestSettings, Store, ingest
+from wardround.records.specs.wall_clock import WallClock
 
 Resource = dict[str, Any]
 MODEST = settings(
@@ -34,6 +46,8 @@ NOTED |= {"MedicationStatement", "Immunization", "AllergyIntolerance", "Specimen
 START = datetime(2150, 3, 10)
 MOMENTS = [START + timedelta(hours=6 * step) for step in range(20)] + [START + timedelta(days=8)]
 ICD10PCS = "http://hl7.org/fhir/sid/icd-10-pcs"
+BOSTON = WallClock.named(SAMPLES_ZONE)
+HERE = IngestSettings(time_zone=SAMPLES_ZONE)
 CATEGORIES = ["laboratory", "vital-signs", "survey", "imaging", "MB"]
 
 
@@ -58,10 +72,15 @@ class Hospital:
         moment = self._draw.choice(MOMENTS)
         if self._draw.random() < 0.2:
             return moment.date().isoformat()
-        return moment.isoformat() + self._draw.choice(["Z", "-05:00", ".250+02:00"])
+        return self._written(moment + timedelta(milliseconds=self._draw.choice([0, 250])))
 
     def _instant(self) -> str:
-        return self._draw.choice(MOMENTS).isoformat() + "Z"
+        return self._written(self._draw.choice(MOMENTS))
+
+    def _written(self, moment: datetime) -> str:
+        """A time of the hospital, whose clock is :data:`BOSTON`, as one of several systems writes it."""
+        away = timezone(timedelta(hours=self._draw.choice([0, -5, 2])))
+        return moment.replace(tzinfo=BOSTON.zone).astimezone(away).isoformat()
 
     def _notes(self) -> list[Resource]:
         return [{"text": self._word()} | self._some(time=self._time) for _ in range(self._draw.randint(1, 3))]
@@ -202,8 +221,8 @@ def _rows(store: Store, as_of: datetime) -> dict[str, list[Mapping[str, Any]]]:
 def test_a_chart_is_that_of_an_export_made_at_its_moment(seed: int, most: int, as_of: datetime) -> None:
     resources = Hospital(seed, most).resources
     with tempfile.TemporaryDirectory() as name:
-        now, _ = made(Path(name) / "now", resources)
-        then, _ = made(Path(name) / "then", export_as_of(resources, as_of))
+        now, _ = made(Path(name) / "now", resources, HERE)
+        then, _ = made(Path(name) / "then", export_as_of(BOSTON.read(resources), as_of), HERE)
         shown, expected = _rows(now, as_of), _rows(then, as_of)
         assert shown.keys() == expected.keys()
         for table, found in shown.items():
@@ -215,7 +234,7 @@ def test_a_chart_is_that_of_an_export_made_at_its_moment(seed: int, most: int, a
 def test_the_audit_of_any_export_is_clean(seed: int, most: int, moments: set[datetime]) -> None:
     with tempfile.TemporaryDirectory() as name:
         raw = ndjson(Path(name) / "raw" / "export.ndjson", Hospital(seed, most).resources).parent
-        ingest("fhir", raw, Path(name) / "store")
+        ingest("fhir", raw, Path(name) / "store", settings=HERE)
         store = Store.open(Path(name) / "store")
         report = audit_leaks(store, [(ANN_NUMBER, moment) for moment in moments], raw_folder=raw)
     assert report.clean, report.as_text()
@@ -226,7 +245,7 @@ def test_the_audit_of_any_export_is_clean(seed: int, most: int, moments: set[dat
 @given(st.integers(0, 2**32), st.integers(1, 5))
 def test_nothing_once_shown_is_taken_back_or_changed_but_what_was_withdrawn(seed: int, most: int) -> None:
     with tempfile.TemporaryDirectory() as name:
-        store, _ = made(Path(name), Hospital(seed, most).resources)
+        store, _ = made(Path(name), Hospital(seed, most).resources, HERE)
         shown: dict[str, Mapping[str, Any]] = {}
         for as_of in sorted(MOMENTS):
             now = {row["row_id"]: row for found in _rows(store, as_of).values() for row in found}
@@ -243,7 +262,7 @@ def test_nothing_once_shown_is_taken_back_or_changed_but_what_was_withdrawn(seed
 @given(st.integers(0, 2**32), st.integers(1, 5))
 def test_versions_withdrawals_and_cancellations_come_back_from_meds(seed: int, most: int) -> None:
     with tempfile.TemporaryDirectory() as name:
-        store, _ = made(Path(name) / "fhir", Hospital(seed, most).resources)
+        store, _ = made(Path(name) / "fhir", Hospital(seed, most).resources, HERE)
         export_meds(store, Path(name) / "meds")
         ingest("meds", Path(name) / "meds", Path(name) / "again")
         again = Store.open(Path(name) / "again")
@@ -262,6 +281,6 @@ def test_subjects_are_named_alike_in_every_spelling() -> None:
     with tempfile.TemporaryDirectory() as name:
         spellings = [f"Patient/{ANN}", f"https://h.org/fhir/Patient/{ANN}", f"Patient/{ANN}/_history/2"]
         problems = [resource("Condition", f"c{n}", about=url, recordedDate="2150") for n, url in enumerate(spellings)]
-        store, report = made(Path(name), [patient(), *problems])
+        store, report = made(Path(name), [patient(), *problems], HERE)
     assert store.subjects.tolist() == [ANN_NUMBER]
     assert report.rows["conditions"] == 3

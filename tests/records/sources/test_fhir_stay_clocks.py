@@ -38,7 +38,7 @@ def test_an_encounter_is_there_from_its_start_and_says_its_end_at_its_end(tmp_pa
     assert (late["discharge_disposition"], late["length_hours"]) == ("Died", 96.0)
 
 
-@pytest.mark.parametrize("elements", [{}, {"recordedDate": "2150-01-02T09:00:00Z"}, None])
+@pytest.mark.parametrize("elements", [{}, {"recordedDate": "2150-01-02T09:00:00"}, None])
 def test_a_list_of_diagnoses_is_known_at_the_end_if_its_conditions_are(
     tmp_path: Path, elements: Mapping[str, Any] | None
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_list_of_diagnoses_is_known_at_the_end_if_its_conditions_are(
 
 
 def test_a_list_of_diagnoses_does_not_tell_of_one_that_is_recorded_later(tmp_path: Path) -> None:
-    coded = resource("Condition", "c1", code=code("1"), recordedDate="2150-03-01T09:00:00Z", **IN_STAY)
+    coded = resource("Condition", "c1", code=code("1"), recordedDate="2150-03-01T09:00:00", **IN_STAY)
     store, _ = made(tmp_path, [patient(), STAY, coded])
     assert seen(store, "encounter_diagnoses", "2150-03-01T08:59:59") == []
     (listed,) = seen(store, "encounter_diagnoses", "2150-03-01T09:00:00")
@@ -62,7 +62,7 @@ def test_a_list_of_diagnoses_does_not_tell_of_one_that_is_recorded_later(tmp_pat
 
 def test_a_stay_that_ends_in_death_has_not_ended_before_it(tmp_path: Path) -> None:
     coded = resource("Condition", "c1", code=code("1"), category=category("encounter-diagnosis"), **IN_STAY)
-    store, _ = made(tmp_path, [patient(deceasedDateTime="2150-01-05T22:00:00Z"), STAY, coded])
+    store, _ = made(tmp_path, [patient(deceasedDateTime="2150-01-05T22:00:00"), STAY, coded])
     (before,) = seen(store, "encounters", "2150-01-05T21:59:59")
     (after,) = seen(store, "encounters", "2150-01-05T22:00:00")
     assert before["end_time"] is before["discharge_disposition"] is None
@@ -82,7 +82,7 @@ def test_a_stay_that_has_not_ended_never_says_how_it_ended(tmp_path: Path) -> No
 
 
 def _classed(kind: str, start: str, end: str | None = None) -> Resource:
-    period = {"start": f"2150-01-{start}T08:00:00Z"} | ({"end": f"2150-01-{end}T08:00:00Z"} if end else {})
+    period = {"start": f"2150-01-{start}T08:00:00"} | ({"end": f"2150-01-{end}T08:00:00"} if end else {})
     return {"class": {"code": kind}, "period": period}
 
 
@@ -97,7 +97,7 @@ def test_a_class_that_will_change_looks_as_one_that_will_not(
     tmp_path: Path, history: list[Resource], changes: int
 ) -> None:
     """The history may or may not hold the present class. Before a change nothing tells that there will be one."""
-    span = "2150-01-01T08:00:00Z", "2150-01-08T08:00:00Z"
+    span = "2150-01-01T08:00:00", "2150-01-08T08:00:00"
     store, _ = made(tmp_path / "changes", [encounter("e1", *span, classHistory=history)])
     fewer = [{"class": {"code": "EMER"}}, {"class": {"code": "OBSENC"}, "classHistory": [EMERGENCY, OBSERVED]}][changes]
     other, _ = made(tmp_path / "fewer", [encounter("e1", *span, **fewer)])
@@ -112,8 +112,8 @@ def test_a_class_that_will_change_looks_as_one_that_will_not(
     assert later[1]["since"] == datetime(2150, 1, 3, 8)
 
 
-CONTACT = "2150-01-01T08:00:00Z", "2150-01-08T08:00:00Z"
-LATE_FIRST = _classed("EMER", "01", "03") | {"period": {"start": "2150-01-01T08:05:00Z", "end": "2150-01-03T08:00:00Z"}}
+CONTACT = "2150-01-01T08:00:00", "2150-01-08T08:00:00"
+LATE_FIRST = _classed("EMER", "01", "03") | {"period": {"start": "2150-01-01T08:05:00", "end": "2150-01-03T08:00:00"}}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_class_before_the_history_begins_is_not_made_up(tmp_path: Path) -> Non
 
 def test_what_kind_of_visit_it_was_may_have_been_coded_afterwards(tmp_path: Path) -> None:
     """MIMIC-IV on FHIR writes the billing codes of a stay into Encounter.type."""
-    billed = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-03T08:00:00Z", type=[code("19301", "Mastectomy")])
+    billed = encounter("e1", "2150-01-01T08:00:00", "2150-01-03T08:00:00", type=[code("19301", "Mastectomy")])
     store, _ = made(tmp_path, [patient(), billed])
     before = store.chart(ANN_NUMBER, datetime(2150, 1, 3, 7, 59))
     assert not [event for event in before.events() if "Mastectomy" in str(event)]
@@ -175,8 +175,8 @@ def test_what_kind_of_visit_it_was_may_have_been_coded_afterwards(tmp_path: Path
 def test_places_are_there_from_their_own_start_but_not_before_the_stay(tmp_path: Path) -> None:
     names = [resource("Location", "l1", name="Ward 7", physicalType={"text": "Ward"})]
     periods = [
-        {"start": "2150-01-01T06:00:00Z", "end": "2150-01-01T09:00:00Z"},
-        {"start": "2150-01-02T06:00:00Z", "end": "2150-01-04T06:00:00Z"},
+        {"start": "2150-01-01T06:00:00", "end": "2150-01-01T09:00:00"},
+        {"start": "2150-01-02T06:00:00", "end": "2150-01-04T06:00:00"},
     ]
     places = [{"location": reference("Location/l1"), "period": period} for period in periods]
     places.append({"location": {"display": "No times"}})
@@ -194,7 +194,7 @@ def test_places_are_there_from_their_own_start_but_not_before_the_stay(tmp_path:
 
 def test_the_key_of_an_encounter_is_late_in_rows_before_it(tmp_path: Path) -> None:
     early = resource(
-        "Observation", "o1", effectiveDateTime="2149-12-31T08:00:00Z", issued="2149-12-31T09:00:00Z", **IN_STAY
+        "Observation", "o1", effectiveDateTime="2149-12-31T08:00:00", issued="2149-12-31T09:00:00", **IN_STAY
     )
     store, _ = made(tmp_path, [STAY, early])
     assert seen(store, "observations", "2149-12-31T09:00:00")[0]["encounter_id"] is None

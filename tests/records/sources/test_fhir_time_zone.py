@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.fhir_resources import ANN_NUMBER, Resource, category, code, ndjson, patient, resource, seen
+from records.fhir_resources import ANN_NUMBER, Resource, category, code, ndjson, patient, resource, rows, seen
 from wardround.audits import audit_leaks, audit_swap
 from wardround.core import UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest
@@ -46,8 +46,8 @@ def ingested(folder: Path, resources: list[Resource], zone: str | None) -> tuple
         ("2150-11-01T07:00:01Z", "2150-11-01T02:00:01"),
         ("2150-06-01T18:00:00", "2150-06-01T18:00:00"),
         ("2150-06-01", "2150-06-01"),
-        ("2150-13-01T18:00:00Z", "2150-13-01T18:00:00Z"),
-        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("2150-13-01T18:00:00Z", "2150-13-01T18:00:00"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00"),
         ("seen 2150-06-01T18:00:00Z", "seen 2150-06-01T18:00:00Z"),
     ],
 )
@@ -78,38 +78,56 @@ def _written(instant: datetime, offset: str) -> str:
     return instant.astimezone(datetime.fromisoformat(f"2000-01-01T00:00:00{offset}").tzinfo).isoformat()
 
 
-@pytest.mark.parametrize("zone", [None, NEW_YORK])
-def test_one_record_of_several_offsets_has_one_order(tmp_path: Path, zone: str | None) -> None:
+def test_one_record_of_several_offsets_has_one_order(tmp_path: Path) -> None:
     """The first was resulted at 14:00 in New York and is written in UTC, the second half an hour later."""
     store, report = ingested(
-        tmp_path, [lab("o1", "2150-06-01T18:00:00Z"), lab("o2", "2150-06-01T14:30:00-04:00")], zone
+        tmp_path, [lab("o1", "2150-06-01T18:00:00Z"), lab("o2", "2150-06-01T14:30:00-04:00")], NEW_YORK
     )
     for at, there in (("14:00:00", ["o1"]), ("14:30:00", ["o1", "o2"])):
-        expected = [key for key in there if zone is not None or key == "o2"]
-        assert [row["observation_id"] for row in seen(store, "labs", f"2150-06-01T{at}")] == expected
-    assert bool([what for what in report.left_out if "--time-zone" in what]) == (zone is None)
-    assert bool([what for what in report.assumptions if NEW_YORK in what]) == (zone is not None)
-    assert store.manifest["settings"].get("time_zone") == zone
+        assert [row["observation_id"] for row in seen(store, "labs", f"2150-06-01T{at}")] == there
+    assert [what for what in report.assumptions if NEW_YORK in what]
+    assert store.manifest["settings"]["time_zone"] == NEW_YORK
 
 
-def test_summer_time_of_one_place_is_no_reason_to_warn(tmp_path: Path) -> None:
-    months = [
-        lab(f"o{month}", f"2150-{month:02}-20T12:00:00-0{4 if 3 <= month <= 10 else 5}:00") for month in range(1, 13)
-    ]
-    changes = [lab("march", "2150-03-02T12:00:00-05:00"), lab("november", "2150-11-01T00:10:00-04:00")]
-    _, report = ingested(tmp_path, [*months, *changes], None)
-    assert not report.left_out
+@pytest.mark.parametrize(
+    ("times", "named", "fixed"),
+    [
+        (["2150-06-01T18:00:00-05:00"], "-05:00", "-05:00"),
+        (["2150-06-01T18:00:00Z"], "Z", r"\+00:00"),
+        (["2150-06-01T18:00:00", "2150-06-01T18:00:00-04:00", "2150-12-01T18:00:00-05:00"], "-04:00, -05:00", "-04:00"),
+    ],
+)
+def test_offsets_without_a_declared_zone_are_refused_in_one_line(
+    tmp_path: Path, times: list[str], named: str, fixed: str
+) -> None:
+    resources = [lab(f"o{place}", at) for place, at in enumerate(times)]
+    said = rf"a.ndjson: its times have an offset from UTC \({named}\); say .* --time-zone America/New_York, .*={fixed} "
+    with pytest.raises(UserError, match=said) as refused:
+        ingested(tmp_path, resources, None)
+    assert "\n" not in str(refused.value)
 
 
-def test_an_hour_apart_all_the_year_is_no_summer_time(tmp_path: Path) -> None:
-    """London in UTC beside local times: an hour, but in every month of the summer."""
-    mixed = [
-        lab(f"{place}{month}", f"2150-{month:02}-20T12:00:00{offset}")
-        for month in (5, 6, 7)
-        for place, offset in (("a", "Z"), ("b", "+01:00"), ("c", "+01:00"))
-    ]
-    _, report = ingested(tmp_path, mixed, None)
-    assert list(report.left_out.values()) == [6]  # three results, two times each
+def test_times_without_offsets_and_what_becomes_no_row_need_no_zone(tmp_path: Path) -> None:
+    device = {"resourceType": "Device", "id": "d", "manufactureDate": "2150-06-01T18:00:00Z"}
+    store, _ = ingested(tmp_path, [lab("o1", "2150-06-01T18:00:00"), device], None)
+    assert len(seen(store, "labs", "2150-06-01T18:00:00")) == 1
+
+
+def test_an_offset_is_the_zone_of_a_clock_that_is_never_changed(tmp_path: Path) -> None:
+    """Five hours behind UTC in June as in December, whatever the offset that a time is written with."""
+    written = [lab("o1", "2150-06-01T18:00:00Z"), lab("o2", "2150-12-01T13:30:00-05:00")]
+    store, report = ingested(tmp_path, written, "-05:00")
+    assert [row["_event"].isoformat() for row in rows(store, "labs")] == ["2150-06-01T13:00:00", "2150-12-01T13:30:00"]
+    assert [what for what in report.assumptions if "-05:00" in what]
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+09:00", "2150-13-01T18:00:00Z"])
+def test_times_at_the_edge_of_the_calendar_are_audited_as_they_are_ingested(tmp_path: Path, at: str) -> None:
+    """What an audit copies has no offset left that its ingest would refuse."""
+    store, _ = ingested(tmp_path, [lab("o1", "2150-06-01T18:00:00Z"), lab("o2", at)], NEW_YORK)
+    moments = [(ANN_NUMBER, datetime(2150, 6, 1, 14, 30))]
+    assert audit_leaks(store, moments, raw_folder=tmp_path / "raw").clean
+    assert audit_swap(store, moments, tmp_path / "raw").clean
 
 
 def test_an_instant_in_utc_is_not_moved_twice(tmp_path: Path) -> None:

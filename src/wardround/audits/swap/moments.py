@@ -9,6 +9,7 @@ from functools import lru_cache
 
 _TIME = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:([ T])(\d\d):(\d\d)(?::(\d\d))?(\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
 _LAST = time(23, 59, 59)
+_END = datetime(9999, 12, 31, 23, 59, 59)
 
 
 @lru_cache(maxsize=65_536)
@@ -51,4 +52,4 @@ def later(moment: datetime, as_of: datetime, stretch: float) -> datetime:
     if moment <= as_of:
         return as_of + timedelta(hours=26) * stretch
     away = (moment - as_of).total_seconds() * stretch
-    return as_of + timedelta(seconds=max(1.0, round(away)))
+    return as_of + timedelta(seconds=min(max(1.0, round(away)), (_END - as_of).total_seconds()))

@@ -90,7 +90,7 @@ class Resource:
     """A resource of nested JSON. A path names keys; lists on the way are gone through."""
 
     __slots__ = ("body",)
-    time_form = "2000-01-01T00:00:00+00:00"
+    time_form = "2000-01-01T00:00:00"
 
     def __init__(self, body: dict[str, Any]) -> None:
         self.body = body

@@ -118,7 +118,7 @@ class TableReader:
         for name, column in zip(table.column_names, table.columns, strict=True):
             if pa.types.is_timestamp(column.type):
                 count = clock.repeated(microseconds(column.drop_null().combine_chunks()))
-                what = f"{name}: in an hour that the clock of {clock.zone.key} shows twice"
+                what = f"{name}: in an hour that the clock of {clock.zone} shows twice"
                 if count:
                     self.counts.casts[what] = self.counts.casts.get(what, 0) + count
 

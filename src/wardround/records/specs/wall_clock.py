@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,7 @@ from wardround.core import UserError, from_microseconds, to_microseconds
 
 Microseconds = npt.NDArray[np.int64]
 _TIME = re.compile(r"\s*(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:\.(\d+))?(Z|[+-]\d\d(?::?\d\d)?)\s*")
+_OFFSET = re.compile(r"[+-](?:0\d|1[0-4]):[0-5]\d")
 _SHORTEST = 17
 _SECOND, _DAY = 1_000_000, 86_400_000_000
 _FIRST_YEAR, _LAST_YEAR = 3, 9997
@@ -30,6 +31,16 @@ _FIRST_YEAR, _LAST_YEAR = 3, 9997
 
 Change = tuple[int, int, int]
 """An instant at which a clock is put forward or back, and its offsets from UTC before and after, in microseconds."""
+
+
+def offsets(value: Any) -> Iterator[str]:
+    """Yield the offsets from UTC that the times among texts, lists and tables of them have, as they are written."""
+    if isinstance(value, str):
+        if len(value) >= _SHORTEST and (parts := _TIME.fullmatch(value)) is not None:
+            yield parts[3]
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from offsets(each)
 
 
 class UndeclaredZone(Exception):
@@ -40,11 +51,14 @@ class UndeclaredZone(Exception):
 class WallClock:
     """Reads times on the clock of a zone. Arrays are microseconds since 1970: UTC, or what a clock shows."""
 
-    zone: ZoneInfo
+    zone: tzinfo
 
     @classmethod
     def named(cls, name: str) -> WallClock:
-        """Return the clock of a zone of the IANA list. UserError: there is none of that name."""
+        """Return the clock of a zone of the IANA list, or one that is never changed and so far from UTC (``-05:00``).
+
+        UserError: there is none of that name.
+        """
         return _named(name)
 
     def read(self, value: Any) -> Any:
@@ -56,7 +70,8 @@ class WallClock:
         return [self.read(each) for each in value] if isinstance(value, list) else value
 
     def text(self, value: str) -> str:
-        """Return what the clock showed at a time; what is no time, or has no offset, as it is."""
+        """Return what the clock showed at a time; what is no time, or has no offset, as it is. A day of no calendar, or
+        at the edge of ours, loses its offset: whoever reads the cell says what is wrong with it."""
         parts = _TIME.fullmatch(value) if len(value) >= _SHORTEST else None
         if parts is None:
             return value
@@ -66,7 +81,7 @@ class WallClock:
             shown = self.moment(whole)
             is_exact = shown == whole.astimezone(self.zone).replace(tzinfo=None)
         except (ValueError, OverflowError):
-            return value  # no day of any calendar, or at its edge: whoever reads the cell says so
+            return seconds + (f".{fraction}" if fraction else "")
         return shown.isoformat("T" if seconds[10] == "T" else " ") + (f".{fraction}" if fraction and is_exact else "")
 
     def moment(self, time: datetime) -> datetime:
@@ -124,16 +139,21 @@ class WallClock:
 @lru_cache(maxsize=64)
 def _named(name: str) -> WallClock:
     try:
-        return WallClock(ZoneInfo(name))
+        return WallClock(_fixed(name) if _OFFSET.fullmatch(name) else ZoneInfo(name))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UserError(
-            f"no time zone {name!r}; names are those of the IANA list, as America/New_York "
+            f"no time zone {name!r}; names are those of the IANA list, as America/New_York, or an offset, as -05:00 "
             "(where the system has none of them: pip install tzdata)"
         ) from error
 
 
+def _fixed(offset: str) -> tzinfo:
+    away = timedelta(hours=int(offset[1:3]), minutes=int(offset[4:]))
+    return timezone(-away if offset[0] == "-" else away)
+
+
 @lru_cache(maxsize=4096)
-def _changes_of(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
+def _changes_of(zone: tzinfo, year: int) -> tuple[Change, ...]:
     """Return the changes of a year; the first is its start, where nothing changes."""
     start, end = (to_microseconds(datetime(each, 1, 1)) for each in (year, year + 1))
     offsets = [(day, _offset(zone, day)) for day in range(start, end + 1, _DAY)]
@@ -147,7 +167,7 @@ def _changes_of(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def _offset(zone: ZoneInfo, instant: int) -> int:
+def _offset(zone: tzinfo, instant: int) -> int:
     """Return how far a clock is from UTC at an instant."""
     away = from_microseconds(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
     assert away is not None

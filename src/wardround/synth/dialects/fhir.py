@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wardround.synth.dialects.fhir_additions import dated_additions, hindsight, isolates
+from wardround.synth.dialects.fhir_additions import TIME_ZONE, dated_additions, hindsight, isolates
 from wardround.synth.dialects.source import HospitalTables, Row, some_twice
 
 Resource = dict[str, Any]
@@ -63,7 +63,7 @@ def _code(value: str, display: str = "", system: str = "") -> Resource:
 
 def _at(text: str) -> str | None:
     """Return a time as FHIR writes it; None for none."""
-    return f"{text[:10]}T{text[11:19]}-05:00" if len(text) > 10 else text or None
+    return f"{text[:10]}T{text[11:19]}{TIME_ZONE}" if len(text) > 10 else text or None
 
 
 def _period(start: str, end: str) -> Resource:
@@ -141,7 +141,7 @@ def _procedures(source: HospitalTables) -> Iterator[Resource]:
     for row in source.rows("procedures_icd"):
         code = _code(row["icd_code"], system=f"{_MIMIC}/mimic-procedure-icd{row['icd_version']}")
         key = f"p{row['hadm_id']}-{row['seq_num']}"
-        done = f"{row['chartdate'][:10]}T00:00:00-05:00"
+        done = f"{row['chartdate'][:10]}T00:00:00{TIME_ZONE}"
         yield _resource("Procedure", key, row, status="completed", code=code, performedDateTime=done)
     for place, row in enumerate(source.rows("procedureevents")):
         period = _period(row["starttime"], row["endtime"])

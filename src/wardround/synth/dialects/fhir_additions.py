@@ -8,6 +8,8 @@ from typing import Any
 from wardround.synth.dialects.source import HospitalTables, later
 
 Resource = dict[str, Any]
+TIME_ZONE = "-05:00"
+"""Where the hospital is, whose clock is never changed: every time says so."""
 _EVERY = 9
 _LATER = {
     "Encounter": ("status", "cancelled"),
@@ -46,11 +48,11 @@ def _start(resource: Resource) -> str | None:
 
 def _moved(at: str, days: float) -> str:
     text = later(at[:19].replace("T", " ") if len(at) > 10 else f"{at} 00:00:00", days=days)
-    return f"{text[:10]}T{text[11:19]}-05:00"
+    return f"{text[:10]}T{text[11:19]}{TIME_ZONE}"
 
 
 def _at(text: str) -> str:
-    return f"{text[:10]}T{text[11:19]}-05:00"
+    return f"{text[:10]}T{text[11:19]}{TIME_ZONE}"
 
 
 def _coded(system: str, code: str) -> Resource:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wardround.synth.dialects.eicu import write_eicu
 from wardround.synth.dialects.fhir import write_fhir
+from wardround.synth.dialects.fhir_additions import TIME_ZONE
 from wardround.synth.dialects.meds import write_meds
 from wardround.synth.dialects.mimiciii import write_mimiciii
 from wardround.synth.dialects.omop import write_omop
@@ -26,6 +27,8 @@ DIALECTS: Mapping[str, Callable[[Path, Path], None]] = {
     "meds": write_meds,
 }
 """Form -> the function that writes it: (a hospital of MIMIC-IV's form, where its files go)."""
+TIME_ZONES: Mapping[str, str] = {"fhir": TIME_ZONE}
+"""Forms whose times say how far they are from UTC, and the zone to ingest them with."""
 
 
 def write_dialect(dialect: str, hospital: Path, folder: Path) -> None:

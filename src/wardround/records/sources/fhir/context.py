@@ -16,7 +16,6 @@ from wardround.records.sources.fhir.values import (
     CodedConcept,
     Malformed,
     concept,
-    instant,
     joined,
     moment,
     part,
@@ -129,12 +128,12 @@ class ResourceReading:
         return joined(text(note, "text") for note in self.parts_with("note", whole))
 
     def updated(self, *times: Any) -> datetime | None:
-        """Return since when the resource has been as it is: its last update, on the clock of its own ``times``.
+        """Return since when the resource has been as it is: its last update.
 
-        None where it says none, or one before these: then it was updated on another clock.
+        None where it says none, or one before its own ``times``: then it was updated on another clock.
         """
         meta = part(self.resource, "meta")
-        found = instant(meta, "lastUpdated", *times)
+        found = moment(meta, "lastUpdated")
         if found is None:
             return None
         own = (moment({"time": time}, "time") for time in times)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
+from wardround.core import UserError
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import clinical, medications, people, results
 from wardround.records.sources.fhir.context import Maker, NobodysResource, ResourceReading, Row
 from wardround.records.sources.fhir.files import Found, read_resources
-from wardround.records.sources.fhir.offsets import OffsetCounts
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed, without_unread_ends
-from wardround.records.specs.wall_clock import WallClock
+from wardround.records.specs.wall_clock import UndeclaredZone, WallClock, offsets
 
 MAKERS: Mapping[str, Maker] = {
     "Patient": people.patient,
@@ -35,33 +36,55 @@ MAKERS: Mapping[str, Maker] = {
 }
 """The types that become rows. Those of ``NAMING_TYPES`` give names to others; the rest is counted as left out."""
 
-
-_SEVERAL_OFFSETS = "offsets of times that no clock of one place explains (say which with --time-zone)"
+_LOOKED_AT = 1_000
+"""So many resources of a file are looked at for the offsets that a refusal names."""
 
 
 def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
-    """Write the rows of every resource. Reads the files twice: what medications and places are called comes first."""
+    """Write the rows of every resource. Reads the files twice: what medications and places are called comes first.
+
+    UserError: times say how far they are from UTC, and nobody said where the hospital is.
+    """
     names = Names.read(files)
     clock = WallClock.named(flat.spec.time_zone) if flat.spec.time_zone else None
     flat.declare((*flat.spec.tables, *flat.spec.dictionaries))
     people_seen: set[str] = set()
     for file in files:
-        used, offsets = False, OffsetCounts()
+        used = False
         for found in read_resources(file):
             used = True
             flat.read(file)
             if found.reason:
                 flat.set_aside(file=file, line=found.line, reason=found.reason, raw=found.raw)
             elif not _is_repeated(found, people_seen, flat):
-                offsets.add(found.resource)
-                _take(replace(found, resource=clock.read(found.resource)) if clock else found, names, flat)
+                try:
+                    _take(on_the_wall(found, clock), names, flat)
+                except UndeclaredZone as error:
+                    raise UserError(_undeclared(file, str(error))) from None
         if not used:
             flat.unused_files.append(file)
-        if clock is None and offsets.unexplained:
-            flat.leave_out(_SEVERAL_OFFSETS, offsets.unexplained)
     unknown = len(flat.subjects) - len(people_seen)
     if unknown > 0:
         flat.leave_out("subjects without a Patient in the export", unknown)
+
+
+def on_the_wall(found: Found, clock: WallClock | None) -> Found:
+    """Return a resource with its times as the hospital's clock showed them. UndeclaredZone: no clock, and an offset."""
+    if clock is not None:
+        return replace(found, resource=clock.read(found.resource))
+    offset = next(offsets(found.resource), None) if found.resource["resourceType"] in MAKERS else None
+    if offset is not None:
+        raise UndeclaredZone(offset)
+    return found
+
+
+def _undeclared(file: Path, first: str) -> str:
+    looked_at = (each.resource for each in islice(read_resources(file), _LOOKED_AT))
+    found = sorted({first, *(offset for each in looked_at for offset in offsets(each))})
+    return (
+        f"{file}: its times have an offset from UTC ({', '.join(found)}); say the hospital's zone, as --time-zone "
+        f"America/New_York, or --time-zone={first.replace('Z', '+00:00')} for a clock that is never changed"
+    )
 
 
 def _is_repeated(found: Found, seen: set[str], flat: FlatTables) -> bool:

@@ -10,7 +10,6 @@ from wardround.records.sources.fhir.files import Json
 from wardround.records.sources.fhir.values import (
     codes_of,
     concept,
-    instant,
     joined,
     label,
     labels,
@@ -66,7 +65,7 @@ def _times(body: Json) -> tuple[datetime | None, datetime | None]:
     issued before, not at all without one: a period that still runs must look as one that will end."""
     period = part(body, "effectivePeriod")
     start, end = moment(period, "start"), moment(period, "end")
-    issued = instant(body, "issued", body.get("effectiveDateTime"), period.get("end"), period.get("start"))
+    issued = moment(body, "issued")
     at = moment(body, "effectiveDateTime") or moment(body, "effectiveInstant")
     if at is None and issued is not None and (end is None or end > issued):
         at = start
@@ -168,7 +167,7 @@ def document(reading: ResourceReading) -> Rows:
     """One row with the text, where it is plain text; none is there while the time that it writes about goes on."""
     body, about = reading.resource, reading.about()
     period = part(part(body, "context"), "period")
-    date, end = instant(body, "date", period.get("end"), period.get("start")), moment(period, "end")
+    date, end = moment(body, "date"), moment(period, "end")
     over = end is not None or period.get("start") is None
     whole = max((time for time in (date, end) if time is not None), default=None) if over else None
     words, missing = plain_texts(part(item, "attachment") for item in reading.parts_with("content", whole))

@@ -8,7 +8,7 @@ import re
 from calendar import monthrange
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
@@ -41,8 +41,7 @@ SYSTEMS = {
 }
 """Short names of code systems, those of the OMOP vocabularies; others are named by the last part of their url."""
 ICD_VERSIONS = {"ICD9CM": 9, "ICD9Proc": 9, "ICD10CM": 10, "ICD10": 10, "ICD10PCS": 10}
-_TAIL = re.compile(r"(?:\.(\d+))?(?:Z|[+-]\d\d:\d\d)?")
-_OFFSET = re.compile(r"T.*(?:Z|([+-])(\d\d):(\d\d))\s*$")
+_TAIL = re.compile(r"(?:\.(\d+))?")
 _SHORT = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")
 _END_OF_DAY = time(23, 59, 59)
 
@@ -111,10 +110,8 @@ def number(body: Json, name: str) -> float | None:
 
 
 def moment(body: Json, name: str) -> datetime | None:
-    """Return a time as the clock on the wall showed it: the offset is dropped, not applied.
-
-    A day is its last second, and so is a month or a year without more.
-    """
+    """Return a time, which the flattener has brought to the clock on the wall. A day is its last second, and so is a
+    month or a year without more."""
     value = body.get(name)
     if value is None:
         return None
@@ -124,31 +121,6 @@ def moment(body: Json, name: str) -> datetime | None:
         return datetime.combine(_last_day(value.strip()), _END_OF_DAY)
     except (TypeError, ValueError, AttributeError):
         raise Malformed(f"{name}: cannot be read as a time: {str(value)[:80]!r}") from None
-
-
-def instant(body: Json, name: str, *beside: Any) -> datetime | None:
-    """Return a time that many servers write in UTC whatever the clock on the wall, on the clock of the times beside it.
-
-    East of Greenwich it would otherwise be hours early among times of day that are written with their offset.
-    """
-    found = moment(body, name)
-    if found is None or _offset(body[name]) != timedelta(0):
-        return found
-    offsets = (_offset(value) for value in beside)
-    try:
-        return found + next((offset for offset in offsets if offset is not None), timedelta(0))
-    except OverflowError:
-        return found  # the last hours of the year 9999
-
-
-def _offset(value: Any) -> timedelta | None:
-    """Return how far a time's clock is from UTC, None where it does not say."""
-    tail = _OFFSET.search(value) if isinstance(value, str) else None
-    if tail is None:
-        return None
-    sign, hours, minutes = tail.groups(default="0")
-    away = timedelta(hours=int(hours), minutes=int(minutes))
-    return -away if sign == "-" else away
 
 
 def _clock_time(value: str) -> datetime:
