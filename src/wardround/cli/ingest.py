@@ -57,7 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
     )
     parser.add_argument(
-        "--time-zone", metavar="NAME", help="where the hospital is, or its offset (=-05:00): times with an offset are read on that clock"
+        "--time-zone",
+        metavar="NAME",
+        help="where the hospital is, or its offset (=-05:00): times with an offset are read on that clock",
     )
     parser.add_argument("--fill", action="store_true", help="say of every column how many of its cells are filled")
     add_executor_options(parser)

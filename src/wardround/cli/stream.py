@@ -70,7 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     live.add_argument("--partitions", type=int, default=defaults.partitions, help="into how many parts they are dealt")
     live.add_argument("--lines-per-commit", type=int, default=defaults.lines_per_commit, help="at most so many")
     live.add_argument(
-        "--time-zone", metavar="NAME", help="where the patients are, as America/New_York: times with an offset, wall clock"
+        "--time-zone",
+        metavar="NAME",
+        help="where the patients are, as America/New_York: times with an offset, wall clock",
     )
     live.add_argument(
         "--clock",
