@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     live.add_argument(
         "--time-zone",
         metavar="NAME",
-        help="where the patients are, as America/New_York: times with an offset, wall clock",
+        help="where the patients are, as America/New_York: for times with an offset",
     )
     live.add_argument(
         "--clock",
