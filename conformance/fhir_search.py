@@ -17,13 +17,13 @@ from conformance.node import NodeTools, node_tools
 from conformance.outcomes import Scenario, SuiteResult
 from conformance.place import Place
 from wardround.records import Store
-from wardround.synth import TIME_ZONES
+from wardround.synth import time_zone_of
 from wardround.tools import Environment
 
 _SERVER = Path(__file__).with_name("fhir_searches.mjs")
 _PEOPLE = 4
 _AFTER_EVERYTHING = datetime(2999, 1, 1)
-_OFFSET = TIME_ZONES["fhir"]
+_OFFSET = time_zone_of("fhir")
 _CODE_SYSTEMS = "http://mimic.mit.edu/fhir/mimic/CodeSystem/"
 """Of the synthetic export; a chart shows a code system without it."""
 _SQL_ROWS = 1_000

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 from wardround.cli import main as wardround
 from wardround.core import format_time
 from wardround.records import Store
-from wardround.synth import TIME_ZONES
+from wardround.synth import time_zone_of
 
 REPOSITORY = Path(__file__).parents[1]
 TOKEN = "a-token-of-this-conformance-round"
@@ -86,7 +86,7 @@ class Place:
         """The store of these resources."""
         store = self.path("fhir-store")
         if not store.exists():
-            _command("ingest", "fhir", self.resources, "--store", store, f"--time-zone={TIME_ZONES['fhir']}")
+            _command("ingest", "fhir", self.resources, "--store", store, f"--time-zone={time_zone_of('fhir')}")
         return store
 
     def chart_words(self, place: int = 0) -> list[str]:

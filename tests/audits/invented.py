@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from wardround.records import IngestSettings, SourceSpec, Store, ingest, load_source_spec
-from wardround.synth import DIALECTS, TIME_ZONES, plant_traps, synthesize, write_dialect
+from wardround.synth import DIALECTS, plant_traps, synthesize, time_zone_of, write_dialect
 from wardround.synth.dialects.source import HospitalTables, minutes_between, moment
 
 PATIENTS = 15
@@ -47,7 +47,7 @@ def invent(folder: Path) -> None:
 
 def settings_for(source: str) -> IngestSettings:
     """Return the settings that a form's files are ingested with."""
-    return IngestSettings(time_zone=TIME_ZONES.get(source))
+    return IngestSettings(time_zone=time_zone_of(source))
 
 
 def open_invented(folder: Path) -> Invented:

@@ -15,7 +15,7 @@ from wardround.cli import main
 from wardround.protocols import planted_rules, read_protocol
 from wardround.records import IngestSettings, Store, ingest
 from wardround.runs import RunSettings, execute, start
-from wardround.synth import TIME_ZONES, plant_rules, synthesize, write_dialect
+from wardround.synth import plant_rules, synthesize, time_zone_of, write_dialect
 
 PLANT = """
 schema = 1
@@ -50,7 +50,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     synthesize(place / "plain", patients=50, seed=3, notes=False, compress=False)
     plant_rules(place / "plain", place / "hospital", rules, seed=1, corrections=1.0)
     write_dialect("fhir", place / "hospital", place / "fhir")
-    ingest("fhir", place / "fhir", place / "store", settings=IngestSettings(time_zone=TIME_ZONES["fhir"]))
+    ingest("fhir", place / "fhir", place / "store", settings=IngestSettings(time_zone=time_zone_of("fhir")))
     return place
 
 

@@ -18,7 +18,7 @@ from wardround.records import IngestSettings, Store, ingest, load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import states_of
 from wardround.stream.source_rules import SourceRules
-from wardround.synth import TIME_ZONES, synthesize, write_dialect
+from wardround.synth import synthesize, time_zone_of, write_dialect
 
 PATIENTS = often(1, 300)
 RULES = """
@@ -137,7 +137,7 @@ def test_files_row_by_row_come_to_what_ingest_makes_of_them(
         pytest.skip("each line of MEDS has all of its person read again: 25 CPU-seconds; WARDROUND_TEST_LONG=1")
     write_dialect(source, hospital, tmp_path / "raw")
     settings = IngestSettings(
-        coding_lag=timedelta(hours=5), result_lag=timedelta(hours=7), time_zone=TIME_ZONES.get(source)
+        coding_lag=timedelta(hours=5), result_lag=timedelta(hours=7), time_zone=time_zone_of(source)
     )
     ingest(source, tmp_path / "raw", tmp_path / "store", settings=settings)
     lines = resource_lines(tmp_path / "raw") if source == "fhir" else table_lines(source, tmp_path / "raw")

@@ -10,7 +10,7 @@ from pathlib import Path
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
 from wardround.protocols import Planting, planted_rules, read_planting, read_protocol
-from wardround.synth import DIALECTS, TIME_ZONES, SynthManifest, plant_rules, plant_traps, synthesize, write_dialect
+from wardround.synth import DIALECTS, SynthManifest, plant_rules, plant_traps, synthesize, time_zone_of, write_dialect
 from wardround.synth.planting import KEY
 from wardround.synth.radiographs import write_films
 
@@ -97,8 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     rows = sum(manifest.rows.values())
     what = "" if arguments.dialect == "mimiciv" else f", written as {arguments.dialect}"
     print(f"{arguments.patients:,} invented subjects, {rows:,} rows in {len(manifest.rows)} tables{what}: {folder}")
-    if arguments.dialect in TIME_ZONES:
-        print(f"its times have an offset from UTC: ingest it with --time-zone={TIME_ZONES[arguments.dialect]}")
+    if (zone := time_zone_of(arguments.dialect)) is not None:
+        print(f"its times have an offset from UTC: ingest it with --time-zone={zone}")
     return 0
 
 

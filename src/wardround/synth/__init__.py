@@ -6,7 +6,7 @@ Nothing here reads a record; what a disease does lives in ``data/*.toml``.
 """
 
 from wardround.synth.columns import COLUMNS, MODULES
-from wardround.synth.dialects import DIALECTS, TIME_ZONES, plant_traps, write_dialect
+from wardround.synth.dialects import DIALECTS, plant_traps, time_zone_of, write_dialect
 from wardround.synth.hospital import SynthManifest, synthesize
 from wardround.synth.planting import PlantedRule, plant_rules
 
@@ -14,11 +14,11 @@ __all__ = [
     "COLUMNS",
     "DIALECTS",
     "MODULES",
-    "TIME_ZONES",
     "PlantedRule",
     "SynthManifest",
     "plant_rules",
     "plant_traps",
     "synthesize",
+    "time_zone_of",
     "write_dialect",
 ]

@@ -13,7 +13,7 @@ import pytest
 from effort import often
 from wardround.records import IngestSettings, Store, ingest
 from wardround.records.shards.layout import CHANGES
-from wardround.synth import DIALECTS, TIME_ZONES, synthesize, write_dialect
+from wardround.synth import DIALECTS, synthesize, time_zone_of, write_dialect
 
 SETTINGS = IngestSettings(shards=2)
 _OF_THE_WAY = ("manifest.json", CHANGES, "origin/notes.json")
@@ -57,7 +57,7 @@ def test_every_form_s_newer_release_is_the_store_of_reading_everything(
 ) -> None:
     for name, hospital in zip(("before", "after"), releases, strict=True):
         write_dialect(form, hospital, tmp_path / name)
-    settings = replace(SETTINGS, time_zone=TIME_ZONES.get(form))
+    settings = replace(SETTINGS, time_zone=time_zone_of(form))
     old = ingest(form, tmp_path / "before", tmp_path / "old", settings=settings)
     whole = ingest(form, tmp_path / "after", tmp_path / "whole", settings=settings)
     made = ingest(form, tmp_path / "after", tmp_path / "new", settings=settings, earlier=tmp_path / "old")

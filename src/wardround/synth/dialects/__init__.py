@@ -3,7 +3,7 @@
 Every writer starts from files of MIMIC-IV's form, so that what is known when can be compared between sources.
 """
 
-from wardround.synth.dialects.hospital import DIALECTS, TIME_ZONES, write_dialect
+from wardround.synth.dialects.hospital import DIALECTS, time_zone_of, write_dialect
 from wardround.synth.dialects.traps import plant_traps
 
-__all__ = ["DIALECTS", "TIME_ZONES", "plant_traps", "write_dialect"]
+__all__ = ["DIALECTS", "plant_traps", "time_zone_of", "write_dialect"]

@@ -27,8 +27,11 @@ DIALECTS: Mapping[str, Callable[[Path, Path], None]] = {
     "meds": write_meds,
 }
 """Form -> the function that writes it: (a hospital of MIMIC-IV's form, where its files go)."""
-TIME_ZONES: Mapping[str, str] = {"fhir": TIME_ZONE}
-"""Forms whose times say how far they are from UTC, and the zone to ingest them with."""
+
+
+def time_zone_of(dialect: str) -> str | None:
+    """Return the zone to ingest a form with, where its times say how far they are from UTC."""
+    return TIME_ZONE if dialect == "fhir" else None
 
 
 def write_dialect(dialect: str, hospital: Path, folder: Path) -> None:
