@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ pytest.importorskip("pydicom", reason="needs the extra [imaging]")
 
 from dicom_files import LOSSLESS_JPEG, PHANTOM, SYNTAXES, VIEWS, film, written
 from pydicom.dataset import Dataset
+from pydicom.filewriter import dcmwrite
 from pydicom.sequence import Sequence
 
 from extras import needs
@@ -140,3 +143,29 @@ def test_headers_that_somebody_wrote_are_never_told() -> None:
 
 def test_lossless_jpeg_really_is_what_the_matrix_reads() -> None:
     assert LOSSLESS_JPEG.encode() in written(film(), LOSSLESS_JPEG)[:1000]
+
+
+@pytest.mark.parametrize("name", ["implicit", "explicit"])
+def test_a_data_set_without_any_head_is_read_as_pydicom_forces_it(name: str) -> None:
+    whole = film()
+    buffer = io.BytesIO()
+    del whole.file_meta
+    dcmwrite(buffer, whole, implicit_vr=name == "implicit", little_endian=True, enforce_file_format=False)
+    bare = buffer.getvalue()
+    assert bare[:2] == b"\x08\x00"
+    assert np.array_equal(read_radiograph(bare).pixels, read_radiograph(written(film())).pixels)
+
+
+@pytest.mark.parametrize("data", [b"\x08\x00" + bytes(200), b"\x08\x00\x05\x00CS" + b"\xff" * 90, b"\x08\x00"])
+def test_what_only_begins_like_a_data_set_is_refused_in_one_line(data: bytes) -> None:
+    with pytest.raises(ToolFailure, match=r"damaged|no DICOM"):
+        read_radiograph(data)
+
+
+def test_an_overlay_is_mentioned() -> None:
+    plain, drawn = film(), film()
+    drawn.add_new((0x6002, 0x0010), "US", 96)
+    drawn.add_new((0x6002, 0x0011), "US", 96)
+    drawn.add_new((0x6002, 0x3000), "OW", bytes(96 * 96 // 8))
+    assert not any("overlay" in remark for remark in read_radiograph(written(plain)).remarks)
+    assert any("overlay" in remark and "not shown" in remark for remark in read_radiograph(written(drawn)).remarks)

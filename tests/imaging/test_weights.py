@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 from pathlib import Path
@@ -16,10 +17,11 @@ from torch_files import normalisation, tiny_densenet, write_stream, write_zip
 
 from wardround.cli.main import main
 from wardround.core import UserError
-from wardround.imaging.weights import ModelStore, read_torch_file
+from wardround.imaging.weights import ModelStore, known_models, read_torch_file
 from wardround.imaging.weights.densenet import densenet_graph
 from wardround.imaging.weights.network import NeuralNetwork
 from wardround.imaging.weights.pspnet import pspnet_graph
+from wardround.imaging.weights.resnet import resnet_graph
 
 ARRAYS = tiny_densenet()
 
@@ -185,6 +187,99 @@ def _torch_densenet(torch: Any) -> Any:
             return self.classifier(x.mean((2, 3)))
 
     return Whole()
+
+
+def _tiny_resnet() -> dict[str, Any]:
+    """Two bottlenecks in the first row and one in the others, in torchvision's names, with random weights."""
+    dice = np.random.default_rng(11)
+    arrays: dict[str, Any] = {}
+
+    def convolution(name: str, made: int, given: int, side: int) -> None:
+        size = (made, given, side, side)
+        arrays[f"{name}.weight"] = (dice.normal(size=size) / np.sqrt(given * side * side)).astype(np.float32)
+
+    convolution("conv1", 6, 1, 7)
+    arrays.update(normalisation("bn1", 6))
+    given = 6
+    for stage, (width, blocks) in enumerate(((4, 2), (4, 1), (6, 1), (6, 1)), start=1):
+        for number in range(blocks):
+            here, made = f"layer{stage}.{number}", 2 * width
+            for part, (out, into, side) in enumerate(((width, given, 1), (width, width, 3), (made, width, 1)), start=1):
+                convolution(f"{here}.conv{part}", out, into, side)
+                arrays.update(normalisation(f"{here}.bn{part}", out))
+            if number == 0:
+                convolution(f"{here}.downsample.0", made, given, 1)
+                arrays.update(normalisation(f"{here}.downsample.1", made))
+            given = made
+    arrays["fc.weight"] = dice.normal(size=(18, given)).astype(np.float32)
+    arrays["fc.bias"] = dice.normal(size=18).astype(np.float32)
+    return arrays
+
+
+def _numpy_resnet(arrays: dict[str, Any], x: Any) -> Any:
+    """The same network by its published order of layers, with loops over places."""
+
+    def convolved(x: Any, name: str, stride: int = 1, padding: int = 0) -> Any:
+        weight = arrays[f"{name}.weight"].astype(np.float64)
+        side = weight.shape[-1]
+        x = np.pad(x, ((0, 0), (padding, padding), (padding, padding)))
+        windows = np.lib.stride_tricks.sliding_window_view(x, (side, side), axis=(1, 2))[:, ::stride, ::stride]
+        return np.einsum("chwij,ocij->ohw", windows, weight)
+
+    def normed(x: Any, name: str) -> Any:
+        weight, bias, mean, spread = (
+            arrays[f"{name}.{part}"][:, None, None] for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        return (x - mean) / np.sqrt(spread + 1e-5) * weight + bias
+
+    def rectified(x: Any) -> Any:
+        return np.maximum(x, 0)
+
+    x = rectified(normed(convolved(x, "conv1", 2, 3), "bn1"))
+    x = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    x = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))[:, ::2, ::2].max(axis=(3, 4))
+    for stage in (1, 2, 3, 4):
+        number = 0
+        while f"layer{stage}.{number}.conv1.weight" in arrays:
+            here, stride = f"layer{stage}.{number}", 2 if stage > 1 and number == 0 else 1
+            inner = rectified(normed(convolved(x, f"{here}.conv1"), f"{here}.bn1"))
+            inner = rectified(normed(convolved(inner, f"{here}.conv2", stride, 1), f"{here}.bn2"))
+            inner = normed(convolved(inner, f"{here}.conv3"), f"{here}.bn3")
+            if f"{here}.downsample.0.weight" in arrays:
+                x = normed(convolved(x, f"{here}.downsample.0", stride), f"{here}.downsample.1")
+            x = rectified(inner + x)
+            number += 1
+    return arrays["fc.weight"].astype(np.float64) @ x.mean(axis=(1, 2)) + arrays["fc.bias"]
+
+
+def test_a_resnet_computes_what_its_layers_say(tmp_path: Path) -> None:
+    arrays = _tiny_resnet()
+    file = write_zip(tmp_path / "resnet.pt", arrays)
+    (tmp_path / "graph.onnx").write_bytes(resnet_graph(read_torch_file(file), size=64))
+    picture = np.random.default_rng(2).normal(size=(1, 64, 64)).astype(np.float32)
+    found = NeuralNetwork(tmp_path / "graph.onnx").run(picture[None])
+    expected = _numpy_resnet(arrays, picture)
+    assert np.abs(found["logits"][0] - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert found["maps"].shape == (1, 18, 2, 2)
+    model = ModelStore(tmp_path / "store").add("resnet50-res512-all", file)
+    assert (model.known.size, NeuralNetwork(model.graph).size) == (512, 512)
+    with pytest.raises(UserError, match="of another network"):
+        ModelStore(tmp_path / "store").add("resnet50-res512-all", write_zip(tmp_path / "dense.pt", ARRAYS))
+
+
+def test_operating_points_are_the_published_ones_where_the_library_is_there() -> None:
+    published = pytest.importorskip("torchxrayvision.models", reason="labels of the library itself").model_urls
+    for name, known in known_models().items():
+        if known.kind == "classifier":
+            said = published[name.removeprefix("densenet121-res224-") if name not in published else name]
+            kept = [
+                not math.isnan(point) and label != ""
+                for point, label in zip(said["op_threshs"], said["labels"], strict=True)
+            ]
+            assert [bool(label) for label in known.labels] == kept, name
+            assert [label for label in known.labels if label] == [
+                label for label, keep in zip(said["labels"], kept, strict=True) if keep
+            ]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -14,7 +14,7 @@ from wardround.core import ToolFailure
 from wardround.imaging.framing import MiddleSquare
 from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.rendering import Outline
-from wardround.imaging.weights.densenet import LOGITS, MAPS
+from wardround.imaging.weights.graph import LOGITS, MAPS
 from wardround.imaging.weights.known import KnownModel
 from wardround.imaging.weights.network import NeuralNetwork, Numbers, sigmoid
 

@@ -41,6 +41,10 @@ _BRIGHTNESS = (0.299, 0.587, 0.114)
 _PREAMBLE = 128
 _MARK = b"DICM"
 _META_BYTES = 64 * 1024
+_IMPLICIT_LITTLE, _EXPLICIT_LITTLE = _NATIVE[0], _NATIVE[1]
+_IDENTIFYING_GROUP = b"\x08\x00"
+_LEAST_BYTES, _FIRST_VALUE_BYTES = 64, 1024
+"""Of a data set without a head, and of its first value, which is a length, a code or a unique name."""
 _META_GROUP = b"\x02\x00"
 _SYNTAX_ELEMENT = b"\x02\x00\x10\x00"
 _LONG_LENGTHS = (b"OB", b"OW", b"UN", b"UT", b"SQ", b"OF", b"OD", b"OL", b"UC", b"UR")
@@ -71,6 +75,8 @@ def _headers(data: bytes) -> Any:
     _check_syntax(data)
     try:
         dataset = pydicom().dcmread(io.BytesIO(data), force=not _head(data))
+        if "TransferSyntaxUID" not in dataset.file_meta:
+            dataset.file_meta.TransferSyntaxUID = _syntax(data)
         size = int(dataset.Rows), int(dataset.Columns), _frames(dataset)
         has_pixels = "PixelData" in dataset
     except Exception as error:  # a foreign file can fail in any way
@@ -93,7 +99,8 @@ def _check_syntax(data: bytes) -> None:
 
 def _syntax(data: bytes) -> str | None:
     """The element (0002,0010) of the head, read element by element from where the head begins: what stands in the
-    preamble, or inside another element, is none. Its types are always written out. None: there is no such element."""
+    preamble, or inside another element, is none. Its types are always written out. A data set without any head is
+    little endian, its types written out or not. None: there is no such element."""
     place = _head(data)
     while data[place : place + 2] == _META_GROUP and place < _META_BYTES:
         kind = data[place + 4 : place + 6]
@@ -103,7 +110,17 @@ def _syntax(data: bytes) -> str | None:
         if data[place : place + 4] == _SYNTAX_ELEMENT:
             return data[begins : begins + length].rstrip(b"\0 ").decode("ascii", "replace")
         place = begins + length
-    return None
+    return _bare_syntax(data) if not _head(data) else None
+
+
+def _bare_syntax(data: bytes) -> str | None:
+    """How a data set is written that begins at once, as it travels between machines: its first element is of group 8,
+    with its type (two capitals) or without. None: it is no such data set."""
+    if data[:2] != _IDENTIFYING_GROUP or len(data) < _LEAST_BYTES:
+        return None
+    if data[4:6].isalpha() and data[4:6].isupper():
+        return _EXPLICIT_LITTLE
+    return _IMPLICIT_LITTLE if int.from_bytes(data[4:8], "little") <= _FIRST_VALUE_BYTES else None
 
 
 def _head(data: bytes) -> int:
@@ -112,7 +129,8 @@ def _head(data: bytes) -> int:
 
 
 def is_dicom(data: bytes) -> bool:
-    """Whether bytes are a DICOM file: by its mark, or by a head without preamble that names how it is written."""
+    """Whether bytes are a DICOM file: by its mark, by a head without preamble that names how it is written, or by
+    its first element."""
     return _head(data) > 0 or _syntax(data) is not None
 
 

@@ -28,6 +28,7 @@ ALLOWED: Mapping[str, str] = {
 """Keyword -> what its value must look like to be told: words of a code list and numbers, nothing that was typed."""
 _CHEST = frozenset({"CHEST", "THORAX", "LUNG", "RIB", "RIBS", "HEART"})
 _LONGEST_SPACING_MM = 10.0
+_OVERLAYS, _OVERLAY_ROWS = 0x6000, 0x0010
 
 
 def allowed_tags(dataset: Any) -> dict[str, str]:
@@ -52,6 +53,11 @@ def spacing_of(dataset: Any) -> tuple[float, float] | None:
     return (down, across) if sound else None
 
 
+def _has_overlay(dataset: Any) -> bool:
+    """Whether there are rows of an overlay plane (PS3.3 C.9.2): repeating groups, 6000 to 60FE."""
+    return any(tag.group & 0xFF01 == _OVERLAYS and tag.element == _OVERLAY_ROWS for tag in dataset.keys())  # noqa: SIM118 - a data set gives its elements
+
+
 def remarks_of(dataset: Any, frames: int) -> tuple[str, ...]:
     """Return what to mind before anything is read out of an image."""
     burned = str(dataset.get("BurnedInAnnotation", "") or "").upper()
@@ -64,5 +70,6 @@ def remarks_of(dataset: Any, frames: int) -> tuple[str, ...]:
         and "ImagerPixelSpacing" in dataset,
         "this is a picture in colour, shown by its brightness": int(dataset.get("SamplesPerPixel", 1) or 1) > 1,
         f"this file has {frames} frames": frames > 1,
+        "this file has an overlay (marks or text drawn over the picture), which is not shown": _has_overlay(dataset),
     }
     return tuple(text for text, holds in said.items() if holds)

@@ -6,12 +6,10 @@ The map is the classifier applied to every place of the last features; its mean 
 
 from __future__ import annotations
 
-import numpy as np
-
 from wardround.imaging.weights.graph import GraphBuilder
 from wardround.imaging.weights.torch_file import Tensors
 
-INPUT, LOGITS, MAPS = "image", "logits", "maps"
+INPUT = "image"
 
 
 def densenet_graph(tensors: Tensors, *, size: int) -> bytes:
@@ -27,12 +25,7 @@ def densenet_graph(tensors: Tensors, *, size: int) -> bytes:
             value = _transition(graph, value, f"features.transition{block}")
         block += 1
     features = graph.rectified(graph.normalised(value, "features.norm5"))
-    weight = graph.tensor("classifier.weight").astype(np.float32)
-    maps = graph.node("Conv", [features, graph.constant("maps.weight", weight[:, :, None, None])], kernel_shape=[1, 1])
-    mean = graph.node("ReduceMean", [maps], axes=[2, 3], keepdims=0)
-    bias = graph.constant("classifier.bias", graph.tensor("classifier.bias").astype(np.float32))
-    logits = graph.node("Add", [mean, bias])
-    return graph.finished((INPUT, (1, 1, size, size)), {LOGITS: (logits, 2), MAPS: (maps, 4)})
+    return graph.classified(features, "classifier", (INPUT, (1, 1, size, size)))
 
 
 def _block(graph: GraphBuilder, value: str, name: str) -> str:

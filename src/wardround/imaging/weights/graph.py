@@ -12,6 +12,8 @@ from wardround.imaging.libraries import needed
 from wardround.imaging.weights.torch_file import Tensors
 
 OPSET = 17
+LOGITS, MAPS = "logits", "maps"
+"""What a classifier gives: scores, and where in the picture each comes from."""
 _EPSILON = 1e-5
 
 
@@ -79,6 +81,16 @@ class GraphBuilder:
         return self.node(
             "Resize", [value, "", scale, size], mode="linear", coordinate_transformation_mode="pytorch_half_pixel"
         )
+
+    def classified(self, features: str, layer: str, given: tuple[str, Sequence[int]]) -> bytes:
+        """Return the model of a classifier over the mean of its last features: a score for each class, and a map of
+        where each comes from."""
+        weight = self.tensor(f"{layer}.weight").astype(np.float32)
+        kernel = self.constant("maps.weight", weight[:, :, None, None])
+        maps = self.node("Conv", [features, kernel], kernel_shape=[1, 1])
+        mean = self.node("ReduceMean", [maps], axes=[2, 3], keepdims=0)
+        bias = self.constant(f"{layer}.bias", self.tensor(f"{layer}.bias").astype(np.float32))
+        return self.finished(given, {LOGITS: (self.node("Add", [mean, bias]), 2), MAPS: (maps, 4)})
 
     def finished(self, given: tuple[str, Sequence[int]], results: Mapping[str, tuple[str, int]]) -> bytes:
         """Return the model: ``given`` is the input's name and shape, ``results`` by name what they are of and how many

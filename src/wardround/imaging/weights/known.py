@@ -18,7 +18,8 @@ ModelKind = Literal["classifier", "segmentation", "findings", "impression", "gro
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownModel:
     """One published network. ``labels`` are its outputs, in order; ``operating_points`` the sigmoid at which each calls
-    a finding. ``seen`` are the collections of films it was trained on: scores on those say little."""
+    a finding. ``architecture`` and ``size``, the side of the pictures it takes, are of those that are run here.
+    ``seen`` are the collections of films it was trained on: scores on those say little."""
 
     name: str
     kind: ModelKind
@@ -28,16 +29,13 @@ class KnownModel:
     seen: tuple[str, ...]
     labels: tuple[str, ...]
     operating_points: tuple[float, ...] = ()
+    architecture: Literal["densenet", "resnet", "pspnet", ""] = ""
+    size: int = 0
 
     @property
     def is_graph(self) -> bool:
         """Whether it is run here, as a graph."""
         return self.kind in ("classifier", "segmentation")
-
-    @property
-    def size(self) -> int:
-        """The side of the pictures it takes, in pixels."""
-        return 224 if self.kind == "classifier" else 512
 
     @property
     def address(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,17 @@ from wardround.imaging.weights.densenet import densenet_graph
 from wardround.imaging.weights.known import KnownModel, ModelKind, find_known, known_models
 from wardround.imaging.weights.network import NeuralNetwork
 from wardround.imaging.weights.pspnet import pspnet_graph
+from wardround.imaging.weights.resnet import resnet_graph
 from wardround.imaging.weights.torch_file import read_torch_file
 
 SCHEMA = 1
 _FACTS, _GRAPH, _GRAPH_FILE = "model.json", "model.onnx", ".onnx"
 _TOLERANCE = 1e-3
+_GRAPHS: Mapping[str, Callable[..., bytes]] = {
+    "densenet": densenet_graph,
+    "resnet": resnet_graph,
+    "pspnet": pspnet_graph,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +113,8 @@ class ModelStore:
 
 def _graph_of(known: KnownModel, file: Path) -> bytes:
     tensors = read_torch_file(file)
-    make = densenet_graph if known.kind == "classifier" else pspnet_graph
     try:
-        return make(tensors, size=known.size)
+        return _GRAPHS[known.architecture](tensors, size=known.size)
     except UserError as error:
         raise UserError(f"{file}: {error}; {known.name} is published at {known.address}") from error
 
