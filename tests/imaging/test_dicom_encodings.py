@@ -12,6 +12,7 @@ pytest.importorskip("pydicom", reason="needs the extra [imaging]")
 from dicom_files import LOSSLESS_JPEG, PHANTOM, SYNTAXES, VIEWS, film, written
 from pydicom.dataset import Dataset
 from pydicom.filewriter import dcmwrite
+from pydicom.pixels import apply_rescale, apply_windowing
 from pydicom.sequence import Sequence
 
 from extras import needs
@@ -169,3 +170,16 @@ def test_an_overlay_is_mentioned() -> None:
     drawn.add_new((0x6002, 0x3000), "OW", bytes(96 * 96 // 8))
     assert not any("overlay" in remark for remark in read_radiograph(written(plain)).remarks)
     assert any("overlay" in remark and "not shown" in remark for remark in read_radiograph(written(drawn)).remarks)
+
+
+def test_a_window_in_the_image_s_own_units_counts_slope_and_intercept() -> None:
+    """A CT's values of air, water and bone, stored from 0: a soft-tissue window shows what pydicom's own steps show."""
+    dataset = film(12, pixels=np.array([[0, 24], [1024, 1064], [1224, 4000]]) * 4095 / 4095)
+    dataset.RescaleSlope, dataset.RescaleIntercept, dataset.RescaleType = 1, -1024, "HU"
+    shown = read_radiograph(written(dataset), window=GreyWindow(center=40, width=400)).pixels
+    stored = np.frombuffer(dataset.PixelData, "<u2").reshape(3, 2).astype(float)
+    dataset.WindowCenter, dataset.WindowWidth = 40, 400
+    expected = apply_windowing(apply_rescale(stored, dataset), dataset)
+    assert np.abs(shown - (expected - expected.min()) / np.ptp(expected)).max() < 1e-5
+    assert shown[0].tolist() == [0.0, 0.0]
+    assert 0 < shown[1, 0] < shown[1, 1] < shown[2, 0] < shown[2, 1] == 1.0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from wardround.agents.stays.charted import StateFacts
+from wardround.answers import StepAction
 from wardround.benchmarks import Benchmark
 from wardround.bundles import EventKind, PatientState
-from wardround.bundles.state import DoneAction
+from wardround.bundles.state import ActiveMedication, DoneAction
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.protocols import read_protocol
@@ -20,9 +22,9 @@ from wardround.runs.induction import InductionSettings, induce_protocol
 from wardround.runs.induction.candidates import candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
 from wardround.runs.induction.growing import GrownRule, grow_rules
-from wardround.runs.induction.inducing import within_budget
-from wardround.runs.induction.stay_steps import Action
-from wardround.runs.induction.step_table import StepTable, TrainingStep
+from wardround.runs.induction.inducing import done_so_far, within_budget
+from wardround.runs.induction.stay_steps import Action, decisions_of
+from wardround.runs.induction.step_table import RUNNING, StepTable, TrainingStep
 
 EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
 
@@ -184,6 +186,41 @@ def test_an_induced_file_is_a_protocol_that_says_whom_it_came_from(induced: Path
     assert main(["protocol", "lint", str(induced)]) in (0, 1)
     text = induced.read_text(encoding="utf-8")
     assert not any(str(subject) in text for subject in synthetic_store.subjects.tolist())
+
+
+def test_a_decision_keeps_its_kind(induced: Path, synthetic_stays_path: Path) -> None:
+    """A drug is started, a test ordered, a procedure performed; one name may be a drug and a test."""
+    verbs = {"MEDICATIONS": "start", "LABS": "order", "PROCEDURES": "perform"}
+    decided = {
+        f"{verbs[action.kind]} {action.name}"
+        for sample in Benchmark.open(synthetic_stays_path).samples(split="train")
+        for action in map(StepAction.parse, sample.target)
+    }
+    asked = {action for rule in read_protocol(induced).rules for action in rule.actions}
+    assert {action.split()[0] for action in asked} >= {"order", "perform"}
+    assert asked <= decided
+    stay = next(iter(Benchmark.open(synthetic_stays_path).samples(split="train")))
+    both = [str(StepAction(step=3, kind=kind, name="Magnesium")) for kind in ("MEDICATIONS", "LABS")]
+    assert decisions_of(replace(stay, target=tuple(both))) == {3: [("MEDICATIONS", "Magnesium"), ("LABS", "Magnesium")]}
+
+
+def test_a_test_of_the_name_of_a_running_drug_was_last_done_when_it_was_drawn() -> None:
+    began = datetime(2150, 3, 10, 8)
+    drawn = DoneAction(
+        concept="Magnesium", kind=EventKind.LAB, last=began + timedelta(hours=2), count=1, row_id="labevents:1"
+    )
+    runs = ActiveMedication(
+        concept="Magnesium", kind=EventKind.MEDICATION_START, dose="", unit="", since=began, row_id="inputevents:1"
+    )
+    state = PatientState(
+        subject_id=1,
+        hour=began + timedelta(hours=5),
+        actions={(drawn.kind, drawn.concept): drawn},
+        medications={"Magnesium": runs},
+    )
+    facts = StateFacts(state, state.hour, window_hours=6, began=began)
+    asked = [("MEDICATIONS", "Magnesium"), ("LABS", "Magnesium")]
+    assert done_so_far(facts, asked, began) == {asked[0]: RUNNING, asked[1]: 2.0}
 
 
 def test_a_run_on_the_people_it_came_from_is_refused(

@@ -159,6 +159,26 @@ def test_an_encounter_is_that_of_the_latest_row_on_the_chart(
     assert latest_encounter(early) is None
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_answers_to_a_task_the_later_is_served(
+    folder: RunFolder, shelf: CardShelf, said: Path, card: PreparedCard, turned: bool
+) -> None:
+    """Whichever was prepared first, at every hook."""
+    assert card.as_of < "2299"
+    later = replace(card, uuid=UUID(int=7), as_of="2299-01-01 00:00:00", answer=("Sodium",))
+    made = CardShelf.of("run", shelf.store, [later, card] if turned else [card, later])
+    client = TestClient(cds_app(made, FeedbackFile(said, folder.path, made)), base_url=HERE)
+    asked = (
+        (PATIENT, call(card)),
+        (ENCOUNTER, call(card, "encounter-start", encounterId=card.encounter)),
+        (ORDER, order_call(card, card.answer[0])),
+    )
+    for address, body in asked:
+        found = client.post(address, json=body).json()["cards"]
+        of_task = {one["uuid"] for one in found} & {str(card.uuid), str(later.uuid)}
+        assert of_task == {str(later.uuid)}, address
+
+
 def test_order_select_says_whether_the_answer_names_the_order(client: TestClient, card: PreparedCard) -> None:
     assert card.labels is not None
     absent = next(name for name in card.labels.labels if name not in card.answer)

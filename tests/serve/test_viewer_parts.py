@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from records.fhir_resources import ANN_NUMBER, Resource, category, code, made, patient, resource
 
 pytest.importorskip("starlette", reason="needs the extra [view]")
 pytest.importorskip("mcp", reason="needs the extra [view]")
@@ -256,3 +260,29 @@ def test_a_late_cell_is_told_as_it_was_and_as_it_became(synthetic_store: Store) 
         (one.row_id, one.column): (one.then, one.later) for one in held_back(synthetic_store, subject, moment).cells
     }
     assert cells[stays[0]["row_id"], "dischtime"] == ("", str(stays[0]["dischtime"]))
+
+
+def test_a_corrected_value_is_told_as_it_was_and_as_it_became(tmp_path: Path) -> None:
+    """Corrected twice: the last word stands beside what stood then, whichever moment is looked at."""
+    day = "2150-01-02T"
+
+    def lactate(value: float, updated: str, status: str) -> Resource:
+        return resource(
+            "Observation",
+            "a",
+            status=status,
+            category=category("laboratory"),
+            code=code("2524-7", "Lactate"),
+            effectiveDateTime=f"{day}08:00:00Z",
+            issued=f"{day}08:00:00Z",
+            valueQuantity={"value": value, "unit": "mmol/L"},
+            meta={"lastUpdated": f"{day}{updated}:00Z"},
+        )
+
+    versions = [lactate(9.5, "08:10", "final"), lactate(4.5, "11:00", "corrected"), lactate(1.5, "13:00", "corrected")]
+    store, _ = made(tmp_path, [patient(), *versions])
+    told = []
+    for hour in (9, 12, 14):
+        cells = held_back(store, ANN_NUMBER, datetime(2150, 1, 2, hour)).cells
+        told.append([(one.then, one.later) for one in cells if one.column == "value"])
+    assert told == [[("9.5", "1.5")], [("4.5", "1.5")], []]

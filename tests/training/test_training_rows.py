@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from log_doubles import START, ask, calling, play
-from wardround.core import Message, ToolCall, Usage
+from wardround.core import Message, ToolCall, Usage, UserError
 from wardround.log import EpisodeLog, LogReader, ToolRecord, Trajectory, atif_documents
 from wardround.models import Reply
-from wardround.training import TrainingRow, training_rows, without_redundant_calls
+from wardround.training import (
+    BaseWeights,
+    DataSettings,
+    RowTokenizer,
+    TrainingRecipe,
+    TrainingRow,
+    fine_tune,
+    training_rows,
+    without_redundant_calls,
+)
+from wardround.training.sft import labels_of
 
 KEPT = (START[0], Message(role="user", content="Summary: fine."))
 
@@ -156,3 +167,54 @@ def test_atif_marks_replies_told_on_an_earlier_branch(tmp_path: Path) -> None:
         _, second = atif_documents(reader.trajectory("e"), version="0.1")
     agent = [step for step in second["steps"] if step["source"] == "agent"]
     assert [step.get("is_copied_context", False) for step in agent] == [True, True, False]
+
+
+class Marks:
+    """A tokenizer that reads a row as a token a message, and says of some that the assistant wrote them."""
+
+    def __init__(self, *marked: int) -> None:
+        self._marked = marked
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
+        marks = [int(place in self._marked) for place in range(len(conversation))]
+        return {"input_ids": [list(range(100, 100 + len(marks)))], "assistant_masks": [marks]}
+
+
+class Weights:
+    """Weights that are never read; the tokenizer counts messages."""
+
+    path = Path("nothing")
+
+    def tokenizer(self) -> Any:
+        return Marks(1)
+
+    def model(self) -> Any:
+        raise AssertionError("nothing is to be learnt")
+
+
+ROW = TrainingRow(
+    messages=(
+        {"role": "user", "content": "What is wrong?"},
+        {"role": "assistant", "content": "Sepsis.", "weight": 1},
+        {"role": "user", "content": "Thanks."},
+    ),
+    tools=(),
+    about={},
+)
+
+
+def test_what_the_loss_is_taken_over_is_what_the_assistant_wrote() -> None:
+    assert labels_of(RowTokenizer(tokenizer=Marks(1), template="").encode(ROW)) == [-100, 101, -100]
+
+
+def test_a_row_of_which_nothing_would_be_learnt_is_refused() -> None:
+    with pytest.raises(UserError, match="marks no token as an assistant's"):
+        RowTokenizer(tokenizer=Marks(), template="").encode(ROW)
+
+
+def test_a_training_that_learns_from_nothing_is_refused_before_it_begins(tmp_path: Path) -> None:
+    """Every row is longer than the recipe's most."""
+    recipe = TrainingRecipe(data=DataSettings(max_tokens=2))
+    with pytest.raises(UserError, match="none of 2 rows holds anything to learn within 2 tokens"):
+        fine_tune(cast(BaseWeights, Weights()), [ROW, ROW], "", recipe, tmp_path / "out")
+    assert not list((tmp_path / "out").glob("model*"))

@@ -116,7 +116,7 @@ def _has_checkpoint(out: Path) -> bool:
 
 def _trainer(model: Any, tokenizer: Any, rows: Sequence[TokenRow], settings: SftSettings, out: Path) -> Any:
     trl, datasets = needed("trl"), needed("datasets")
-    data = datasets.Dataset.from_list([{"input_ids": list(row.ids), "labels": _labels(row)} for row in rows])
+    data = datasets.Dataset.from_list([{"input_ids": list(row.ids), "labels": labels_of(row)} for row in rows])
     if settings.adapter == "lora":
         model = needed("peft").get_peft_model(model, _adapters(settings))
     arguments = trl.SFTConfig(
@@ -147,7 +147,8 @@ def _trainer(model: Any, tokenizer: Any, rows: Sequence[TokenRow], settings: Sft
     return trl.SFTTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer)
 
 
-def _labels(row: TokenRow) -> list[int]:
+def labels_of(row: TokenRow) -> list[int]:
+    """Return what the loss is taken over: the tokens that are learnt, and a mark in place of the others."""
     return [token if learnt else _NOT_LEARNT for token, learnt in zip(row.ids, row.mask, strict=True)]
 
 

@@ -157,13 +157,13 @@ def _steps(
             stay=0,
             hour=_hours(seen.facts.now, began),
             triggers=frozenset(candidate_triggers(seen.facts, cuts)),
-            done=_done(seen.facts, actions, began),
+            done=done_so_far(seen.facts, actions, began),
             decided=tuple(decided.get(step, ())),
             foretold=seen.foretold,
         )
 
 
-def _done(facts: StateFacts, actions: Sequence[Action], began: datetime) -> dict[Action, float]:
+def done_so_far(facts: StateFacts, actions: Sequence[Action], began: datetime) -> dict[Action, float]:
     """Return when each action was last done, of those that ever were."""
     found = ((action, _last_done(facts, action, began)) for action in actions)
     return {action: hours for action, hours in found if hours is not None}
