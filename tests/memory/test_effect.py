@@ -8,7 +8,15 @@ from random import Random
 
 import pytest
 
-from wardround.memory.effect import CoinEvidence, EpisodeName, cautious_quality, effect_in, effect_of, is_masked
+from wardround.memory.effect import (
+    CoinEvidence,
+    EpisodeName,
+    FadingSums,
+    cautious_quality,
+    effect_in,
+    effect_of,
+    is_masked,
+)
 
 EPISODES = 100
 
@@ -35,7 +43,7 @@ def test_the_posterior_by_hand() -> None:
     # unexplained 8 / 4 - 1/2, variance (3/2 + 2 / 4) / (8 + 2) = 1/5, noise 1/5 * 2 / 4 = 1/10
     # prior variance 1/10: half is kept, and the posterior's variance is 1/20
     evidence = _evidence([1, 1, 1, 0], [0, 0, 0, 1])
-    assert (evidence.difference, evidence.noise) == pytest.approx((0.5, 0.1))
+    assert (evidence.lasting.difference, evidence.lasting.noise) == pytest.approx((0.5, 0.1))
     effect = effect_of(evidence, prior_sd=math.sqrt(0.1))
     assert (effect.mean, effect.sd) == pytest.approx((0.25, math.sqrt(0.05)))
     assert (effect.shown, effect.masked) == (4, 4)
@@ -58,9 +66,9 @@ def test_a_rare_coin_is_as_unbiased_as_a_fair_one() -> None:
         rare = rare.with_episode(0.5, shown=True, masked_share=0.95, half_life=FOREVER)
     for _ in range(95):
         rare = rare.with_episode(0.0, shown=False, masked_share=0.95, half_life=FOREVER)
-    assert rare.difference == pytest.approx(5 * 0.95 * 0.5 / (5 * 0.95**2 + 95 * 0.05**2))
+    assert rare.lasting.difference == pytest.approx(5 * 0.95 * 0.5 / (5 * 0.95**2 + 95 * 0.05**2))
     fair = _evidence([1.0] * 50, [0.5] * 50)
-    assert rare.spread < fair.spread / 5, "it tells less"
+    assert rare.lasting.spread < fair.lasting.spread / 5, "it tells less"
 
 
 def test_after_a_half_life_of_fair_coins_an_episode_counts_half_and_a_rare_coin_fades_less() -> None:
@@ -68,10 +76,25 @@ def test_after_a_half_life_of_fair_coins_an_episode_counts_half_and_a_rare_coin_
     faded = old
     for _ in range(30):
         faded = faded.with_episode(0.0, shown=True, half_life=60.0).with_episode(0.0, shown=False, half_life=60.0)
-    assert faded.signal == pytest.approx(old.signal / 2)
+    assert faded.lasting.signal == pytest.approx(old.lasting.signal / 2)
+    assert faded.recent.signal == pytest.approx(old.recent.signal / 16), "a quarter of the half-life"
     assert (faded.shown, faded.masked) == (31, 31), "counts do not fade"
     kept = old.with_episode(0.0, shown=False, masked_share=0.95, half_life=60.0)
-    assert kept.signal == pytest.approx(old.signal * 0.5 ** (4 * 0.95 * 0.05 / 60))
+    assert kept.lasting.signal == pytest.approx(old.lasting.signal * 0.5 ** (4 * 0.95 * 0.05 / 60))
+
+
+def test_what_turned_harmful_shows_in_the_recent_evidence_and_what_harms_for_long_in_the_lasting() -> None:
+    turned, long = CoinEvidence(), CoinEvidence()
+    for number in range(150):
+        turned = turned.with_episode(0.1 if number % 2 else -0.1, shown=bool(number % 2))
+    for number in range(100):
+        turned = turned.with_episode(-0.1 if number % 2 else 0.1, shown=bool(number % 2))
+    assert effect_of(turned).mean > -0.1, "all that was seen is still of two minds"
+    assert effect_of(turned).harm == effect_of(CoinEvidence(lasting=turned.recent, recent=turned.recent)).harm > 0.9
+    for number in range(300):
+        residual = -0.1 if number % 2 else 0.1
+        long = long.with_episode(residual + (0.4 if number % 4 < 2 else -0.4), shown=bool(number % 2))
+    assert effect_of(long).harm > effect_of(CoinEvidence(lasting=long.recent, recent=long.recent)).harm
 
 
 def test_quality_moves_by_half_of_what_is_beyond_caution() -> None:
@@ -86,7 +109,8 @@ def test_quality_moves_by_half_of_what_is_beyond_caution() -> None:
 def test_other_tasks_move_the_prior_by_a_quarter_of_its_variance() -> None:
     # known exactly to harm by 0.2 elsewhere: common part 0.01 of 0.04, so the mean is -0.2 * 0.01 / 0.04
     harmful = _evidence([0.0] * 3, [0.2] * 3)
-    sure = CoinEvidence(signal=-0.2e6, information=1e6, spread=1.0, shown=1, masked=1)
+    sums = FadingSums(signal=-0.2e6, information=1e6, spread=1.0)
+    sure = CoinEvidence(lasting=sums, recent=sums, shown=1, masked=1)
     there = effect_in({"a": sure}, "b")
     assert (there.mean, there.sd) == pytest.approx((-0.05, math.sqrt(0.03 + 0.0075)), abs=1e-4)
     assert there.harm < 0.7, "one task bars no other"

@@ -1,4 +1,4 @@
-"""Banks planted with what helps, harms, does nothing, and turns: what their credit serves, over 20 seeds.
+"""Banks planted with what helps, harms, does nothing, and turns: what their credit serves, over 100 seeds.
 
 A world hands every episode a task, a difficulty and what is eligible, tosses the coins a stream would toss, and decides
 right or wrong by what was shown. Credit sees scores alone.
@@ -20,7 +20,7 @@ from wardround.memory.learned import Learned
 from wardround.memory.learning import EvolutionSettings
 from wardround.memory.outcomes import LearntEpisode, Met
 
-SEEDS = 20
+SEEDS = 100
 EFFECT = 0.2
 TURN = 150
 EPISODES = 400
@@ -107,7 +107,9 @@ def test_what_turns_harmful_is_barred_within_200_more(worlds: dict[str, list[Cou
     before = mean(mean(one.barred[:TURN]) for one in worlds["turning"])
     within = mean(any(one.barred[TURN : TURN + 200]) for one in worlds["turning"])
     assert before <= 0.05
-    assert within >= often(0.7, 0.84), "of 20 seeds; who knew the moment of the turn would bar 0.88"
+    assert within >= often(0.85, 0.92), "one half-life, of 70 episodes: 0.89 of 400 seeds"
+    served_meanwhile = 1 - mean(mean(one.barred[TURN : TURN + 200]) for one in worlds["turning"])
+    assert served_meanwhile <= 0.64, "one half-life, of 70 episodes: 0.68"
 
 
 @pytest.mark.parametrize("item", ["inert", "of easy cases", "beside what harms", "helpful"])

@@ -75,7 +75,7 @@ def last_of(values: Mapping[int, float | None], number: int) -> float | None:
 
 
 MET = CoinEvidence().with_episode(0.5, shown=True).with_episode(0.0, shown=True).with_episode(-0.5, shown=False)
-HARMS = EffectPosterior(mean=-0.2, sd=0.1, shown=2, masked=1)
+HARMS = EffectPosterior(mean=-0.2, sd=0.1, harm=0.977, shown=2, masked=1)
 STEPS = [
     StreamStep(revision=11, task="t", score=1.0, shown=2, masked=0),
     StreamStep(revision=13, task="u", score=0.5, shown=0, masked=3),

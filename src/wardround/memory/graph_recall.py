@@ -33,7 +33,7 @@ class GraphRecallSettings:
     walk: WalkSettings = field(default_factory=WalkSettings)
     order: Order = setting("score", "order of what is served: by score, or as it was found")
     bar_above: float = setting(
-        0.95,
+        0.96,
         "an experience that harms the task asked with a probability above this is not served; 1: all are, as published",
         source="ours",
         least=0,

@@ -41,7 +41,8 @@ class EvolutionSettings:
     )
     half_life: float = setting(
         HALF_LIFE,
-        "after so many newer episodes with a fair coin an episode counts half, under credit",
+        "after so many newer episodes with a fair coin an episode counts half in the lasting evidence, under credit; in "
+        "the recent evidence after a quarter of them",
         unit="episodes",
         source="ours",
         least=1,
