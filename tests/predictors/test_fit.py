@@ -245,6 +245,7 @@ def test_vectors_that_lack_samples_are_refused_with_their_number(store: Store, t
         ({"subject_id": [1, None]}, "1 rows lack their subject_id"),
         ({"prediction_time": [NOON, None]}, "1 rows lack their prediction_time"),
         ({"prediction_time": ["2120-05-01", "2120-05-02"]}, "times"),
+        ({"prediction_time": pa.array([NOON, NOON], pa.timestamp("us", "UTC"))}, "UTC.*; write it .* without a zone"),
         ({"vector": [[1.0], None]}, "1 rows lack their vector"),
         ({"vector": [[1.0], [1.0, 2.0]]}, "not all of one length"),
         ({"vector": [[], []]}, "list of numbers"),
@@ -253,7 +254,7 @@ def test_vectors_that_lack_samples_are_refused_with_their_number(store: Store, t
         ({"vector": [1.0, 2.0]}, "list of numbers"),
     ],
 )
-def test_a_file_of_vectors_that_is_not_one_says_why(changed: dict[str, list[Any]], said: str, tmp_path: Path) -> None:
+def test_a_file_of_vectors_that_is_not_one_says_why(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
     held = {"subject_id": [1, 2], "prediction_time": [NOON, NOON], "vector": [[1.0], [2.0]]}
     pq.write_table(pa.table({**held, **changed}), tmp_path / "odd.parquet")
     with pytest.raises(UserError, match=said):

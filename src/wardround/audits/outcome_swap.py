@@ -154,7 +154,9 @@ def audit_swap(
     zone = store.manifest["settings"].get("time_zone")
     with tempfile.TemporaryDirectory(prefix="wardround-clock-") as there:
         if zone is not None and knowledge is None:
-            folders = copy_on_clock(folders, WallClock.named(zone), Path(there))
+            tables = store.spec.tables.values()
+            times = {name for table in tables for name, kind in table.columns.items() if kind in ("time", "date")}
+            folders = copy_on_clock(folders, WallClock.named(zone), times, Path(there))
         for done, moments in enumerate(rounds):
             report(Progress(label="outcome swap", done=done, total=len(rounds), unit="rounds"))
             with tempfile.TemporaryDirectory(prefix="wardround-swap-") as name:

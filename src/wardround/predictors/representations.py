@@ -92,6 +92,9 @@ def _read_parquet(path: Path) -> tuple[Array, Array, Array]:
     for name in _COLUMNS:
         if lacking := table.column(name).null_count:
             raise UserError(f"{path}: {lacking:,} rows lack their {name}")
+    at = table.schema.field("prediction_time").type
+    if pa.types.is_timestamp(at) and at.tz is not None:
+        raise UserError(f"{path}: prediction_time is of the type {at}; write it as the samples have it, without a zone")
     kind = table.schema.field("vector").type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
         raise UserError(f"{path}: vector must be a list of numbers, not {kind}")

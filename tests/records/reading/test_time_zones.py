@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -321,6 +322,25 @@ def test_the_same_hospital_in_zoned_files_is_the_same_store(hospital: Path, tmp_
         samples = [(subject, times[0] + timedelta(hours=9)) for subject, times in stays.items() if times][:2]
         assert audit_leaks(theirs, samples, raw_folder=zoned).clean
         assert audit_swap(theirs, samples, zoned).clean
+
+
+def test_the_swap_reads_a_naive_time_in_a_repeated_hour_as_ingest_does(hospital: Path, tmp_path: Path) -> None:
+    """Of 02:15 nobody knows the pass: it stands at the end of the hour, in the other future too."""
+    raw = shutil.copytree(hospital, tmp_path / "raw")
+    path = raw / "hosp" / "labevents.csv.gz"
+    with gzip.open(path, "rt", newline="") as lines:
+        header, *rows = csv.reader(lines)
+    row = dict(zip(header, rows[0], strict=True)) | {"labevent_id": "999999999", "specimen_id": "999999999"}
+    row |= {"hadm_id": "", "charttime": "2150-10-25 02:15:00", "storetime": "2150-10-25 02:20:00"}
+    with gzip.open(path, "wt", newline="") as lines:
+        csv.writer(lines).writerows([header, *rows, [row[name] for name in header]])
+    ingest("mimiciv", raw, tmp_path / "store", settings=IngestSettings(time_zone=BERLIN))
+    store = Store.open(tmp_path / "store")
+    subject = int(row["subject_id"])
+    found = [each for each in store.rows(subject, "labevents").to_pylist() if each["labevent_id"] == 999999999]
+    assert [each["charttime"] for each in found] == [datetime(2150, 10, 25, 3)]
+    for minute in (30, 59):
+        assert audit_swap(store, [(subject, datetime(2150, 10, 25, 2, minute))], raw).clean
 
 
 def _in_zones(source: str, folder: Path, target: Path) -> None:

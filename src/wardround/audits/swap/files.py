@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +78,14 @@ def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> Non
                 )
 
 
-def copy_on_clock(folders: Sequence[Path], clock: WallClock, target: Path) -> tuple[Path, ...]:
-    """Write the files of some folders with every time that has an offset on a clock; return the copies' folders."""
+def copy_on_clock(folders: Sequence[Path], clock: WallClock, times: Collection[str], target: Path) -> tuple[Path, ...]:
+    """Write the files of some folders with times on a clock, of tables those in ``times``, as ingest reads them; return
+    the copies' folders."""
 
     def on_clock(record: RawRecord) -> RawRecord:
-        return (
-            TableRow(clock.read(record.cells)) if isinstance(record, TableRow) else Resource(clock.read(record.content))
-        )
+        if not isinstance(record, TableRow):
+            return Resource(clock.read(record.content))
+        return TableRow({name: clock.cell(text) if name in times else text for name, text in record.cells.items()})
 
     copies = [target / str(place) for place in range(len(folders))]
     for folder, copy in zip(folders, copies, strict=True):

@@ -169,13 +169,15 @@ def _death_in(timeline: Timeline, span: Span) -> int | None:
 
 
 def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    """Of an emergency visit: in the stay that it led to, or in the visit itself. None: nobody wrote how it ended."""
+    """Of an emergency visit: in the stay that it led to, or in the visit itself. None: nobody wrote how it
+    ended, or of a death on the day on which it ended which was first."""
     stay = (led_to(timeline, span) or span) if span.kind == "emergency" else span
     if stay.end == NO_TIME:
         return None
     death = _death_in(timeline, stay)
     if death is None:
-        return StayOutcome(yes=False, of_stay=span.row_id)
+        unknown = timeline.may_have_died(stay.end, stay.kind)
+        return None if unknown else StayOutcome(yes=False, of_stay=span.row_id)
     return StayOutcome(yes=True, event=death, of_stay=span.row_id)
 
 
@@ -213,9 +215,12 @@ def _stays(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOu
     return StayOutcome(yes=longer, event=span.end, of_stay=span.row_id)
 
 
-def _dies(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+def _dies(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
+    """Within the hours. None: on the day on which they end, nobody wrote when."""
     until = asked + rule.hours * HOUR
     found = [time for time in timeline.deaths.tolist() if span.start <= time < until]
+    if not found and timeline.may_have_died(until, span.kind):
+        return None
     return StayOutcome(yes=True, event=found[0], of_stay=span.row_id) if found else StayOutcome(yes=False)
 
 

@@ -17,9 +17,11 @@ import pyarrow as pa
 from wardround.benchmarks.clinseek.definitions import SpanName
 from wardround.benchmarks.columns import (
     AVAILABLE,
+    DAY,
     EVENT,
     NO_TIME,
     PUBLISHED,
+    SECOND,
     Ints,
     cell_times,
     event_times,
@@ -186,6 +188,18 @@ class Timeline:
                 times.append(event_times(batch) if role.time == EVENT else cell_times(batch.column(role.time)))
         every = np.concatenate(times)
         return np.unique(every[every != NO_TIME])
+
+    @cached_property
+    def days_of_death(self) -> Ints:
+        """The last seconds of days on which the person died, nobody wrote when."""
+        is_day = self.deaths % DAY == DAY - SECOND
+        return self.deaths[is_day & ~np.isin(self.deaths // DAY, self.deaths[~is_day] // DAY)]
+
+    def may_have_died(self, until: int, kind: SpanName) -> bool:
+        """Whether somebody died on the day of a moment, before or after it: what stays of the kind do not say."""
+        role: SpanRole | None = getattr(self.store.spec.roles, kind)
+        says = role is not None and any(one.table == role.table for one in self.store.spec.roles.death)
+        return not says and bool(np.any((self.days_of_death >= until) & (self.days_of_death - until < DAY)))
 
 
 def _placed(times: Ints) -> Ints:

@@ -84,6 +84,16 @@ class WallClock:
             return seconds + (f".{fraction}" if fraction else "")
         return shown.isoformat("T" if seconds[10] == "T" else " ") + (f".{fraction}" if fraction and is_exact else "")
 
+    def cell(self, value: str) -> str:
+        """Return what a cell of times is read as: as :meth:`text`, and one without an offset as :meth:`latest`."""
+        try:
+            naive = datetime.fromisoformat(value.strip()) if len(value) >= _SHORTEST - 1 else None
+        except ValueError:
+            naive = None
+        if naive is None or naive.tzinfo is not None or (latest := self.moment(naive)) == naive:
+            return self.text(value)
+        return latest.isoformat(" ")
+
     def moment(self, time: datetime) -> datetime:
         """Return what the clock showed at a time; one without an offset as :meth:`latest` has it."""
         if time.tzinfo is None:
