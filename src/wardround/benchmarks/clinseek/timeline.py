@@ -193,7 +193,8 @@ class Timeline:
     def days_of_death(self) -> Ints:
         """The last seconds of days on which the person died, nobody wrote when."""
         is_day = self.deaths % DAY == DAY - SECOND
-        return self.deaths[is_day & ~np.isin(self.deaths // DAY, self.deaths[~is_day] // DAY)]
+        found: Ints = self.deaths[is_day & ~np.isin(self.deaths // DAY, self.deaths[~is_day] // DAY)]
+        return found
 
     def may_have_died(self, until: int, kind: SpanName) -> bool:
         """Whether somebody died on the day of a moment, before or after it: what stays of the kind do not say."""
