@@ -113,10 +113,10 @@ long: $(VENV)/dev-installed
 sweep: weights
 	$(BIN)/python scripts/model_sweep.py sweep
 
-# How many of 400 small faults does a test find? `make mutants MUTATION_SEED=20261122 MUTANTS=400`. It goes on where it was
+# How many of 40 small faults in each room does a test find? `make mutants MUTATION_SEED=20261124 MUTANTS=40`. It goes on where it was
 # stopped (mutants/results.jsonl); the suite is measured once: `rm -r mutants` after a change of the code or its tests.
 MUTATION_SEED ?= 1
-MUTANTS ?= 400
+MUTANTS ?= 40
 mutants: mutants/measured
 	$(BIN)/python scripts/mutation_sample.py --coverage mutants/coverage --durations mutants/durations.txt \
 	  --seed $(MUTATION_SEED) --mutants $(MUTANTS) --out mutants

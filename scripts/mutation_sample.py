@@ -2,16 +2,17 @@
 
     python -m pytest -n 2 --cov=wardround --cov-context=test --cov-report= \\
         --durations=0 --durations-min=0 -vv > durations.txt
-    python scripts/mutation_sample.py --coverage .coverage --durations durations.txt --mutants 400 --out mutants
+    python scripts/mutation_sample.py --coverage .coverage --durations durations.txt --mutants 40 --out mutants
 
-Each mutant is one site drawn at random from the rooms named (every site equally likely), in a copy of the tree. Tests
-whose coverage touches the changed line run, quickest first, until one fails or the budget of test seconds is spent;
-where shared fixtures touch it, or an import does (defaults, bounds, tables), the rest of their files and of the room,
-too. They run in a fork of a process that has loaded what the mutant cannot change (mutation_server.py). A mutant that
-no test fails for has survived; one that takes all its time counts as found (an endless loop). Results are appended to
-OUT/results.jsonl, so a stopped sample goes on; survivors and the kill rate with its Wilson interval are printed at the
-end. Tests that fail without any mutation found nothing. The time of a run is the processor's, so a busy machine finds
-nothing either. Needs pytest-cov.
+Each mutant is one site drawn at random from a room (every site of it equally likely), in a copy of the tree; so many
+from every room, a mutant of each in turn, so that a sample that is stopped is of all rooms. Tests whose coverage
+touches the changed line run, quickest first, until one fails or the budget of test seconds is spent; where shared
+fixtures touch it, or an import does (defaults, bounds, tables), the rest of their files and of the room, too. They run
+in a fork of a process that has loaded what the mutant cannot change (mutation_server.py). A mutant that no test fails
+for has survived; one that takes all its time counts as found (an endless loop). Results are appended to
+OUT/results.jsonl, so a stopped sample goes on; survivors and the kill rate of each room with its Wilson interval are
+printed at the end. Tests that fail without any mutation found nothing. The time of a run is the processor's, so a busy
+machine finds nothing either. Needs pytest-cov.
 
 One module while its tests are written, with those tests alone (they are run once for coverage and durations):
 
@@ -33,12 +34,14 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from queue import Empty, Queue
 
 from mutation_sites import Equivalents, Mutation, mutations, sites
 
-ROOMS = ("scoring", "runs", "predictors", "records", "audits", "exports", "agents")
+BAR = 0.85
+"""Of each room's mutants a test finds at least so many."""
 _CARRIED = (
     "src",
     "tests",
@@ -129,9 +132,17 @@ def _durations(text: str) -> dict[str, float]:
     return {name.strip(): float(seconds) for seconds, name in found}
 
 
-def of_rooms(root: Path, rooms: Sequence[str]) -> list[Path]:
-    """The modules of the rooms."""
-    return sorted(path for room in rooms for path in (root / "src/wardround" / room).rglob("*.py"))
+def by_room(root: Path, rooms: Sequence[str]) -> list[list[Path]]:
+    """The modules of each room, of all without any named."""
+    source = root / "src/wardround"
+    named = rooms or sorted(path.parent.name for path in source.glob("*/__init__.py"))
+    return [sorted((source / room).rglob("*.py")) for room in named]
+
+
+def draw_from_each(root: Path, rooms: Sequence[Sequence[Path]], count: int, seed: int) -> list[tuple[str, Mutation]]:
+    """`count` mutants of each room, one of every room in turn."""
+    drawn = [draw(root, files, count, seed) for files in rooms]
+    return [one for several in zip_longest(*drawn) for one in several if one is not None]
 
 
 def draw(root: Path, files: Sequence[Path], count: int, seed: int) -> list[tuple[str, Mutation]]:
@@ -139,7 +150,8 @@ def draw(root: Path, files: Sequence[Path], count: int, seed: int) -> list[tuple
     equivalents = Equivalents.read()
     found = [(path, node) for path in files for node in sites(path.read_text(), path, equivalents)]
     aside = sum(len(sites(path.read_text())) for path in files) - len(found)
-    print(f"{len(found):,} sites; {aside:,} are set aside by mutation_equivalents.toml", flush=True)
+    room = files[0].relative_to(root).parts[2]
+    print(f"{room}: {len(found):,} sites; {aside:,} are set aside by mutation_equivalents.toml", flush=True)
     generator = random.Random(seed)
     generator.shuffle(found)
     drawn: list[tuple[str, Mutation]] = []
@@ -306,7 +318,7 @@ def _done(out: Path) -> list[Outcome]:
 
 
 def report(outcomes: list[Outcome]) -> None:
-    """Print the survivors, then the rate by room and over all."""
+    """Print the survivors, then the rate by room and over all; a room that misses the bar is marked."""
     for outcome in outcomes:
         if outcome.verdict in {"survived", "untested"}:
             print(f"{outcome.verdict:9} {outcome.file}:{outcome.line}  {outcome.before!r} -> {outcome.after!r}")
@@ -320,7 +332,10 @@ def _rate(name: str, outcomes: list[Outcome]) -> None:
         return
     killed = sum(outcome.verdict in {"killed", "endless"} for outcome in outcomes)
     low, high = wilson(killed, len(outcomes))
-    print(f"{name:10} {killed} of {len(outcomes)} found: {killed / len(outcomes):.3f} ({low:.3f} to {high:.3f})")
+    missed = "" if killed >= BAR * len(outcomes) else f"  below {BAR}"
+    print(
+        f"{name:12} {killed} of {len(outcomes)} found: {killed / len(outcomes):.3f} ({low:.3f} to {high:.3f}){missed}"
+    )
 
 
 def main() -> None:
@@ -330,10 +345,10 @@ def main() -> None:
     )
     parser.add_argument("--coverage", type=Path)
     parser.add_argument("--durations", type=Path)
-    parser.add_argument("--rooms", nargs="+", default=ROOMS)
+    parser.add_argument("--rooms", nargs="+", default=(), help="rooms to change (default: every one)")
     parser.add_argument("--only", nargs="+", type=Path, help="modules to change, instead of whole rooms")
     parser.add_argument("--tests", nargs="+", help="tests to run, instead of --coverage and --durations")
-    parser.add_argument("--mutants", type=int, default=400)
+    parser.add_argument("--mutants", type=int, default=40, help="of each room (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
@@ -348,8 +363,8 @@ def main() -> None:
     elif not (settings.coverage and settings.durations):
         parser.error("give --coverage and --durations, or --tests")
     coverage = Coverage(settings.coverage, settings.durations)
-    files = [path.resolve() for path in settings.only] if settings.only else of_rooms(root, settings.rooms)
-    drawn = draw(root, files, settings.mutants, settings.seed)
+    rooms = [[path.resolve() for path in settings.only]] if settings.only else by_room(root, settings.rooms)
+    drawn = draw_from_each(root, rooms, settings.mutants, settings.seed)
     judged = {outcome.site for outcome in _done(out)}
     queue: Queue[tuple[str, Mutation]] = Queue()
     for file, mutation in drawn:

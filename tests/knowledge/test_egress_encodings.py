@@ -54,6 +54,22 @@ def shifted(number: str, zero: int) -> str:
     return "".join(chr(zero + int(one)) for one in number)
 
 
+SMALL_CAPITALS = str.maketrans("abcdefghijklmnopqrstuvwz", "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡᴢ")
+ARMENIAN_AND_CHEROKEE = str.maketrans("ehinosuvwz", "ҽհiոօѕսᴠաᴢ")
+
+
+def in_words(number: str) -> str:
+    return " ".join(WORDS[int(one)] for one in number)
+
+
+def flags(text: str) -> str:
+    return "".join(chr(0x1F1E6 + ord(one) - ord("a")) if one.isalpha() else one for one in text)
+
+
+def squared(text: str) -> str:
+    return "".join(chr(0x1F170 + ord(one) - ord("a")) if one.isalpha() else one for one in text)
+
+
 SPELT: dict[str, Callable[[str], str]] = {
     "as it is": str,
     "words": lambda number: " ".join(WORDS[int(one)] for one in number),
@@ -69,6 +85,10 @@ SPELT: dict[str, Callable[[str], str]] = {
     "Roman": lambda number: " ".join(ROMAN[int(one)] for one in number),
     "letters for digits": lambda number: shifted(number, ord("a")),
     "look-alikes": lambda number: number.replace("0", "O").replace("1", "l").replace("5", "S"),
+    "small capitals": lambda number: in_words(number).translate(SMALL_CAPITALS),
+    "Armenian and Cherokee": lambda number: in_words(number).translate(ARMENIAN_AND_CHEROKEE),
+    "regional indicators": lambda number: flags(in_words(number)),
+    "letters in black squares": lambda number: squared(in_words(number)),
     "full width": lambda number: shifted(number, 0xFF10),
     "Arabic": lambda number: shifted(number, 0x0660),
     "Devanagari": lambda number: shifted(number, 0x0966),
@@ -106,6 +126,10 @@ CARRIERS: dict[str, Callable[[EgressGuard, str], str]] = {
 
 @settings(max_examples=often(80, 3000), deadline=None)
 @example(number="19296496", spelt="letters for digits", packed="base 64", carried="path")
+@example(number="84729103", spelt="small capitals", packed="as it is", carried="query")
+@example(number="84729103", spelt="Armenian and Cherokee", packed="as it is", carried="query")
+@example(number="84729103", spelt="regional indicators", packed="as it is", carried="path")
+@example(number="84729103", spelt="letters in black squares", packed="base 64", carried="parameter")
 @example(number="10000000", spelt="look-alikes", packed="as it is", carried="parameter")
 @given(
     number=st.integers(10_000_000, 99_999_999).map(str),

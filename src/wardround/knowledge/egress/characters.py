@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from functools import cache, lru_cache
 
+from wardround.core import import_extra
 from wardround.knowledge.document import visible
 
 _UNSEEN = re.compile(
@@ -13,11 +16,20 @@ _UNSEEN = re.compile(
 )
 _TAGS = range(0xE0020, 0xE007F)
 """Unseen copies of ASCII, which a model reads."""
-_LIKE_LATIN = str.maketrans(
-    "авеёкмнорстухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅοαεικνρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚",
-    "abeekmhopctyxijsdqwhlABEKMHOPCTYXIJSoaeiknptuxABEZHIKMNOPTYXabcdefghij",
+_LIKE_LATIN = dict(
+    zip(
+        "авеёкмнорстухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅοαεικνρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚",
+        "abeekmhopctyxijsdqwhlABEKMHOPCTYXIJSoaeiknptuxABEZHIKMNOPTYXabcdefghij",
+        strict=True,
+    )
 )
-"""Cyrillic and Greek letters that look like Latin ones, and the letters of Braille that are its digits."""
+"""Cyrillic and Greek letters as they are most often read, and the letters of Braille that are its digits."""
+_NAMED_LATIN = re.compile(
+    r"(?:LATIN (?:(?P<small>SMALL )|CAPITAL )?LETTER (?:SMALL CAPITAL |DOTLESS |LONG |SCRIPT )?"
+    r"|REGIONAL INDICATOR SYMBOL LETTER |NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER )"
+    r"(?P<letter>[A-Z])(?: WITH .*)?"
+)
+"""Characters that Unicode itself names as a Latin letter in another form: small capitals, strokes, flags."""
 
 
 def plain(text: str) -> str:
@@ -27,8 +39,8 @@ def plain(text: str) -> str:
     '123 4 5'
     """
     if not text.isascii():
-        apart = unicodedata.normalize("NFKD", "".join(map(_plain, text)).translate(_LIKE_LATIN))
-        text = "".join(one for one in apart if not unicodedata.combining(one))
+        apart = unicodedata.normalize("NFKD", "".join(map(_plain, text)))
+        text = "".join(_like_latin(one) for one in apart if not unicodedata.combining(one))
     return visible(text)
 
 
@@ -42,3 +54,32 @@ def _plain(character: str) -> str:
         return chr(ord(character) - 0xE0000)
     number = None if character.isascii() else unicodedata.numeric(character, None)
     return character if number is None or not number.is_integer() else str(int(number))
+
+
+@lru_cache(maxsize=4096)
+def _like_latin(character: str) -> str:
+    """The Latin letter that a character is or looks like, by its name or by Unicode's table of confusables (UTS 39)."""
+    if character.isascii():
+        return character
+    return _LIKE_LATIN.get(character) or _named_latin(character) or _confusables().get(character, character)
+
+
+def _named_latin(character: str) -> str | None:
+    named = _NAMED_LATIN.fullmatch(unicodedata.name(character, ""))
+    if named is None:
+        return None
+    return named["letter"].lower() if named["small"] else named["letter"]
+
+
+@cache
+def _confusables() -> Mapping[str, str]:
+    """Letters of any script by the ASCII letter or digit that they look like."""
+    table = import_extra("confusable_homoglyphs.confusables", "knowledge", what="the guard of what leaves")
+    found: dict[str, str] = {}
+    for character, alike in table.confusables_data.items():
+        single = [one["c"] for one in alike if len(one["c"]) == 1]
+        plainer = [one for one in single if one.isascii() and one.isalnum()]
+        plainer += [letter for one in single if (letter := _named_latin(one)) is not None]
+        if plainer and len(character) == 1 and character.isalpha():
+            found[character] = plainer[0]
+    return found
