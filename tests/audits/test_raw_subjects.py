@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from records.small_source import small_spec
+from wardround.audits import audit_leaks
 from wardround.audits.raw_subjects import _owners, _read_table
-from wardround.records import SourceSpec
+from wardround.records import SourceSpec, Store, ingest, load_source_spec
 
 LABS = {7: [70, 71], 8: [80]}
 
@@ -46,3 +48,43 @@ def test_rows_of_the_subjects_alone_are_read_from_all_of_a_tables_files(spec: So
         7: [("7", " 70", "x", ""), ("7", "71", "", "e")],
         8: [(" 8.0", "80", "z", "")],
     }
+
+
+def test_who_has_no_row_of_a_table_has_its_columns_in_the_audits_copy_too(tmp_path: Path) -> None:
+    """The dictionary gives the table a column: without it charts of people without results differed."""
+    (tmp_path / "haus.toml").write_text(WITH_DICTIONARY, encoding="utf-8")
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "stays.csv").write_text("person,came\n1,2150-01-01 08:00:00\n2,2150-01-01 08:00:00\n", encoding="utf-8")
+    (raw / "results.csv").write_text("person,drawn,code\n1,2150-01-01 09:00:00,Na\n", encoding="utf-8")
+    (raw / "tests.csv").write_text("code,name\nNa,Sodium\n", encoding="utf-8")
+    ingest(load_source_spec(tmp_path / "haus.toml"), raw, tmp_path / "store")
+    moments = [(person, datetime(2150, 1, 1, 12)) for person in (1, 2)]
+    store = Store.open(tmp_path / "store")
+    for moment in moments:  # two subjects are audited one by one
+        report = audit_leaks(store, [moment], raw_folder=raw)
+        assert report.clean, report.as_text()
+
+
+WITH_DICTIONARY = """
+[source]
+name = "haus"
+[tables.stays]
+path = "stays"
+subject = "person"
+event_time = "came"
+available_at = "came"
+columns = { person = "int", came = "time" }
+[tables.results]
+path = "results"
+subject = "person"
+event_time = "drawn"
+available_at = "drawn"
+dictionary = { table = "tests", on = ["code"], add = { name = "name" } }
+label = "name"
+columns = { person = "int", drawn = "time", code = "text" }
+[dictionaries.tests]
+path = "tests"
+key = ["code"]
+columns = { code = "text", name = "text" }
+"""

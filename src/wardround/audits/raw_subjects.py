@@ -53,9 +53,7 @@ class RawSubjects:
             for name, paths in files.tables.items():
                 raw.tables[name] = _read_table(spec, spec.tables[name], paths, store, subjects)
             for name, paths in files.dictionaries.items():
-                used = raw._codes(name)
-                if used:
-                    raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], paths, used)
+                raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], paths, raw._codes(name))
         return raw
 
     def _codes(self, dictionary: str) -> set[str]:

@@ -12,6 +12,7 @@ from importlib import resources
 
 import jinja2
 
+from wardround.core.errors import UserError
 from wardround.core.ids import content_hash
 
 _VERSION = re.compile(r"\{#\s*version:\s*(\d+)\s*#\}")
@@ -49,10 +50,19 @@ def add_prompt(package: str, name: str, source: str) -> None:
 
 @cache
 def load_prompt(package: str, name: str) -> PromptFile:
-    """Load ``prompts/<name>.jinja`` of a package, for example ``load_prompt("wardround.agents", "react_system")``."""
+    """Load ``prompts/<name>.jinja`` of a package, for example ``load_prompt("wardround.agents", "react_system")``.
+
+    UserError: there is none.
+    """
     source = _WRITTEN.get((package, name))
     if source is None:
-        source = resources.files(package).joinpath("prompts", f"{name}.jinja").read_text(encoding="utf-8")
+        try:
+            source = resources.files(package).joinpath("prompts", f"{name}.jinja").read_text(encoding="utf-8")
+        except (ImportError, TypeError, OSError):  # of a module that is one file Python says TypeError
+            raise UserError(
+                f"{package} has no prompt {name!r}: neither a file prompts/{name}.jinja nor "
+                f"add_prompt(__name__, {name!r}, ...)"
+            ) from None
     version = _VERSION.search(source)
     return PromptFile(
         name=f"{package.removeprefix('wardround.')}/{name}",
