@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
@@ -14,7 +15,9 @@ from wardround.core import UserError
 
 @pytest.mark.parametrize("package", ["my_plugin", "wardround.agents", "no_such_module"])
 def test_an_agent_without_its_prompt_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    monkeypatch.setitem(sys.modules, "my_plugin", ModuleType("my_plugin"))
+    plugin = ModuleType("my_plugin")
+    plugin.__spec__ = ModuleSpec("my_plugin", None)  # of one file: not a package
+    monkeypatch.setitem(sys.modules, "my_plugin", plugin)
     agent = replace(get_agent("react"), package=package, system="my_system")
     with pytest.raises(UserError, match=rf"{package} has no prompt 'my_system': .*prompts/my_system.jinja nor add_pro"):
         agent.prompt_files()
