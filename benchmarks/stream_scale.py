@@ -1,7 +1,9 @@
 """The live stream at scale: lines that come at a rate, from the moment each is written to the commit that holds it.
+What a correction costs of a patient with a long history.
 
 python benchmarks/stream_scale.py live                  # 100,000 open patients, 20,000 lines/s, 2 processes, 60 s
 python benchmarks/stream_scale.py live --protocol examples/sepsis.toml
+python benchmarks/stream_scale.py corrections --protocol examples/sepsis.toml
 python benchmarks/stream_scale.py kills STORE --times 200 --protocol examples/sepsis.toml
 
 The hour turns in the middle of the run, so that every open bundle is closed within it.
@@ -23,6 +25,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +34,9 @@ from wardround.cli import main as wardround
 from wardround.core import Progress
 from wardround.records import load_source_spec
 from wardround.records.shards.layout import bucket_numbers
-from wardround.stream import FollowSettings, coded_responder, follow
+from wardround.stream import FollowSettings, SourceRules, coded_responder, follow
+from wardround.stream.closing import OpenBundle
+from wardround.stream.patients import Patients
 
 CONCEPTS = ("Heart Rate", "Respiratory Rate", "Lactate", "Creatinine", "Sodium", "Potassium", "Hemoglobin")
 HOUR = datetime(2150, 1, 1, 9)
@@ -40,6 +45,8 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 CORRECTED = 100
 """One line of so many corrects or withdraws what was told."""
+AN_HOUR = 20
+"""Results an hour of the patient whose results are corrected."""
 BAR = 0.25
 """Seconds from written to committed that 99 of 100 lines may take."""
 SLICE = 0.01
@@ -182,6 +189,51 @@ def partition(given: argparse.Namespace) -> None:
         print(json.dumps({"times": times, "lines": lines, "cpu": cpu, "rss": rss}))
 
 
+def corrections(given: argparse.Namespace) -> None:
+    """Correct results of the day before of one patient, and print what closing their bundles takes."""
+    rules = SourceRules.of_source(load_source_spec("mimiciv"))
+    responder = coded_responder(given.protocol) if given.protocol else None
+    for history in (1_000, 20_000):
+        with tempfile.TemporaryDirectory(dir=given.scratch) as name:
+            lines = [text.encode() for text in corrected_lines(history, given.times)]
+            (Path(name) / "lines").mkdir()
+            (Path(name) / "lines" / "a.jsonl").write_bytes(b"\n".join([*lines, b""]))
+            closing: dict[bool, list[float]] = {False: [], True: []}
+            close = Patients.close
+
+            def timed(patients: Patients, subject: int, bundle: OpenBundle) -> dict[str, Any]:
+                started = time.process_time()
+                told = close(patients, subject, bundle)
+                closing[told["amended"]].append(time.process_time() - started)
+                return told
+
+            with patch.object(Patients, "close", timed):
+                settings = FollowSettings(once=True, finish=True, lines_per_commit=AN_HOUR, seconds_per_commit=0)
+                follow(rules, Path(name) / "lines", Path(name) / "out", settings=settings, responder=responder)
+        print(f"{history:,} events of history, {len(closing[True])} corrections; CPU of closing a bundle of {AN_HOUR}:")
+        for what, some in (("corrected", closing[True]), ("others", closing[False][-2 * given.times :])):
+            p50, p95, most = np.quantile(some, [0.5, 0.95, 1]) * 1e3
+            print(f"  {what}: p50 {p50:.1f}, p95 {p95:.1f}, longest {most:.1f} ms; load {os.getloadavg()[0]:.1f}")
+
+
+def corrected_lines(history: int, corrections: int) -> Iterator[str]:
+    """Yield lines of one patient: 20 results an hour, in the end in every second hour one of the last day corrected."""
+    dice = random.Random(3)
+    told: list[tuple[int, str, str]] = []
+    for number in range(history + 2 * corrections * AN_HOUR):
+        known = f"{HOUR + timedelta(minutes=number * 60 / AN_HOUR):%Y-%m-%d %H:%M:%S}"
+        row_id, label, revision = f"l:{number}", dice.choice(CONCEPTS), 0
+        if number > history and number % (2 * AN_HOUR) == AN_HOUR - 1:
+            recent = [place for place, each in enumerate(told) if number - 24 * AN_HOUR <= each[0] < number - AN_HOUR]
+            _, row_id, label = told.pop(dice.choice(recent))
+            revision = 1
+        else:
+            told.append((number, row_id, label))
+        row = {"row_id": row_id, "subject_id": 7, "label": label}
+        row |= {"valuenum": round(dice.uniform(1, 100), 1), "valueuom": "u"}
+        yield json.dumps({"table": "labevents", "row": row, "known": known, "revision": revision})
+
+
 def kills(given: argparse.Namespace) -> None:
     """Kill a stream again and again and compare what it told with one that was left alone. Children are forked from
     this process, which has loaded everything and done nothing."""
@@ -219,7 +271,7 @@ def _forked(words: list[str]) -> int:
 def main() -> None:
     """Read the words of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["live", "partition", "kills"])
+    parser.add_argument("what", choices=["live", "partition", "corrections", "kills"])
     parser.add_argument("paths", type=Path, nargs="*")
     parser.add_argument("--patients", type=int, default=100_000)
     parser.add_argument("--rate", type=int, default=20_000, help="lines a second")
@@ -231,7 +283,7 @@ def main() -> None:
     for name in ("--number", "--lines", "--first"):
         parser.add_argument(name, type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    {"live": live, "partition": partition, "kills": kills}[given.what](given)
+    {"live": live, "partition": partition, "corrections": corrections, "kills": kills}[given.what](given)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -23,9 +24,11 @@ from wardround.bundles import (
     BundleStream,
     Carried,
     EventKind,
+    PatientState,
     bundle_text,
     bundle_texts,
     event_of,
+    fold,
     states,
     store_bundles,
     stream_of,
@@ -104,11 +107,13 @@ def one_by_one(stream: BundleStream, roles: CodedRoles) -> Iterator[CodedStep]:
 
 
 def remembered(bundles: list[Bundle], roles: CodedRoles) -> RuleMemory:
-    """What somebody remembers who met the record only now, as it reads, before the last bundle."""
-    memory, visible = RuleMemory(began=bundles[0].hour, played=bundles[0].hour), list(as_they_read(bundles))
-    for bundle, state in zip(visible, states(visible), strict=True):
-        if bundle.hour < bundles[-1].hour:
-            roles.play(state, bundle.hour, memory)
+    """What somebody remembers before the last bundle who looked at the record as it reads now after each before it."""
+    memory = RuleMemory(began=bundles[0].hour, played=bundles[0].hour)
+    visible = {bundle.hour: bundle for bundle in as_they_read(bundles)}
+    state = PatientState(subject_id=bundles[0].subject_id)
+    for told in bundles[:-1]:
+        state = fold(state, visible[told.hour]) if told.hour in visible else replace(state, hour=told.hour)
+        roles.play(state, told.hour, memory)
     return memory
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from math import isnan
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -21,8 +22,7 @@ HOUR = 3_600_000_000
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleEvent:
+class BundleEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One event of a bundle. ``time``: when it happened, ``known``: when it became known; ``text``: the value in words,
     of orders the dose; ``revision`` above 0: the row was known before, and this is how it reads from now on."""
 

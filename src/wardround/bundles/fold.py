@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from wardround.bundles.amendments import as_if_always_so, joined
@@ -227,18 +229,19 @@ def _measured(draft: _Draft, event: BundleEvent) -> None:
     old = draft.trends.pop(key, None)
     new = TrendReading(time=event.time, value=event.value, level=event.level, row_id=event.row_id)
     readings = (new,) if old is None else _by_time(old.readings, new)
-    from_time = readings[-1].time - draft.window
-    kept = tuple(each for each in readings if each.time >= from_time)[-draft.readings :]
+    first = bisect_left(readings, readings[-1].time - draft.window, key=_time)
+    kept = readings[max(first, len(readings) - draft.readings) :]
     draft.trends[key] = Trend(concept=event.concept, unit=event.unit, kind=event.kind, readings=kept)
 
 
 def _by_time(readings: tuple[TrendReading, ...], new: TrendReading) -> tuple[TrendReading, ...]:
     if new.time >= readings[-1].time:
         return (*readings, new)
-    place = next(place for place, each in enumerate(readings) if each.time > new.time)
+    place = bisect_right(readings, new.time, key=_time)
     return (*readings[:place], new, *readings[place:])
 
 
+_time = attrgetter("time")
 _STEPS: Mapping[EventKind, Callable[[_Draft, BundleEvent], None]] = {
     EventKind.ADMISSION: _admitted,
     EventKind.DIAGNOSIS: _diagnosed,

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from math import isclose
 from typing import Literal
 
+import msgspec
+
 from wardround.bundles.kinds import EventKind, ValueLevel
 
 Section = Literal["problems", "medications", "trends", "allergies", "actions"]
@@ -20,8 +22,7 @@ CONTINUES = timedelta(hours=6)
 """A stay that begins so soon after the end of another goes on with it: a ward after the emergency department."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveProblem:
+class ActiveProblem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A diagnosis on the chart. ``since``, ``last``: when it was first and last made known."""
 
     concept: str
@@ -30,8 +31,7 @@ class ActiveProblem:
     row_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveMedication:
+class ActiveMedication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An order that runs, or an infusion: nothing says yet that it ended. ``dose`` as written."""
 
     concept: str
@@ -42,8 +42,7 @@ class ActiveMedication:
     row_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrendReading:
+class TrendReading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One measured value of a trend."""
 
     time: datetime
@@ -52,8 +51,7 @@ class TrendReading:
     row_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
+class Trend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A measurement over a window that ends at its last reading. ``readings``: those in the window, by time."""
 
     concept: str
@@ -85,8 +83,7 @@ class Trend:
         return "rising" if self.change > 0 else "falling"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownAllergy:
+class KnownAllergy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the person does not tolerate, and how it shows."""
 
     concept: str
@@ -95,8 +92,7 @@ class KnownAllergy:
     row_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoneAction:
+class DoneAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Something decided and done: a test taken, a drug started or given, a procedure. ``last``: when the last time."""
 
     concept: str
@@ -106,8 +102,7 @@ class DoneAction:
     row_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateChange:
+class StateChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of the state's history: what changed when, on which row."""
 
     hour: datetime

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import structs
 
 from wardround.bundles import BundleEvent, EventKind
 from wardround.bundles.events import amends
@@ -25,41 +27,49 @@ class HourEvents:
 
 def amended_rows(events: TakenEvents) -> set[str]:
     """Return the rows that some events correct or withdraw."""
-    return {event.row_id for event, _ in events if amends(event)}
+    return {event.row_id for event, _ in events if (event.revision or event.kind is EventKind.RETRACTION) and amends(event)}
 
 
-def first_rows(bundles: Sequence[HourEvents]) -> set[str]:
-    """Return the rows that became known in some bundles."""
-    return {event.row_id for each in bundles for event, _ in each.events if _is_plain(event) and not amends(event)}
+def first_hours(bundles: Sequence[HourEvents], rows: set[str]) -> dict[str, int]:
+    """Return the hours of the bundles in which rows became known, of those that did in some bundles."""
+    return {
+        event.row_id: each.hour
+        for each in reversed(bundles)
+        for event, _ in each.events
+        if event.row_id in rows and _is_plain(event) and not amends(event)
+    }
 
 
 def as_read_now(bundles: Sequence[HourEvents], elsewhere: Callable[[str], bool]) -> list[HourEvents]:
     """Return bundles, in order, as if what they correct and withdraw of their rows had always been so.
 
-    The counterpart of :func:`wardround.bundles.fold.as_they_read`; bundles that come to be empty are left out.
+    The counterpart of :func:`wardround.bundles.fold.as_they_read`. A bundle of which nothing is left stays: the patient
+    was looked at then.
     ``elsewhere``: whether a row that is amended here became known before these bundles, so that what they say of it is
     in the state before them.
     """
     rows = {row for each in bundles for row in amended_rows(each.events)}
     if not rows:
-        return [each for each in bundles if each.events]
+        return list(bundles)
     readings = _readings(bundles, rows)
-    before = {row for row in rows - first_rows(bundles) if elsewhere(row)}
-    found = {each.hour: HourEvents(each.hour) for each in bundles}
+    before = {row for row in rows - first_hours(bundles, rows).keys() if elsewhere(row)}
+    found = {
+        each.hour: HourEvents(each.hour, [one for one in each.events if one[0].row_id not in rows]) for each in bundles
+    }
     for each in bundles:
         for event, alone in each.events:
-            reading = readings.get(event.row_id)
-            if reading is None:
-                found[each.hour].events.append((event, alone))
-            elif event.row_id in before:
+            if event.row_id not in rows:
+                continue
+            reading = readings[event.row_id]
+            if event.row_id in before:
                 if event.kind in ENDS and reading.gone < reading.newest:
                     found[each.hour].events.append((event, alone))
             elif reading.keeps(event):
                 first = event.kind not in ENDS
                 hour = reading.hour if first else each.hour
-                moved = replace(event, known=reading.first, revision=0) if first else event
+                moved = structs.replace(event, known=reading.first, revision=0) if first else event
                 found[hour].events.append((moved, alone))
-    return [each for each in found.values() if each.events]
+    return list(found.values())
 
 
 @dataclass(slots=True)

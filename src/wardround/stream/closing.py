@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import structs
 
 from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import BundleEvent, PatientState, ValueLevel, event_text
@@ -19,7 +21,8 @@ from wardround.stream.taken import TakenEvents
 Responder = Callable[[tuple[BundleEvent, ...], PatientState, RuleMemory], Mapping[str, Any]]
 """What is answered to a bundle and the state after it: cells of the line that is told. Must depend on these and on what
 is remembered of the patient alone, which it may change. After a correction the bundles since the corrected row are
-answered once more as they read now, and what is said then is dropped."""
+answered once more as they read now, and what is said then is dropped: one that has a method ``remember`` of the same
+form is asked that instead."""
 FirstValues = dict[str, tuple[float, str]]
 """By measurement without limits a person's own first value, and its row."""
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
@@ -49,7 +52,7 @@ class OpenBundle:
     reached: bool = False
 
 
-Rewind = Callable[[Patient, OpenBundle], HourEvents | None]
+Rewind = Callable[[Patient, OpenBundle], HourEvents]
 """Bring a patient to before a bundle, as if what it amends had always been so; what is left of the bundle then."""
 
 
@@ -66,9 +69,7 @@ class Closing:
         amended = any(amends(event) for event, _ in bundle.events)
         if amended:
             left = self.rewind(patient, bundle)
-            if left is not None:
-                patient.state = fold_events(patient.state, hour, levelled(patient.first_values, left.events))
-            patient.state = replace(patient.state, hour=hour)
+            patient.state = fold_events(patient.state, hour, levelled(patient.first_values, left.events))
             events = tuple(_levelled_again(patient.first_values, bundle.events))
         else:
             events = tuple(levelled(patient.first_values, bundle.events))
@@ -79,15 +80,14 @@ class Closing:
             return told
         return told | dict(self.responder(events, patient.state, patient.memory))
 
-    def replay(self, patient: Patient, bundles: Iterable[HourEvents]) -> None:
-        """Bring a patient up to bundles that amend nothing; nothing is told."""
-        for bundle in bundles:
-            hour = from_microseconds(bundle.hour * HOUR)
-            events = tuple(levelled(patient.first_values, bundle.events))
-            patient.state = fold_events(patient.state, hour, events)
-            patient.hour = bundle.hour
-            if self.responder is not None:
-                self.responder(events, patient.state, patient.memory)
+    def replay(self, patient: Patient, bundle: HourEvents) -> None:
+        """Bring a patient up to a bundle that amends nothing; nothing is told."""
+        hour = from_microseconds(bundle.hour * HOUR)
+        events = tuple(levelled(patient.first_values, bundle.events))
+        patient.state = fold_events(patient.state, hour, events)
+        patient.hour, patient.unsaved = bundle.hour, patient.unsaved + 1
+        if self.responder is not None:
+            getattr(self.responder, "remember", self.responder)(events, patient.state, patient.memory)
 
 
 def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amended: bool) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def levelled(first_values: FirstValues, events: TakenEvents) -> Iterator[BundleE
             yield event
             continue
         base = first_values.setdefault(event.concept, (event.value, event.row_id))
-        yield event if base[1] == event.row_id else replace(event, level=level_against(event.value, base[0]))
+        yield event if base[1] == event.row_id else structs.replace(event, level=level_against(event.value, base[0]))
 
 
 def _levelled_again(first_values: FirstValues, events: TakenEvents) -> Iterator[BundleEvent]:
@@ -130,7 +130,7 @@ def _levelled_again(first_values: FirstValues, events: TakenEvents) -> Iterator[
         if not alone or event.value is None or base is None or base[1] == event.row_id:
             yield event
         else:
-            yield replace(event, level=level_against(event.value, base[0]))
+            yield structs.replace(event, level=level_against(event.value, base[0]))
 
 
 def _by_time(pair: tuple[BundleEvent, bool]) -> tuple[datetime, datetime, int, str, bool, float]:

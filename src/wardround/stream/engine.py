@@ -12,8 +12,10 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from wardround.bundles.events import HOUR, amends
 from wardround.core import from_microseconds, to_microseconds
@@ -240,6 +242,6 @@ def _by_hour(events: TakenEvents, now: int) -> dict[int, TakenEvents]:
     for event, alone in events:
         hour = to_microseconds(event.known) // HOUR
         if hour < now:
-            event, hour = replace(event, known=from_microseconds(now * HOUR)), now
+            event, hour = structs.replace(event, known=from_microseconds(now * HOUR)), now
         found.setdefault(hour, []).append((event, alone))
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from wardround.bundles import BundleEvent, EventKind, ValueLevel
 from wardround.bundles.events import HOUR
@@ -123,7 +124,7 @@ class RowIssuing:
             gone = {-version: (_withdrawal(row[1], plain[0], version, now), False)} if plain else {}
             return kept if plain else [*kept, *said], {**new, **gone}
         latest = max(pair[0].revision for pair in due.values())
-        again = {d: (replace(e, revision=version), alone) for d, (e, alone) in due.items() if e.revision == latest}
+        again = {d: (structs.replace(e, revision=version), alone) for d, (e, alone) in due.items() if e.revision == latest}
         kept = [each for each in kept if each.digest not in again]
         ahead = {d: pair for d, pair in new.items() if d not in due}
         return kept, {**ahead, **again}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,10 +14,11 @@ from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import PatientState
 from wardround.bundles.events import HOUR
 from wardround.core import from_microseconds
-from wardround.stream.amending import HourEvents, amended_rows, as_read_now, first_rows
+from wardround.stream.amending import HourEvents, amended_rows, as_read_now, first_hours
 from wardround.stream.closing import Closing, FirstValues, OpenBundle, Patient, Responder, size_of
 from wardround.stream.ledger_reading import LedgerReading
 from wardround.stream.logged import LoggedEvents
+from wardround.stream.recent import RecentStates
 
 SNAPSHOT_BUNDLES = 24
 """A patient is written down after so many bundles: more are never folded again."""
@@ -46,6 +47,7 @@ class Patients:
     size: int = 0
     _closing: Closing = field(init=False)
     _held: OrderedDict[int, Patient] = field(default_factory=OrderedDict)
+    _recent: RecentStates = field(default_factory=RecentStates)
     _due: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -68,10 +70,8 @@ class Patients:
         for subject in wanted:
             bundles = since[subject]
             patient = self._held[subject] = _opened(subject, bodies.get(subject), bundles)
-            self._closing.replay(patient, self._as_read(subject, bundles, is_whole=subject not in bodies))
-            if bundles:
-                patient.hour, patient.unsaved = bundles[-1].hour, len(bundles)
-                patient.state = _at(patient.state, patient.hour)
+            for one in self._as_read(subject, bundles, is_whole=subject not in bodies):
+                self._closing.replay(patient, one)
             patient.size = size_of(patient.state)
             self.size += patient.size
 
@@ -81,37 +81,56 @@ class Patients:
         self._held.move_to_end(subject)
         self.size -= patient.size
         told = self._closing.close(patient, bundle)
+        self._recent.keep(patient, HourEvents(bundle.hour, bundle.events))
         self.size += patient.size
         if patient.unsaved >= SNAPSHOT_BUNDLES:
             self._due.add(subject)
         return told
 
-    def _rewind(self, patient: Patient, bundle: OpenBundle) -> HourEvents | None:
-        """Fold again from the last snapshot before the first of the rows that a bundle amends became known.
-
-        The snapshots after it are not so any more.
+    def _rewind(self, patient: Patient, bundle: OpenBundle) -> HourEvents:
+        """Fold again from before the first of the rows that a bundle amends became known, from a state that is held or
+        the last such snapshot. The states and snapshots after it are not so any more.
         """
         subject, bundles = patient.state.subject_id, [HourEvents(bundle.hour, bundle.events)]
-        rows, snapshots = amended_rows(bundle.events), iter(self.logged.snapshot_hours(patient.state.subject_id))
-        after: int | None = bundle.hour
-        while after is not None and not rows <= first_rows(bundles):
-            after = next(snapshots, None)
-            bundles = [*self.logged.between(subject, after, bundles[0].hour), *bundles]
-        if after is None:
-            self.logged.note_unbased(subject, rows - first_rows(bundles))
-        visible = self._as_read(subject, bundles, is_whole=after is None)
-        left = visible.pop() if visible and visible[-1].hour == bundle.hour else None
-        if after == bundle.hour:
+        rows, recent = amended_rows(bundle.events), self._recent.before(subject, bundle.hour)
+        if first_hours(bundles, rows).keys() == rows:
+            (left,) = self._as_read(subject, bundles, is_whole=False)
             return left
+        bundles = [*(each.bundle for each in recent), *bundles]
+        first = first_hours(bundles, rows)
+        earlier = [each for each in recent if each.bundle.hour < min(first.values())] if first.keys() == rows else []
+        after: int | None
+        if earlier:
+            before, after = earlier[-1].patient(), earlier[-1].bundle.hour
+            bundles = bundles[len(earlier) :]
+        else:
+            bundles, after = self._since_snapshot(subject, rows, bundles)
+            before = _opened(subject, None if after is None else self.ledger.snapshot(subject, after), bundles)
         self.logged.drop_snapshots(subject, after)
-        before = _opened(subject, None if after is None else self.ledger.snapshot(subject, after), bundles)
+        self._recent.drop_after(subject, after)
         patient.state, patient.first_values, patient.memory = before.state, before.first_values, before.memory
-        for first in range(0, len(visible), SNAPSHOT_BUNDLES):
-            self._closing.replay(patient, visible[first : first + SNAPSHOT_BUNDLES])
-            if first + SNAPSHOT_BUNDLES < len(visible):
+        patient.unsaved = before.unsaved
+        *visible, left = self._as_read(subject, bundles, is_whole=after is None)
+        for told, one in zip(bundles, visible, strict=False):
+            self._closing.replay(patient, one)
+            if patient.unsaved >= SNAPSHOT_BUNDLES:
                 self.logged.commit.snapshots.append(_written(patient))
-        patient.unsaved = len(visible) % SNAPSHOT_BUNDLES
+            self._recent.keep(patient, told)
         return left
+
+    def _since_snapshot(
+        self, subject: int, rows: set[str], bundles: list[HourEvents]
+    ) -> tuple[list[HourEvents], int | None]:
+        """Return a patient's bundles since the last snapshot before rows became known, and its hour; None, and all
+        bundles, where there is none. ``bundles``: the last of them."""
+        for after in self.logged.snapshot_hours(subject):
+            if after < bundles[0].hour:
+                bundles = [*self.logged.between(subject, after, bundles[0].hour), *bundles]
+                if first_hours(bundles, rows).keys() == rows:
+                    return bundles, after
+        bundles = [*self.logged.between(subject, None, bundles[0].hour), *bundles]
+        self.logged.note_unbased(subject, rows - first_hours(bundles, rows).keys())
+        return bundles, None
 
     def _as_read(self, subject: int, bundles: Sequence[HourEvents], *, is_whole: bool) -> list[HourEvents]:
         unbased = frozenset[str]() if is_whole else self.logged.unbased(subject)
@@ -123,6 +142,7 @@ class Patients:
         for subject in self._due & self._held.keys():
             yield _written(self._held[subject])
         self._due.clear()
+        self._recent.forget(max(0, most_entries - self.size))
         while self.size > most_entries and self._held:
             _, patient = self._held.popitem(last=False)
             self.size -= patient.size
@@ -141,10 +161,6 @@ def _opened(subject: int, body: bytes | None, since: Sequence[HourEvents]) -> Pa
         return Patient(state=PatientState(subject_id=subject), memory=RuleMemory(began=began, played=began))
     read = _DECODER.decode(zlib.decompress(body))
     return Patient(state=read.state, first_values=read.first_values, memory=read.memory, size=size_of(read.state))
-
-
-def _at(state: PatientState, hour: int) -> PatientState:
-    return replace(state, hour=from_microseconds(hour * HOUR))
 
 
 def _written(patient: Patient) -> tuple[int, int, bytes]:

@@ -46,6 +46,11 @@ class CodedResponder:
         step = self.roles.play(state, state.hour, memory)
         return {**step.to_json(), "rows": {rule: list(rows) for rule, rows in step.rows.items()}}
 
+    def remember(self, events: tuple[BundleEvent, ...], state: PatientState, memory: RuleMemory) -> None:
+        """Remember a bundle as when it was answered."""
+        assert state.hour is not None  # a bundle was folded into it
+        self.roles.remember(state, state.hour, memory)
+
 
 CARRIES = {"drugs": DRUGS, "tests": TESTS, "procedures": PROCEDURES}
 """What a feed may be said to carry: what of it was not told was not done."""

@@ -55,14 +55,7 @@ class CodedRoles:
     ) -> CodedStep:
         """Return the step after the bundle of an hour; ``memory`` is brought up to it. ``before``: where the bundle
         amends the record, the states before it as if that had always been so."""
-        settings = self.settings
-        router = Router(
-            index=self.index,
-            most=settings.rules,
-            predictions=settings.predictions,
-            carried=self.carried,
-            memory=memory,
-        )
+        settings, router = self.settings, self._router(memory)
         if before is not None:
             router.remember_afresh(before, window_hours=settings.window_hours)
         facts = router.facts(state, hour, window_hours=settings.window_hours)
@@ -71,6 +64,20 @@ class CodedRoles:
         step = self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions))
         rows = {rule.id: stood_on(rule.compiled, facts, memory.suspected) for rule in step.read}
         return replace(step, rows=rows)
+
+    def remember(self, state: PatientState, hour: datetime, memory: RuleMemory) -> None:
+        """Bring what is remembered up to the bundle of an hour, as ``play`` does."""
+        self._router(memory).remember(state, hour, window_hours=self.settings.window_hours)
+
+    def _router(self, memory: RuleMemory) -> Router:
+        settings = self.settings
+        return Router(
+            index=self.index,
+            most=settings.rules,
+            predictions=settings.predictions,
+            carried=self.carried,
+            memory=memory,
+        )
 
     def answered(self, facts: DrugFacts, held: tuple[HeldRule, ...], due: tuple[PredictedAction, ...]) -> CodedStep:
         """Return the step of a patient for whom some rules hold, of whose actions these are ``due``."""

@@ -22,12 +22,12 @@ def remember_courses(courses: dict[str, list[CourseReading]], state: PatientStat
         name = clinical_name(trend.concept)
         if name not in hours:
             continue
-        held = courses.setdefault(name, [])
+        held = courses.get(name, [])
         known = {(one.row_id, one.time) for one in held}
         new = [each for each in trend.readings if (each.row_id, each.time) not in known]
         if new:
-            held += [CourseReading(each.time, each.value, trend.unit, each.row_id) for each in new]
-            held.sort(key=lambda one: (one.time, one.row_id))
+            read = (CourseReading(each.time, each.value, trend.unit, each.row_id) for each in new)
+            held = sorted([*held, *read], key=lambda one: (one.time, one.row_id))
             oldest = held[-1].time - timedelta(hours=hours[name] + KEPT_HOURS)
             courses[name] = [one for one in held if one.time >= oldest]
 
@@ -45,6 +45,6 @@ def remember_counts(
         if new <= 0 or keys_of(concept).isdisjoint(hours):
             continue
         counted[key] = action.count
-        held = counts.setdefault(concept, [])
+        held = counts.get(concept, [])
         is_newest = all(time is None or time < action.last for time, _ in held)
-        held += [(action.last if is_newest and place == 0 else None, hour) for place in range(new)]
+        counts[concept] = [*held, *((action.last if is_newest and place == 0 else None, hour) for place in range(new))]

@@ -116,22 +116,33 @@ class Router:
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
         """Return every rule that holds now, in the protocol's order, and forget those that no longer do. None holds
         once the stay is over."""
+        return tuple(self._held(one, facts) for one in self._holding(facts))
+
+    def _holding(self, facts: StateFacts) -> list[CompiledRule]:
         if facts.is_over:
             self.memory.held_since = {}
-            return ()
+            return []
         found = [one for one in self.index.find(facts, facts.names) if one.rule.category != PRIOR]
         since = self.memory.held_since
         self.memory.held_since = {one.rule.id: since.get(one.rule.id, facts.now) for one in found}
-        return tuple(self._held(one, facts) for one in found)
+        return found
 
     def suspect(self, held: Iterable[HeldRule], facts: StateFacts) -> None:
         """What a rule that holds makes suspect is an active problem from here on, with the rule as its reason."""
+        self._suspect((one.compiled for one in held), facts)
+
+    def _suspect(self, holding: Iterable[CompiledRule], facts: StateFacts) -> None:
         suspected = self.memory.suspected
         known = dict(suspected)
-        for rule in held:
-            problem = rule.compiled.rule.suspects
+        for one in holding:
+            problem = one.rule.suspects
             if problem is not None and problem not in suspected:
-                suspected[problem] = Suspicion(rule=rule.id, row_ids=stood_on(rule.compiled, facts, known))
+                suspected[problem] = Suspicion(rule=one.rule.id, row_ids=stood_on(one, facts, known))
+
+    def remember(self, state: PatientState, hour: datetime, *, window_hours: float) -> None:
+        """Remember which rules hold after a bundle and what they make suspect; nothing is asked of their actions."""
+        facts = self.facts(state, hour, window_hours=window_hours)
+        self._suspect(self._holding(facts), facts)
 
     def remember_afresh(self, before: Iterable[PatientState], *, window_hours: float) -> None:
         """Remember a stay as if what was amended had always been so. ``before``: the states of the record as it reads
@@ -142,8 +153,7 @@ class Router:
         self.memory.began, self.memory.encounter = played, None
         for state in before:
             if played is not None and state.hour is not None and state.hour >= played:
-                facts = self.facts(state, state.hour, window_hours=window_hours)
-                self.suspect(self.held(facts), facts)
+                self.remember(state, state.hour, window_hours=window_hours)
 
     def selected(self, held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
         """Return the few that are read: those with something due, the most precise and best supported first. A rule is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from wardround.agents.loop.tokens import TokenCounter
@@ -73,12 +73,14 @@ class Steward:
         return state
 
     def states_before(self, bundle: Bundle) -> Iterator[PatientState]:
-        """Yield the states before a bundle that was taken in, as if what it amends had always been so."""
+        """Yield the states after each bundle before one that was taken in, as if what it amends had always been so."""
         again = Steward(keeps_all=self.keeps_all, window_hours=self.window_hours)
-        for one in as_they_read(self.past):
-            if one.hour < bundle.hour:
-                again.take_in(one)
-                yield again.state_at(one)
+        read = {one.hour: one for one in as_they_read(self.past)}
+        for told in self.past:
+            if told.hour < bundle.hour:
+                if told.hour in read:
+                    again.take_in(read[told.hour])
+                yield replace(again.state_at(told), hour=told.hour)
 
     def shown(self, bundle: Bundle) -> tuple[PatientState | None, Sequence[Bundle]]:
         """Return the state and the bundles that a prompt shows; no state without one."""
