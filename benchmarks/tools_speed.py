@@ -23,7 +23,7 @@ from typing import Any
 from wardround.codes import LabelSet
 from wardround.records import Chart, Store, ingest
 from wardround.synth import synthesize
-from wardround.tools import Environment
+from wardround.tools import Environment, open_toolset
 from wardround.tools.candidates import CandidateSpace
 
 LATE = datetime(2300, 1, 1)
@@ -83,7 +83,7 @@ def measure(store: Store, subjects: list[int], space: CandidateSpace) -> dict[st
     for subject in subjects:
         middle = middle_of(store.chart(subject, LATE))
         for name, (tool, arguments) in calls(middle, "labevents").items():
-            environment = Environment(store.chart(subject, LATE), candidates={"names": space})
+            environment = Environment(store.chart(subject, LATE), open_toolset("agentehr"), candidates={"names": space})
             first = milliseconds(lambda: environment.call(tool, arguments))  # noqa: B023
             result = environment.call(tool, arguments)
             assert not result.is_error, result.text
@@ -106,7 +106,7 @@ def first_touch(store: Store, subjects: list[int], table: str) -> list[float]:
     for subject in subjects:
         chart = store.chart(subject, LATE)
         chart.table(table)
-        environment = Environment(chart)
+        environment = Environment(chart, open_toolset("agentehr"))
         environment.call("run_sql_query", {"sql_query": "SELECT 1"})
         query = {"sql_query": f"SELECT count(*) FROM {table}"}
         found.append(milliseconds(lambda: environment.call("run_sql_query", query)))  # noqa: B023
@@ -178,7 +178,7 @@ def concurrency(store: Store, subjects: list[int]) -> None:
     middle = (LATE - timedelta(days=60_000)).strftime("%Y-%m-%d")
     for name in ("get_records_by_time", "run_sql_query, group"):
         call = calls(middle, "labevents")[name]
-        environments = [Environment(store.chart(subject, LATE)) for subject in subjects[:8]]
+        environments = [Environment(store.chart(subject, LATE), open_toolset("agentehr")) for subject in subjects[:8]]
         asyncio.run(together(environments, call, 3))
         one = asyncio.run(together(environments[:1], call, 400))
         eight = asyncio.run(together(environments, call, 100))

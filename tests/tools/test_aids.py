@@ -12,7 +12,7 @@ from wardround.codes import LabelSet
 from wardround.core import ToolCall, UserError
 from wardround.models.offline.conversation import read_result
 from wardround.records.rules.language import Column, Combined, MedianDelay
-from wardround.tools import Aids, Environment
+from wardround.tools import Aids, Environment, open_toolset
 from wardround.tools.candidate_tools import worth_a_look
 from wardround.tools.candidates import CandidateSpace, LabelMatch
 
@@ -167,7 +167,7 @@ def searched(environment: Environment, tool: str, **arguments: object) -> list[s
     ["get_candidates_by_keyword", "get_candidates_by_fuzzy_matching", "get_candidates_by_semantic_similarity"],
 )
 def test_the_words_to_look_for_are_called_alike_and_other_names_are_taken(tool: str, argument: str) -> None:
-    environment = Environment(laboratory(), candidates=candidates())
+    environment = Environment(laboratory(), open_toolset("agentehr"), candidates())
     schema = next(schema for schema in environment.schemas if schema.name == tool)
     assert list(schema.parameters["properties"]) == ["table_name", "query"]
     assert searched(environment, tool, **{argument: "sodium"})[0] == "Sodium"
@@ -175,8 +175,8 @@ def test_the_words_to_look_for_are_called_alike_and_other_names_are_taken(tool: 
 
 def test_after_a_clear_hit_nothing_else_is_listed() -> None:
     tool = "get_candidates_by_semantic_similarity"
-    short = Environment(laboratory(), candidates=candidates())
-    plain = Environment(laboratory(), candidates=candidates(), aids=Aids.none())
+    short = Environment(laboratory(), open_toolset("agentehr"), candidates())
+    plain = Environment(laboratory(), open_toolset("agentehr"), candidates(), aids=Aids.none())
     assert searched(short, tool, query="Creatinine") == ["Creatinine"]
     assert searched(plain, tool, query="Creatinine")[:2] == ["Creatinine", "Creatinine, Urine"]
     assert searched(short, "get_candidates_by_keyword", query="Creatinine") == ["Creatinine", "Creatinine, Urine"]

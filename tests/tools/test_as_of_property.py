@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wardround.audits import delete_future
 from wardround.core import ToolFailure, from_microseconds, to_microseconds
 from wardround.records import Chart, Store, ingest
-from wardround.tools import Environment, SqlGate
+from wardround.tools import Environment, SqlGate, open_toolset
 
 Pair = tuple[Chart, Chart]
 SQL_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -150,7 +150,7 @@ def test_any_statement_answers_as_if_the_future_were_deleted(
 
 def test_every_tool_answers_as_if_the_future_were_deleted(pairs: list[Pair]) -> None:
     for charts in pairs:
-        whole, deleted = map(Environment, charts)
+        whole, deleted = (Environment(chart, open_toolset("agentehr")) for chart in charts)
         assert whole.call("get_table_names", {}).text == deleted.call("get_table_names", {}).text
         assert whole.call("get_event_counts_by_time", {}).text == deleted.call("get_event_counts_by_time", {}).text
         for table in charts[0].table_names:

@@ -9,7 +9,7 @@ from fake_chart import FakeChart, FakeTable, small_chart
 
 from wardround.codes import LabelSet
 from wardround.core import UserError
-from wardround.tools import Aids, Environment, default_toolset
+from wardround.tools import Aids, Environment, default_toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace
 
 
@@ -64,12 +64,16 @@ def test_a_date_only_end_is_the_end_of_the_day(environment: Environment) -> None
         ("get_latest_records", {"table": "labevents"}, "Did you mean 'table_name'"),
         ("get_latest_records", "{", "not valid JSON"),
         ("get_latest_records", "[1]", "must be a JSON object"),
-        ("get_unique_values", {"table_name": "labevents", "column_name": "lable"}, "Did you mean 'label'"),
+        (
+            "get_records_by_value",
+            {"table_name": "labevents", "column_name": "lable", "value": 1},
+            "Did you mean 'label'",
+        ),
         ("get_records_by_time", {"table_name": "labevents", "start_time": "May"}, "YYYY-MM-DD HH:MM:SS"),
         ("get_records_by_time", {"table_name": "diagnoses_icd"}, "have no time"),
         ("get_next_page", {"cursor": "nonsense"}, "there is no cursor"),
         ("finish", {"response": [{"name": "x"}]}, "item 0 must be string"),
-        ("get_candidates_by_keyword", {"table_name": "x", "keyword": "y"}, "no candidate tables"),
+        ("get_candidates", {"table_name": "x", "query": "y"}, "there is no tool"),
         ("get_records_by_keyword", {"table_name": "labevents", "keyword": "\ud800"}, "0 rows"),
     ],
 )
@@ -159,7 +163,8 @@ def test_candidates_are_searched_by_one_word_or_several() -> None:
         "Hypertension with complications",
     )
     space = CandidateSpace(name="diagnoses", labels=LabelSet(name="diagnoses", labels=names))
-    environment = Environment(small_chart(), candidates={"diagnoses": space}, aids=Aids.none())
+    toolset = open_toolset("agentehr", more=["get_candidates"])
+    environment = Environment(small_chart(), toolset, {"diagnoses": space}, aids=Aids.none())
 
     def lines(tool: str, **arguments: object) -> list[str]:
         result = environment.call(tool, {"table_name": "Diagnoses", **arguments})
@@ -174,6 +179,14 @@ def test_candidates_are_searched_by_one_word_or_several() -> None:
     assert both[2].startswith("kidny disease | Chronic kidney disease")
     assert lines("get_candidates_by_semantic_similarity", query="high blood pressure")[2].startswith("Essential hypert")
     assert "0 rows" in lines("get_candidates_by_keyword", keyword="zzz")[0]
+    any_way = lines("get_candidates", query=["high blood pressure", "kidny disease", "complic", "zzz"])
+    best = {line.split(" | ")[0]: line.split(" | ")[1] for line in reversed(any_way[2:]) if " | " in line}
+    assert best == {
+        "high blood pressure": "Essential hypertension",
+        "kidny disease": "Chronic kidney disease",
+        "complic": "Hypertension with complications",
+    }
+    assert any_way[0].endswith("no match for 'zzz'")
     listed = environment.call("run_sql_query", {"sql_query": "SELECT candidate FROM diagnoses ORDER BY 1"})
     assert listed.text.splitlines()[2:] == sorted(names)
     assert "candidate table" in environment.call("get_latest_records", {"table_name": "diagnoses"}).text

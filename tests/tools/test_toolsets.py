@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from fake_chart import small_chart
 
+from wardround.codes import LabelSet
 from wardround.core import UserError
 from wardround.tools import CLINSEEK_TOOLS, TOOLS, Environment, default_toolset, open_toolset
+from wardround.tools.candidates import CandidateSpace
 
 
 def test_clinseek_is_the_twenty_of_table_1_and_the_next_page() -> None:
@@ -17,8 +19,29 @@ def test_clinseek_is_the_twenty_of_table_1_and_the_next_page() -> None:
 def test_the_usual_toolset_is_what_it_was() -> None:
     assert open_toolset().names == default_toolset().names
     assert open_toolset(more=("browser.search",)).names == default_toolset(more=("browser.search",)).names
-    with pytest.raises(UserError, match="There are: usual, clinseek"):
+    with pytest.raises(UserError, match="There are: usual, agentehr, clinseek"):
         open_toolset("clinsek")
+
+
+def test_agentehr_is_table_6_and_the_next_page() -> None:
+    names = open_toolset("agentehr").names
+    assert (len(names), len([name for name in names if name.startswith("get_candidates_by_")])) == (16, 3)
+    assert [name for name in open_toolset().names if name.startswith("get_candidates")] == ["get_candidates"]
+
+
+def test_a_tool_that_a_model_remembers_is_the_one_that_stands_for_it() -> None:
+    usual, published = open_toolset(), open_toolset("agentehr")
+    for name in ("get_candidates_by_keyword", "ehr.get_candidates_by_fuzzy_matching"):
+        assert usual.own_name(name) == "get_candidates"
+        assert published.own_name(name) == name.removeprefix("ehr.")
+    assert usual.own_name("get_table_description") == "get_column_names"
+
+
+def test_a_lookup_of_names_is_offered_where_there_are_names() -> None:
+    space = CandidateSpace(name="labs", labels=LabelSet(name="labs", labels=("Sodium",)))
+    assert "get_candidates" in Environment(small_chart(3), candidates={"labs": space}).toolset.names
+    bare = Environment(small_chart(3)).toolset.names
+    assert not [name for name in bare if name.startswith("get_candidates")]
 
 
 def test_names_with_ehr_before_them_are_taken() -> None:

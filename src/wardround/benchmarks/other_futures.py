@@ -8,7 +8,7 @@ from datetime import datetime
 from wardround.audits import Compared
 from wardround.core import UserError
 from wardround.records import Chart, Store
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, Toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 EVIDENCE_QUERIES = ("death or discharge", "infection, culture, organism", "last potassium and creatinine")
@@ -20,7 +20,7 @@ Call = tuple[str, Mapping[str, object]]
 
 def differing_answers(shown: Chart, other: Chart) -> Iterator[str]:
     """Call the record tools and the search for evidence alike and yield, in words, every call whose texts differ."""
-    toolset = default_toolset(evidence=True)
+    toolset = open_toolset("agentehr", more=("retrieve_evidence",))
     here, there = Environment(shown, toolset), Environment(other, toolset)
     calls: list[Call] = [("get_event_counts_by_time", {}), ("get_table_names", {})]
     for name in shown.table_names:
@@ -75,11 +75,14 @@ def _candidate_calls(space: CandidateSpace) -> Iterator[Call]:
     """Fixed words and some of its own labels, to every tool; and the whole table by SQL."""
     labels = space.labels.labels
     own = labels[:: max(1, len(labels) // _LABELS_PER_SPACE)]
-    for tool in default_toolset().tools:
-        if tool.category == "candidate":
-            for query in (*CANDIDATE_QUERIES, *own):
-                yield tool.name, {"table_name": space.name, "query": query}
+    for tool in _candidate_tools().names:
+        for query in (*CANDIDATE_QUERIES, *own):
+            yield tool, {"table_name": space.name, "query": query}
     yield "run_sql_query", {"sql_query": f'SELECT * FROM "{space.name}"'}
+
+
+def _candidate_tools() -> Toolset:
+    return open_toolset("agentehr", more=("get_candidates",)).select(["candidate"])
 
 
 def _differing(here: Environment, there: Environment, calls: list[Call]) -> Iterator[str]:

@@ -47,7 +47,7 @@ class RuleReflector:
 
     name = _NAME
 
-    def __init__(self, *, candidate_prefix: str = "get_candidates_by", maximum: int = 5) -> None:
+    def __init__(self, *, candidate_prefix: str = "get_candidates", maximum: int = 5) -> None:
         self._candidate_prefix = candidate_prefix
         self._maximum = maximum
 

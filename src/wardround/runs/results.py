@@ -21,7 +21,7 @@ from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
 from wardround.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
 from wardround.scoring.evidence_cuts import NOTES
-from wardround.tools import default_toolset
+from wardround.tools import TOOLS
 
 _FEW = 2_000
 """So many episodes are scored sooner than processes start."""
@@ -91,7 +91,7 @@ class _Scorer:
         self._samples = {sample.id: sample for sample in benchmark.all_samples}
         self._labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
         self._spaces = benchmark.spaces
-        self._candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]
+        self._candidate_tools = [tool.name for tool in map(TOOLS.get, TOOLS.names) if tool.category == "candidate"]
         self._verdicts = Verdicts(folder)
         self._grades = Grades(folder)
         self._reader = LogReader(folder.logs, may_be_empty=True)

@@ -1,4 +1,4 @@
-"""Tools that search a task's possible answers: by literal keyword, by spelling, by meaning."""
+"""Tools that search a task's possible answers: one that tries all ways, and the papers' three, each of one way."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from wardround.tools.table_view import as_cell
 
 _KEYWORD_LIMIT = 1_000
 _LADDER_LIMIT = 5
+_CONTAINING_LIMIT = 5
 _CLEAR = 0.9
 _NEAR, _NEAR_A_CLEAR_HIT = 0.25, 0.8
 """The shares of the best similarity below which a candidate is left out."""
@@ -28,7 +29,26 @@ _READ_AS = re.compile(r"^(the name|spelling|code descriptions) of .*")
 Query = Annotated[list[str], "The texts to look up."]
 """As both papers' tools take them."""
 CandidateTable = Annotated[str, "Name of a candidate table."]
-candidate_tool = partial(tool, "candidate", other_names=dict.fromkeys(_OTHER_NAMES, "query"))
+candidate_tool = partial(tool, "candidate", other_names=dict.fromkeys(_OTHER_NAMES, "query"), needs="candidates")
+
+
+@candidate_tool()
+def get_candidates(session: Session, page: Page, *, table_name: str, query: list[str]) -> ToolResult:
+    """Search a candidate table for the official names of texts, best first: by meaning (synonyms, abbreviations; CBC
+    gives its tests), spelling, and what contains the text."""
+    space, in_use = session.space(table_name), session.aids.candidate_order
+
+    def both(text: str) -> list[LabelMatch]:
+        near = worth_a_look(space.by_meaning(text, _LADDER_LIMIT, in_use=in_use))
+        known = {match.label for match in near}
+        containing = [match for match in space.by_keyword(text, _KEYWORD_LIMIT) if match.label not in known]
+        if len(containing) > _CONTAINING_LIMIT:
+            left_out.append(f"{len(containing) - _CONTAINING_LIMIT:,} more contain {text!r}")
+        return [*near, *containing[:_CONTAINING_LIMIT]]
+
+    left_out: list[str] = []
+    found = _search(session, space, both, query, clear_hits=False)
+    return _show(page.of(table_name=space.name), space, found, notes=left_out)
 
 
 @candidate_tool()
@@ -90,15 +110,21 @@ def worth_a_look(matches: list[LabelMatch]) -> list[LabelMatch]:
 
 
 def _show(
-    page: Page, space: CandidateSpace, found: list[tuple[str, list[LabelMatch]]], *, names_only: bool = False
+    page: Page,
+    space: CandidateSpace,
+    found: list[tuple[str, list[LabelMatch]]],
+    *,
+    names_only: bool = False,
+    notes: Sequence[str] = (),
 ) -> ToolResult:
-    """``names_only``: how like a candidate is, and why it was found, is not said."""
+    """``names_only``: how like a candidate is, and why it was found, is not said. ``notes``: what else is said."""
     several = len(found) > 1
     header: tuple[str, ...] = ("candidate",) if names_only else ("candidate", "similarity", "matched")
     header = ("query", *header) if several else header
     pairs = [(text, match) for text, matches in found for match in matches]
     nothing = [text for text, matches in found if not matches]
-    note = "no match for " + ", ".join(map(repr, nothing)) if nothing else ""
+    missed = ["no match for " + ", ".join(map(repr, nothing))] if nothing else []
+    note = "; ".join((*missed, *notes))
     if not pairs:
         return ToolResult(text=f"{space.name}: 0 rows, {note}; try fewer or other words.", rows_total=0, rows_shown=0)
     rows = _Rows(pairs, several=several, short=page.short)

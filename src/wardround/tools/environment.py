@@ -60,7 +60,9 @@ class Environment(Session):
             knowledge=knowledge,
             images=images,
         )
-        self.toolset = (default_toolset() if toolset is None else toolset).having(self.images.abilities.names)
+        self.toolset = (default_toolset() if toolset is None else toolset).having(
+            {*self.images.abilities.names, *(("candidates",) if self.candidates else ())}
+        )
         self._read: set[str] = set()
         self._seen: set[str] = set()
         self._grounding = Grounding(self)

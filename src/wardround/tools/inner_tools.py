@@ -25,14 +25,14 @@ class CitedAnswer(TypedDict):
 
 CitedRows = Annotated[
     list[CitedAnswer] | None,
-    "Optional: for each answer the row ids (first column of the tool results) that support it.",
+    "The row ids (first column of results) that support each answer.",
 ]
-Response = Annotated[list[str], "The final answer: a list of strings, spelled as in the candidate table."]
+Response = Annotated[list[str], "The answer, spelled as the question asks."]
 
 
 @tool("inner")
-def think(*, response: Annotated[str, "The thought."]) -> str:
-    """Write down a thought: what is known so far, what is missing, what to look up next. Reads nothing."""
+def think(*, response: str) -> str:
+    """Write down a thought. Reads nothing."""
     return "Thought noted."
 
 
@@ -51,7 +51,7 @@ def load_ehr(
 
 @tool("inner", reads_only=False)
 def finish(session: Session, *, response: Response, evidence: CitedRows = None) -> ToolResult:
-    """Give the final answer and end the episode. Call it once, when the answer is complete."""
+    """Give the final answer. It ends the episode."""
     answer = tuple(dict.fromkeys(item.strip() for item in response if item.strip()))
     if session.checks_answers:
         _check_answer(session, answer)
@@ -106,6 +106,6 @@ def read_evidence(entries: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple
 
 
 @tool("inner")
-def get_next_page(session: Session, *, cursor: Annotated[str, "The cursor, copied from that result."]) -> ToolResult:
+def get_next_page(session: Session, *, cursor: str) -> ToolResult:
     """Continue an earlier result (rows, or a long text) from the cursor it gave."""
     return session.cursors.resume(cursor)

@@ -16,17 +16,15 @@ from wardround.tools.session import Session
 from wardround.tools.signature import tool
 from wardround.tools.table_view import TableView
 
-RecordTable = Annotated[str, "Name of a record table."]
-ColumnName = Annotated[str, "Name of a column of the table."]
-StartTime = Annotated[str, "YYYY-MM-DD[ HH:MM:SS]; empty: from the first record."]
-EndTime = Annotated[str, "YYYY-MM-DD[ HH:MM:SS], included; a date is its whole day; empty: until now."]
+StartTime = Annotated[str, "YYYY-MM-DD[ HH:MM:SS]."]
+EndTime = Annotated[str, "Included; a date is its whole day."]
 
 
 @tool("record")
 def get_records_by_time(
-    session: Session, page: Page, *, table_name: RecordTable, start_time: StartTime = "", end_time: EndTime = ""
+    session: Session, page: Page, *, table_name: str, start_time: StartTime = "", end_time: EndTime = ""
 ) -> ToolResult:
-    """Rows of a table whose time lies in a range, oldest first."""
+    """Rows of a table whose time lies in a range, oldest first; all rows without a range."""
     view = session.view(table_name)
     start, end = _range(start_time, end_time)
     rows, untimed = view.rows_between(start, end)
@@ -65,7 +63,7 @@ def get_event_counts_by_time(
 
 
 @tool("record")
-def get_latest_records(session: Session, page: Page, *, table_name: RecordTable) -> ToolResult:
+def get_latest_records(session: Session, page: Page, *, table_name: str) -> ToolResult:
     """Rows at the latest time of a table."""
     view = session.view(table_name)
     if not view.num_rows:
@@ -79,9 +77,7 @@ def get_latest_records(session: Session, page: Page, *, table_name: RecordTable)
 
 
 @tool("record")
-def get_records_by_keyword(
-    session: Session, page: Page, *, table_name: RecordTable, keyword: Annotated[str, "Literal text."]
-) -> ToolResult:
+def get_records_by_keyword(session: Session, page: Page, *, table_name: str, keyword: str) -> ToolResult:
     """Rows of a table in which any cell contains a text (literal, case ignored)."""
     view = session.view(table_name)
     wanted = keyword.strip().casefold()
@@ -105,9 +101,9 @@ def get_records_by_value(
     session: Session,
     page: Page,
     *,
-    table_name: RecordTable,
-    column_name: ColumnName,
-    value: Annotated[str | None, "The value; a date matches its whole day in a time column."],
+    table_name: str,
+    column_name: str,
+    value: Annotated[str | None, "A date is its whole day in a time column."],
 ) -> ToolResult:
     """Rows of a table whose column equals a value (numbers by size, text without case, null for empty cells)."""
     value = "null" if value is None else value
@@ -121,7 +117,7 @@ def get_records_by_value(
 
 
 @tool("record")
-def get_unique_values(session: Session, page: Page, *, table_name: RecordTable, column_name: ColumnName) -> ToolResult:
+def get_unique_values(session: Session, page: Page, *, table_name: str, column_name: str) -> ToolResult:
     """Distinct values of a column with their counts, most frequent first."""
     view = session.view(table_name)
     column = view.column(session.column(view, column_name))

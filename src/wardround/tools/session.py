@@ -160,7 +160,7 @@ class Session:
             if name.casefold() == tail:
                 return name
         if any(name.casefold() == wanted for name in self.candidates):
-            raise ToolFailure(f"{table_name!r} is a candidate table; search it with the get_candidates_* tools.")
+            raise ToolFailure(f"{table_name!r} is a candidate table; look names up in it.")
         raise ToolFailure(unknown("table", table_name, self.chart.table_names))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from wardround.core import ToolFailure
 from wardround.core.tokens import estimate_tokens
@@ -19,7 +19,7 @@ _LONGEST_NAME = 80
 
 
 @tool("record")
-def run_sql_query(session: Session, page: Page, *, sql_query: Annotated[str, "One SELECT statement."]) -> ToolResult:
+def run_sql_query(session: Session, page: Page, *, sql_query: str) -> ToolResult:
     """Run one read-only SQLite SELECT over this chart's tables (column row_id in each: select row_id to cite a row;
     candidate tables have only the column candidate). Times are text 'YYYY-MM-DD HH:MM:SS'; 'now' is the time of the
     chart."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 import pyarrow as pa
 
@@ -17,7 +15,6 @@ from wardround.tools.signature import tool
 from wardround.tools.table_view import TableView, as_cell, describe_types
 
 _LONGEST_DESCRIPTION = 110
-TableName = Annotated[str, "Name of a table."]
 
 
 @tool("table")
@@ -25,7 +22,7 @@ def get_table_names(session: Session, page: Page) -> ToolResult:
     """List the tables of this chart with their row counts, and the candidate tables."""
     chart = session.chart
     candidates = [
-        (name, "candidates", f"{len(space.labels.labels):,}", "possible answers; search with get_candidates_*")
+        (name, "candidates", f"{len(space.labels.labels):,}", "possible answers; look names up")
         for name, space in session.candidates.items()
     ]
     tables = _record_tables(session)
@@ -65,8 +62,8 @@ def _columns(session: Session, name: str) -> str:
 
 
 @tool("table")
-def get_column_names(session: Session, page: Page, *, table_name: TableName) -> ToolResult:
-    """List the columns of a table with type and meaning."""
+def get_column_names(session: Session, page: Page, *, table_name: str) -> ToolResult:
+    """List the columns of a table with type and meaning, and say what a row is."""
     if session.is_candidate_table(table_name):
         return ToolResult(
             text=f"{table_name}: 1 row\ncolumn | type | description\ncandidate | text | a possible answer"
@@ -77,16 +74,34 @@ def get_column_names(session: Session, page: Page, *, table_name: TableName) -> 
     rows = [(name, kinds[name], described.get(name, "")) for name in view.shown_columns]
     header = ("column", "type", "description")
     text, shown, cursor = table_page(page.of(table_name=view.name), f"columns of {view.name}", header, rows)
+    if session.aids.short_pages:
+        text = "\n".join((text, *_what_a_row_is(view)))
     return ToolResult(text=text, table=view.name, rows_total=len(rows), rows_shown=shown, cursor=cursor)
 
 
 @tool("table")
-def get_table_description(session: Session, *, table_name: TableName) -> ToolResult:
+def get_table_description(session: Session, *, table_name: str) -> ToolResult:
     """Say what a table holds and what one row of it is."""
     if session.is_candidate_table(table_name):
         space = session.space(table_name)
         return ToolResult(text=f"{space.name}: {len(space.labels.labels):,} possible answers, one per row.")
     view = session.view(table_name)
+    return ToolResult(text="\n".join(_about(session, view)), table=view.name)
+
+
+def _what_a_row_is(view: TableView) -> list[str]:
+    """What a table holds, one row of which key, filed how late, in lines."""
+    spec = view.table.spec
+    delay = _usual_delay(view)
+    return [
+        *([f"{view.name}: {_brief(spec.description)}"] if spec.description else []),
+        *([f"one row per: {', '.join(spec.key)}"] if spec.key else []),
+        *([delay] if delay else []),
+    ]
+
+
+def _about(session: Session, view: TableView) -> list[str]:
+    """What a table holds, in lines."""
     spec = view.table.spec
     lines = [f"{view.name}: {spec.description or 'no description'}"]
     if spec.key:
@@ -101,7 +116,7 @@ def get_table_description(session: Session, *, table_name: TableName) -> ToolRes
     if session.aids.short_pages and (delay := _usual_delay(view)):
         lines.append(delay)
     lines.append(f"rows known at {format_time(session.chart.as_of)}: {view.num_rows:,}")
-    return ToolResult(text="\n".join(lines), table=view.name)
+    return lines
 
 
 def _usual_delay(view: TableView) -> str:

@@ -9,6 +9,7 @@ from wardround.core import Registry, ToolSchema, UserError
 from wardround.core.suggestions import unknown
 from wardround.tools.browser_tools import browser_find, browser_open, browser_search
 from wardround.tools.candidate_tools import (
+    get_candidates,
     get_candidates_by_fuzzy_matching,
     get_candidates_by_keyword,
     get_candidates_by_semantic_similarity,
@@ -46,6 +47,15 @@ from wardround.tools.table_tools import get_column_names, get_table_description,
 _TABLES_AND_RECORDS = (
     get_table_names,
     get_column_names,
+    get_records_by_time,
+    get_latest_records,
+    get_records_by_keyword,
+    get_records_by_value,
+    run_sql_query,
+)
+_PUBLISHED_RECORDS = (
+    get_table_names,
+    get_column_names,
     get_table_description,
     get_records_by_time,
     get_event_counts_by_time,
@@ -81,8 +91,14 @@ _IMAGES = (
 
 
 _OTHER_NAMES = {
-    f"ehr.{tool.name}": tool.name for tool in (*_TABLES_AND_RECORDS, *_CANDIDATES, retrieve_evidence, *_INNER, load_ehr)
+    f"ehr.{tool.name}": tool.name for tool in (*_PUBLISHED_RECORDS, *_CANDIDATES, retrieve_evidence, *_INNER, load_ehr)
 } | {tool.name.replace(".", mark): tool.name for tool in (*_BROWSER, *_IMAGES) for mark in ("_", "__", "-")}
+_INSTEAD = dict.fromkeys((tool.name for tool in _CANDIDATES), get_candidates.name) | {
+    get_table_description.name: get_column_names.name
+}
+"""Tools of the papers, and which of the usual ones does what they do."""
+PUBLISHED_TOOLS = tuple(tool.name for tool in (*_PUBLISHED_RECORDS, *_CANDIDATES, *_INNER))
+"""Table 6 of AgentEHR, and get_next_page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +129,9 @@ class Toolset:
 
     def own_name(self, written: str) -> str:
         """Return the name of the tool that is meant: ClinSeekAgent writes ``ehr.`` before those of the record,
-        and models write other marks for a dot."""
-        return written if self.get(written) is not None else _OTHER_NAMES.get(written.strip(), written)
+        models write other marks for a dot, and remember tools of the papers that another one stands for here."""
+        name = written if self.get(written) is not None else _OTHER_NAMES.get(written.strip(), written)
+        return name if self.get(name) is not None else _INSTEAD.get(name, name)
 
     def offers(self, written: str) -> bool:
         """Whether there is a tool of that name, or of another name for it."""
@@ -148,17 +165,18 @@ class Toolset:
 
 TOOLS: Registry[Tool] = Registry("tools", one="tool", of=Tool)
 """Every tool by name, those too that are offered only where somebody asks for them."""
-_ON_RECORDS = (*_TABLES_AND_RECORDS, load_ehr, retrieve_evidence, get_clinical_score, *_CANDIDATES)
+_ON_RECORDS = (*_PUBLISHED_RECORDS, load_ehr, retrieve_evidence, get_clinical_score, get_candidates, *_CANDIDATES)
 for _tool in (*_ON_RECORDS, *_KNOWLEDGE, *_BROWSER, *_INNER, *_IMAGES):
     TOOLS.add(_tool.name, _tool)
 
 
 def default_toolset(*, evidence: bool = False, more: Iterable[str] = ()) -> Toolset:
-    """All record, table, candidate and inner tools; with ``evidence`` also ``retrieve_evidence``, and ``more`` by name.
+    """The usual tools: those that others can stand for are left out, as every call pays for all schemas. With
+    ``evidence`` also ``retrieve_evidence``, and ``more`` by name.
 
     Raises UserError for a name that no tool has.
     """
-    usual = {tool.name for tool in (*_TABLES_AND_RECORDS, *_CANDIDATES, *_INNER)}
+    usual = {tool.name for tool in (*_TABLES_AND_RECORDS, get_candidates, *_INNER)}
     asked = dict.fromkeys((*((retrieve_evidence.name,) if evidence else ()), *more))
     found = [TOOLS.get(name) for name in asked if name not in usual]
-    return Toolset((*_TABLES_AND_RECORDS, *found, *_CANDIDATES, *_INNER))
+    return Toolset((*_TABLES_AND_RECORDS, *found, get_candidates, *_INNER))

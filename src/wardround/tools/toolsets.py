@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wardround.core import Registry
 from wardround.tools.inner_tools import get_next_page
-from wardround.tools.toolset import TOOLS, Toolset, default_toolset
+from wardround.tools.toolset import PUBLISHED_TOOLS, TOOLS, Toolset, default_toolset
 
 USUAL = "usual"
 CLINSEEK_TOOLS = (
@@ -47,7 +47,14 @@ class NamedToolset:
 TOOLSETS: Registry[NamedToolset] = Registry("toolsets", one="toolset", of=NamedToolset)
 """Every toolset that a run may ask for by name."""
 for _toolset in (
-    NamedToolset(name=USUAL, description="record, table, candidate and inner tools (AgentEHR, table 6)", tools=None),
+    NamedToolset(
+        name=USUAL, description="tables, records, one lookup of names, get_next_page, think, finish", tools=None
+    ),
+    NamedToolset(
+        name="agentehr",
+        description="the tools of AgentEHR (table 6), with three lookups of names; and get_next_page",
+        tools=PUBLISHED_TOOLS,
+    ),
     NamedToolset(
         name="clinseek",
         description="the twenty tools of ClinSeekAgent (table 1): record, browser and X-ray; and get_next_page",

@@ -186,7 +186,9 @@ def _search_step(task: TaskPlan, roles: Roles) -> PlanStep:
     def ask(known: OfflineFindings, tool: str) -> list[Ask]:
         wanted, held = phrases(known), as_they_stand(known)
         chunks = [wanted[at : at + _PHRASES_PER_SEARCH] for at in range(0, len(wanted), _PHRASES_PER_SEARCH)]
-        searches = [Ask(tool=tool, arguments={"table_name": known.space, "query": chunk}) for chunk in chunks]
+        tools = ("get_candidates", tool)  # the usual one, or the papers': what is not offered is not called
+        arguments = [{"table_name": known.space, "query": chunk} for chunk in chunks]
+        searches = [Ask(tool=one, arguments=given) for one in tools for given in arguments]
         return [held_names(known.space, held), *searches]
 
     return PlanStep(
