@@ -87,7 +87,11 @@ def results(draw: st.DrawFn) -> tuple[list[Result], list[Result]]:
     minute = 0
     for place in range(draw(st.integers(2, 70))):
         minute += draw(st.sampled_from([5, 20, 60, 70, 190, 800]))
-        first.append(Result(f"l:{place}", draw(st.sampled_from(CONCEPTS)), minute, draw(values), minute - draw(st.integers(0, 90))))
+        first.append(
+            Result(
+                f"l:{place}", draw(st.sampled_from(CONCEPTS)), minute, draw(values), minute - draw(st.integers(0, 90))
+            )
+        )
     later: list[Result] = []
     for revision in range(1, draw(st.integers(1, 6)) + 1):
         wrong = draw(st.sampled_from(first))
@@ -125,7 +129,9 @@ def test_what_is_corrected_is_told_on_as_if_it_had_never_been_wrong(
     """Byte for byte, after the hour of the last correction; a pulse is there in every hour, so that each is told."""
     first, later = drawn
     last = max(one.minute for one in later)
-    pulses = [Result(f"p:{hour}", "Heart Rate", hour * 60 + 59, 80.0, hour * 60 + 59) for hour in range(0, last // 60 + 30)]
+    pulses = [
+        Result(f"p:{hour}", "Heart Rate", hour * 60 + 59, 80.0, hour * 60 + 59) for hour in range(0, last // 60 + 30)
+    ]
     newest = {one.row: one for one in later}
     right = [replace(one, value=newest[one.row].value) if one.row in newest else one for one in first]
     wrong_told, wrong_state = followed(lines_of([*first, *later, *pulses]), folder)

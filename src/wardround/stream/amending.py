@@ -27,7 +27,9 @@ class HourEvents:
 
 def amended_rows(events: TakenEvents) -> set[str]:
     """Return the rows that some events correct or withdraw."""
-    return {event.row_id for event, _ in events if (event.revision or event.kind is EventKind.RETRACTION) and amends(event)}
+    return {
+        event.row_id for event, _ in events if (event.revision or event.kind is EventKind.RETRACTION) and amends(event)
+    }
 
 
 def first_hours(bundles: Sequence[HourEvents], rows: set[str]) -> dict[str, int]:

@@ -124,7 +124,9 @@ class RowIssuing:
             gone = {-version: (_withdrawal(row[1], plain[0], version, now), False)} if plain else {}
             return kept if plain else [*kept, *said], {**new, **gone}
         latest = max(pair[0].revision for pair in due.values())
-        again = {d: (structs.replace(e, revision=version), alone) for d, (e, alone) in due.items() if e.revision == latest}
+        again = {
+            d: (structs.replace(e, revision=version), alone) for d, (e, alone) in due.items() if e.revision == latest
+        }
         kept = [each for each in kept if each.digest not in again]
         ahead = {d: pair for d, pair in new.items() if d not in due}
         return kept, {**ahead, **again}
