@@ -21,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,7 +36,6 @@ from wardround.core import Progress
 from wardround.records import load_source_spec
 from wardround.records.shards.layout import bucket_numbers
 from wardround.stream import FollowSettings, SourceRules, coded_responder, follow
-from wardround.stream.closing import OpenBundle
 from wardround.stream.patients import Patients
 
 CONCEPTS = ("Heart Rate", "Respiratory Rate", "Lactate", "Creatinine", "Sodium", "Potassium", "Hemoglobin")
@@ -201,19 +201,22 @@ def corrections(given: argparse.Namespace) -> None:
             closing: dict[bool, list[float]] = {False: [], True: []}
             close = Patients.close
 
-            def timed(patients: Patients, subject: int, bundle: OpenBundle) -> dict[str, Any]:
-                started = time.process_time()
-                told = close(patients, subject, bundle)
-                closing[told["amended"]].append(time.process_time() - started)
-                return told
-
-            with patch.object(Patients, "close", timed):
+            with patch.object(Patients, "close", partialmethod(_timed_close, close, closing)):
                 settings = FollowSettings(once=True, finish=True, lines_per_commit=AN_HOUR, seconds_per_commit=0)
                 follow(rules, Path(name) / "lines", Path(name) / "out", settings=settings, responder=responder)
         print(f"{history:,} events of history, {len(closing[True])} corrections; CPU of closing a bundle of {AN_HOUR}:")
         for what, some in (("corrected", closing[True]), ("others", closing[False][-2 * given.times :])):
             p50, p95, most = np.quantile(some, [0.5, 0.95, 1]) * 1e3
             print(f"  {what}: p50 {p50:.1f}, p95 {p95:.1f}, longest {most:.1f} ms; load {os.getloadavg()[0]:.1f}")
+
+
+def _timed_close(
+    patients: Patients, close: Callable[..., dict[str, Any]], into: dict[bool, list[float]], *of: Any
+) -> dict[str, Any]:
+    started = time.process_time()
+    closed = close(patients, *of)
+    into[closed["amended"]].append(time.process_time() - started)
+    return closed
 
 
 def corrected_lines(history: int, corrections: int) -> Iterator[str]:

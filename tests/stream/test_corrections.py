@@ -130,7 +130,7 @@ def test_what_is_corrected_is_told_on_as_if_it_had_never_been_wrong(
     first, later = drawn
     last = max(one.minute for one in later)
     pulses = [
-        Result(f"p:{hour}", "Heart Rate", hour * 60 + 59, 80.0, hour * 60 + 59) for hour in range(0, last // 60 + 30)
+        Result(f"p:{hour}", "Heart Rate", hour * 60 + 59, 80.0, hour * 60 + 59) for hour in range(last // 60 + 30)
     ]
     newest = {one.row: one for one in later}
     right = [replace(one, value=newest[one.row].value) if one.row in newest else one for one in first]
