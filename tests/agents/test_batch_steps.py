@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
@@ -64,6 +65,7 @@ TRIGGERS = (
     ("done lactate in last 2 h AND NOT done heparin in last 24 h", "order potassium", None),
     ("rate of heparin > 2 mmol/min OR NOT rate of vancomycin > 2 mmol/kg/h", "start phenylephrine", None),
     ("sofa >= 2 OR MAP < 1", "order lactate", None),
+    ("NOT (sofa >= 2 AND lactate > 4 mmol/L) AND age < 2", "order sodium", None),
     ("a model must judge this", "order lactate", None),
 )
 CONCEPTS = (
@@ -79,9 +81,15 @@ UNITS = {"lactate": {"mmol/L": -1, "mg/dL": 1}, "mean arterial pressure": {"kPa"
 """Subject 1 has lactate in mg/dL alone, subject 0 pressures in kPa."""
 
 
+def score(subject: int, name: str, hours: float | None, at: datetime) -> float | None:
+    """Known after some hours, unknown after others."""
+    return None if at.hour % 3 == 0 else float((at.hour + subject) % 4)
+
+
 def roles_of(rules: tuple[ProtocolRule, ...], **changed: object) -> CodedRoles:
     protocol = GlobalProtocol(name="many", rules=(*rules, PRIOR))
-    return CodedRoles(index=RuleIndex(protocol), settings=TraceSettings(**changed), carried=Carried(units=UNITS))  # type: ignore[arg-type]
+    told = TraceSettings(**changed)  # type: ignore[arg-type]
+    return CodedRoles(index=RuleIndex(protocol), settings=told, carried=Carried(units=UNITS), score=score)
 
 
 EVERY_RULE = tuple(

@@ -40,6 +40,9 @@ def _lungs(ward: Ward) -> None:
     ward.person("tracheostomy, machine in standby").charted(DEVICE, 0, "Trach mask ").charted(MODE, 0, "Standby").gas(
         1, 150, "ART.", oxygen=100)  # fmt: skip
     ward.person("high flow").charted(DEVICE, 0, "High flow nasal cannula")
+    mask = ward.person("mask, then a tube").charted(DEVICE, 0, "Bipap mask ").charted(MODE, 1, "CPAP/PSV")
+    mask.charted(MODE, 4, "CMV/ASSIST").charted(MODE, 5, "CPAP/PSV").charted(DEVICE, 6, "Endotracheal tube")
+    mask.charted(MODE, 7, "CPAP/PSV").gas(7, 80, "ART.", oxygen=40).gas(8, 30, "VEN.", oxygen=40)
     ward.person("new device").charted(DEVICE, 0, "Nasal cannula").charted(DEVICE, 1, "A new device")
     ward.person("gas of 24 hours ago").gas(-1, 60, "ART.", oxygen=100)
 
@@ -300,12 +303,20 @@ def test_vasopressors_of_a_window_are_the_most_that_ran_at_a_full_hour_of_it(cha
     ("name", "hours", "status"),
     [
         ("tube, then taken out", 0, "invasive"), ("tube, then taken out", 1, "supplemental oxygen"),
+        ("mask, then a tube", 1, "non-invasive"), ("mask, then a tube", 4, "invasive"),
+        ("mask, then a tube", 7, "invasive"),
         ("tracheostomy", 3, "tracheostomy"), ("high flow", 14, "high-flow"), ("high flow", 14.1, None),
         ("new device", 0.5, "supplemental oxygen"), ("new device", 1.5, None), ("drip", 3, None),
     ],
 )  # fmt: skip
 def test_ventilation(charts: Charts, name: str, hours: float, status: str | None) -> None:
     assert score_at(charts.of(name, hours), "ventilation").value == status
+
+
+def test_the_ratio_of_oxygen_is_of_the_newest_arterial_gas(charts: Charts) -> None:
+    assert score_at(charts.of("mask, then a tube", 8), "pf_ratio").value == 200
+    assert score_at(charts.of("mask, then a tube", 6), "pf_ratio").value is None
+    assert score_at(charts.of("mask, then a tube", 14), "pf_ratio").value is None
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,8 @@ def test_ventilation(device: str | None, mode: str | None, status: str | None) -
     ("devices", "modes", "status"),
     [
         (["Nasal cannula", "CPAP mask "], [], "non-invasive"), (["None", "Face tent"], [], "supplemental oxygen"),
+        (["Bipap mask "], ["CPAP/PSV"], "non-invasive"), (["CPAP mask "], ["CMV/ASSIST"], "non-invasive"),
+        (["Bipap mask ", "Endotracheal tube"], ["CPAP/PSV"], "invasive"),
         ([], ["Standby"], None), ([], ["NIV-ST"], "non-invasive"), (["Endotracheal tube", "Trach mask"], [],
         "tracheostomy"), (["High flow nasal cannula"], ["NIV"], "non-invasive"),
     ],

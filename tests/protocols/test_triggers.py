@@ -204,3 +204,25 @@ def test_an_index_that_forgets_the_names_it_met_finds_the_same(monkeypatch: pyte
     monkeypatch.setattr("wardround.protocols.index._NAMES", 1)
     for names in (["test1", "test2"], ["test2", "test1"], ["test3"], ["test1", "test3", "other"]):
         assert [one.rule.id for one in index.candidates(names)] == sorted(f"R{n[4:]}" for n in names if n != "other")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("on two vasopressors", "several of a class are not counted"), (">= 2 vasopressors", "is not counted"),
+        ("ALT > 3 x ULN", "keeps no limits of laboratories"), ("troponin > ULN", "write `troponin is high`"),
+        ("GCS verbal = 1", "a tube is charted as 1"), ("age > 92", "told as 90"), ("pf ratio < 200 mg/dL", "mmHg alone"),
+    ],
+)  # fmt: skip
+def test_what_a_state_cannot_tell_is_refused_with_what_to_write(text: str, said: str) -> None:
+    assert said in str(compile_trigger(text).problem)
+
+
+def test_a_gas_of_an_untold_specimen_is_no_arterial_one() -> None:
+    asked = "PaO2 < 60 mmHg"
+    assert truth(asked, GivenFacts(values={"pO2": 35.0})) is None
+    assert truth(asked, GivenFacts(values={"Arterial O2 pressure": 55.0})) is True
+    assert truth("P/F ratio < 200 AND age >= 65 years", GivenFacts(scores={"pf_ratio": 150.0, "age": 70.0})) is True
+    assert (
+        truth("RASS <= -3 AND gcs motor < 6", GivenFacts(values={"Richmond-RAS Scale": -4.0, "GCS motor": 5})) is True
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,16 @@ from wardround.cli import main
 from wardround.definitions import score_at
 from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, write_protocol
 from wardround.records import Store
-from wardround.runs.stays import chart_score
+from wardround.runs.stays import chart_score, store_score
 from wardround.runs.store_lint import faults_in_store, lint_in_store
 
 RULES = {
     "HIGH": "potassium > 4.5 mmol/L AND NOT on heparin",
-    "RISE": "creatinine rises by >= 0.1 mg/dL within 48 h OR sofa >= 2",
+    "RISE": "creatinine rises by >= 0.6 mg/dL within 48 h AND sofa >= 2",
     "NEVER": '"Factor of the moon" > 3 OR on teicoplanin',
     "UNITS": 'sodium > 100 "bananas"',
     "ALLERGY": "allergy penicillins",
+    "OLD": "potassium > 5.5 mmol/L AND age >= 40 AND NOT sirs < 1",
 }
 
 
@@ -35,7 +37,8 @@ def test_each_rule_held_where_one_bundle_after_another_says_so(synthetic_store: 
     index, carried = RuleIndex(ward()), carried_by(synthetic_store)
     held: dict[str, list[tuple[int, object]]] = {name: [] for name in RULES}
     for subject in synthetic_store.subjects[:5].tolist():
-        router = Router(index=index, memory=RuleMemory(), carried=carried)
+        score = partial(store_score(synthetic_store), subject)
+        router = Router(index=index, memory=RuleMemory(), carried=carried, score=score)
         bundles = list(subject_bundles(synthetic_store, subject))
         for bundle, state in zip(bundles, states(bundles), strict=True):
             for rule in router.held(router.facts(state, bundle.hour, window_hours=6)):
@@ -46,6 +49,7 @@ def test_each_rule_held_where_one_bundle_after_another_says_so(synthetic_store: 
         assert found[name].held >= len(hours)
         assert found[name].patients >= len({subject for subject, _ in hours})
     assert found["HIGH"].held > 0
+    assert found["OLD"].held > 0
     assert found["NEVER"].held == 0
     assert found["UNITS"].held == 0
 

@@ -14,6 +14,7 @@ from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time, printable
 from wardround.records import Store
+from wardround.runs.stays import store_score
 
 EXAMPLES = """
   wardround bundles --store store --out bundles
@@ -61,8 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(store: Store, arguments: argparse.Namespace) -> None:
     progress = TerminalProgress()
-    carried = carried_by(store)
-    beside = [] if arguments.protocol is None else [StepsTable(coded_roles(arguments.protocol, carried))]
+    beside = []
+    if arguments.protocol is not None:
+        beside = [StepsTable(coded_roles(arguments.protocol, carried_by(store), store_score(store)))]
     report = write_bundles(store, arguments.out, beside=beside, report=progress)
     progress.close()
     if arguments.json:

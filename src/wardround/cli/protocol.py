@@ -22,6 +22,7 @@ from wardround.protocols import (
     merge_protocols,
     read_examples,
     read_protocol,
+    unknown_in_streams,
     write_protocol,
 )
 from wardround.records import Store
@@ -104,6 +105,8 @@ def _lint(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
         print(f"{'error' if fault.is_error else 'note'}: {fault.fault}: {' and '.join(fault.rules)}: {fault.text}")
     compiled = len(protocol) - len(RuleIndex(protocol).not_compiled)
     print(f"{len(protocol)} rules, {compiled} compiled; {errors} errors, {len(faults) - errors} notes")
+    for name, text in unknown_in_streams(protocol):
+        print(f"live: {name}: {text}")
     if found is not None:
         _print_in_store(found)
     return 1 if errors else 0

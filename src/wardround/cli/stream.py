@@ -12,6 +12,7 @@ from wardround.bundles import carried_by
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.core import private_folder
+from wardround.protocols import read_protocol, unknown_in_streams
 from wardround.records import Store, load_source_spec
 from wardround.stream import (
     CARRIES,
@@ -126,6 +127,8 @@ def run(arguments: argparse.Namespace) -> int:
         rules = SourceRules.of_store(Store.open(arguments.store))
     units = {} if arguments.store is None or not arguments.protocol else carried_by(Store.open(arguments.store)).units
     responder = coded_responder(arguments.protocol, arguments.carries, units) if arguments.protocol else None
+    for rule, text in unknown_in_streams(read_protocol(arguments.protocol)) if arguments.protocol else ():
+        print(f"note: {rule}: {text}", file=sys.stderr)
     lines, ended = arguments.lines, None
     if lines == PIPE:
         private_folder(arguments.out)

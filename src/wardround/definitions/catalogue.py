@@ -39,6 +39,8 @@ DEFINITIONS: dict[str, ClinicalDefinition] = {
                            variant="MIMIC Code Repository: vasopressin 2.5/60 per unit/h"),
         ClinicalDefinition(name="ventilation", title="Ventilation status", doi="10.1093/jamia/ocx084", unit="status",
                            hours=14, variant="MIMIC Code Repository, concepts/treatment/ventilation"),
+        ClinicalDefinition(name="pf_ratio", title="PaO2/FiO2", doi="10.1001/jama.2012.5669", unit="mmHg", hours=6,
+                           variant="newest arterial gas, by the FiO2 in force then"),
         ClinicalDefinition(name="suspicion_of_infection", title="Suspicion of infection",
                            doi="10.1001/jama.2016.0288", unit="time",
                            variant="the newest of this admission; antibiotics that act on the whole body"),

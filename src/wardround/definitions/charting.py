@@ -202,6 +202,12 @@ def _ventilation(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
     return _plain(bed.lungs.status(at, span), "oxygen device or ventilator mode")
 
 
+def _oxygenation(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    """The newest arterial gas, by the FiO2 in force."""
+    gases = window(bed.lungs.gases, at - span, at)
+    return _plain(gases[-1][1].ratio if gases else None, "an arterial gas with an FiO2")
+
+
 def _suspicion(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
     return _plain(Infection(bed.charted).suspected, "antibiotic and culture near each other")
 
@@ -240,6 +246,7 @@ _SCORES: Mapping[str, Callable[[_Bedside, datetime, timedelta], _Found]] = {
     "urine_output": _urine,
     "vasopressors": _vasopressors,
     "ventilation": _ventilation,
+    "pf_ratio": _oxygenation,
     "suspicion_of_infection": _suspicion,
     "sepsis3": _sepsis,
 }

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from wardround.definitions.charted import Charted, Reading, newest_before
-from wardround.definitions.support import Ventilation, inspired_oxygen, is_arterial, ventilation_status
+from wardround.definitions.support import Ventilation, inspired_oxygen, is_arterial, is_spontaneous, ventilation_status
 
 STATUS_HOURS = timedelta(hours=14)
 """A status charted longer ago is unknown, as in the MIMIC Code Repository."""
@@ -52,12 +52,22 @@ class Lungs:
 
     @cached_property
     def _statuses(self) -> list[tuple[datetime, Ventilation | None]]:
-        """A device that is not known outranks an older one too: then nobody knows."""
+        """A device that is not known outranks an older one too: then nobody knows. A mode charted alone that leaves the
+        breath to the person goes with the mask that was worn last."""
         rows: dict[datetime, tuple[list[str], list[str]]] = {}
         for place, name in enumerate(("device", "mode")):
             for time, text in self.charted.texts(name):
                 rows.setdefault(time, ([], []))[place].append(text)
-        return [(time, ventilation_status(*rows[time])) for time in sorted(rows)]
+        found: list[tuple[datetime, Ventilation | None]] = []
+        worn: list[tuple[datetime, list[str]]] = []
+        for time in sorted(rows):
+            devices, modes = rows[time]
+            if devices:
+                worn.append((time, devices))
+            elif all(map(is_spontaneous, modes)):
+                devices = _masks(newest_before(worn, time, STATUS_HOURS))
+            found.append((time, ventilation_status(devices, modes)))
+        return found
 
     @cached_property
     def _charted_oxygen(self) -> list[Reading]:
@@ -76,3 +86,7 @@ class Lungs:
             percent = own or newest_before(self._charted_oxygen, time, OXYGEN_HOURS)
             ratio = 100 * pressure / percent if percent else None
             yield time, Gas(carbon_dioxide=numbers.get("carbon_dioxide"), ratio=ratio)
+
+
+def _masks(devices: list[str] | None) -> list[str]:
+    return [one for one in devices or () if ventilation_status([one]) == "non-invasive"]

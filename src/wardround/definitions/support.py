@@ -59,9 +59,16 @@ def norepinephrine_equivalent(
 def ventilation_status(devices: Iterable[str], modes: Iterable[str] = ()) -> Ventilation | None:
     """How a person breathes, by the oxygen devices and ventilator modes charted in one minute; unknown where none of
     them is known."""
-    by_device = (_DEVICES.get(device.strip().lower()) for device in devices)
-    found = {*by_device, *(_MODES.get(mode.strip().lower()) for mode in modes)}
-    return next((status for status in _ORDER if status in found), None)
+    by_device = {_DEVICES.get(device.strip().lower()) for device in devices}
+    by_mode = {_MODES.get(mode.strip().lower()) for mode in modes}
+    if "non-invasive" in by_device:  # a machine behind a mask has the same modes as one behind a tube
+        by_mode.discard("invasive")
+    return next((status for status in _ORDER if status in by_device | by_mode), None)
+
+
+def is_spontaneous(mode: str) -> bool:
+    """Whether a mode leaves the breath to the person, so that a mask may have it."""
+    return mode.strip().lower().startswith(("cpap", "psv"))
 
 
 def inspired_oxygen(value: float | None) -> float | None:

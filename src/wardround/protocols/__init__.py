@@ -36,7 +36,7 @@ from wardround.protocols.facts import (
 from wardround.protocols.file import Planting, protocol_text, read_planting, read_protocol, write_protocol
 from wardround.protocols.index import CompiledRule, RuleIndex, asked_keys, compile_rule, keys_of
 from wardround.protocols.language import Trigger, compile_trigger
-from wardround.protocols.lint import ProtocolFault, lint_protocol
+from wardround.protocols.lint import ProtocolFault, lint_protocol, unknown_in_streams
 from wardround.protocols.meaning import can_hold_together, implies, is_same
 from wardround.protocols.measured import AtLevel, AtValue, ChangedBy, Held, Moving, TimesBaseline, Within
 from wardround.protocols.merge import MergedProtocol, ProtocolDiff, diff_protocols, found_rules, merge_protocols
@@ -126,5 +126,6 @@ __all__ = [
     "read_planting",
     "read_protocol",
     "spell",
+    "unknown_in_streams",
     "write_protocol",
 ]

@@ -15,11 +15,13 @@ from wardround.protocols.tokens import Tokens
 from wardround.vocabulary import (
     find_concept,
     find_measurement,
+    is_known_drug,
     known_names,
     words_of,
 )
 
-_LONGEST_SCORE = 3
+_VERBAL = frozenset({"gcs", "verbal", "response", "score", "component", "v"})
+_SEVERAL = frozenset({"two", "three", "2", "3", "multiple", "several", "second", "dual", "more", "at", "least", "or"})
 
 
 class NameReader:
@@ -115,6 +117,11 @@ class NameReader:
         known = find_measurement(name)
         return known is not None and known.units[0].unit == "%"
 
+    def check_several(self, name: str) -> None:
+        """UserError where a name asks for several drugs of a class."""
+        if find_concept(name) is None and "several of a class" in (said := _unknown(name, "drug", "drug")):
+            raise UserError(said)
+
     def _said_since(self, place: int) -> str:
         here = self._tokens.mark()
         self._tokens.back_to(place)
@@ -127,6 +134,12 @@ class NameReader:
 
 
 def _unknown(name: str, what: str, kind: str) -> str:
+    said = words_of(name)
+    if set(said) <= _VERBAL and {"verbal", "gcs"} <= set(said):
+        return f"{name!r}: whoever has a tube is charted as 1: write `gcs < 9`, or `gcs motor < 6`"
+    drug = " ".join(word for word in said if word not in _SEVERAL)
+    if len(drug) < len(" ".join(said)) and is_known_drug(drug):
+        return f"{name!r}: several of a class are not counted: write `on norepinephrine AND on vasopressin`, by name"
     near = [found for found, _, _ in process.extract(name.lower(), _names_of(kind), limit=3, score_cutoff=78)]
     meant = f"; did you mean {', '.join(near)}?" if near else ""
     return f"no {what} is called {name!r}{meant} Write it in quotes to take it as your store spells it"

@@ -34,9 +34,9 @@ from wardround.protocols.quantity_reading import (
     read_span,
     read_window,
 )
-from wardround.protocols.spelling import SCORES
+from wardround.protocols.spelling import OLDEST, SCORE_UNITS, SCORES
 from wardround.protocols.tokens import Tokens
-from wardround.vocabulary import RELATIONS, Relation, find_concept, is_known_drug, parse_quantity
+from wardround.vocabulary import RELATIONS, Relation, find_concept, is_known_drug, parse_quantity, read_unit
 
 _LEVELS = {"low": "low", "normal": "normal", "high": "high", "abnormal": "abnormal", "elevated": "high"}
 _STATED = {"on": "on", "taking": "on", "receiving": "on", "problem": "problem", "allergy": "allergy", "done": "done"}
@@ -187,6 +187,10 @@ class _Reader:
             return None
         self._tokens.skip()
         name = self._names.done()
+        if is_known_drug(name) and not self._window_next():
+            raise UserError(
+                f"how many of {name!r} run is not counted: write `on norepinephrine AND on vasopressin`, by name"
+            )
         return CountedActions(concept=name, hours=self._window(), relation=sign, threshold=float(first.text))  # type: ignore[arg-type]
 
     def _named(self) -> Node:
@@ -222,6 +226,7 @@ class _Reader:
     def _bare(self, place: int, raw: str) -> Node:
         """A name alone: of what the condition before it said (``on heparin or warfarin``)."""
         if self._stated is None:
+            self._names.check_several(raw)
             words, last = raw.rpartition(" ")[::2]
             read = parse_quantity(last) if words else None
             if read is not None:
@@ -352,8 +357,12 @@ class _Reader:
             hours = read_span(self._tokens, score) if self._tokens.take("for") else None
             if score == "urine_output":
                 return AtScore(score=score, relation=relation, threshold=amount.value, hours=hours or 6.0)
-            if hours is not None or amount.of_baseline or amount.unit not in (None, "points"):
-                raise UserError(f"{score} is compared to a number of points alone: `{score} >= 2`")
+            unit = SCORE_UNITS.get(score, "points")
+            if hours is not None or amount.of_baseline or (amount.unit and read_unit(amount.unit) != read_unit(unit)):
+                raise UserError(f"{score} is compared to a number of {unit} alone: `{score} >= 2`")
+            is_told = amount.value < OLDEST or (relation, amount.value) in ((">=", OLDEST), ("<", OLDEST))
+            if score == "age" and not is_told:
+                raise UserError("older people's ages are all told as 90: write `age >= 90`, or a lower age")
             return AtScore(score=score, relation=relation, threshold=amount.value)
 
         self._again = again

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from wardround.protocols.conditions import Node
+from wardround.protocols.conditions import AtScore, Node, conditions_of
 from wardround.protocols.index import CompiledRule, RuleIndex
 from wardround.protocols.meaning import can_hold_together, implies, is_same
 from wardround.protocols.rules import FORBIDDING, GlobalProtocol, RuleAction
@@ -35,6 +35,15 @@ def lint_protocol(protocol: GlobalProtocol) -> tuple[ProtocolFault, ...]:
     """Return everything found, rule by rule and then pair by pair."""
     index = RuleIndex(protocol)
     return (*_single(index), *_pairs(index))
+
+
+def unknown_in_streams(protocol: GlobalProtocol) -> Iterator[tuple[str, str]]:
+    """Yield, as (rule, words), what a live stream cannot know: scores, which need a chart."""
+    for one in RuleIndex(protocol).rules:
+        conditions = () if one.trigger.node is None else conditions_of(one.trigger.node)
+        scores = sorted({str(each) for each in conditions if isinstance(each, AtScore)})
+        if scores:
+            yield one.rule.id, f"{', '.join(scores)}: worked out on charts; in a live stream it is unknown"
 
 
 def _single(index: RuleIndex) -> Iterator[ProtocolFault]:

@@ -18,6 +18,7 @@ _HOURS = {
     **dict.fromkeys(("", "h", "hr", "hrs", "hour", "hours"), 1.0),
     **dict.fromkeys(("d", "day", "days"), 24.0),
 }
+_LIMITS = ("uln", "lln", "upper limit", "lower limit", "upper limit of normal", "lower limit of normal", "normal")
 _RISES = ("rising", "rises", "increasing", "increases", "increased", "rose", "risen")
 _FALLS = ("falling", "falls", "decreasing", "decreases", "decreased", "drops", "dropped", "dropping", "fell", "fallen")
 
@@ -61,8 +62,13 @@ def read_hours(tokens: Tokens, name: str) -> Amount:
     if read is not None and read.high is not None:
         raise UserError(f"{text!r} is a range: write `{name} between {read.value:g} and {read.high:g}`")
     if read is not None and read.multiple_of:
-        raise UserError(f"{text!r}: only multiples of a baseline are known: `{name} >= 1.5 x baseline`")
+        raise UserError(
+            f"{text!r}: a patient's state keeps no limits of laboratories: write the number (`{name} > 120 IU/L`), or "
+            f"`{name} is high` for above the limit; of multiples only those of a baseline are known"
+        )
     first, _, rest = text.partition(" ")
+    if text.lower() in _LIMITS:
+        raise UserError(f"{name!r} against {text!r}: write `{name} is high` or `{name} is low`, or the number itself")
     if read_amount(first) is None:
         raise UserError(f"after {name!r} comes {text!r}, which is no number: write `{name} > 4`")
     raise UserError(f"{rest!r} behind the number is no unit that is known; a unit of your store's own stands in quotes")

@@ -15,9 +15,15 @@ SCORES = {
     "sofa": "sofa", "sofa score": "sofa", "qsofa": "qsofa", "qsofa score": "qsofa", "quick sofa": "qsofa",
     "sirs": "sirs", "sirs criteria": "sirs", "sirs criterion": "sirs", "kdigo": "kdigo", "kdigo stage": "kdigo",
     "aki stage": "kdigo", "meld": "meld", "meld score": "meld", "meld na": "meld", "gcs": "gcs",
-    "glasgow coma scale": "gcs", "urine output": "urine_output", "urine_output": "urine_output", "uop": "urine_output",
+    "glasgow coma scale": "gcs", "age": "age", "pf ratio": "pf_ratio", "p f ratio": "pf_ratio", "p f": "pf_ratio",
+    "pao2 fio2": "pf_ratio", "pao2 fio2 ratio": "pf_ratio", "pf_ratio": "pf_ratio", "urine output": "urine_output",
+    "urine_output": "urine_output", "uop": "urine_output",
 }  # fmt: skip
-"""Spellings of the project's own scores (``wardround.definitions``)."""
+"""Spellings of the project's own scores (``wardround.definitions``), and of the age."""
+SCORE_UNITS = {"pf_ratio": "mmHg", "age": "years"}
+"""Units that scores may be compared in; the others are points."""
+OLDEST = 90.0
+"""An age of so many years stands for that and above."""
 _KEYWORDS = frozenset(
     {"and", "or", "not", "is", "no", "for", "in", "within", "between", "at", "below", "under", "above", "over", "by",
      "rising", "falling", "rises", "falls", "increasing", "decreasing", "increases", "decreases", "increased",

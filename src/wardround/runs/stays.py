@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from wardround.agents import Recorder, StepPrediction
-from wardround.agents.loop.steps import STEP_NOTE
+from wardround.agents.loop.steps import STEP_NOTE, SubjectScore
 from wardround.benchmarks import Sample
 from wardround.bundles import NOTHING_KNOWN, Bundle, BundleStream, Carried, carried_by, subject_bundles
 from wardround.core import LeakError, UserError
@@ -26,8 +27,16 @@ def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
     return StayFeed(stream=stream, start=first, stop=stop, recorder=recorder, carried=carried, scored=score)
 
 
+def store_score(store: Store) -> SubjectScore:
+    """Return what works out the scores of a store's subjects as of any moment. Trusted: for whoever reads all of it."""
+    charts = lru_cache(maxsize=1)(store.chart)  # several scores are asked of one
+    return lambda subject, name, hours, at: chart_score(charts(subject, at), name, hours)
+
+
 def chart_score(chart: Chart, name: str, hours: float | None) -> float | None:
-    """Return a definition's value on a chart; None where it is unknown, or not known for the source."""
+    """Return a definition's value on a chart, or the age; None where it is unknown, or not known for the source."""
+    if name == "age":
+        return chart.age
     try:
         value = score_at(chart, name, hours=None if hours is None else round(hours)).value
     except UserError:  # the definitions of another source

@@ -17,6 +17,7 @@ from wardround.bundles import BundleStream, EventKind, carried_by, store_bundles
 from wardround.bundles.events import HOUR
 from wardround.bundles.fold import DONE, TRENDS
 from wardround.core import from_microseconds
+from wardround.definitions.items import items_of
 from wardround.protocols import (
     HOUR_OF_DAY,
     STAY,
@@ -37,6 +38,7 @@ from wardround.protocols import (
     keys_of,
 )
 from wardround.records import Store
+from wardround.runs.stays import store_score
 from wardround.vocabulary import clinical_name, comparison
 
 SHOWN = 5
@@ -52,7 +54,8 @@ class PartInStore:
     seen: int | None
     units: Mapping[str, int] = field(default_factory=dict)
     other_units: tuple[str, ...] = ()
-    is_score: bool = False
+    is_unknown: bool = False
+    """A score that is not known for the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ class RuleInStore:
 def lint_in_store(protocol: GlobalProtocol, store: Store) -> tuple[RuleInStore, ...]:
     """Return what each compiled rule meets in a store. Trusted: the whole record is read."""
     index = RuleIndex(protocol)
-    seen = _Seen()
+    seen = _Seen(has_definitions=bool(items_of(store.spec.name)))
     held: dict[int, int] = Counter()
     patients: dict[int, set[int]] = defaultdict(set)
     first: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -78,7 +81,9 @@ def lint_in_store(protocol: GlobalProtocol, store: Store) -> tuple[RuleInStore, 
     for stream in store_bundles(store):
         seen.add(stream)
         window = TraceSettings().window_hours
-        facts = BatchFacts(stream=stream, window_hours=window, carried=carried, courses=index.courses)
+        facts = BatchFacts(
+            stream=stream, window_hours=window, carried=carried, courses=index.courses, score=store_score(store)
+        )
         found = holding(index, facts)
         for rule, bundle in zip(found.rule.tolist(), found.bundle.tolist(), strict=True):
             held[rule] += 1
@@ -103,10 +108,10 @@ def faults_in_store(found: Iterable[RuleInStore]) -> Iterator[tuple[str, str]]:
     """Yield what is to be said of rules, as (rule, words): parts never seen, and units that cannot be compared."""
     for rule in found:
         for part in rule.parts:
-            if part.is_score:
+            if part.is_unknown:
                 yield (
                     rule.rule,
-                    f"{part.part!r} is worked out on a stay's chart: here and in live streams unknown",
+                    f"{part.part!r} is worked out on a chart of MIMIC-IV: of this source it is unknown",
                 )
             elif part.seen == 0:
                 yield rule.rule, f"{part.part!r} was never seen in this store"
@@ -119,6 +124,7 @@ def faults_in_store(found: Iterable[RuleInStore]) -> Iterator[tuple[str, str]]:
 class _Seen:
     """The names of a store: how often each was measured, by unit, done, diagnosed or charted as an allergy."""
 
+    has_definitions: bool
     units: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     names: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
@@ -141,7 +147,8 @@ class _Seen:
         """Say how often what a condition asks for was seen."""
         said = str(condition)
         if isinstance(condition, AtScore) or condition.concept in (HOUR_OF_DAY, STAY):
-            return PartInStore(part=said, seen=None, is_score=isinstance(condition, AtScore))
+            of_score = isinstance(condition, AtScore) and condition.score != "age"
+            return PartInStore(part=said, seen=None, is_unknown=of_score and not self.has_definitions)
         if isinstance(condition, Stated) and condition.what in ("problem", "allergy"):
             fits = is_problem if condition.what == "problem" else is_allergy
             names = self.names[condition.what].items()

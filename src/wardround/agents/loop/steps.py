@@ -51,6 +51,8 @@ class StepPrediction:
 
 ChartScore = Callable[[str, float | None, datetime], float | None]
 """A score by its name over some hours, or its own, as of a moment."""
+SubjectScore = Callable[[int, str, float | None, datetime], float | None]
+"""The same of a subject."""
 
 
 @dataclass(frozen=True, slots=True)

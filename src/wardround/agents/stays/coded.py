@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.loop.steps import PredictedAction, SubjectScore
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, DrugFacts, uncertainty_of_shares, without
 from wardround.agents.stays.reasoner import due_actions, shares_of
@@ -45,6 +46,8 @@ class CodedRoles:
     index: RuleIndex
     settings: TraceSettings
     carried: Carried = NOTHING_KNOWN
+    score: SubjectScore | None = None
+    """Works out scores where the charts are at hand."""
 
     def play(
         self,
@@ -55,7 +58,7 @@ class CodedRoles:
     ) -> CodedStep:
         """Return the step after the bundle of an hour; ``memory`` is brought up to it. ``before``: where the bundle
         amends the record, the states before it as if that had always been so."""
-        settings, router = self.settings, self._router(memory)
+        settings, router = self.settings, self._router(memory, state.subject_id)
         if before is not None:
             router.remember_afresh(before, window_hours=settings.window_hours)
         facts = router.facts(state, hour, window_hours=settings.window_hours)
@@ -67,15 +70,16 @@ class CodedRoles:
 
     def remember(self, state: PatientState, hour: datetime, memory: RuleMemory) -> None:
         """Bring what is remembered up to the bundle of an hour, as ``play`` does."""
-        self._router(memory).remember(state, hour, window_hours=self.settings.window_hours)
+        self._router(memory, state.subject_id).remember(state, hour, window_hours=self.settings.window_hours)
 
-    def _router(self, memory: RuleMemory) -> Router:
+    def _router(self, memory: RuleMemory, subject: int) -> Router:
         settings = self.settings
         return Router(
             index=self.index,
             most=settings.rules,
             predictions=settings.predictions,
             carried=self.carried,
+            score=None if self.score is None else partial(self.score, subject),
             memory=memory,
         )
 
@@ -103,9 +107,9 @@ def coded_uncertainty(
     return uncertainty_of_shares(shares_of(rules, actions)) if settings.unsure_by_shares else None
 
 
-def coded_roles(protocol: Path, carried: Carried = NOTHING_KNOWN) -> CodedRoles:
+def coded_roles(protocol: Path, carried: Carried = NOTHING_KNOWN, score: SubjectScore | None = None) -> CodedRoles:
     """Return the roles under a protocol file, as settings have them by default. UserError: it cannot be read."""
-    return CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings(), carried=carried)
+    return CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings(), carried=carried, score=score)
 
 
 def rules_noted(read: Sequence[HeldRule], held: Sequence[HeldRule]) -> dict[str, Any]:

@@ -9,21 +9,25 @@ from datetime import timedelta
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
+from wardround.agents.loop.steps import SubjectScore
 from wardround.agents.stays.batch.onward import Mask, Onward, Runs
 from wardround.agents.stays.batch.readings import NamedReadings, read_trends
 from wardround.agents.stays.charted import DRUGS, kinds_of_action
 from wardround.bundles import NOTHING_KNOWN, BundleStream, Carried, EventKind, StateEncounter, StateLimits, encounters
 from wardround.bundles.events import HOUR, Integers
 from wardround.bundles.fold import DONE, TRENDS
-from wardround.core import to_microseconds
+from wardround.core import from_microseconds, to_microseconds
 from wardround.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
 from wardround.vocabulary import clinical_name, is_lasting
 
 _KINDS = max(EventKind) + 1
 NEVER = int(np.iinfo(np.int64).min)
 """The time of what was never done."""
+_NEVER_ASKED = -np.inf
+FloatArray = npt.NDArray[np.float64]
 NOBODY = int(np.iinfo(np.int64).min)
 """No subject's number."""
 
@@ -36,13 +40,15 @@ def _mask_of(*kinds: EventKind) -> Mask:
 class BatchFacts:
     """The facts of b bundles, each subject's as its state has them after the bundle. ``suspected``: by problem, after
     which bundles a rule had made it suspect before; ``carried``: what the source has; ``courses``:
-    by name the hours that rules look back on."""
+    by name the hours that rules look back on; ``score``: works scores out where the charts are at hand."""
 
     stream: BundleStream
     window_hours: float
     carried: Carried = NOTHING_KNOWN
     courses: Mapping[str, float] = field(default_factory=dict)
     suspected: Mapping[str, Mask] = field(default_factory=dict)
+    score: SubjectScore | None = None
+    _scores: dict[tuple[str, float | None], FloatArray] = field(default_factory=dict)
     _allergic: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
     _carrying: dict[frozenset[EventKind], Mask] = field(default_factory=dict)
     _last_done: dict[frozenset[str], Integers] = field(default_factory=dict)
@@ -159,6 +165,17 @@ class BatchFacts:
             self._last_done[keys] = np.append(NEVER, times)[newest]
         last = self._last_done[keys]
         return last if ever else np.where(last > self.since, last, NEVER)
+
+    def scores(self, name: str, hours: float | None, where: Mask) -> FloatArray:
+        """Return a score after the bundles that are asked about, NaN where it is unknown or was never asked."""
+        held = self._scores.setdefault((name, hours), np.full(len(self.stream), _NEVER_ASKED))
+        if self.score is None:
+            return np.full(len(self.stream), np.nan)
+        for place in np.flatnonzero(where & (held == _NEVER_ASKED)).tolist():
+            at = from_microseconds(int(self.now[place]) - 1)
+            found = self.score(int(self.stream.subjects[place]), name, hours, at)
+            held[place] = np.nan if found is None else found
+        return np.where(where & (held != _NEVER_ASKED), held, np.nan)
 
     def taking(self, drug: str) -> tuple[Mask, Mask]:
         """Say of every bundle whether an order or infusion of that drug or class runs, and whether none does."""

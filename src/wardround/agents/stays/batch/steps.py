@@ -33,6 +33,7 @@ def batch_steps(stream: BundleStream, roles: CodedRoles) -> BatchSteps:
         window_hours=roles.settings.window_hours,
         carried=roles.carried,
         courses=roles.index.courses,
+        score=roles.score,
     )
     after = batch_states(stream)
     return BatchSteps(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from wardround.protocols import (
     Stated,
     TimesBaseline,
     Within,
+    conditions_of,
 )
 from wardround.vocabulary import RELATIONS, comparison
 
@@ -60,15 +60,16 @@ class Truths:
         return Truths(self.yes | other.yes, self.no & other.no)
 
 
-def truths(node: Node, facts: BatchFacts) -> Truths:
-    """Return what a trigger comes to after every bundle: what ``node.holds`` says of each."""
+def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: bool = True) -> Truths:
+    """Return where a trigger holds: after which bundles ``node.holds`` is true. ``wanted``: false where it is asked
+    after which it is known not to hold; ``where``: after which it is asked at all. Of anything else scores, which are
+    dear, are left unknown."""
+    where = np.ones(len(facts.stream), bool) if where is None else where
     match node:
         case Negated(part=part):
-            return ~truths(part, facts)
-        case Joined(how="AND", parts=parts):
-            return reduce(Truths.__and__, (truths(part, facts) for part in parts))
-        case Joined(parts=parts):
-            return reduce(Truths.__or__, (truths(part, facts) for part in parts))
+            return ~truths(part, facts, where, wanted=not wanted)
+        case Joined():
+            return _joined(node, facts, where, wanted=wanted)
         case AtValue():
             return _at_value(node, facts)
         case AtLevel():
@@ -87,8 +88,24 @@ def truths(node: Node, facts: BatchFacts) -> Truths:
             return Truths(*counted(node, facts))
         case AtRate():
             return Truths(*at_rate(node, facts))
-        case AtScore():  # a stream has no chart to work it out on
-            return Truths(np.zeros(len(facts.stream), bool), np.zeros(len(facts.stream), bool))
+        case AtScore():
+            found = facts.scores(node.score, node.hours, where)
+            return Truths.where(~np.isnan(found), RELATIONS[node.relation](found, node.threshold))
+
+
+def _joined(node: Joined, facts: BatchFacts, where: Mask, *, wanted: bool) -> Truths:
+    """Return all of, or any of some parts; those that ask for scores come last, where the others leave it open."""
+    is_and = node.how == "AND"
+    told = Truths(np.full(len(where), is_and), np.full(len(where), not is_and))
+    for part in sorted(node.parts, key=_asks_for_scores):
+        open_ = (told.yes if is_and else ~told.yes) if wanted else (~told.no if is_and else told.no)
+        found = truths(part, facts, where & open_, wanted=wanted)
+        told = told & found if is_and else told | found
+    return told
+
+
+def _asks_for_scores(node: Node) -> bool:
+    return any(isinstance(one, AtScore) for one in conditions_of(node))
 
 
 def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
