@@ -211,7 +211,8 @@ def test_an_index_that_forgets_the_names_it_met_finds_the_same(monkeypatch: pyte
     [
         ("on two vasopressors", "several of a class are not counted"), (">= 2 vasopressors", "is not counted"),
         ("ALT > 3 x ULN", "keeps no limits of laboratories"), ("troponin > ULN", "write `troponin is high`"),
-        ("GCS verbal = 1", "a tube is charted as 1"), ("age > 92", "told as 90"), ("pf ratio < 200 mg/dL", "mmHg alone"),
+        ("GCS verbal = 1", "a tube is charted as 1"), ("age > 92", "told as 90"),
+        ("pf ratio < 200 mg/dL", "mmHg alone"),
     ],
 )  # fmt: skip
 def test_what_a_state_cannot_tell_is_refused_with_what_to_write(text: str, said: str) -> None:

@@ -181,7 +181,7 @@ def _audit_deletion(
         copy = Path(folder) / "raw"
         counts = write_deleted(raw, copy, store, moments)
         found.unmatched_rows += counts.unmatched
-        flat = replace(plainly_written(store.spec), flatten=None)
+        flat = replace(plainly_written(store), flatten=None)
         settings = replace(same_settings(store, user_codes), time_zone=None)  # the copy is on the wall's clock
         ingest(flat, copy, Path(folder) / "store", settings=settings)
         deleted = Store.open(Path(folder) / "store")

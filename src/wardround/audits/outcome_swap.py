@@ -136,7 +136,7 @@ def audit_swap(
         table, spec, who = _table_of(store), store.spec, []
     else:
         table, others = read_knowledge(knowledge, store.spec), False
-        spec = replace(plainly_written(store.spec), flatten=None)
+        spec = replace(plainly_written(store), flatten=None)
         who = [
             f"what could be known when: by {answered_by(knowledge)}, {knowledge.name}",
             "not looked at: a stay that is over in one future and open in the other (ends move, none is taken away)",

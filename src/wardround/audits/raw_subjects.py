@@ -174,15 +174,17 @@ def _plain_cell(text: str, read: Callable[[str | None], Any]) -> str:
     return "" if value is None else str(value)
 
 
-def plainly_written(spec: SourceSpec) -> SourceSpec:
-    """Return a spec whose files are as an audit writes them: UTF-8, commas, ISO times, decimal points."""
+def plainly_written(store: Store) -> SourceSpec:
+    """Return a store's spec whose files are as an audit writes them: UTF-8, commas, decimal points, and ISO times that
+    are on the hospital's clock already."""
+    spec = store.spec
 
     def plain(files: FileFormat) -> FileFormat:
         return FileFormat(bare_dates=files.bare_dates)
 
     return replace(
         spec,
-        time_zone="",
+        time_zone=store.manifest["settings"].get("time_zone") or "",
         tables={name: replace(table, files=plain(table.files)) for name, table in spec.tables.items()},
         dictionaries={name: replace(each, files=plain(each.files)) for name, each in spec.dictionaries.items()},
     )

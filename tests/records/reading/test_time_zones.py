@@ -259,6 +259,55 @@ def test_times_in_the_hour_that_happens_twice_are_counted(tmp_path: Path) -> Non
     assert [shown(store, f"2150-10-25T{at}") for at in ("02:59:59", "03:00:00")] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("place", "midnight", "end"),
+    [(BERLIN, "2150-10-24T22:00:00+00:00", 3), ("America/New_York", "2150-11-01T04:00:00+00:00", 2)],
+)
+@pytest.mark.parametrize("naive", [False, True])
+def test_a_table_whose_key_holds_the_time_loses_no_reading_of_the_night(
+    tmp_path: Path, place: str, midnight: str, end: int, naive: bool
+) -> None:
+    """A pulse every quarter of an hour, all given twice: each is there once, and audits see nothing."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    start = datetime.fromisoformat(midnight)
+    times = [(start + timedelta(minutes=15 * step)).astimezone(ZoneInfo(place)) for step in range(24)]
+    written = [(each.replace(tzinfo=None, fold=0) if naive else each).isoformat() for each in times]
+    rows = [f"1,{at},{60 + step}" for step, at in enumerate(written)]
+    (raw / "pulses.csv").write_text("\n".join(["person,seen,pulse", *rows, *rows, ""]), encoding="utf-8")
+    (tmp_path / "haus.toml").write_text(NIGHT.replace("PLACE", place), encoding="utf-8")
+    report = ingest(load_source_spec(tmp_path / "haus.toml"), raw, tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    found = store.rows(1, "pulses").to_pylist()
+    assert sorted(row["pulse"] for row in found) == list(range(60, 84))
+    assert len({row["row_id"] for row in found}) == 24
+    assert (report.quarantined, report.repeated_rows) == ({}, {"pulses": 24})
+    day = found[0]["seen"].date()
+    last = datetime(day.year, day.month, day.day, end)
+    assert [sum(row["seen"] == at for row in found) for at in (last, last + timedelta(minutes=15))] == [
+        9 if naive else 5,
+        1,
+    ]
+    moments = [last + timedelta(minutes=minutes) for minutes in (-61, -30, -1, 0, 20)]
+    for moment in moments:
+        audit = audit_leaks(store, [(1, moment)], raw_folder=raw)
+        assert audit.clean, audit.as_text()
+
+
+NIGHT = """
+[source]
+name = "haus"
+files = { time_zone = "PLACE" }
+[tables.pulses]
+path = "pulses"
+key = ["person", "seen"]
+subject = "person"
+event_time = "seen"
+available_at = "seen"
+columns = { person = "int", seen = "time", pulse = "int" }
+"""
+
+
 def test_one_hospital_has_one_zone(tmp_path: Path) -> None:
     berlin = f'[source.files]\ntime_zone = "{BERLIN}"\n'
     with pytest.raises(UserError, match="time_zone is Europe/Berlin in the spec and Europe/Paris is asked for"):

@@ -17,7 +17,7 @@ _STRANGERS = 40
 def write_plain(store: Store, folders: Folders, target: Path, subjects: Collection[int]) -> Path:
     """Write the rows of some subjects, and of some others, in UTF-8 with commas, ISO times and decimal points.
 
-    The column ``_subject`` holds the store's number of whose a row is. Read with ``plainly_written(store.spec)``.
+    The column ``_subject`` holds the store's number of whose a row is. Read with ``plainly_written(store)``.
     """
     wanted = {*subjects, *(int(one) for one in store.subjects[: len(subjects) + _STRANGERS])}
     raw = RawSubjects.read(store, folders, wanted)

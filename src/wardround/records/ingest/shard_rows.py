@@ -26,6 +26,7 @@ from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.shards.row_ids import local_words
 from wardround.records.specs.arrow_types import integers
 from wardround.records.specs.spec import SourceSpec, TableSpec
+from wardround.records.specs.wall_clock import WallClock
 
 Places = npt.NDArray[np.int64]
 _NONE = np.empty(0, dtype=np.int64)
@@ -174,6 +175,20 @@ def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> 
     return _with_merged(versions, stay, clashing.schema)
 
 
+def _apart(spec: SourceSpec, table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:
+    """Keep rows whose keys differed as they were written: the second pass of an hour that a clock shows twice stands at
+    its end, so that a key with a time in it no longer tells its readings apart."""
+    names = [name for name in table.key if table.columns.get(name) == "time"]
+    if not (spec.time_zone and names and len(found.conflicting)) or table.amended is not None or found.kept is None:
+        return found
+    clock, rows = WallClock.named(spec.time_zone), batch.take(pa.array(found.conflicting))
+    joined = np.logical_or.reduce([clock.joined(integers(rows.column(name), null=0)) for name in names])
+    first = joined & _first_of_copies(rows)
+    kept = np.sort(np.concatenate([found.kept, found.conflicting[first]]))
+    repeated = found.repeated + int(np.count_nonzero(joined & ~first))
+    return replace(found, kept=kept, repeated=repeated, conflicting=found.conflicting[~joined])
+
+
 def _shared(table: TableSpec, rows: pa.RecordBatch) -> Mapping[str, Any] | None:
     """Return the cells in which rows agree word for word, and none of their version; None if they are placed apart."""
     cells = rows.to_pydict()
@@ -251,7 +266,7 @@ class ShardRows:
             return EVERY_ROW
         whole = read_bucket(path, self.shard)
         assert whole is not None
-        found = with_versions(table, keyed_rows(table, whole), whole)
+        found = _apart(self.spec, table, with_versions(table, keyed_rows(table, whole), whole), whole)
         if len(found.conflicting):
             found = self._first_known(table, found, whole)
         file = self.quarantine / f"{table.name}.keys-{self.shard:05d}.jsonl"
@@ -277,7 +292,7 @@ class ShardRows:
                 return batch
             whole = read_bucket(path, self.shard)
             assert whole is not None
-            return keyed_rows(other, whole).of(batch)
+            return _apart(self.spec, other, keyed_rows(other, whole), whole).of(batch)
 
         clocks = ShardClocks(spec=self.spec, settings=self.settings, load=undisputed)
         available = clocks.evaluate(table.available_at, table, clashing)

@@ -180,15 +180,17 @@ def _joint(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What makes a table's row ids: the key, which names one row, or an opaque ``number``."""
+    """What makes a table's row ids: the key, which names one row, or an opaque ``number``. ``again``: which of the rows
+    each is whose keys a clock made one that shows an hour twice."""
 
     number: npt.NDArray[np.int64] | None = None
+    again: npt.NDArray[np.int64] | None = None
 
     def ties(self, table: TableSpec, batch: pa.RecordBatch) -> list[Any]:
         """Return the columns that order rows of one event time."""
         if self.number is not None:
             return [self.number]
-        return [batch.column(name) for name in table.key]
+        return [*(batch.column(name) for name in table.key), *([] if self.again is None else [self.again])]
 
 
 def identify(
@@ -197,7 +199,10 @@ def identify(
     """Work out what makes row ids: the key, else a number that hashes what is shown and never late, of rows that have
     versions what names them. ``disclosures``: what else is shown, and from when on."""
     if table.key:
-        return Identity()
+        if table.amended is not None or not any(table.columns.get(name) == "time" for name in table.key):
+            return Identity()
+        again = occurrences(local_words(batch, table.key), available, as_disclosed(batch, disclosures))
+        return Identity(again=again if again.any() else None)
     names = [name for name in table.content_columns if name in batch.schema.names]
     words = numbered_words(fingerprints(batch, names, table.name), available, as_disclosed(batch, disclosures))
     row = table.amended.row if table.amended is not None else None
@@ -212,7 +217,11 @@ def row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:
         return numbered_ids(table.name, identity.number)
     parts = [batch.column(name).cast(_TEXT) for name in table.key]
     keys = parts[0] if len(parts) == 1 else _join(parts, _joint("-"))
-    return _prefixed(table.name, keys)
+    ids = _prefixed(table.name, keys)
+    if identity.again is None:
+        return ids
+    numbers = pa.array(np.where(identity.again > 0, np.char.add("-", identity.again.astype(str)), ""))
+    return _join([ids, numbers.cast(_TEXT)], _joint(""))
 
 
 def numbered_ids(table: str, numbers: Any) -> Any:

@@ -134,6 +134,12 @@ class WallClock:
         inside = (place >= 0) & (times <= (back[:, 0] + back[:, 1])[place]) if len(back) else np.zeros(0, bool)
         return int(np.count_nonzero(inside))
 
+    def joined(self, times: Microseconds) -> npt.NDArray[np.bool_]:
+        """Return which times are the end of an hour that the clock shows twice: its whole second pass stands there."""
+        changes = self._changes(times)
+        back = changes[changes[:, 2] < changes[:, 1]]
+        return np.isin(times, back[:, 0] + back[:, 1])
+
     def _changes(self, times: Microseconds) -> Microseconds:
         """Return the changes around some times, a row each; where a year is left out, one that changes nothing."""
         years = np.unique(times.astype("datetime64[us]").astype("datetime64[Y]").astype(np.int64)) + 1970
