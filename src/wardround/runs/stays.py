@@ -30,7 +30,11 @@ def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
 def store_score(store: Store) -> SubjectScore:
     """Return what works out the scores of a store's subjects as of any moment. Trusted: for whoever reads all of it."""
     charts = lru_cache(maxsize=1)(store.chart)  # several scores are asked of one
-    return lambda subject, name, hours, at: chart_score(charts(subject, at), name, hours)
+
+    def score(subject: int, name: str, hours: float | None, at: datetime) -> float | None:
+        return chart_score(charts(subject, at), name, hours)
+
+    return score
 
 
 def chart_score(chart: Chart, name: str, hours: float | None) -> float | None:
