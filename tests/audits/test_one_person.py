@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from invented import Invented
+from invented import Invented, settings_for
 
 from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.outcome_swap import placement_of
@@ -35,7 +35,7 @@ def test_a_person_s_tables_and_columns_are_there_before_their_rows(
         _FORGET[path.suffix](path)
     charts = []
     for folder in (whole, begun):
-        ingest(source, folder / "0", folder / "store")
+        ingest(source, folder / "0", folder / "store", settings=settings_for(source))
         charts.append(Store.open(folder / "store").chart(subject, datetime(1900, 1, 1)))
     found = ChartFindings(policy="known_at")
     compare_charts(found, *charts, "in a record that ends here")

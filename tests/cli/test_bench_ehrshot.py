@@ -91,8 +91,8 @@ def test_agents_without_tools_are_not_told_of_the_room_that_tools_take(
     build = ["bench", "build", "ehrshot", "--store", store, "--task", "guo_los", "--per-task", "2"]
     assert main([*build, "--out", str(tmp_path / "bench")]) == 0
     run = ["run", "--benchmark", str(tmp_path / "bench"), "--store", store, "--limit", "1", "--workers", "1"]
-    run += ["--context-tokens", "2500", "--set", "budget.reply_tokens=100"]
+    run += ["--context-tokens", "1600", "--set", "budget.reply_tokens=100"]
     assert main([*run, "--agent", "direct", "--out", str(tmp_path / "direct")]) == 0
     assert "leave" not in capsys.readouterr().err
     assert main([*run, "--agent", "direct", "react", "--out", str(tmp_path / "react")]) == 0
-    assert "and the tools (2," in capsys.readouterr().err
+    assert "and the tools (1," in capsys.readouterr().err

@@ -21,6 +21,6 @@ def test_tools_take_room_only_where_an_agent_is_offered_them(
 ) -> None:
     benchmark = synthetic_benchmark_path if agent == "react" else synthetic_stays_path
     there = {"benchmark": str(benchmark), "store": str(synthetic_store_path)}
-    settings = RunSettings.of(**there, agents=(agent,), limit=1, context_tokens=3_000, reply_tokens=500)
+    settings = RunSettings.of(**there, agents=(agent,), limit=1, context_tokens=2_000, reply_tokens=500)
     notes = [note for note in notes_on(start(tmp_path / "run", settings)) if "and the tools" in note]
     assert bool(notes) == says

@@ -491,9 +491,9 @@ def test_settings_that_nobody_is_likely_to_want_are_noted(
         some = replace(full.experiences()[0], kind="actor", id="")
         bank.add([some], key=None)
     evolved = ["--agent", "retrosum-evolved", "react", "--task", "transfers", "--bank", str(actor_only)]
-    assert main(["run", *common, *evolved, "--context-tokens", "8000", "--out", str(tmp_path / "run")]) == 0
+    assert main(["run", *common, *evolved, "--context-tokens", "7000", "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().err
-    assert "of 8,000 context tokens the reply (4,096) and the tools (" in said
+    assert "of 7,000 context tokens the reply (4,096) and the tools (" in said
     assert "the bank holds no summariser experiences, so retrosum-evolved is served none of these" in said
     assert main(["run", *common, "--task", "transfers", "--out", str(tmp_path / "other")]) == 0
     assert "note:" not in capsys.readouterr().err

@@ -44,6 +44,7 @@ def test_nothing_in_a_preset_is_neither_printed_nor_ours_switched_off(name: str)
         "model.temperature": 0.7,  # of the released code of RetroSum
         "model.top_p": 0.8,
         "run.epochs": 1,
+        "run.toolset": "agentehr",  # the papers' three lookups of names, not our one
         "predictors.replicates": 5,  # EHRSHOT
         "memory.graph.seeds.k": 5,  # of the released code of GSEM, as the two below
         "memory.graph.seeds.lexical": 0.5,

@@ -119,8 +119,8 @@ def test_pairs_on_other_patients_set_the_first_quality(
             return
         evidence = graph.evidence("helps")["diagnoses"]
         assert (evidence.shown, evidence.masked) == (ROLLOUTS, ROLLOUTS)
-        assert evidence.difference > 0.9, "always right with it, never without"
-        assert graph.evidence("harms")["diagnoses"].difference <= 0.1
+        assert evidence.lasting.difference > 0.9, "always right with it, never without"
+        assert graph.evidence("harms")["diagnoses"].lasting.difference <= 0.1
         assert graph.quality("holds-for-nobody") is None
 
 
