@@ -48,7 +48,7 @@ class ListFeed:
         self.place = past
         self.predictions: list[StepPrediction] = []
 
-    def score(self, name: str, hours: float | None, at: datetime) -> float | None:
+    def score(self, name: str, hours: float | None, at: datetime) -> None:
         return None
 
     def first(self) -> Bundle:

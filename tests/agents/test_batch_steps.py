@@ -41,6 +41,7 @@ from wardround.bundles.fold import as_they_read
 from wardround.cli import main
 from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.records import Store
+from wardround.vocabulary import Bounds
 
 TRIGGERS = (
     ("lactate > 4 mmol/L", "start heparin, order lactate, perform intubation", None),
@@ -81,9 +82,10 @@ UNITS = {"lactate": {"mmol/L": -1, "mg/dL": 1}, "mean arterial pressure": {"kPa"
 """Subject 1 has lactate in mg/dL alone, subject 0 pressures in kPa."""
 
 
-def score(subject: int, name: str, hours: float | None, at: datetime) -> float | None:
-    """Known after some hours, unknown after others."""
-    return None if at.hour % 3 == 0 else float((at.hour + subject) % 4)
+def score(subject: int, name: str, hours: float | None, at: datetime) -> Bounds | None:
+    """Known after some hours, after others in part or not at all."""
+    low = float((at.hour + subject) % 4)
+    return None if at.hour % 3 == 0 else Bounds(low, low + at.hour % 2)
 
 
 def roles_of(rules: tuple[ProtocolRule, ...], **changed: object) -> CodedRoles:

@@ -10,6 +10,7 @@ from stay_doubles import HOUR, before, facts, medication
 from wardround.bundles import Carried, EventKind, ValueLevel
 from wardround.bundles.state import ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
 from wardround.protocols import ChartedValue, compile_trigger
+from wardround.vocabulary import Bounds
 
 LAB, VITAL = EventKind.LAB, EventKind.VITAL
 
@@ -41,9 +42,9 @@ def test_a_value_is_asked_about_up_to_six_hours_before_the_hour() -> None:
 def test_a_score_is_asked_of_the_chart_once_as_of_the_end_of_the_hour_and_is_unknown_without_one() -> None:
     asked = []
 
-    def score(name: str, hours: float | None, at: datetime) -> float | None:
+    def score(name: str, hours: float | None, at: datetime) -> Bounds | None:
         asked.append((name, hours, at))
-        return 3.0 if name == "sofa" else None
+        return Bounds(3, 3) if name == "sofa" else None
 
     rule = compile_trigger("sofa >= 2 AND NOT sofa >= 4").node
     assert rule is not None

@@ -227,7 +227,10 @@ def _infection(ward: Ward) -> None:
             MOTOR, hour, 6
         )
         whole.lab(CREATININE, hour, 1.0, "mg/dL").lab(BILIRUBIN, hour, 0.5, "mg/dL").lab(PLATELETS, hour, 200, "K/uL")
-        whole.gas(hour, 100, "ART.", oxygen=21)
+        whole.gas(hour, 100, "ART.", oxygen=21).charted(DEVICE, hour, "None")
+    whole.drip(SALINE, -72, 25, 10, "mL/hour")
+    for hour in range(-72, 25):
+        whole.urine(hour, 80)
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ from wardround.definitions import (
 )
 from wardround.definitions.infection import Culture, is_antibiotic
 from wardround.definitions.support import inspired_oxygen, is_arterial
+from wardround.vocabulary import Bounds
 
 NOON = datetime(2150, 1, 1, 12)
 
@@ -303,13 +304,15 @@ def test_antibiotics(drug: str, route: str | None, is_one: bool) -> None:
     ],
 )  # fmt: skip
 def test_sepsis(when: float, points: int | None, whole: bool, sepsis: bool | None) -> None:
-    assert is_sepsis(NOON, [(hours(when), points, whole)]) is sepsis
-    assert is_sepsis(None, [(hours(when), points, whole)]) is False
+    bounds = Bounds(points or 0, points or 0 if whole else 24)
+    assert is_sepsis(NOON, [(hours(when), bounds)]) is sepsis
+    assert is_sepsis(None, [(hours(when), bounds)]) is False
 
 
 def test_one_score_of_which_a_part_is_unknown_leaves_sepsis_unknown() -> None:
-    assert is_sepsis(NOON, [(hours(0), 0, True), (hours(1), 1, False)]) is None
-    assert is_sepsis(NOON, [(hours(0), 0, True), (hours(1), 1, False), (hours(2), 2, False)]) is True
+    near = [(hours(0), Bounds(0, 0)), (hours(1), Bounds(1, 5))]
+    assert is_sepsis(NOON, near) is None
+    assert is_sepsis(NOON, [*near, (hours(2), Bounds(2, 6))]) is True
 
 
 def test_every_definition_says_where_it_is_from() -> None:

@@ -67,9 +67,12 @@ def test_a_stay_asks_scores_of_its_chart_as_of_the_moment(synthetic_store: Store
         last = list(subject_bundles(synthetic_store, subject))[-1].hour
         for name in ("sirs", "gcs", "urine_output", "suspicion_of_infection"):
             found = chart_score(synthetic_store.chart(subject, last), name, 6.0 if name == "urine_output" else None)
-            value = score_at(synthetic_store.chart(subject, last), name).value
-            assert found == (float(value) if isinstance(value, int | float) else None)
-            told += found is not None
+            told_at = score_at(synthetic_store.chart(subject, last), name)
+            assert found == told_at.bounds
+            if isinstance(told_at.value, int | float):
+                assert found is not None
+                assert found.low <= told_at.value <= found.high
+                told += 1
     assert told
 
 

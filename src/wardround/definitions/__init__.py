@@ -9,10 +9,12 @@ from wardround.definitions.charting import ScoreAt, score_at
 from wardround.definitions.infection import is_sepsis, suspected_infection
 from wardround.definitions.kidney import (
     UrineRates,
+    kdigo_bounds,
     kdigo_creatinine,
     kdigo_stage,
     kdigo_urine,
     meld,
+    meld_bounds,
     urine_rate,
 )
 from wardround.definitions.organs import (
@@ -38,10 +40,12 @@ __all__ = [
     "coma_scale",
     "inflammatory_response",
     "is_sepsis",
+    "kdigo_bounds",
     "kdigo_creatinine",
     "kdigo_stage",
     "kdigo_urine",
     "meld",
+    "meld_bounds",
     "norepinephrine_equivalent",
     "quick_sofa",
     "score_at",

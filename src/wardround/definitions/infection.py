@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from wardround.vocabulary import is_drug
+from wardround.vocabulary import Bounds, any_of, is_drug
 
 AFTER_CULTURE = timedelta(hours=72)
 AFTER_ANTIBIOTIC = timedelta(hours=24)
@@ -33,19 +33,14 @@ def suspected_infection(antibiotics: Iterable[datetime], cultures: Sequence[Cult
     return max((moment for moment in found if moment is not None), default=None)
 
 
-def is_sepsis(suspected: datetime | None, scores: Iterable[tuple[datetime, int | None, bool]]) -> bool | None:
+def is_sepsis(suspected: datetime | None, scores: Iterable[tuple[datetime, Bounds]]) -> bool | None:
     """Sepsis-3 (Singer 2016): a SOFA of 2 or more from 48 hours before to 24 hours after the suspicion; that before
-    counts as 0, as in the MIMIC Code Repository. ``scores``: time, points, and whether every part was charted: fewer
-    points of which a part is unknown may be more, and then, as without a score near it, the answer is unknown."""
+    counts as 0, as in the MIMIC Code Repository. ``scores``: by time the least and the most points; where they leave it
+    open, and without a score near it, the answer is unknown."""
     if suspected is None:
         return False
-    seen, whole = False, True
-    for when, points, complete in scores:
-        if suspected - BEFORE_SUSPICION <= when <= suspected + AFTER_SUSPICION:
-            if points is not None and points >= SEPSIS_POINTS:
-                return True
-            seen, whole = True, whole and complete
-    return False if seen and whole else None
+    near = [points for when, points in scores if suspected - BEFORE_SUSPICION <= when <= suspected + AFTER_SUSPICION]
+    return any_of(points.holds(">=", SEPSIS_POINTS) for points in near) if near else None
 
 
 def is_antibiotic(drug: str, route: str | None) -> bool:

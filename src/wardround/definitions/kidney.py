@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from wardround.vocabulary import Bounds
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrineRates:
@@ -53,6 +55,15 @@ def kdigo_stage(by_creatinine: int | None, by_urine: int | None, *, replaced: bo
     return max((stage for stage in (by_creatinine, by_urine) if stage is not None), default=None)
 
 
+def kdigo_bounds(by_creatinine: int | None, rates: UrineRates, *, replaced: bool = False) -> Bounds:
+    """The lowest and the highest stage that what is charted leaves open: urine that was not charted for so long may
+    have been none."""
+    none = UrineRates(hours_6=rates.hours_6 or 0, hours_12=rates.hours_12 or 0, hours_24=rates.hours_24 or 0)
+    low = kdigo_stage(by_creatinine, kdigo_urine(rates), replaced=replaced) or 0
+    high = kdigo_stage(3 if by_creatinine is None else by_creatinine, kdigo_urine(none), replaced=replaced) or 0
+    return Bounds(low, high)
+
+
 def meld(
     creatinine: float | None,
     bilirubin: float | None,
@@ -72,3 +83,25 @@ def meld(
         lacking = 137 - min(max(sodium, 125.0), 137.0)
         plain += 1.32 * lacking - 0.033 * plain * lacking
     return min(max(round(plain), 6), 40)
+
+
+def meld_bounds(
+    creatinine: float | None,
+    bilirubin: float | None,
+    inr: float | None,
+    sodium: float | None,
+    *,
+    dialysis: bool | None = False,
+) -> Bounds:
+    """The lowest and the highest MELD that missing tests leave open. ``dialysis``: None where it is not known."""
+    low = meld(
+        creatinine or 1.0, bilirubin or 1.0, inr or 1.0, 137.0 if sodium is None else sodium, dialysis=dialysis is True
+    )
+    high = meld(
+        creatinine or 4.0,
+        bilirubin or math.exp(99),
+        inr or math.exp(99),
+        125.0 if sodium is None else sodium,
+        dialysis=dialysis is not False,
+    )
+    return Bounds(low or 6, high or 40)

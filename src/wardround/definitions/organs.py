@@ -1,6 +1,7 @@
-"""SOFA and its six parts, qSOFA, SIRS and the coma scale, as published; each says what it could not be told.
+"""SOFA and its six parts, qSOFA, SIRS and the coma scale, as published; each says what is not charted.
 
-A part whose measurement is not charted is unknown (None), never 0: the totals are of what is known, and name the rest.
+A part whose measurement is not charted is unknown (None), never 0. A total is the sum of the known parts, and so the
+least that the score can be; ``bounds`` also give the most.
 """
 
 from __future__ import annotations
@@ -8,18 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wardround.vocabulary import Bounds
+
+MOST_POINTS = 4
+"""The most points of one part of SOFA."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialScore:
-    """A sum of parts. ``unknown`` names the parts that were not charted: the true score may be higher."""
+    """A sum of parts. ``unknown`` names the parts that were not charted. ``within``: by part the least and the most
+    that it can be; a part that is known by one of two measurements may be higher by the other."""
 
     parts: Mapping[str, int | None]
+    within: Mapping[str, Bounds]
 
     @property
     def total(self) -> int | None:
         """The sum of the known parts; None where none is known."""
         known = [value for value in self.parts.values() if value is not None]
         return sum(known) if known else None
+
+    @property
+    def bounds(self) -> Bounds:
+        """The least and the most that the true score can be."""
+        return Bounds(sum(one.low for one in self.within.values()), sum(one.high for one in self.within.values()))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -92,11 +105,11 @@ def sofa_kidney(creatinine: float | None, urine_of_day: float | None) -> int | N
 
 def quick_sofa(breaths: float | None, systolic: float | None, coma: int | None) -> PartialScore:
     """qSOFA (Seymour 2016): breaths a minute >= 22, systolic pressure <= 100 mmHg, coma scale below 15."""
-    return PartialScore(
-        parts={
-            "breathing": None if breaths is None else int(breaths >= 22),
-            "pressure": None if systolic is None else int(systolic <= 100),
-            "consciousness": None if coma is None else int(coma < 15),
+    return _criteria(
+        {
+            "breathing": (None if breaths is None else breaths >= 22,),
+            "pressure": (None if systolic is None else systolic <= 100,),
+            "consciousness": (None if coma is None else coma < 15,),
         }
     )
 
@@ -111,15 +124,17 @@ def inflammatory_response(
     bands: float | None = None,
 ) -> PartialScore:
     """SIRS (Bone 1992): temperature in degC above 38 or below 36; heart rate above 90; breaths above 20 or PaCO2 below
-    32 mmHg; white cells above 12 or below 4 (10^3/uL) or more than 10 % bands."""
-    return PartialScore(
-        parts={
-            "temperature": None if temperature is None else int(temperature > 38 or temperature < 36),
-            "heart rate": None if heart_rate is None else int(heart_rate > 90),
-            "breathing": _either(
-                None if breaths is None else breaths > 20, None if carbon_dioxide is None else carbon_dioxide < 32
+    32 mmHg; white cells above 12 or below 4 (10^3/uL) or more than 10 % bands. Without PaCO2 or bands a criterion that
+    its other measurement does not meet counts 0, and may be 1."""
+    return _criteria(
+        {
+            "temperature": (None if temperature is None else temperature > 38 or temperature < 36,),
+            "heart rate": (None if heart_rate is None else heart_rate > 90,),
+            "breathing": (
+                None if breaths is None else breaths > 20,
+                None if carbon_dioxide is None else carbon_dioxide < 32,
             ),
-            "white cells": _either(
+            "white cells": (
                 None if white_cells is None else white_cells > 12 or white_cells < 4,
                 None if bands is None else bands > 10,
             ),
@@ -127,7 +142,11 @@ def inflammatory_response(
     )
 
 
-def _either(first: bool | None, second: bool | None) -> int | None:
-    """1 where one is known to hold, 0 where what is known does not, unknown where neither is."""
-    known = [one for one in (first, second) if one is not None]
-    return int(any(known)) if known else None
+def _criteria(told: Mapping[str, tuple[bool | None, ...]]) -> PartialScore:
+    """Count criteria, each met where one of its measurements meets it."""
+    parts, within = {}, {}
+    for name, each in told.items():
+        known = [one for one in each if one is not None]
+        parts[name] = int(any(known)) if known else None
+        within[name] = Bounds(int(any(known)), int(any(known) or len(known) < len(each)))
+    return PartialScore(parts=parts, within=within)

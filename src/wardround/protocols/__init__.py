@@ -52,11 +52,12 @@ from wardround.protocols.rules import (
     RuleOrigin,
     Verb,
 )
-from wardround.protocols.spelling import HOUR_OF_DAY, SCORES, STAY, spell
+from wardround.protocols.spelling import HOUR_OF_DAY, OLDEST, SCORES, STAY, spell
 
 __all__ = [
     "FORBIDDING",
     "HOUR_OF_DAY",
+    "OLDEST",
     "SCORES",
     "STAY",
     "ActionKind",

@@ -14,7 +14,8 @@ from wardround.vocabulary import RELATIONS, Relation, Truth, all_of, any_of, neg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtScore:
-    """``sofa >= 2``; ``urine output < 0.5 mL/kg/h for 6 h``: a score of the project's own, over its hours or others."""
+    """``sofa >= 2``; ``urine output < 0.5 mL/kg/h for 6 h``: a score of the project's own, over its hours or others.
+    One of which parts are not charted meets it where the least and the most that it can be both do."""
 
     score: str
     relation: Relation
@@ -27,8 +28,8 @@ class AtScore:
         return self.score
 
     def holds(self, facts: Facts) -> Truth:
-        value = facts.score(self.score, self.hours)
-        return None if value is None else bool(RELATIONS[self.relation](value, self.threshold))
+        bounds = facts.score(self.score, self.hours)
+        return None if bounds is None else bounds.holds(self.relation, self.threshold)
 
     def __str__(self) -> str:
         if self.score == "urine_output":

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Literal, Protocol, TypeVar
 
 from wardround.vocabulary import (
+    Bounds,
     KnownFindings,
     Truth,
     any_of,
@@ -115,8 +116,8 @@ class Facts(Protocol):
         """Hours since that was last so in this encounter; None where it never was."""
         ...
 
-    def score(self, name: str, hours: float | None = None) -> float | None:
-        """A score of the project's own (``sofa``), over its own window or another."""
+    def score(self, name: str, hours: float | None = None) -> Bounds | None:
+        """The least and the most that a score of the project's own (``sofa``) can be, over its window or another."""
         ...
 
 
@@ -127,7 +128,8 @@ class GivenFacts:
     the usual one.
 
     ``courses``: by name (hours ago, value); ``rates``: of infusions that run, with
-    their unit ("0.1 mcg/kg/min"); ``times``: by action how many hours ago each was; ``scores``: by name.
+    their unit ("0.1 mcg/kg/min"); ``times``: by action how many hours ago each was; ``scores``: by name, the least and
+    the most where one is known in part.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -142,7 +144,7 @@ class GivenFacts:
     finished: tuple[str, ...] | None = None
     since: Mapping[str, float] = field(default_factory=dict)
     times: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    scores: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float | tuple[float, float]] = field(default_factory=dict)
 
     def value(self, concept: str) -> ChartedValue | None:
         """See Facts."""
@@ -222,9 +224,10 @@ class GivenFacts:
         counted = [hours for name, all_ in self.times.items() if is_same_action(name, action) for hours in all_]
         return min((*listed, *counted), default=None)
 
-    def score(self, name: str, hours: float | None = None) -> float | None:
-        """See Facts."""
-        return self.scores.get(name)
+    def score(self, name: str, hours: float | None = None) -> Bounds | None:
+        """See Facts. A number is known exactly; a part that is missing makes it two, the least and the most."""
+        found = self.scores.get(name)
+        return Bounds(*found) if isinstance(found, tuple) else None if found is None else Bounds(found, found)
 
 
 _NOW = datetime(2000, 1, 1)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 
 from wardround.agents import Recorder, StepPrediction
-from wardround.agents.loop.steps import STEP_NOTE, SubjectScore
+from wardround.agents.loop.steps import STEP_NOTE, ChartScore, SubjectScore
 from wardround.benchmarks import Sample
 from wardround.bundles import NOTHING_KNOWN, Bundle, BundleStream, Carried, carried_by, subject_bundles
 from wardround.core import LeakError, UserError
 from wardround.definitions import score_at
+from wardround.protocols import OLDEST
 from wardround.records import Chart, Store
+from wardround.vocabulary import Bounds
 
 
 def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
@@ -21,7 +24,7 @@ def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
     first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
     stream, carried = subject_bundles(store, sample.subject_id), carried_by(store).for_subject(sample.subject_id)
 
-    def score(name: str, hours: float | None, at: datetime) -> float | None:
+    def score(name: str, hours: float | None, at: datetime) -> Bounds | None:
         return chart_score(store.chart(sample.subject_id, at), name, hours)
 
     return StayFeed(stream=stream, start=first, stop=stop, recorder=recorder, carried=carried, scored=score)
@@ -31,21 +34,21 @@ def store_score(store: Store) -> SubjectScore:
     """Return what works out the scores of a store's subjects as of any moment. Trusted: for whoever reads all of it."""
     charts = lru_cache(maxsize=1)(store.chart)  # several scores are asked of one
 
-    def score(subject: int, name: str, hours: float | None, at: datetime) -> float | None:
+    def score(subject: int, name: str, hours: float | None, at: datetime) -> Bounds | None:
         return chart_score(charts(subject, at), name, hours)
 
     return score
 
 
-def chart_score(chart: Chart, name: str, hours: float | None) -> float | None:
-    """Return a definition's value on a chart, or the age; None where it is unknown, or not known for the source."""
+def chart_score(chart: Chart, name: str, hours: float | None) -> Bounds | None:
+    """Return the least and the most that a definition's number, or the age, can be on a chart; None where nothing
+    limits it, or the definition is not known for the source."""
     if name == "age":
-        return chart.age
+        return None if chart.age is None else Bounds(chart.age, math.inf if chart.age >= OLDEST else chart.age)
     try:
-        value = score_at(chart, name, hours=None if hours is None else round(hours)).value
+        return score_at(chart, name, hours=None if hours is None else round(hours)).bounds
     except UserError:  # the definitions of another source
         return None
-    return float(value) if isinstance(value, int | float) else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class StayFeed:
     stop: int
     recorder: Recorder
     carried: Carried = NOTHING_KNOWN
-    scored: Callable[[str, float | None, datetime], float | None] | None = None
+    scored: ChartScore | None = None
     given: int = 0
 
     @property
@@ -65,7 +68,7 @@ class StayFeed:
         """The subject's bundles before the stay."""
         return [*self.stream.between(0, self.start)]
 
-    def score(self, name: str, hours: float | None, at: datetime) -> float | None:
+    def score(self, name: str, hours: float | None, at: datetime) -> Bounds | None:
         """Work out a score on the chart as of a moment of the stay. LeakError: one that the player has not come to."""
         hour = self.stream.hour_at(self.start + self.given)
         if at >= hour + timedelta(hours=1):

@@ -24,13 +24,15 @@ def get_clinical_score(
     hours: Annotated[int, Range(0, _LONGEST_HOURS), "Look back so many hours; 0 for the published window."] = 0,
 ) -> str:
     """Compute a clinical score from the chart as it stands now: the worst values of the window that ends now. What was
-    not charted is said to be unknown and counts for nothing, so that the true score may be higher."""
+    not charted is unknown: a score of which parts are missing is given as the least and the most that it can be."""
     try:
         found = score_at(session.chart, name.strip().lower(), hours=hours or None)
     except UserError as error:
         raise ToolFailure(str(error)) from None
     told = DEFINITIONS[found.name]
     value = "unknown" if found.value is None else f"{found.value}"
+    if found.bounds is not None and not found.bounds.is_exact:
+        value = f"at least {found.bounds.low:g}, at most {found.bounds.high:g}"
     lines = [f"{told.title} as of {format_time(found.as_of)}, last {found.hours} h: {value} ({told.unit})"]
     lines += [f"{part}: {'unknown' if points is None else points}" for part, points in found.parts.items()]
     if found.unknown:

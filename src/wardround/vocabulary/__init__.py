@@ -24,9 +24,7 @@ from wardround.vocabulary.measurements import Measurement, UsualUnit, convert, f
 from wardround.vocabulary.names import Concept, ConceptKind, clinical_name, lab_panel, words_of
 from wardround.vocabulary.persons import Person, Sex, read_person
 from wardround.vocabulary.quantities import (
-    RELATIONS,
     Quantity,
-    Relation,
     ThresholdTest,
     compare,
     comparison,
@@ -58,12 +56,13 @@ from wardround.vocabulary.time import (
     lowest,
     rises_by,
 )
-from wardround.vocabulary.truth import Truth, all_of, any_of, negate
+from wardround.vocabulary.truth import RELATIONS, Bounds, Relation, Truth, all_of, any_of, negate
 from wardround.vocabulary.units import Unit, read_unit
 
 __all__ = [
     "RELATIONS",
     "Allergy",
+    "Bounds",
     "Concept",
     "ConceptKind",
     "KnownFindings",

@@ -6,29 +6,20 @@ the table of measurements finds it plausible, and a comparison is known only whe
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wardround.vocabulary.measurements import Measurement, UsualUnit, convert, find_measurement, is_unitless
 from wardround.vocabulary.names import Concept
-from wardround.vocabulary.truth import Truth
+from wardround.vocabulary.truth import RELATIONS, Relation, Truth
 from wardround.vocabulary.units import plain_unit, read_unit
 
-Relation = Literal[">", ">=", "<", "<=", "="]
-RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-}
 _NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?"
 _THOUSANDS = r"(?:\s?(?P<k>k)(?![a-z/]))?"
 _QUANTITY = re.compile(

@@ -17,11 +17,11 @@ from wardround.vocabulary.assertions import Statement, Status, sentences_of, sta
 from wardround.vocabulary.concepts import NOT_GIVEN, concepts_in, find_concept, is_a
 from wardround.vocabulary.cues import tokens_of
 from wardround.vocabulary.names import Concept, singular
-from wardround.vocabulary.quantities import Quantity, Relation, parse_quantity
+from wardround.vocabulary.quantities import Quantity, parse_quantity
 from wardround.vocabulary.sections import section_kind
 from wardround.vocabulary.tables import cell_parts, named_words, table_rows
 from wardround.vocabulary.told_values import told_values
-from wardround.vocabulary.truth import Truth
+from wardround.vocabulary.truth import Relation, Truth
 
 _FILLERS = named_words("fillers") | {singular(word) for word in named_words("fillers")}
 """Words that do not narrow what is denied."""

@@ -15,8 +15,9 @@ from wardround.codes import load_lab_words
 from wardround.vocabulary.cues import WordToken, tokens_of
 from wardround.vocabulary.measurements import UsualUnit, find_measurement, load_measurements
 from wardround.vocabulary.names import clinical_name, singular
-from wardround.vocabulary.quantities import Quantity, Relation
+from wardround.vocabulary.quantities import Quantity
 from wardround.vocabulary.tables import cell_parts, named_words, table_rows
+from wardround.vocabulary.truth import Relation
 from wardround.vocabulary.units import convert_unit, plain_unit, read_unit
 
 _LINKS = named_words("links")

@@ -22,6 +22,7 @@ from wardround.bundles import NOTHING_KNOWN, Bundle, Carried
 from wardround.core import Sealed, unsealed
 from wardround.models.protocol import Model, ModelSettings
 from wardround.protocols import ActionKind, Dose
+from wardround.vocabulary import Bounds
 
 STEP_NOTE = "step"
 _FAILED = ("error", "content_filter")
@@ -49,9 +50,9 @@ class StepPrediction:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
-ChartScore = Callable[[str, float | None, datetime], float | None]
-"""A score by its name over some hours, or its own, as of a moment."""
-SubjectScore = Callable[[int, str, float | None, datetime], float | None]
+ChartScore = Callable[[str, float | None, datetime], Bounds | None]
+"""The least and the most that a score can be: by its name over some hours, or its own, as of a moment."""
+SubjectScore = Callable[[int, str, float | None, datetime], Bounds | None]
 """The same of a subject."""
 
 
@@ -61,7 +62,7 @@ class _SealedScore:
 
     feed: Sealed[StepFeed]
 
-    def __call__(self, name: str, hours: float | None, at: datetime) -> float | None:
+    def __call__(self, name: str, hours: float | None, at: datetime) -> Bounds | None:
         return unsealed(self.feed).score(name, hours, at)
 
 
@@ -78,7 +79,7 @@ class StepFeed(Protocol):
         """The kinds of events that the source has, and the units of its measurements."""
         ...
 
-    def score(self, name: str, hours: float | None, at: datetime) -> float | None:
+    def score(self, name: str, hours: float | None, at: datetime) -> Bounds | None:
         """A score of the project's own on the chart as of a moment; None where it is unknown there.
 
         LeakError: the moment is later than the hour that was handed out last.

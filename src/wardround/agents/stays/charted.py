@@ -38,7 +38,7 @@ from wardround.protocols import (
     is_problem,
     keys_of,
 )
-from wardround.vocabulary import clinical_name, convert, find_concept, is_drug, is_lasting, reading_unit
+from wardround.vocabulary import Bounds, clinical_name, convert, find_concept, is_drug, is_lasting, reading_unit
 
 LEVELS: Mapping[ValueLevel, Level] = {
     ValueLevel.LOW: "low",
@@ -96,7 +96,7 @@ class StateFacts:
         self._courses = courses
         self._counts = counts or {}
         self._score = score
-        self._scores: dict[tuple[str, float | None], float | None] = {}
+        self._scores: dict[tuple[str, float | None], Bounds | None] = {}
 
     @property
     def names(self) -> Iterator[str]:
@@ -160,7 +160,7 @@ class StateFacts:
         known = [rate for rate in rates if rate is not None]
         return max(known) if len(known) == len(rates) else None
 
-    def score(self, name: str, hours: float | None = None) -> float | None:
+    def score(self, name: str, hours: float | None = None) -> Bounds | None:
         """A score where the stay's chart is at hand, as of the end of the hour; unknown to a live feed."""
         if self._score is None:
             return None

@@ -48,7 +48,7 @@ class BatchFacts:
     courses: Mapping[str, float] = field(default_factory=dict)
     suspected: Mapping[str, Mask] = field(default_factory=dict)
     score: SubjectScore | None = None
-    _scores: dict[tuple[str, float | None], FloatArray] = field(default_factory=dict)
+    _scores: dict[tuple[str, float | None], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
     _allergic: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
     _carrying: dict[frozenset[EventKind], Mask] = field(default_factory=dict)
     _last_done: dict[frozenset[str], Integers] = field(default_factory=dict)
@@ -166,16 +166,19 @@ class BatchFacts:
         last = self._last_done[keys]
         return last if ever else np.where(last > self.since, last, NEVER)
 
-    def scores(self, name: str, hours: float | None, where: Mask) -> FloatArray:
-        """Return a score after the bundles that are asked about, NaN where it is unknown or was never asked."""
-        held = self._scores.setdefault((name, hours), np.full(len(self.stream), _NEVER_ASKED))
+    def scores(self, name: str, hours: float | None, where: Mask) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the most that a score can be after the bundles that are asked about, NaN where nothing
+        limits it or it was never asked."""
+        count = len(self.stream)
+        low, high = self._scores.setdefault((name, hours), (np.full(count, _NEVER_ASKED), np.full(count, np.nan)))
         if self.score is None:
-            return np.full(len(self.stream), np.nan)
-        for place in np.flatnonzero(where & (held == _NEVER_ASKED)).tolist():
+            return np.full(count, np.nan), np.full(count, np.nan)
+        for place in np.flatnonzero(where & (low == _NEVER_ASKED)).tolist():
             at = from_microseconds(int(self.now[place]) - 1)
             found = self.score(int(self.stream.subjects[place]), name, hours, at)
-            held[place] = np.nan if found is None else found
-        return np.where(where & (held != _NEVER_ASKED), held, np.nan)
+            low[place], high[place] = (np.nan, np.nan) if found is None else (found.low, found.high)
+        told = where & (low != _NEVER_ASKED)
+        return np.where(told, low, np.nan), np.where(told, high, np.nan)
 
     def taking(self, drug: str) -> tuple[Mask, Mask]:
         """Say of every bundle whether an order or infusion of that drug or class runs, and whether none does."""

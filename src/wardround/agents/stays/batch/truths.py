@@ -89,8 +89,7 @@ def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: 
         case AtRate():
             return Truths(*at_rate(node, facts))
         case AtScore():
-            found = facts.scores(node.score, node.hours, where)
-            return Truths.where(~np.isnan(found), RELATIONS[node.relation](found, node.threshold))
+            return _at_score(node, facts, where)
 
 
 def _joined(node: Joined, facts: BatchFacts, where: Mask, *, wanted: bool) -> Truths:
@@ -102,6 +101,16 @@ def _joined(node: Joined, facts: BatchFacts, where: Mask, *, wanted: bool) -> Tr
         found = truths(part, facts, where & open_, wanted=wanted)
         told = told & found if is_and else told | found
     return told
+
+
+def _at_score(node: AtScore, facts: BatchFacts, where: Mask) -> Truths:
+    """As ``Bounds.holds`` has it."""
+    least, most = facts.scores(node.score, node.hours, where)
+    relation, known = RELATIONS[node.relation], ~np.isnan(least)
+    low, high = relation(least, node.threshold), relation(most, node.threshold)
+    if node.relation == "=":
+        return Truths(known & low & high, known & ((least > node.threshold) | (most < node.threshold)))
+    return Truths(known & low & high, known & ~low & ~high)
 
 
 def _asks_for_scores(node: Node) -> bool:
