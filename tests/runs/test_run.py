@@ -59,6 +59,7 @@ def test_all_six_tasks_are_played_and_scored(finished: RunFolder) -> None:
 def test_the_manifest_says_what_decided_the_results(finished: RunFolder, settings: RunSettings) -> None:
     manifest = json.loads((finished.path / "manifest.json").read_text())
     assert manifest["policy"] == "known_at"
+    assert manifest["sqlite"] == sqlite3.sqlite_version
     assert RunFolder.open(finished.path).settings == settings.resolved().changed(context_tokens=64_000)
     for name in ("store_digest", "benchmark_digest", "spec_sha256", "wardround", "settings_sha256"):
         assert manifest[name]

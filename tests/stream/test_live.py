@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -167,6 +169,49 @@ def test_everything_is_told_once_however_often_it_is_killed(
     (source / "a.jsonl").write_bytes(text)
     assert wardround([*words, "--once", "--finish"]) == 0
     assert told.read_bytes() == (undisturbed / "told.jsonl").read_bytes()
+
+
+FULL = """
+import resource, signal, sys
+from wardround.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+sys.exit(main(sys.argv[2:]))
+"""
+"""No file grows beyond so many bytes: a write that would fails as on a full disk, or takes a part."""
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    lines: Path, undisturbed: Path, protocol: Path, tmp_path: Path
+) -> None:
+    """The room grows from start to start, until there is enough."""
+    words = ["stream", "follow", "--source", "mimiciv", "--once", "--finish", "--lines-per-commit", "200"]
+    words += ["--protocol", str(protocol), "--lines", str(lines), "--out", str(tmp_path)]
+    rooms = iter(1 << power for power in range(13, 40, 3))
+    told, path, starts = [0], tmp_path / "told.jsonl", 0
+    while (ended := with_room(next(rooms), words)).returncode:
+        starts += 1
+        assert_says_that_the_disk_is_full(ended)
+        told.append(path.stat().st_size if path.exists() else 0)
+    assert starts > 2
+    assert told == sorted(told)
+    assert path.read_bytes() == (undisturbed / "told.jsonl").read_bytes()
+
+
+def test_a_full_disk_is_one_line_for_what_comes_through_a_pipe_too(lines: Path, tmp_path: Path) -> None:
+    words = ["stream", "follow", "--source", "mimiciv", "--lines", "-", "--out", str(tmp_path)]
+    assert_says_that_the_disk_is_full(with_room(1 << 17, words, (lines / "a.jsonl").read_text(encoding="utf-8")))
+
+
+def with_room(size: int, words: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command while no file may have more bytes."""
+    command = [sys.executable, "-B", "-c", FULL, str(size), *words]
+    return subprocess.run(command, capture_output=True, text=True, input=text, check=False)
+
+
+def assert_says_that_the_disk_is_full(ended: subprocess.CompletedProcess[str]) -> None:
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
+    assert "free some space and run the same command again" in ended.stderr
 
 
 def damaged(told: Path, dice: random.Random) -> None:

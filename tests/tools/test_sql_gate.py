@@ -131,6 +131,20 @@ def test_replaced_functions_answer_like_sqlites_own(gate: SqlGate) -> None:
     plain.close()
 
 
+@pytest.mark.parametrize("newer", ["concat_ws", "string_agg", "octet_length", "timediff", "median"])
+def test_no_function_is_offered_that_this_sqlite_lacks(newer: str, gate: SqlGate) -> None:
+    """Of SQLite 3.43 to 3.51; a misspelt name is answered with names that can be called here."""
+    with closing(sqlite3.connect(":memory:")) as own:
+        there = {name for (name,) in own.execute("SELECT DISTINCT name FROM pragma_function_list")}
+    for asked in (newer, newer[:-1]):
+        if asked in there:
+            continue
+        with pytest.raises(ToolFailure, match="no function") as refused:
+            gate.query(f"SELECT {asked}('a', 'b')")
+        _, _, offered = str(refused.value).partition("Did you mean ")
+        assert set(offered.rstrip("?").split(", ")) - {""} <= there
+
+
 @pytest.mark.parametrize("long", ["printf('%s%s', t, t)", "format('%0200000d', 1)"])
 def test_a_text_too_long_to_make_is_said_and_not_null(gate: SqlGate, long: str) -> None:
     sql = f"SELECT length({long}) FROM (SELECT printf('%0150000d', 0) AS t)"

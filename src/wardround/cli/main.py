@@ -142,7 +142,7 @@ def _overview() -> str:
 
 def _explain(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
-    if error.errno == errno.ENOSPC:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"the disk is full{where}; free some space and run the same command again, it continues where it was"
     return f"{error.strerror or error}{where}"
 

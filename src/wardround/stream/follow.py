@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,14 +59,15 @@ def follow(
     """Follow a folder of lines into ``folder`` (``ledger.sqlite`` and ``told.jsonl``); resumes where it was ended.
 
     ``ended`` says, where it is not the setting ``once``, whether all lines that will come are there.
-    UserError: the folder is of another stream, it was finished, or another process follows it.
+    UserError: the folder is of another stream, it was finished, another process follows it, or the ledger cannot grow.
+    OSError: the files beside it cannot.
     """
     settings = FollowSettings() if settings is None else settings
     rules = _rules_of(spec, settings)
     if not 0 <= settings.partition < settings.partitions:
         raise UserError(f"--partition must be below --partitions {settings.partitions}, not {settings.partition}")
     private_folder(folder)
-    with only_follower(folder), _young_garbage_only():
+    with only_follower(folder), _young_garbage_only(), _ledger_errors(folder / "ledger.sqlite"):
         ledger = StreamLedger(folder / "ledger.sqlite", _about(rules, settings, responder))
         try:
             if ledger.finished:
@@ -157,6 +159,17 @@ def _young_garbage_only() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def _ledger_errors(path: Path) -> Iterator[None]:
+    """Say SQLite's errors in one line: what was committed before is kept, and the next start goes on from there."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        why = "the disk is full" if "full" in str(error) else str(error)
+        then = "free some space and run the same command again, it continues where it was"
+        raise UserError(f"{path} cannot be written ({why}); {then}") from error
 
 
 def _rounds(

@@ -46,7 +46,8 @@ class Spool:
         last = b"\n"
         with path.open("xb", buffering=0) as target:
             while block := os.read(self.descriptor, _BLOCK):
-                target.write(block)
                 last = block[-1:]
+                while block:  # a disk that is nearly full takes a part
+                    block = block[target.write(block) :]
             if last != b"\n":
                 target.write(b"\n")
