@@ -200,3 +200,73 @@ def test_a_number_is_plausible_in_the_usual_unit_of_its_measurement() -> None:
     assert known is not None
     assert known.units[0].is_plausible(14)
     assert not known.units[0].is_plausible(140)
+
+
+_LIFE: dict[str, tuple[str, float, float, tuple[float, ...], tuple[str, ...]]] = {
+    # a unit, the lowest and the highest ever measured in it, thresholds that people write, other units of records
+    "temperature": ("degC", 10, 46.5, (35, 36, 37.5, 38, 38.3, 38.5, 39, 40), ("degF",)),
+    "glucose": ("mg/dL", 2, 2800, (40, 54, 70, 140, 180, 200, 250, 400), ("mmol/L",)),
+    "creatinine": ("mg/dL", 0.1, 53, (0.6, 1.2, 1.5, 2, 3, 4, 6), ("umol/L",)),
+    "hemoglobin": ("g/dL", 0.9, 27, (6, 7, 8, 9, 10, 12, 16), ("g/L", "mmol/L")),
+    "weight": ("kg", 0.25, 640, (1.5, 5, 40, 50, 60, 100, 120, 150), ("lb", "g")),
+    "height": ("cm", 18, 272, (100, 140, 150, 160, 180, 200), ("in", "m")),
+    "potassium": ("mEq/L", 0.8, 15, (2.5, 3, 3.5, 5, 5.5, 6, 6.5), ("mmol/L",)),
+    "calcium": ("mg/dL", 2.5, 28, (6, 7, 8, 10.5, 12, 14), ("mmol/L", "mEq/L")),
+    "magnesium": ("mg/dL", 0.2, 36, (1.2, 1.6, 2, 4), ("mmol/L", "mEq/L")),
+    "lactate": ("mmol/L", 0.1, 45, (1, 2, 2.5, 4, 5, 10), ("mg/dL",)),
+    "total bilirubin": ("mg/dL", 0.1, 80, (1, 1.2, 2, 6, 12), ("umol/L",)),
+    "albumin": ("g/dL", 0.4, 7, (2, 2.5, 3, 3.5), ("g/L",)),
+    "platelets": ("K/uL", 1, 14000, (10, 20, 50, 100, 150, 450), ("/uL",)),
+    "WBC": ("K/uL", 0.1, 1400, (0.5, 1, 4, 11, 12, 20, 50), ("/uL",)),
+    "BUN": ("mg/dL", 1, 450, (10, 20, 30, 60, 100), ("mmol/L",)),
+    "arterial po2": ("mm Hg", 5, 700, (55, 60, 80, 100), ("kPa",)),
+    "FiO2": ("%", 16, 100, (21, 30, 40, 50, 60, 80), ()),
+    "mean arterial pressure": ("mm Hg", 0, 280, (50, 55, 60, 65, 70, 100), ("kPa",)),
+}
+
+
+@given(st.data())
+def test_a_bare_number_of_life_is_never_compared_wrongly_where_a_store_has_several_units(data: st.DataObject) -> None:
+    """The truth has both units; the chart, the rule or both leave theirs out."""
+    concept = data.draw(st.sampled_from(sorted(_LIFE)))
+    usual, low, high, thresholds, others = _LIFE[concept]
+    units = [usual, *others]
+    reading_unit = data.draw(st.sampled_from(units))
+    charted = sorted({reading_unit, *data.draw(st.sets(st.sampled_from(units)))})
+    asked = data.draw(st.sampled_from(charted))
+    reading = convert(data.draw(st.floats(low, high)), usual, reading_unit, concept)
+    threshold = convert(data.draw(st.sampled_from(thresholds)), usual, asked, concept)
+    assert reading is not None
+    assert threshold is not None
+    relation = data.draw(st.sampled_from(["<", ">", "<=", ">="]))
+    meant = convert(threshold, asked, reading_unit, concept)
+    assert meant is not None
+    true = bool(RELATIONS[relation](reading, meant))
+    for own, other in ((None, asked), (reading_unit, None), (None, None)):
+        said = compare(reading, own, relation, threshold, other, concept, charted=charted)  # type: ignore[arg-type]
+        near = abs(reading - meant) <= 1e-6 * abs(meant)
+        assert near or said in (None, true), (concept, charted, reading, own or reading_unit, threshold, other or asked)
+
+
+@pytest.mark.parametrize(
+    ("reading", "unit", "relation", "threshold", "concept", "charted", "truth"),
+    [
+        (38.9, None, ">", 38.5, "temperature", ["degC", "degF"], True),  # nobody was ever at 38.9 degF
+        (102.2, None, ">", 38.5, "temperature", ["degC", "degF"], True),
+        (5.0, None, "<", 70, "glucose", ["mg/dL", "mmol/L"], None),  # 5 mg/dL and 5 mmol/L both happen
+        (250, None, ">", 180, "glucose", ["mg/dL", "mmol/L"], True),  # neither is ever in mmol/L
+        (12, None, ">", 2, "creatinine", ["mg/dL", "umol/L"], None),
+        (90, None, ">", 2, "creatinine", ["mg/dL", "umol/L"], False),  # 90 is in umol/L: nobody had 90 mg/dL
+        (150, None, ">", 100, "weight", ["kg", "lb"], None),
+        (1200, None, "<", 5, "weight", ["kg", "g"], None),
+        (71, None, "<", 150, "height", ["cm", "in"], None),
+        (6.2, None, ">", 6, "potassium", ["mEq/L", "mmol/L"], True),
+        (1500, None, "<", 50, "platelets", ["K/uL", "/uL"], None),
+        (45, None, "<", 50, "platelets", ["K/uL", "/uL"], True),
+    ],
+)  # fmt: skip
+def test_a_bare_number_where_a_store_has_several_units(
+    reading: float, unit: str | None, relation: str, threshold: float, concept: str, charted: list[str],
+    truth: bool | None,
+) -> None:  # fmt: skip
+    assert compare(reading, unit, relation, threshold, None, concept, charted=charted) is truth  # type: ignore[arg-type]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Literal, cast
@@ -15,12 +16,13 @@ from wardround.vocabulary.units import convert_unit, plain_unit, read_unit, roun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualUnit:
-    """A unit that a measurement comes in, and the lowest and highest number charted or written in it. ``unit`` is None
-    where the number has none (pH, INR)."""
+    """A unit that a measurement comes in, and the lowest and highest number that people write in it; ``extremes``: the
+    lowest and highest ever measured, where they differ. ``unit`` is None where the number has none (pH, INR)."""
 
     unit: str | None
     low: float
     high: float
+    extremes: tuple[float, float] | None = None
 
     def is_plausible(self, number: float) -> bool:
         """Whether a number may be one in this unit."""
@@ -36,6 +38,12 @@ class Measurement:
     units: tuple[UsualUnit, ...]
     molar_mass: float | None = None
     valence: float | None = None
+
+    @property
+    def in_extremes(self) -> Measurement:
+        """The same, where every number ever measured is plausible."""
+        found = ((one, one.extremes or (one.low, one.high)) for one in self.units)
+        return replace(self, units=tuple(replace(one, low=low, high=high) for one, (low, high) in found))
 
 
 @lru_cache(maxsize=65_536)
@@ -98,9 +106,14 @@ def _measurements() -> Mapping[str, Measurement]:
 
 
 def _usual_unit(text: str) -> UsualUnit:
-    *unit, low, high = text.split(" ")
-    said = " ".join(unit)
-    return UsualUnit(unit=None if said == "1" else said, low=float(low), high=float(high))
+    unit, numbers = _UNIT_AND_NUMBERS.fullmatch(text).groups()  # type: ignore[union-attr]
+    low, high, *extremes = map(float, numbers.split())
+    return UsualUnit(
+        unit=None if unit == "1" else unit,
+        low=low,
+        high=high,
+        extremes=tuple(extremes) or None,  # type: ignore[arg-type]
+    )
 
 
 def is_unitless(unit: str | None, known: Measurement | None) -> bool:
@@ -110,4 +123,5 @@ def is_unitless(unit: str | None, known: Measurement | None) -> bool:
     return plain is None or (has_none and plain in _FILLERS)
 
 
+_UNIT_AND_NUMBERS = re.compile(r"(.*?)((?: -?[\d.]+){4}|(?: -?[\d.]+){2})")
 _FILLERS = frozenset({"units", "unit", "ratio", "points", "index", "1", "#", "fraction"})

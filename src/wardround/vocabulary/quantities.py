@@ -1,14 +1,15 @@
 """Numbers with their units as people write them, and comparison of two that may be in different ones.
 
-A bare number has the unit that the store has for its concept, where that is one. Else it may be in every unit in which
-the table of measurements finds it plausible, and a comparison is known only where all of them say the same.
+A bare number has the unit that the store has for its concept, where that is one. Where the store has several it may be
+in each in which such a number has ever been measured, and a comparison is known only where all of them say the same.
+Where no store is known (words), the numbers that people write in a unit count, and two bare ones are in the same.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -156,6 +157,7 @@ def comparison(
     reading_unit = None if is_unitless(unit, known) else unit
     asked_unit = None if is_unitless(threshold_unit, known) else threshold_unit
     here = tuple(one for one in charted if not is_unitless(one, known))
+    known = _charted_as(known, here)
     groups = _groups(reading_unit, threshold, asked_unit, known, here)
     return ThresholdTest(relation=relation, groups=tuple(group for group in groups if group))
 
@@ -169,9 +171,25 @@ def reading_unit(value: float, unit: str | None, concept: Concept | str, charted
     here = [one for one in charted if not is_unitless(one, known)]
     if known is None:
         return here[0] if len({plain_unit(one) for one in here}) == 1 else None
+    known = _measured(_charted_as(known, here) or known, here)
     found = _plausible(value, known.units, known, here)
     same = bool(found) and all(_is_same_size(one.unit, found[0].unit, known) for one in found)
     return found[0].unit if same else None
+
+
+def _charted_as(known: Measurement | None, charted: Sequence[str]) -> Measurement | None:
+    """Return a measurement with the units of a store that the table has not: in those every number is plausible."""
+    if known is None:
+        return None
+    others = (one for one in charted if not any(_is_same_size(one, each.unit, known) for each in known.units))
+    readable = (one for one in dict.fromkeys(others) if _converted(1.0, one, known.units[0].unit, known) is not None)
+    more = tuple(UsualUnit(unit=one, low=-np.inf, high=np.inf) for one in readable)
+    return replace(known, units=(*known.units, *more)) if more else known
+
+
+def _measured(known: Measurement, charted: Sequence[str]) -> Measurement:
+    """Return a measurement as its readings are: in a store's own units whatever was ever measured is plausible."""
+    return known.in_extremes if charted else known
 
 
 def _groups(
@@ -182,16 +200,18 @@ def _groups(
     charted: Sequence[str],
 ) -> tuple[tuple[_Reading, ...], ...]:
     everything = (_Reading(low=-np.inf, high=np.inf, threshold=threshold),)
+    measured = None if known is None else _measured(known, charted)
     if unit is not None and threshold_unit is not None:
-        return (_in_unit(unit, ((threshold, threshold_unit),), known),)
+        return (_in_unit(unit, ((threshold, threshold_unit),), measured),)
     if known is None:
         units = {plain_unit(one) for one in (*charted, unit, threshold_unit) if one is not None}
         return (everything,) if len(units) <= 1 else ()
     if unit is not None:
-        return (_in_unit(unit, _meant(threshold, unit, known, charted), known),)
+        return (_in_unit(unit, _meant(threshold, unit, known, charted), measured),)
+    readings = measured or known
     if threshold_unit is not None:
-        return _of_bare_reading(((threshold, threshold_unit),), known, charted, asked=True)
-    return _of_bare_reading(_meant(threshold, None, known, charted), known, charted, asked=False)
+        return _of_bare_reading(((threshold, threshold_unit),), readings, charted, asked=True)
+    return _of_bare_reading(_meant(threshold, None, known, charted), readings, charted, asked=False)
 
 
 def _meant(
@@ -208,7 +228,11 @@ def _meant(
         return ((threshold, known.units[0].unit),) if below else ()
     usual = known.units[0].unit
     here = charted or ((unit,) if unit is not None and _same(unit, usual) else ())
-    return tuple((threshold, one.unit) for one in _plausible(threshold, known.units, known, here))
+    found = _plausible(threshold, known.units, known, here)
+    measured = _plausible(threshold, known.in_extremes.units, known, charted) if charted else ()
+    if not any(_is_charted(one, known, charted) for one in found):  # in the store's unit nobody writes such a number
+        found += tuple(one for one in measured if _is_charted(one, known, charted))
+    return tuple((threshold, one.unit) for one in found)
 
 
 def _plausible(
@@ -216,8 +240,11 @@ def _plausible(
 ) -> tuple[UsualUnit, ...]:
     """Return the units in which a number is plausible, of those that the store has where it is so in one of them."""
     found = tuple(one for one in units if one.is_plausible(number))
-    here = tuple(one for one in found if any(_is_same_size(one.unit, other, known) for other in charted))
-    return here or found
+    return tuple(one for one in found if _is_charted(one, known, charted)) or found
+
+
+def _is_charted(one: UsualUnit, known: Measurement, charted: Sequence[str]) -> bool:
+    return any(_is_same_size(one.unit, other, known) for other in charted)
 
 
 @lru_cache(maxsize=4_096)
@@ -256,7 +283,7 @@ def _of_bare_reading(
 ) -> tuple[tuple[_Reading, ...], ...]:
     """Return the ways to read bare numbers: those in the store's units first, and the others' of what fits none of
     them. Where the store has none, a bare threshold and a bare reading that both fit a unit are both in it."""
-    here = tuple(one for one in known.units if any(_is_same_size(one.unit, other, known) for other in charted))
+    here = tuple(one for one in known.units if _is_charted(one, known, charted))
     others = tuple(one for one in known.units if one not in here)
     together = not (asked or here)
 
