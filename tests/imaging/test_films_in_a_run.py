@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pydicom", reason="needs the extra [imaging]")
@@ -84,12 +85,13 @@ def _replayed(settings: RunSettings, folder: RunFolder, tmp_path: Path) -> None:
     assert [score.finish for score in score_run(again)] == [score.finish for score in score_run(folder)]
 
 
-def test_an_export_for_training_has_the_pictures_beside_its_rows(settings: RunSettings, tmp_path: Path) -> None:
+def test_an_export_for_training_has_the_pictures_beside_its_rows(
+    settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with FakeServer(looks) as server:
         folder = start(tmp_path / "run", settings.changed(base_url=server.url, split="train", limit=3))
         execute(folder, concurrency=1)
-    words = ["train", "export", str(folder.path), "--out", str(tmp_path / "data"), "--format", "jsonl"]
-    assert main(words) == 0
+    assert main(["train", "export", str(folder.path), "--out", str(tmp_path / "data")]) == 0
     rows = [json.loads(line) for line in (tmp_path / "data" / "rows.jsonl").read_text().splitlines()]
     named = [picture for row in rows for message in row["messages"] for picture in message.get("pictures", ())]
     files = sorted(path.name for path in (tmp_path / "data" / "pictures").iterdir())
@@ -98,4 +100,9 @@ def test_an_export_for_training_has_the_pictures_beside_its_rows(settings: RunSe
     for picture in named:
         data = (tmp_path / "data" / picture["file"]).read_bytes()
         assert hashlib.sha256(data).hexdigest() == picture["sha256"]
-    assert json.loads((tmp_path / "data" / "export.json").read_text())["counts"]["pictures"] == len(files)
+    counts = json.loads((tmp_path / "data" / "export.json").read_text())["counts"]
+    assert counts["pictures"] == len(files)
+    without = [row["about"]["episode"] for row in rows if not any("pictures" in each for each in row["messages"])]
+    assert pq.read_table(tmp_path / "data" / "rows.parquet")["episode"].to_pylist() == without
+    assert counts["not_in_parquet"] == len(rows) - len(without) > 0
+    assert f"{counts['not_in_parquet']} rows with pictures; rows.jsonl holds them" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -84,14 +85,22 @@ def test_held_out_is_every_sample_outside_training(synthetic_benchmark_path: Pat
     assert not guard.people & {sample.person for sample in training}
 
 
+def told(message: dict[str, Any]) -> dict[str, Any]:
+    """A message of the Parquet file, whose calls are JSON, without what it does not have."""
+    calls = message["tool_calls"]
+    read = {**message, "tool_calls": None if calls is None else list(map(json.loads, calls))}
+    return {name: value for name, value in read.items() if value is not None}
+
+
 def test_the_files_hold_the_same_rows(teacher: RunFolder, tmp_path: Path) -> None:
     counts = export_folder([teacher], tmp_path / "data", ALL)
     rows = read_rows(tmp_path / "data" / "rows.jsonl")
     table = pq.read_table(tmp_path / "data" / "rows.parquet").to_pylist()
-    assert [json.loads(one["messages"]) for one in table] == [list(row.messages) for row in rows]
+    assert [[told(message) for message in one["messages"]] for one in table] == [list(row.messages) for row in rows]
+    assert [list(map(json.loads, one["tools"])) for one in table] == [list(row.tools) for row in rows]
     assert {one["sensitivity"] for one in table} == {open_store(teacher).spec.sensitivity}
-    told = json.loads((tmp_path / "data" / "export.json").read_text())
-    assert told["counts"]["rows"] == counts.rows == len(rows)
+    noted = json.loads((tmp_path / "data" / "export.json").read_text())
+    assert noted["counts"]["rows"] == counts.rows == len(rows)
     documents = (tmp_path / "data" / "atif.jsonl").read_text().splitlines()
     assert {json.loads(line)["session_id"] for line in documents} == {row.about["episode"] for row in rows}
     assert (tmp_path / "data").stat().st_mode & 0o077 == 0

@@ -17,6 +17,7 @@ import pytest
 from effort import LONG
 from extras import needs
 from wardround.core import UserError
+from wardround.runs import RunFolder
 from wardround.training import (
     BaseWeights,
     DataSettings,
@@ -24,12 +25,15 @@ from wardround.training import (
     RowTokenizer,
     SftSettings,
     TrainingRow,
+    export_folder,
     fine_tune,
     read_recipe,
+    read_rows,
     reinforce,
     serving_template,
     training_template,
 )
+from wardround.training.sft import labels_of
 from wardround.training.world import World, WorldSettings
 
 pytestmark = [
@@ -171,6 +175,31 @@ def test_a_model_learns_the_replies_and_goes_on_where_it_stopped(base: BaseWeigh
         fine_tune(base, ROWS, TEMPLATE, little(), stopped)
 
 
+def test_trl_trains_on_the_exported_parquet_as_conversations(
+    base: BaseWeights, teacher: RunFolder, tmp_path: Path
+) -> None:
+    """TRL's own path from messages to tokens: the ids and the mask are those of our own."""
+    import datasets
+    import trl
+
+    export_folder([teacher], tmp_path / "data", DataSettings(finishes=(), max_tokens=None))
+    files = str(tmp_path / "data" / "rows.parquet")
+    data = datasets.load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path / "cache"))
+    rows = read_rows(tmp_path / "data" / "rows.jsonl")
+    assert data[0]["tools"] == list(rows[0].tools)
+    tokenizer = base.tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    arguments = trl.SFTConfig(
+        output_dir=str(tmp_path / "out"), assistant_only_loss=True, max_length=None, report_to=[], use_cpu=True
+    )
+    trainer = trl.SFTTrainer(model=base.model(), args=arguments, train_dataset=data, processing_class=tokenizer)
+    counter = RowTokenizer(tokenizer=tokenizer, template=TEMPLATE)
+    for tokens, one in zip(trainer.train_dataset, rows, strict=True):
+        ours = counter.encode(one)
+        assert tokens["input_ids"] == list(ours.ids)
+        assert tokens["labels"] == labels_of(ours)
+
+
 def test_adapters_are_merged_into_one_model(base: BaseWeights, tmp_path: Path) -> None:
     fine_tune(base, ROWS, TEMPLATE, little(adapter="lora", rank=4, most_steps=3), tmp_path / "tuned")
     before, after = base.model().state_dict(), BaseWeights(path=tmp_path / "tuned" / "model").model().state_dict()
@@ -178,6 +207,14 @@ def test_adapters_are_merged_into_one_model(base: BaseWeights, tmp_path: Path) -
     changed = [name for name in before if not np.allclose(before[name].numpy(), after[name].numpy())]
     assert changed
     assert all("_proj" in name for name in changed)
+
+
+def test_some_people_measure_the_loss_and_teach_nothing(base: BaseWeights, tmp_path: Path) -> None:
+    rows = [replace(one, about={"subject_id": number % 6}) for number, one in enumerate(ROWS)]
+    done = fine_tune(base, rows, TEMPLATE, little(epochs=4.0), tmp_path / "tuned")
+    assert (done.rows, done.validation_rows, done.rows_dropped) == (10, 2, 0)
+    assert len(done.validation_losses) == 5
+    assert done.validation_losses[-1] < done.validation_losses[0]
 
 
 def test_rows_above_the_most_tokens_are_dropped_and_none_left_is_an_error(base: BaseWeights, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from wardround.training import (
     training_rows,
     without_redundant_calls,
 )
-from wardround.training.sft import labels_of
+from wardround.training.sft import labels_of, split_by_person
 
 KEPT = (START[0], Message(role="user", content="Summary: fine."))
 
@@ -218,3 +219,31 @@ def test_a_training_that_learns_from_nothing_is_refused_before_it_begins(tmp_pat
     with pytest.raises(UserError, match="none of 2 rows holds anything to learn within 2 tokens"):
         fine_tune(cast(BaseWeights, Weights()), [ROW, ROW], "", recipe, tmp_path / "out")
     assert not list((tmp_path / "out").glob("model*"))
+
+
+def of_person(person: int | None, **about: Any) -> TrainingRow:
+    return TrainingRow(messages=ROW.messages, tools=(), about={"subject_id": person, **about})
+
+
+def test_validation_rows_are_of_people_who_teach_nothing() -> None:
+    rows = [of_person(number % 10, row=number) for number in range(40)] + [of_person(None)]
+    teaching, validating = split_by_person(rows, 0.2, seed=1)
+    taught, measured = ({row.about["subject_id"] for row in part} for part in (teaching, validating))
+    assert (len(teaching), len(validating)) == (33, 8)
+    assert not taught & measured
+    assert None in taught
+    assert validating == split_by_person(rows[::-1], 0.2, seed=1)[1][::-1]
+    assert measured != {row.about["subject_id"] for row in split_by_person(rows, 0.2, seed=2)[1]}
+
+
+@pytest.mark.parametrize(("people", "share", "kept"), [(1, 0.5, 0), (2, 0.1, 1), (30, 0.0, 0), (30, 0.1, 3)])
+def test_the_only_person_teaches(people: int, share: float, kept: int) -> None:
+    assert len(split_by_person([of_person(one) for one in range(people)], share, seed=0)[1]) == kept
+
+
+def test_rows_with_pictures_are_left_out_of_training_on_text(tmp_path: Path) -> None:
+    shown = replace(ROW, messages=({**ROW.messages[0], "pictures": [{"sha256": "a"}]}, *ROW.messages[1:]))
+    with pytest.raises(
+        UserError, match="none of 1 rows holds anything to learn within 52000 tokens; 1 with pictures left out"
+    ):
+        fine_tune(cast(BaseWeights, Weights()), [shown], "", TrainingRecipe(), tmp_path / "out")

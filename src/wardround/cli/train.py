@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
@@ -25,6 +26,7 @@ from wardround.training import (
     FORMATS,
     BaseWeights,
     RowTokenizer,
+    RunToolUse,
     TrainingRecipe,
     TrainingRow,
     export_folder,
@@ -53,6 +55,8 @@ EXAMPLES = """
   wardround models serve --weights tuned/model.gguf
   wardround train rl --base tuned/model --store store --benchmark bench --out reinforced --set rl.steps=10
   wardround train compare before after
+  wardround train compare before after-1 after-2 after-3 --beside schema
+      three seeds: mean and range; beside them the untrained weights, held to the form of a call by a schema
 """
 
 
@@ -73,7 +77,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_reward(reward)
     compare = actions.add_parser("compare", help="compare two runs in how a model used its tools", examples=EXAMPLES)
     compare.add_argument("before", type=Path, help="folder of the run before training")
-    compare.add_argument("after", type=Path, help="folder of the run after it, on the same samples")
+    compare.add_argument(
+        "after", type=Path, nargs="+", help="folders of the runs after it, on the same samples: one for each seed"
+    )
+    compare.add_argument(
+        "--beside",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="other runs on the same samples, a column each: the untrained weights with model.tool_calls=schema, say",
+    )
     add_json_option(compare)
 
 
@@ -164,6 +178,8 @@ def _export(arguments: argparse.Namespace) -> int:
     print(f"{counts.redundant_calls:,} redundant calls left out")
     for reason, count in sorted(counts.dropped.items()):
         print(f"dropped: {count:,} {reason}")
+    if counts.not_in_parquet:
+        print(f"left out of rows.parquet: {counts.not_in_parquet:,} rows with pictures; rows.jsonl holds them")
     return 0
 
 
@@ -205,6 +221,15 @@ def _sft(arguments: argparse.Namespace) -> int:
     print(f"{done.updates:,} updates over {done.rows:,} rows, {done.learnt_tokens:,} of {done.tokens:,} tokens learnt")
     if done.rows_dropped:
         print(f"dropped: {done.rows_dropped:,} rows too long")
+    if done.rows_with_pictures:
+        print(f"left out: {done.rows_with_pictures:,} rows with pictures, because training reads text alone")
+    if done.validation_losses:
+        first, last = done.validation_losses[0], done.validation_losses[-1]
+        print(
+            f"validation: loss {first:.3f} at first, {last:.3f} at last, {done.validation_rows:,} rows of other people"
+        )
+    else:
+        print("validation: none (rows of one person alone, or sft.validation_share=0)")
     print(f"loss {done.losses[0]:.3f} at first, {done.losses[-1]:.3f} at last: {arguments.out}")
     return 0
 
@@ -234,25 +259,47 @@ def _base(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    shift = tool_use_shift(RunFolder.open(arguments.before), RunFolder.open(arguments.after))
+    after, beside = (list(map(RunFolder.open, paths)) for paths in (arguments.after, arguments.beside))
+    shift = tool_use_shift(RunFolder.open(arguments.before), after, beside=beside)
     if arguments.json:
         print_json(shift)
         return 0
+    figures: tuple[tuple[str, Callable[[RunToolUse], float | None], PairedTest | None], ...] = (
+        ("valid share of calls", lambda run: run.valid_share, None),
+        ("useful calls per episode", lambda run: run.useful, shift.useful_test),
+        ("episodes finished", lambda run: run.finished_share, shift.finished_test),
+        ("score", lambda run: run.score, shift.score_test),
+    )
+    columns = [[shift.before], *([run] for run in shift.beside), list(shift.after)]
+    header = [f"{shift.samples} samples", "before", *(run.run for run in shift.beside), "after"]
     rows = [
-        ["valid calls", f"{shift.valid_before:.3f}", f"{shift.valid_after:.3f}", *_test_cells(shift.valid_test)],
-        ["score", f"{shift.score_before:.3f}", f"{shift.score_after:.3f}", *_test_cells(shift.score_test)],
+        [name, *(_mean_and_range(list(map(value, runs))) for runs in columns), *_test_cells(test)]
+        for name, value, test in figures
     ]
-    print_rows([f"{shift.samples} samples", "before", "after", "difference", "95 % interval", "p"], rows)
-    names = sorted({*shift.calls_before, *shift.calls_after})
+    print_rows([*header, "after - before", "95 % interval", "p"], rows)
+    print(f"the best constant answer, fitted on training people, scores {shift.constant:.3f} on the same samples")
+    names = sorted({name for runs in columns for run in runs for name in run.calls})
     calls = [
-        [name, *(f"{side.get(name, 0.0):.2f}" for side in (shift.calls_before, shift.calls_after))] for name in names
+        [name, *(_mean_and_range([run.calls.get(name, 0.0) for run in runs], digits=2) for runs in columns)]
+        for name in names
     ]
     print()
-    print_rows(["calls per episode", "before", "after"], calls)
+    print_rows(["calls per episode", *header[1:]], calls)
     return 0
 
 
-def _test_cells(test: PairedTest) -> list[str]:
+def _mean_and_range(values: Sequence[float | None], *, digits: int = 3) -> str:
+    """The mean of several seeds and their range; of one its value. A run without calls has no share of them."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "no calls"
+    mean = f"{fmean(known):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ({min(known):.{digits}f} to {max(known):.{digits}f})"
+
+
+def _test_cells(test: PairedTest | None) -> list[str]:
+    if test is None:
+        return ["", "", ""]
     shown = test.difference
     known = shown.low is not None and shown.high is not None
     interval = f"{shown.low:+.3f} to {shown.high:+.3f}" if known else "of one patient: none"

@@ -11,7 +11,7 @@ from wardround.training.rl import Reinforced, reinforce
 from wardround.training.rows import TrainingRow, training_rows
 from wardround.training.sft import Trained, fine_tune
 from wardround.training.templates import serving_template, training_template
-from wardround.training.tool_use import ToolUse, ToolUseShift, tool_use, tool_use_shift
+from wardround.training.tool_use import RunToolUse, ToolUse, ToolUseShift, tool_use, tool_use_shift
 from wardround.training.weights import BaseWeights
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Reinforced",
     "RlSettings",
     "RowTokenizer",
+    "RunToolUse",
     "SftSettings",
     "TokenRow",
     "ToolUse",

@@ -23,13 +23,14 @@ from wardround.training.rows import TrainingRow, training_rows
 @dataclass(slots=True, kw_only=True)
 class ExportCounts:
     """What an export kept and what it dropped, by reason. ``tokens`` and ``learnt_tokens`` are None without a
-    tokenizer."""
+    tokenizer. ``not_in_parquet`` counts the rows with pictures, which only the JSON lines hold."""
 
     episodes: int = 0
     rows: int = 0
     learnt_replies: int = 0
     redundant_calls: int = 0
     pictures: int = 0
+    not_in_parquet: int = 0
     tokens: int | None = None
     learnt_tokens: int | None = None
     dropped: Counter[str] = field(default_factory=Counter)

@@ -1,7 +1,7 @@
 """The files of an export: rows as JSON lines and Parquet, whole episodes as ATIF, and what was done.
 
 rows.jsonl       one conversation a line: messages, tools, about
-rows.parquet     the same; messages and tools as JSON text, which keeps each tool's own argument names
+rows.parquet     the same conversations as trl and datasets read them, but for rows with pictures: trl takes text there
 atif.jsonl       the kept episodes in ATIF 1.8, one branch a line
 pictures/        the pictures that messages name, each once, by the hash of its bytes
 export.json      settings, runs, held-out benchmarks, what was kept and what was dropped, by reason
@@ -10,7 +10,7 @@ export.json      settings, runs, held-out benchmarks, what was kept and what was
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -47,7 +47,19 @@ _ABOUT = {
     "sensitivity": pa.string(),
     "source": pa.string(),
 }
-_COLUMNS = pa.schema([("messages", pa.string()), ("tools", pa.string()), *_ABOUT.items()])
+_MESSAGE = ("role", "content", "tool_calls", "tool_call_id", "weight")
+
+
+def _columns(json_type: pa.DataType) -> pa.Schema:
+    """``json_type`` is of what has keys of its own in each row: calls with their arguments, and tools."""
+    types = (pa.string(), pa.string(), pa.list_(json_type), pa.string(), pa.int8())
+    message = pa.struct(list(zip(_MESSAGE, types, strict=True)))
+    return pa.schema([("messages", pa.list_(message)), ("tools", pa.list_(json_type)), *_ABOUT.items()])
+
+
+_TEXTS = _columns(pa.string())
+_COLUMNS = _columns(pa.json_())
+"""The package datasets reads these back as objects; pyarrow makes them of texts alone."""
 
 
 def export_folder(
@@ -68,7 +80,7 @@ def export_folder(
     first = next(rows, None)
     private_folder(out)
     named: set[str] = set()
-    kept = _write(rows if first is None else _again(first, rows), out, formats, named)
+    kept = _write(rows if first is None else _again(first, rows), out, formats, named, counts)
     counts.pictures = write_row_pictures(folders, kept, named, out)
     if "atif" in formats:
         _write_atif(folders, kept, out / "atif.jsonl")
@@ -106,7 +118,9 @@ def _again(first: TrainingRow, rest: Iterator[TrainingRow]) -> Iterator[Training
     yield from rest
 
 
-def _write(rows: Iterator[TrainingRow], out: Path, formats: Collection[str], named: set[str]) -> set[str]:
+def _write(
+    rows: Iterator[TrainingRow], out: Path, formats: Collection[str], named: set[str], counts: ExportCounts
+) -> set[str]:
     """Write the rows as they come; return their episodes. ``named`` gets the hashes of their pictures."""
     kept: set[str] = set()
     waiting: list[dict[str, Any]] = []
@@ -118,20 +132,31 @@ def _write(rows: Iterator[TrainingRow], out: Path, formats: Collection[str], nam
             named |= pictures_named(row)
             if lines is not None:
                 lines.write(json.dumps(row.to_json(), ensure_ascii=False) + "\n")
-            if table is not None:
+            if table is not None and row.has_pictures:
+                counts.not_in_parquet += 1
+            elif table is not None:
                 waiting.append(_flat(row))
                 if len(waiting) == _ROWS_AT_ONCE:
-                    table.write_table(pa.Table.from_pylist(waiting, schema=_COLUMNS))
+                    table.write_table(pa.Table.from_pylist(waiting, schema=_TEXTS).cast(_COLUMNS))
                     waiting.clear()
         if table is not None and waiting:
-            table.write_table(pa.Table.from_pylist(waiting, schema=_COLUMNS))
+            table.write_table(pa.Table.from_pylist(waiting, schema=_TEXTS).cast(_COLUMNS))
     return kept
 
 
 def _flat(row: TrainingRow) -> dict[str, Any]:
-    texts = {"messages": list(row.messages), "tools": list(row.tools)}
-    return {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items()} | {
-        name: row.about.get(name) for name in _ABOUT
+    return {
+        "messages": [_flat_message(message) for message in row.messages],
+        "tools": [json.dumps(tool, ensure_ascii=False) for tool in row.tools],
+        **{name: row.about.get(name) for name in _ABOUT},
+    }
+
+
+def _flat_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    calls = message.get("tool_calls")
+    return {
+        **{name: message.get(name) for name in _MESSAGE},
+        "tool_calls": None if calls is None else [json.dumps(call, ensure_ascii=False) for call in calls],
     }
 
 

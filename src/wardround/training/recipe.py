@@ -47,6 +47,9 @@ class SftSettings:
     precision: Precision = setting("bf16", "of the computation", source=TABLE_9)
     seed: int = setting(42, "seed of the order of rows", source=TABLE_9)
     most_steps: int | None = setting(None, "end after so many updates", least=1)
+    validation_share: float = setting(
+        0.1, "share of people whose rows measure the loss and teach nothing", least=0, most=0.5
+    )
     save_steps: int = setting(50, "updates between checkpoints, from which it is resumed", least=1)
     adapter: Adapter = setting("none", "all weights, or low-rank adapters beside them")
     rank: int = setting(16, "rank of the adapters", least=1)

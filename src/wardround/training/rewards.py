@@ -20,7 +20,7 @@ from wardround.tools import Citation
 RewardKind = Literal["score", "gain"]
 REPEAT_CHARGE = 0.05
 """For each call that is a repeat: what the record answered before costs a turn and tells nothing."""
-_FREE = frozenset({"finish", "think"})
+FREE_TOOLS = frozenset({"finish", "think"})
 
 
 class BestConstants:
@@ -64,7 +64,7 @@ class Repeats:
 
     def made(self, call: Call, result: str) -> None:
         """Note a call that was answered."""
-        if call.name in _FREE:
+        if call.name in FREE_TOOLS:
             return
         if any(text == result and are_similar(call, earlier) for earlier, text in self._answered):
             self.count += 1

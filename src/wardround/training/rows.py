@@ -37,6 +37,11 @@ class TrainingRow:
         """How many of its messages are learnt."""
         return sum(message.get("weight", 0) for message in self.messages)
 
+    @property
+    def has_pictures(self) -> bool:
+        """Whether a message shows a picture."""
+        return any(message.get("pictures") for message in self.messages)
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         return {"messages": list(self.messages), "tools": list(self.tools), "about": dict(self.about)}

@@ -36,14 +36,21 @@ _NOT_LEARNT = -100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What a fine-tuning did. ``losses`` are of every update; ``rows_dropped`` were longer than the recipe's most."""
+    """What a fine-tuning did. ``losses`` are of every update; ``rows_dropped`` were longer than the recipe's most.
+
+    ``rows_with_pictures`` were left out: training reads text alone. ``validation_losses`` are over the rows of people
+    who teach nothing, before the first update and after each epoch; empty without such people.
+    """
 
     rows: int
     rows_dropped: int
+    rows_with_pictures: int
+    validation_rows: int
     tokens: int
     learnt_tokens: int
     updates: int
     losses: tuple[float, ...]
+    validation_losses: tuple[float, ...]
 
 
 def fine_tune(
@@ -64,25 +71,55 @@ def fine_tune(
     what = _what(base, rows, template, recipe)
     _open_folder(out, what, resume)
     row_tokenizer = RowTokenizer(tokenizer=base.tokenizer(), template=template)
-    tokens = [row_tokenizer.encode(row) for row in rows]
+    read = [row for row in rows if not row.has_pictures]
+    teaching, validating = split_by_person(read, recipe.sft.validation_share, recipe.sft.seed)
     most = recipe.data.max_tokens
-    fitting = [row for row in tokens if most is None or len(row.ids) <= most]
+    fitting, validation = (
+        [row for row in map(row_tokenizer.encode, part) if most is None or len(row.ids) <= most]
+        for part in (teaching, validating)
+    )
     if not any(sum(row.mask) for row in fitting):
-        raise UserError(f"none of {len(rows)} rows holds anything to learn within {most} tokens")
-    trainer = _trainer(base.model(), row_tokenizer.tokenizer, fitting, recipe.sft, out)
+        within = "" if most is None else f" within {most} tokens"
+        pictures = f"; {len(rows) - len(read)} with pictures left out" if len(read) < len(rows) else ""
+        raise UserError(f"none of {len(rows)} rows holds anything to learn{within}{pictures}")
+    trainer = _trainer(base.model(), row_tokenizer.tokenizer, fitting, validation, recipe.sft, out)
     trainer.add_callback(reporting(report, unit="updates"))
     trainer.train(resume_from_checkpoint=resume and _has_checkpoint(out))
     _save(trainer, row_tokenizer.tokenizer, base, serving_template(template), out)
     done = Trained(
         rows=len(fitting),
-        rows_dropped=len(tokens) - len(fitting),
+        rows_dropped=len(read) - len(fitting) - len(validation),
+        rows_with_pictures=len(rows) - len(read),
+        validation_rows=len(validation),
         tokens=sum(len(row.ids) for row in fitting),
         learnt_tokens=sum(sum(row.mask) for row in fitting),
         updates=trainer.state.global_step,
-        losses=tuple(entry["loss"] for entry in trainer.state.log_history if "loss" in entry),
+        losses=_logged(trainer, "loss"),
+        validation_losses=_logged(trainer, "eval_loss"),
     )
     write_atomically(out / "training.json", json.dumps({**what, "done": asdict(done)}, indent=2) + "\n")
     return done
+
+
+def split_by_person(
+    rows: Sequence[TrainingRow], share: float, seed: int
+) -> tuple[list[TrainingRow], list[TrainingRow]]:
+    """Return the rows that teach and the rows of the people who are kept for validation, drawn by the seed.
+
+    At least one person where ``share`` is above 0, but never the only one. Rows of nobody known teach.
+    """
+    people = {row.about["subject_id"] for row in rows if row.about.get("subject_id") is not None}
+    wanted = max(1, round(share * len(people))) if share and len(people) > 1 else 0
+    drawn = set(sorted(people, key=lambda person: content_hash([seed, person]))[:wanted])
+    kept = [row.about.get("subject_id") in drawn for row in rows]
+    return (
+        [row for row, is_kept in zip(rows, kept, strict=True) if not is_kept],
+        [row for row, is_kept in zip(rows, kept, strict=True) if is_kept],
+    )
+
+
+def _logged(trainer: Any, name: str) -> tuple[float, ...]:
+    return tuple(entry[name] for entry in trainer.state.log_history if name in entry)
 
 
 def _what(base: BaseWeights, rows: Sequence[TrainingRow], template: str, recipe: TrainingRecipe) -> dict[str, Any]:
@@ -114,9 +151,15 @@ def _has_checkpoint(out: Path) -> bool:
     return any((out / "checkpoints").glob("checkpoint-*"))
 
 
-def _trainer(model: Any, tokenizer: Any, rows: Sequence[TokenRow], settings: SftSettings, out: Path) -> Any:
-    trl, datasets = needed("trl"), needed("datasets")
-    data = datasets.Dataset.from_list([{"input_ids": list(row.ids), "labels": labels_of(row)} for row in rows])
+def _trainer(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[TokenRow],
+    validation: Sequence[TokenRow],
+    settings: SftSettings,
+    out: Path,
+) -> Any:
+    trl = needed("trl")
     if settings.adapter == "lora":
         model = needed("peft").get_peft_model(model, _adapters(settings))
     arguments = trl.SFTConfig(
@@ -124,6 +167,10 @@ def _trainer(model: Any, tokenizer: Any, rows: Sequence[TokenRow], settings: Sft
         num_train_epochs=settings.epochs,
         max_steps=settings.most_steps or -1,
         per_device_train_batch_size=settings.rows_at_once,
+        per_device_eval_batch_size=settings.rows_at_once,
+        eval_strategy="epoch" if validation else "no",
+        eval_on_start=bool(validation),
+        prediction_loss_only=True,
         gradient_accumulation_steps=settings.batch // settings.rows_at_once,
         learning_rate=settings.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",
@@ -144,7 +191,19 @@ def _trainer(model: Any, tokenizer: Any, rows: Sequence[TokenRow], settings: Sft
         max_length=None,
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    return trl.SFTTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer)
+    return trl.SFTTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=_data_set(rows),
+        eval_dataset=_data_set(validation) if validation else None,
+        processing_class=tokenizer,
+    )
+
+
+def _data_set(rows: Sequence[TokenRow]) -> Any:
+    return needed("datasets").Dataset.from_list(
+        [{"input_ids": list(row.ids), "labels": labels_of(row)} for row in rows]
+    )
 
 
 def labels_of(row: TokenRow) -> list[int]:
