@@ -49,5 +49,5 @@ def test_trajectories_train_the_real_model_which_is_served_and_compared(
     assert main(["train", "compare", str(tmp_path / "before"), str(tmp_path / "after"), "--json"]) == 0
     shift = json.loads(capsys.readouterr().out)
     assert shift["samples"] == 1
-    assert 0 <= shift["valid_before"] <= 1
-    assert 0 <= shift["valid_after"] <= 1
+    for run in (shift["before"], *shift["after"]):
+        assert run["valid_share"] is None or 0 <= run["valid_share"] <= 1
