@@ -529,6 +529,6 @@ def test_what_decides_doubtful_cases_is_said_once() -> None:
     """A task with an instruction for doubt is not told to choose the first label too."""
     rule = "When in doubt, prefer mild (1)."
     own = decision_text(replace(ANEMIA, instructions=rule), "for", "against")
-    assert rule in own
+    assert "the question's own instruction decides" in own
     assert "without strong evidence to the contrary" not in own
     assert "without strong evidence to the contrary" in decision_text(ANEMIA, "for", "against")

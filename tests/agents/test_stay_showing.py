@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from stay_doubles import DONE, LAB, START, at, event, stay
@@ -45,8 +46,8 @@ def trend(name: str, level: ValueLevel, hours_ago: float, *values: float, unit: 
     return Trend(concept=name, unit=unit, kind=EventKind.LAB, readings=readings)
 
 
-def action(name: str, hours_ago: float, count: int) -> DoneAction:
-    return DoneAction(concept=name, kind=EventKind.PROCEDURE, last=ago(hours_ago), count=count, row_id="r")
+def action(name: str, hours_ago: float, count: int, kind: EventKind = EventKind.PROCEDURE) -> DoneAction:
+    return DoneAction(concept=name, kind=kind, last=ago(hours_ago), count=count, row_id="r")
 
 
 STATE = PatientState(
@@ -72,7 +73,16 @@ STATE = PatientState(
             ]
         )
     },
-    actions={(EventKind.PROCEDURE, one.concept): one for one in (action("EKG", 4, 2), action("Biopsy", 2, 1))},
+    actions={
+        (one.kind, one.concept): one
+        for one in (
+            action("EKG", 4, 2),
+            action("Biopsy", 2, 1),
+            action("Sodium", 3, 5, LAB),
+            action("Heparin", 3, 5, EventKind.ADMINISTRATION),
+            action("Potassium", 3, 5, LAB),
+        )
+    },
 )
 LINES = [
     "S-01 allergy: Latex",
@@ -86,11 +96,13 @@ LINES = [
     "S-09 trend: A 6 g low, falling by -4 in 3 h",
     "S-10 trend: B 10 high",
     "S-11 trend: Own 3 below baseline",
-    "S-12 last done: Biopsy 10 Mar 07:00 (x1)",
-    "S-13 last done: EKG 10 Mar 05:00 (x2)",
-    "S-14 last value: Normal 1",
-    "S-15 last value: Own too 3",
-    "S-16 last value: Unknown 3",
+    "S-12 last done: Biopsy 10 Mar 07:00",
+    "S-13 last done: Sodium; Potassium 10 Mar 06:00 (x5)",
+    "S-14 last given: Heparin 10 Mar 06:00 (x5)",
+    "S-15 last done: EKG 10 Mar 05:00 (x2)",
+    "S-16 last value: Normal 1",
+    "S-17 last value: Own too 3",
+    "S-18 last value: Unknown 3",
 ]
 
 
@@ -103,7 +115,7 @@ def test_a_state_is_shown_by_weight_with_numbers_to_cite() -> None:
 def test_what_is_left_out_cannot_be_cited() -> None:
     # three words and one for the line's end each: 4 + 9 + 4 = 17, and 12 are kept for the notice
     shown = shown_state(STATE, {"pneumonia": Suspicion(rule="R1", row_ids=("l:1",))}, Words(), 17 + 12)
-    assert shown.text.split("\n") == [*LINES[:3], "(13 more, left out for room)"]
+    assert shown.text.split("\n") == [*LINES[:3], "(15 more, left out for room)"]
     assert list(shown.ids) == ["S-01", "S-02", "S-03"]
     assert shown_state(PatientState(subject_id=1), {}, Words(), 10).ids == {}
 
@@ -133,6 +145,8 @@ def test_rules_say_what_is_still_to_be_done() -> None:
         "[R2] X. All of it is done.",
     ]
     assert shown_rules(rules, Words(), 10) == "(2 more, left out for room)"
+    whole = replace(rules[1], due=rules[1].compiled.actions)
+    assert shown_rules([whole], Words(), 100) == "[R2] X. Still to be done: all of it."
 
 
 BUNDLES = list(

@@ -35,6 +35,18 @@ def test_a_prompt_says_how_many_answers_are_usual_as_the_manifest_does(synthetic
     assert ask(benchmark, sample, rules=False) == benchmark.prompt(sample)
 
 
+def test_how_to_answer_is_said_once_in_a_prompt_of_ours_and_to_an_outside_agent_with_the_question(
+    synthetic_benchmark_path: Path,
+) -> None:
+    benchmark = Benchmark.open(synthetic_benchmark_path)
+    sample = benchmark.samples("diagnoses", "test")[0]
+    ours, theirs = ask(benchmark, sample, rules=True), ask(benchmark, sample, rules=True, outside=True)
+    assert "finish" not in ours
+    assert "candidate table `diagnoses_ccs_candidates`" in ours
+    assert theirs.startswith(ours)
+    assert theirs.removeprefix(ours).count("Call finish once") == 1
+
+
 def test_a_training_question_is_told_what_is_usual_of_other_people() -> None:
     sizes = [(0, 1)] * 7 + [(1, 9)] * 5 + [(2, 9)]
     rules = AnswerRules.counted(AGENTEHR_TASKS["diagnoses"], sizes)

@@ -181,6 +181,23 @@ def test_a_picture_that_cannot_be_had_is_noted(bench: Benchmark, film_store: Sto
     assert "[2 of the linked pictures cannot be shown here]" in (seen.messages[-1].content or "")
 
 
+def test_a_question_about_films_is_asked_with_the_tool_that_shows_them(
+    bench: Benchmark, film_store: Store, synthetic_benchmark_path: Path, synthetic_store: Store, film_hospital: Path
+) -> None:
+    images = Imaging(source=ImageFolder(film_hospital / "cxr" / "files"))
+    asked = bench.samples("clinseek-mm.finding_change")[0]
+    chart = Benchmark.open(synthetic_benchmark_path)
+    other = chart.samples("diagnoses", "test")[0]
+    for store, benchmark, sample, given, offered in (
+        (film_store, bench, asked, images, True),
+        (film_store, bench, asked, Imaging(), False),
+        (synthetic_store, chart, other, images, False),
+    ):
+        environment = open_environment(store, benchmark, sample, result_tokens=500, images=given)
+        assert ("image.image_visualizer" in {schema.name for schema in environment.schemas}) is offered
+        environment.close()
+
+
 def _played(bench: Benchmark, store: Store, sample: Sample, images: Imaging) -> tuple[Seen, Noted]:
     task, seen, noted = get_task(sample.task), Seen(), Noted()
     agent = get_agent("curated")

@@ -93,6 +93,25 @@ def test_a_cut_is_said_and_drops_no_table() -> None:
     assert lines[2].endswith(" ...")
 
 
+def test_no_word_or_number_is_cut_in_its_middle() -> None:
+    """1 of 133 would be another value."""
+    words = [f"{place}133 mmHg" for place in range(400)]
+    chart = SmallChart(vitals=[(hours_ago(1), " ".join(words))])
+    for tokens in range(40, 80):
+        said = describe_recent_events(chart, max_tokens=tokens).partition(": ")[2].removesuffix(" ...")
+        assert set(said.split()) <= {part for word in words for part in word.split()}
+
+
+def test_a_number_that_no_label_names_has_its_column_s_name(synthetic_store: Store) -> None:
+    charts = (synthetic_store.chart(subject, NOON.replace(year=2300)) for subject in map(int, synthetic_store.subjects))
+    lines = [line for chart in charts for line in describe_recent_events(chart).splitlines()]
+    vitals = [line.partition(": ")[2] for line in lines if line.startswith("vitalsign ")]
+    assert vitals
+    assert all(re.match(r"(temperature|heartrate|resprate) \d", line) for line in vitals)
+    labs = [line.partition(": ")[2] for line in lines if line.startswith("labevents ")]
+    assert not any("valuenum" in line or "ref_range_lower" in line for line in labs)
+
+
 @settings(max_examples=often(20, 60), deadline=None)
 @given(
     st.dictionaries(

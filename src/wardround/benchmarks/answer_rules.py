@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.questions import question_of
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, get_task
 from wardround.core import PromptFile, UserError, load_prompt
@@ -111,16 +112,23 @@ def must_have_rules(benchmark: Benchmark) -> None:
         )
 
 
-def ask(benchmark: Benchmark, sample: Sample, *, rules: bool) -> str:
-    """Return the first user message of an episode on a sample; with ``rules``, those of its answers too."""
-    asked = benchmark.prompt(sample)
-    if not rules:
-        return asked
+def ask(benchmark: Benchmark, sample: Sample, *, rules: bool, outside: bool = False) -> str:
+    """Return the first user message of an episode on a sample.
+
+    ``rules``: those of its answers are part of it. ``outside``: so is how to answer, for an agent of another program,
+    which has none of our system prompts.
+    """
     task = get_task(sample.task)
-    counted = AnswerRules.from_json(benchmark.manifest.get("answer_rules", {}).get(task.name, {}))
-    usual = counted.usual_for(benchmark.group_of(sample.person))
-    said = render_rules(task, str(sample.facts.get("prompt") or ""), counted.thresholds, usual)
-    return f"{asked}\n\n{said}" if said else asked
+    parts = [benchmark.prompt(sample)]
+    if rules:
+        counted = AnswerRules.from_json(benchmark.manifest.get("answer_rules", {}).get(task.name, {}))
+        usual = counted.usual_for(benchmark.group_of(sample.person))
+        parts.append(render_rules(task, str(sample.facts.get("prompt") or ""), counted.thresholds, usual))
+    if outside:
+        answers = question_of(task, sample).answer
+        how = (answers.explain(part=part).strip() for part in ("reading", "finish"))
+        parts.append("\n".join(("How to answer", *how)))
+    return "\n\n".join(filter(None, parts))
 
 
 def render_rules(task: Task, prompt_name: str, thresholds: Thresholds | None, usual: UsualCount | None) -> str:

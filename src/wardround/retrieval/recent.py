@@ -113,8 +113,13 @@ def _age(microseconds: int) -> str:
 
 
 def _rows(table: RecentTable, places: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    columns = [table.batch.column(name).take(places).to_pylist() for name in _telling_columns(table)]
-    texts = (" ".join(_cell(cell) for cell in row if cell is not None) for row in zip(*columns, strict=True))
+    names = _telling_columns(table)
+    bare = table.spec.label not in names  # nothing on the row says what its numbers are of
+    columns = [table.batch.column(name).take(places).to_pylist() for name in names]
+    texts = (
+        " ".join(_cell(name, cell, bare) for name, cell in zip(names, row, strict=True) if cell is not None)
+        for row in zip(*columns, strict=True)
+    )
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
@@ -134,9 +139,10 @@ def _telling_columns(table: RecentTable) -> list[str]:
     ]
 
 
-def _cell(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return " ".join(text.split())
+def _cell(name: str, value: Any, bare: bool) -> str:
+    """The cell's text, behind its column's name where it is a number that nothing else on the row names."""
+    text = " ".join((f"{value:g}" if isinstance(value, float) else str(value)).split())
+    return f"{name} {text}" if bare and isinstance(value, int | float) else text
 
 
 def _cut(part: _Part, tokens: int, whole: bool) -> str:
@@ -148,4 +154,11 @@ def _cut(part: _Part, tokens: int, whole: bool) -> str:
     text = part.text[: max(8, 4 * tokens)]
     while len(text) > 8 and estimate_tokens(text) + estimate_tokens(note) > tokens:
         text = text[: len(text) * 7 // 8]
-    return text.rstrip() + note
+    return _without_half_a_word(text, part.text) + note
+
+
+def _without_half_a_word(text: str, whole: str) -> str:
+    """A text that was cut off, without what a word or a number in its middle has left: 1 of 133 is another value."""
+    if len(text) < len(whole) and not whole[len(text)].isspace() and " " in text:
+        text = text.rpartition(" ")[0]
+    return text.rstrip(" ;")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.imaging import Imaging, open_images
 from wardround.knowledge import Knowledge
 from wardround.memory import KnownCase, known_case
@@ -17,6 +17,7 @@ from wardround.runs.guard import data_use_guard
 from wardround.runs.models import open_image_model
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.tools import Aids, Environment, ToldEnvironment, open_toolset
+from wardround.tools.image_tools import image_visualizer
 from wardround.tools.toolsets import USUAL
 
 DEFAULT_AIDS = Aids()
@@ -52,13 +53,14 @@ def open_environment(
     ``encoder`` and ``retrieval`` are what evidence is found with; ``more_tools`` are offered
     beside those of the ``toolset``.
     ``aids`` are what the session does for a language model, ``knowledge`` what it may read beside the chart,
-    ``images`` where the chart's images are opened.
+    ``images`` where the chart's images are opened: a question about films is asked with the tool that shows them.
     """
     space = benchmark.space(get_task(sample.task))
     chart = sample.chart(store, benchmark.policy)
+    asks_of_films = images.source is not None and question_of(get_task(sample.task), sample).images
     return Environment(
         chart,
-        open_toolset(toolset, more=more_tools),
+        open_toolset(toolset, more=(*more_tools, image_visualizer.name) if asks_of_films else more_tools),
         {} if space is None and aids.short_pages else benchmark.spaces_of(sample.person),
         max_result_tokens=result_tokens,
         encoder=encoder,

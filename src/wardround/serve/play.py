@@ -92,7 +92,7 @@ class Game:
         return ServedSession(
             environment,
             name=episode.model,
-            instructions=ask(self.benchmark, sample, rules=run.aids.answer_rules),
+            instructions=ask(self.benchmark, sample, rules=run.aids.answer_rules, outside=True),
             recorder=self.log.begin(key, episode_facts(episode, sample, self.benchmark)),
             limits=self.settings.limits,
             access=self.access,

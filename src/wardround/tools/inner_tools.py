@@ -56,10 +56,14 @@ def finish(session: Session, *, response: Response, evidence: CitedRows = None) 
     if session.checks_answers:
         _check_answer(session, answer)
     cited, problems = read_evidence(evidence or ())
-    noun = "item" if len(answer) == 1 else "items"
     rows = sum(map(len, cited.values()))
-    text = f"Answer recorded: {len(answer)} {noun}" + (f", {rows} cited rows." if cited else ".")
+    parts = [_counted(len(answer), "item"), *([_counted(rows, "cited row")] if cited else [])]
+    text = f"Answer recorded: {', '.join(parts)}."
     return ToolResult(text="\n".join((text, *problems)), answer=answer, evidence=cited)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _check_answer(session: Session, answer: Sequence[str]) -> None:

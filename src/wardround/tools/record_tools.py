@@ -136,7 +136,7 @@ def _none(view: TableView, condition: str) -> ToolResult:
         rest = "the table is empty"
     else:
         span = span_text(view, np.arange(view.num_rows, dtype=np.int32))
-        rest = f"the table has {view.num_rows:,} rows" + (f", {span}" if span else "")
+        rest = f"the table has {view.num_rows:,} row{'' if view.num_rows == 1 else 's'}" + (f", {span}" if span else "")
     condition = f" {condition}" if condition else ""
     return ToolResult(text=f"{view.name}: 0 rows{condition}; {rest}.", table=view.name, rows_total=0, rows_shown=0)
 

@@ -146,8 +146,8 @@ class World:
         return tuple(self.samples)
 
     def question(self, sample: Sample) -> str:
-        """Return what is asked of a sample."""
-        return ask(self.benchmark, sample, rules=self.settings.aids.answer_rules)
+        """Return what is asked of a sample, and how it is answered."""
+        return ask(self.benchmark, sample, rules=self.settings.aids.answer_rules, outside=True)
 
     def begin(self, sample: str) -> WorldEpisode:
         """Begin an episode; UserError where there is no such sample."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from wardround.agents.loop.tokens import TokenCounter
 from wardround.agents.stays.router import HeldRule, Suspicion
-from wardround.bundles import Bundle, PatientState, Trend, ValueLevel, bundle_text
+from wardround.bundles import Bundle, DoneAction, EventKind, PatientState, Trend, ValueLevel, bundle_text
 
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
 _SAID = {level: level.name.lower().replace("_", " ") for level in _ABNORMAL}
+_DONE = {EventKind.MEDICATION_START: "started", EventKind.ADMINISTRATION: "given", EventKind.INFUSION_START: "run"}
+"""What was done with a drug; all else was done."""
 _ROOM_FOR_NOTICE = 12
 """Tokens kept for the line that says how much is left out."""
 
@@ -51,9 +53,15 @@ def _entries(state: PatientState, suspected: Mapping[str, Suspicion]) -> Iterato
     yield from (f"given now: {one.concept}{_dose(one.dose, one.unit)}" for one in running)
     trends = sorted(state.trends.values(), key=_newest_abnormal)
     yield from (f"trend: {_trend(one)}" for one in trends if one.last.level in _ABNORMAL)
-    done = sorted(state.actions.values(), key=lambda one: one.last, reverse=True)
-    yield from (f"last done: {one.concept} {one.last:%d %b %H:%M} (x{one.count})" for one in done)
+    done = sorted(sorted(state.actions.values(), key=_done_how), key=lambda one: one.last, reverse=True)
+    for (verb, count, last), together in groupby(done, key=lambda one: (*_done_how(one), one.last)):
+        times = f" (x{count})" if count > 1 else ""
+        yield f"last {verb}: {'; '.join(one.concept for one in together)} {last:%d %b %H:%M}{times}"
     yield from (f"last value: {_trend(one)}" for one in trends if one.last.level not in _ABNORMAL)
+
+
+def _done_how(action: DoneAction) -> tuple[str, int]:
+    return _DONE.get(action.kind, "done"), action.count
 
 
 def _newest_abnormal(trend: Trend) -> tuple[float, str]:
@@ -78,8 +86,11 @@ def shown_rules(rules: Sequence[HeldRule], counter: TokenCounter, most_tokens: i
 
 
 def _due(rule: HeldRule) -> str:
-    left = "; ".join(map(str, rule.due))
-    return f" Still to be done: {left}." if left else " All of it is done."
+    """What of a rule is still to be done; its actions, which its sentence names, are not said twice."""
+    if not rule.due:
+        return " All of it is done."
+    whole = len(rule.due) == len(rule.compiled.actions)
+    return f" Still to be done: {'all of it' if whole else '; '.join(map(str, rule.due))}."
 
 
 def newest_bundles(bundles: Sequence[Bundle], counter: TokenCounter, most_tokens: int) -> str:

@@ -18,7 +18,7 @@ from wardround.memory.words import plain_words
 
 STRUCTURE_PROMPTS = ("entities", "role_edges")
 ROLE_CAPS: Mapping[Role, int] = {"condition": 2, "constraint": 1, "action": 2, "rationale": 1, "outcome": 1}
-MOST_ENTITIES = 8
+MOST_ENTITIES = sum(ROLE_CAPS.values())
 LONGEST_NAME = 3
 _ENTITIES = {
     "type": "object",
