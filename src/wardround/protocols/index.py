@@ -57,8 +57,7 @@ class RuleIndex:
         self.rules = tuple(compile_rule(rule) for rule in protocol.rules)
         self.by_id = {compiled.rule.id: compiled for compiled in self.rules}
         self._by_concept: dict[str, list[int]] = {}
-        self._asking: dict[str, list[int]] = {}
-        self._met: set[str] = set()
+        self._asking: dict[str, tuple[int, ...]] = {}
         self._always: list[int] = []
         self.courses = _courses(self.rules)
         self.counted = _counted(self.rules)
@@ -72,20 +71,17 @@ class RuleIndex:
 
     def candidates(self, names: Iterable[str]) -> tuple[CompiledRule, ...]:
         """Return the rules that what is named could make hold, in the protocol's order."""
-        named = set(names)
-        if len(self._met) > _NAMES:
-            self._met, self._asking = set(), {}
-        self._meet(named - self._met)
-        places = set(self._always).union(*(self._asking[name] for name in named & self._asking.keys()))
-        return tuple(self.rules[place] for place in sorted(places))
-
-    def _meet(self, names: set[str]) -> None:
-        """Remember of new names which rules ask for them: names are few, come again, and most are asked by none."""
+        if len(self._asking) > _NAMES:
+            self._asking = {}
+        places = set(self._always)
         for name in names:
-            asking = [place for key in keys_of(name) for place in self._by_concept.get(key, ())]
+            asking = self._asking.get(name)
+            if asking is None:  # names are few, come again, and most are asked for by no rule
+                own = (place for key in keys_of(name) for place in self._by_concept.get(key, ()))
+                asking = self._asking[name] = tuple(own)
             if asking:
-                self._asking[name] = asking
-        self._met |= names
+                places.update(asking)
+        return tuple(self.rules[place] for place in sorted(places))
 
     def find(self, facts: Facts, names: Iterable[str]) -> tuple[CompiledRule, ...]:
         """Return the rules that hold. ``names``: everything the facts could know something of."""

@@ -29,8 +29,9 @@ _PLAIN: Mapping[ColumnType, frozenset[type]] = {
 
 def subject_of(spec: SourceSpec, table: TableSpec, row: Mapping[str, Any]) -> int:
     """Return the number of the subject whose row it is. ValueError: it does not say."""
-    name = table.subject or "subject_id"
-    key = row.get(name)
+    key = row.get(table.subject or "subject_id")
+    if type(key) is int and -(1 << 63) <= key < 1 << 63 and not table.has_text_subject:
+        return key
     if key is None or key == "":
         raise ValueError("the row does not say whose it is")
     if table.has_text_subject:
@@ -100,6 +101,7 @@ def _reader(kind: ColumnType, files: FileFormat) -> Callable[[str | None], Any]:
 _READERS: dict[tuple[str, int], tuple[Callable[[str | None], Any], FileFormat]] = {}
 
 
+@lru_cache(maxsize=65_536)
 def line_time(text: str, what: str) -> datetime:
     """Read a time that a line itself says. ValueError: it is none, or of no year in which anything can be known."""
     moment = _moment(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from wardround.agents.stays.router import RuleMemory
-from wardround.bundles import BundleEvent, PatientState, ValueLevel, event_text
+from wardround.bundles import BundleEvent, PatientState, StateChange, ValueLevel, event_text
 from wardround.bundles.events import HOUR, amends
 from wardround.bundles.fold import fold_events
 from wardround.bundles.levels import level_against
@@ -99,11 +99,18 @@ def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], 
         "abnormal": [event_text(event) for event in events if event.level in _ABNORMAL],
         "changes": [
             f"{change.section}: {change.what} {change.concept} [{change.row_id}]"
-            for change in state.history
-            if change.hour == hour
+            for change in _changes(state.history, hour)
         ],
         "running": len(state.medications),
     }
+
+
+def _changes(history: Sequence[StateChange], hour: datetime) -> Sequence[StateChange]:
+    """Return those of an hour, the last of all."""
+    first = len(history)
+    while first and history[first - 1].hour == hour:
+        first -= 1
+    return history[first:]
 
 
 def size_of(state: PatientState) -> int:

@@ -111,28 +111,30 @@ class StreamEngine:
         if subject in self.waiting and len(self.over) < MANY:
             yield from [self._close(subject, each) for each in tuple(self.waiting[subject])]
         is_shown = False
-        for hour, several in _by_hour(events, now).items():
+        by_hour, is_late = _by_hour(events, now)
+        for hour, several in by_hour.items():
             ahead = parked or (hour > now)
             self._add(subject, hour, several, ahead=ahead, parked=parked)
             is_shown |= not ahead
-        self.late += any(not amends(event) and to_microseconds(event.known) // HOUR < now for event, _ in events)
+        self.late += is_late
         if reach is not None and reach > before and not is_shown:
             self.commit.reached[subject] = reach
         if self.over and (len(self.over) < MANY or self.lines % EVERY == 0):
             yield self._close(*self._next())
 
     def _add(self, subject: int, hour: int, events: TakenEvents, *, ahead: bool, parked: bool) -> None:
-        number = self.lines + 1
-        self.commit.lines.append(LoggedLine(number, subject, hour, packed_events(events), ahead, parked))
-        bundle = self.open[subject].get(hour)
+        number, commit, own = self.lines + 1, self.commit, self.open[subject]
+        commit.lines.append(LoggedLine(number, subject, hour, packed_events(events), ahead, parked))
+        bundle = own.get(hour)
         if bundle is None:
-            bundle = self.open[subject][hour] = OpenBundle(hour=hour)
+            bundle = own[hour] = OpenBundle(hour=hour)
         bundle.reached |= not ahead
-        self.commit.emptied.discard((subject, hour))
         bundle.lines.append(number)
         bundle.events += events
         self.size += len(events)
-        self.commit.touched[subject, hour] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
+        key = subject, hour
+        commit.emptied.discard(key)
+        commit.touched[key] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
 
     def is_open(self, subject: int, hour: int) -> bool:
         """Whether what is in a patient's bundle of an hour is still to be said."""
@@ -190,9 +192,10 @@ class StreamEngine:
     def _end(self, subject: int, now: int) -> None:
         """Have the bundles of a subject before an hour wait to be closed."""
         bundles = self.open.get(subject)
-        if bundles is None:
+        ended = () if bundles is None else [hour for hour in bundles if hour < now]
+        if bundles is None or not ended:
             return
-        for hour in sorted(hour for hour in bundles if hour < now):
+        for hour in sorted(ended):
             bundle = self.over[subject, hour] = bundles.pop(hour)
             self.waiting.setdefault(subject, []).append(hour)
             heapq.heappush(self._queue, (hour, bundle.lines[0], subject))
@@ -206,10 +209,16 @@ class StreamEngine:
         hour, _, subject = self._queue[0]
         return subject, hour
 
+    def _front(self) -> list[tuple[int, int]]:
+        """Return the bundles that are closed next, by subject and hour."""
+        front = [heapq.heappop(self._queue) for _ in range(min(_TOGETHER, len(self._queue)))]
+        for each in front:
+            heapq.heappush(self._queue, each)
+        return [(subject, hour) for hour, _, subject in front]
+
     def _close(self, subject: int, hour: int) -> dict[str, Any]:
         if not self._is_ready(subject, hour):
-            front = ((each[2], each[0]) for each in self._queue[:_TOGETHER])
-            behind = [each for each in front if each in self.over and not self._is_ready(*each)]
+            behind = [each for each in self._front() if each in self.over and not self._is_ready(*each)]
             self._read_back(dict.fromkeys([(subject, hour), *behind]))
         bundle = self.over.pop((subject, hour))
         self.waiting[subject].remove(hour)
@@ -236,12 +245,15 @@ class StreamEngine:
             self.size += len(again)
 
 
-def _by_hour(events: TakenEvents, now: int) -> dict[int, TakenEvents]:
-    """Return events by the hours with which they are told: none of an hour before the patient's clock."""
+def _by_hour(events: TakenEvents, now: int) -> tuple[dict[int, TakenEvents], bool]:
+    """Return events by the hours with which they are told, none of an hour before the patient's clock, and whether one
+    that amends nothing was of such an hour."""
     found: dict[int, TakenEvents] = {}
+    is_late = False
     for event, alone in events:
         hour = to_microseconds(event.known) // HOUR
         if hour < now:
+            is_late = is_late or not amends(event)
             event, hour = structs.replace(event, known=from_microseconds(now * HOUR)), now
         found.setdefault(hour, []).append((event, alone))
-    return found
+    return found, is_late

@@ -8,13 +8,12 @@ bundle: with the bundles since, it gives the patient back. Every row holds a che
 from __future__ import annotations
 
 import sqlite3
+import struct
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
 
 from wardround.core import UserError, register_seals, with_row_seals
 from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowReading, SourceRow
@@ -57,6 +56,10 @@ _THIN_OUT = """
 DELETE FROM snapshot WHERE subject = ?1 AND hour <= (SELECT hour FROM snapshot WHERE subject = ?1
  ORDER BY hour DESC LIMIT 1 OFFSET ?2)
 """
+_CACHE_KIB = 65_536
+"""Rows of patients lie all over the file: what the cache does not hold is read again with every commit."""
+_CHECKPOINT_PAGES = 4_000
+"""A commit of a full stream writes a thousand pages: with SQLite's own limit every one would wait for the disk."""
 _KEPT_MINUTES = 1_440
 _KEPT_TOLD = 4_000
 """So many told lines stay in the ledger after they were written: the file may have lost its end with the power."""
@@ -112,6 +115,8 @@ class StreamLedger(LedgerReading):
         register_seals(self._file)
         self._file.execute("PRAGMA journal_mode=WAL")
         self._file.execute("PRAGMA synchronous=NORMAL")
+        self._file.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        self._file.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         if fresh or not self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'fact'").fetchone():
             self._make(about)
         self._check(path, about)
@@ -203,4 +208,4 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _packed(numbers: Sequence[int]) -> bytes:
-    return np.array(numbers, "<i8").tobytes()
+    return struct.pack(f"<{len(numbers)}q", *numbers)

@@ -12,8 +12,7 @@ import numpy as np
 from wardround.bundles.events import HOUR
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedLine:
+class LoggedLine(msgspec.Struct, frozen=True, gc=False):
     """What one line says of one hour: its place among all, whose it is, the hour of its bundle, and its events.
 
     ``ahead``: the hour lay ahead of the patient's clock when the line came; ``parked``: the whole line did, by more
@@ -28,8 +27,7 @@ class LoggedLine:
     parked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedBundle:
+class LoggedBundle(msgspec.Struct, frozen=True, gc=False):
     """The lines of one bundle, by their numbers. ``reached``: the patient's clock has come to its hour."""
 
     subject: int
@@ -38,16 +36,14 @@ class LoggedBundle:
     reached: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RowReading:
+class RowReading(msgspec.Struct, frozen=True, gc=False):
     """How a row of a line read last: its revision, and a digest of its cells."""
 
     revision: int
     cells: int
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRow:
+class SourceRow(msgspec.Struct, frozen=True, gc=False):
     """A row as the source's files have it: whose, of which table, what tells it apart, its name, and its versions."""
 
     subject: int

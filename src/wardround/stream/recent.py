@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from wardround.agents.stays.router import RuleMemory
@@ -94,8 +94,10 @@ class RecentStates:
 
 def copied(memory: RuleMemory) -> RuleMemory:
     """Return what is remembered, so that it does not change with the other."""
-    return replace(
-        memory,
+    return RuleMemory(
+        began=memory.began,
+        played=memory.played,
+        encounter=memory.encounter,
         held_since=dict(memory.held_since),
         suspected=dict(memory.suspected),
         courses=dict(memory.courses),

@@ -79,9 +79,10 @@ class Auditor:
         unavailable = proposal.by_model and proposal.uncertainty is None
         settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
         fired = reasons_to_look(proposal.actions, proposal.uncertainty, settings)
-        record = AuditRecord(fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable)
         found = find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown)
-        return replace(record, objections=found)
+        return AuditRecord(
+            fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable, objections=found
+        )
 
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
         """Ask the model too; its objections come behind those of the code, its correction takes their place."""

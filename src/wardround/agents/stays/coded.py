@@ -6,7 +6,7 @@ For whoever has a patient's state after a bundle and no episode: a live stream. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,8 @@ from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking, 
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import NOTHING_KNOWN, Carried, PatientState
 from wardround.protocols import RuleIndex, read_protocol
+
+NO_ROWS: Mapping[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +66,8 @@ class CodedRoles:
         facts = router.facts(state, hour, window_hours=settings.window_hours)
         held = router.held(facts)
         router.suspect(held, facts)
-        step = self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions))
-        rows = {rule.id: stood_on(rule.compiled, facts, memory.suspected) for rule in step.read}
-        return replace(step, rows=rows)
+        rows = {rule.id: stood_on(rule.compiled, facts, memory.suspected) for rule in asking(held)}
+        return self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions), rows)
 
     def remember(self, state: PatientState, hour: datetime, memory: RuleMemory) -> None:
         """Bring what is remembered up to the bundle of an hour, as ``play`` does."""
@@ -83,8 +84,15 @@ class CodedRoles:
             memory=memory,
         )
 
-    def answered(self, facts: DrugFacts, held: tuple[HeldRule, ...], due: tuple[PredictedAction, ...]) -> CodedStep:
-        """Return the step of a patient for whom some rules hold, of whose actions these are ``due``."""
+    def answered(
+        self,
+        facts: DrugFacts,
+        held: tuple[HeldRule, ...],
+        due: tuple[PredictedAction, ...],
+        rows: Mapping[str, tuple[str, ...]] = NO_ROWS,
+    ) -> CodedStep:
+        """Return the step of a patient for whom some rules hold, of whose actions these are ``due``. ``rows``: what
+        triggers stood on, by rule."""
         read = asking(held)
         shown = tuple(rule.id for rule in read)
         proposal = Proposal(
@@ -97,7 +105,8 @@ class CodedRoles:
             uncertainty=coded_uncertainty(read, due, self.settings),
         )
         audit = Auditor(settings=self.settings).audit_in_code(proposal)
-        return CodedStep(actions=without(due, audit, self.settings.on_fail), read=read, held=held, audit=audit)
+        kept = without(due, audit, self.settings.on_fail)
+        return CodedStep(actions=kept, read=read, held=held, audit=audit, rows=rows)
 
 
 def coded_uncertainty(
