@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import random
+import tempfile
 from datetime import datetime, timedelta
+from functools import reduce
 from pathlib import Path
 
 import pytest
 from file_lines import differences, resource_lines, table_lines
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from stream_lines import lab, told_of, written
 
 from effort import often
@@ -316,3 +320,148 @@ def test_the_clocks_are_those_of_the_store(tmp_path: Path) -> None:
     rules = SourceRules.of_store(store)
     assert rules.settings.lags["result_lag"] == 3 * 3_600_000_000
     assert batch_states(next(iter(store_bundles(store))))
+
+
+MORE = {
+    'planned_end = "time"': 'planned_end = "time"\ndied = "time"',
+    'planned_end = "planned_end"': 'planned_end = "planned_end"\ndied = "died"',
+    'ends = ["planned_end"]': 'ends = ["planned_end", "died"]',
+    'text = "dose"\n[tables.orders.columns]': (
+        'text = "dose"\nversion = "written"\namended = { status = "status", withdrawn = ["error"] }\n'
+        '[tables.orders.columns]\nwritten = "time"\nstatus = "text"'
+    ),
+}
+DRAWN = f"""{reduce(lambda text, pair: text.replace(*pair), MORE.items(), OWN)}
+[tables.moves]
+path = "moves"
+key = ["move_id"]
+subject = "person"
+event_time = "moved"
+available_at = "moved"
+label = "ward"
+[tables.moves.columns]
+person = "int"
+move_id = "text"
+moved = "time"
+ward = "text"
+[tables.diagnoses]
+path = "diagnoses"
+key = ["stay_id", "code"]
+subject = "person"
+event_time = "known(stay_id, stays)"
+available_at = "cell(stay_id, stays, planned_end)"
+label = "code"
+[tables.diagnoses.columns]
+person = "int"
+stay_id = "text"
+code = "text"
+[[roles.transfer]]
+table = "moves"
+label = "ward"
+time = "moved"
+[[roles.diagnosis]]
+table = "diagnoses"
+label = "code"
+"""
+Rows = dict[str, list[dict[str, object]]]
+COLUMNS = {
+    "stays": ("person", "stay_id", "kind", "came", "planned_end", "died"),
+    "results": ("person", "result_id", "taken", "released", "written", "test", "value", "unit", "status"),
+    "orders": ("person", "stay_id", "order_id", "begins", "ends", "drug", "dose", "written", "status"),
+    "moves": ("person", "move_id", "moved", "ward"),
+    "diagnoses": ("person", "stay_id", "code"),
+}
+
+
+@st.composite
+def people(draw: st.DrawFn) -> Rows:
+    """Stays of some people: visits to the emergency department with and without a ward after them, readmissions,
+    transfers, deaths, stays that go on; results that are late, corrected and withdrawn; orders with planned ends."""
+    rows: Rows = {name: [] for name in COLUMNS}
+    minutes = st.sampled_from([0, 1, 30, 59, 60, 61, 95, 240, 300, 719, 1_440, 2_000])
+
+    def moment(minute: int) -> str:
+        return f"{datetime(2150, 1, 1) + timedelta(minutes=minute):%Y-%m-%d %H:%M:%S}"
+
+    for person in range(1, draw(st.integers(1, 3)) + 1):
+        clock = draw(minutes)
+        for visit in range(draw(st.integers(1, 4))):
+            stay, lasts = f"{person}-{visit}", 1 + draw(minutes)
+            kind = draw(st.sampled_from(["emergency", "ward"]))
+            is_open = draw(st.integers(0, 9)) == 0
+            end = "" if is_open else moment(clock + lasts)
+            is_dead = not is_open and draw(st.integers(0, 4)) == 0
+            row = {"person": person, "stay_id": stay, "kind": kind, "came": moment(clock), "planned_end": end}
+            rows["stays"].append({**row, "died": end if is_dead else ""})
+            for number in range(draw(st.integers(0, 2))):
+                moved = moment(clock + draw(minutes) % lasts)
+                ward = draw(st.sampled_from(["ICU", "Surgery"]))
+                rows["moves"].append({"person": person, "move_id": f"{stay}-{number}", "moved": moved, "ward": ward})
+            for number in range(draw(st.integers(0, 5))):
+                taken = clock - 90 + draw(minutes)
+                released = draw(st.none() | minutes)
+                row = {"person": person, "result_id": f"{stay}-{number}", "taken": moment(taken), "unit": "u"}
+                row |= {"released": "" if released is None else moment(taken + released)}
+                row |= {"test": draw(st.sampled_from(["Lactate", "Creatinine", "Sodium"]))}
+                later = taken + 360
+                for version in range(draw(st.sampled_from([1, 1, 2, 3]))):
+                    status = "error" if version and draw(st.booleans()) else "final"
+                    value = draw(st.sampled_from([0.5, 1.0, 1.4, 1.6, 4.5, 9.0])) + version / 100
+                    rows["results"].append({**row, "written": moment(later), "value": value, "status": status})
+                    later += 1 + draw(minutes)
+            for number in range(draw(st.integers(0, 3))):
+                begins, order = clock - 60 + draw(minutes), 1_000 * person + 10 * visit + number
+                drug = draw(st.sampled_from(["Heparin", "Insulin"]))
+                row = {"person": person, "stay_id": stay, "order_id": order, "begins": moment(begins), "drug": drug}
+                later = begins + 1
+                for version in range(draw(st.sampled_from([1, 1, 2]))):
+                    lasting = draw(st.none() | minutes)
+                    row |= {"ends": "" if lasting is None else moment(begins + 1 + lasting), "dose": f"{5 + version}"}
+                    status = "error" if version and draw(st.booleans()) else "active"
+                    rows["orders"].append({**row, "written": moment(later), "status": status})
+                    later += 1 + draw(minutes)
+            for code in sorted(draw(st.sets(st.sampled_from(["I50", "N17", "A41"]), max_size=2))):
+                rows["diagnoses"].append({"person": person, "stay_id": stay, "code": code})
+            clock += lasts + (0 if kind == "emergency" and draw(st.booleans()) else draw(minutes))
+            if is_dead:
+                break
+    return rows
+
+
+def files_of(rows: Rows, folder: Path) -> Path:
+    folder.mkdir()
+    for name, columns in COLUMNS.items():
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as target:
+            writer = csv.DictWriter(target, fieldnames=columns)
+            writer.writeheader()
+            writer.writerows(rows[name])
+    return folder
+
+
+def drawn_lines(rows: Rows) -> list[str]:
+    """Rows as lines, in the order in which they come; a diagnosis with its stay's first row."""
+    found: list[tuple[str, int, str]] = []
+    came = {row["stay_id"]: str(row["came"]) for row in rows["stays"]}
+    for place, name in enumerate(COLUMNS):
+        first: set[object] = set()
+        for row in rows[name]:
+            key = row.get("result_id", row.get("order_id"))
+            again = key is not None and key in first
+            first.add(key)
+            times = [str(row[each]) for each in ("came", "taken", "begins", "moved") if row.get(each)]
+            when = str(row["written"]) if again else min(times or [came[row["stay_id"]]])
+            cells = {key: cell for key, cell in row.items() if cell != ""}
+            found.append((when, place, json.dumps({"table": name, "row": cells})))
+    return [text for _, _, text in sorted(found, key=lambda one: one[:2])]
+
+
+@settings(max_examples=often(8, 300), deadline=None)
+@given(rows=people())
+def test_drawn_stays_row_by_row_come_to_what_ingest_makes_of_them(rows: Rows, rules: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=rules.parent) as name:
+        folder = Path(name)
+        (folder / "own.toml").write_text(DRAWN, encoding="utf-8")
+        ingest(load_source_spec(folder / "own.toml"), files_of(rows, folder / "raw"), folder / "store")
+        written(folder / "lines", drawn_lines(rows))
+        found = differences(Store.open(folder / "store"), folder / "lines", folder / "out", rules)
+    assert {key: found[key] for key in SAME} == SAME

@@ -80,9 +80,7 @@ class Auditor:
         settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
         fired = reasons_to_look(proposal.actions, proposal.uncertainty, settings)
         found = find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown)
-        return AuditRecord(
-            fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable, objections=found
-        )
+        return AuditRecord(fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable, objections=found)
 
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
         """Ask the model too; its objections come behind those of the code, its correction takes their place."""
