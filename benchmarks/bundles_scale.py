@@ -3,6 +3,7 @@
 python benchmarks/bundles_scale.py batch STORE [STORE ...]
 python benchmarks/bundles_scale.py rules STORE                       # text, states and the coded roles under 441 rules
 python benchmarks/bundles_scale.py rules STORE --times 248           # 43 M events of 200 patients, read again and again
+python benchmarks/bundles_scale.py rules STORE --protocol FILE       # under the rules of a file (`protocol induce`)
 python benchmarks/bundles_scale.py sizes --scratch FOLDER            # stores of 1,000, 10,000 and 100,000 patients
 
 The live stream: stream_scale.py.
@@ -25,7 +26,7 @@ from wardround.agents.stays.batch import batch_steps
 from wardround.agents.stays.coded import CodedRoles
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import batch_states, bundle_texts, step_targets, store_bundles
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
+from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, read_protocol
 from wardround.records import Store, ingest, load_source_spec
 
 CORPUS = 43_000_000
@@ -79,12 +80,13 @@ def _states_of(path: Path) -> tuple[int, float]:
     return events, time.process_time() - started
 
 
-def rules(path: Path, times: int) -> None:
+def rules(path: Path, times: int, file: Path | None) -> None:
     """Print what text, states and the coded roles cost, the store read so often, and what the paper's corpus would."""
     gc.disable()
     store = Store.open(path)
     names = sorted({name for stream in store_bundles(store) for name in stream.columns.names})
-    roles = CodedRoles(index=RuleIndex(many_rules(names)), settings=TraceSettings())
+    protocol = many_rules(names) if file is None else read_protocol(file)
+    roles = CodedRoles(index=RuleIndex(protocol), settings=TraceSettings())
     started, events, bundles, held = time.process_time(), 0, 0, 0
     for stream in chain.from_iterable(store_bundles(store) for _ in range(times)):
         events += len(stream.columns)
@@ -92,7 +94,7 @@ def rules(path: Path, times: int) -> None:
         bundle_texts(stream)
         held += sum(len(step.held) for step in batch_steps(stream, roles))
     seconds = time.process_time() - started
-    print(f"{events:,} events in {bundles:,} bundles with {RULES} rules, {held / bundles:.1f} held at a step")
+    print(f"{events:,} events in {bundles:,} bundles, {len(protocol.rules)} rules, {held / bundles:.1f} hold at a step")
     print(f"  {seconds / events * 1e6:.1f} us an event: {CORPUS:,} in {seconds / events * CORPUS / 60:.1f} CPU-minutes")
 
 
@@ -150,11 +152,12 @@ def main() -> None:
     parser.add_argument(
         "--times", type=int, default=1, help="rules: read the store so often (43 M events of a small one)"
     )
+    parser.add_argument("--protocol", type=Path, help="rules: a file of rules in the place of 441 made ones")
     given = parser.parse_args()
     if given.what == "sizes":
         sizes(given.scratch)
     elif given.what == "rules":
-        rules(given.paths[0], given.times)
+        rules(given.paths[0], given.times, given.protocol)
     else:
         batch(given.paths)
     print(f"peak memory {_peak():.2f} GB")
