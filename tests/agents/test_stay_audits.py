@@ -26,6 +26,7 @@ from wardround.agents.stays.auditor import (
     without,
 )
 from wardround.agents.stays.charted import StateFacts
+from wardround.agents.stays.coded import proposed_before
 from wardround.agents.stays.reasoner import due_actions
 from wardround.agents.stays.router import HeldRule, Router
 from wardround.agents.stays.settings import TraceSettings
@@ -209,6 +210,53 @@ def test_code_checks_every_action_whether_the_gate_opens_or_not() -> None:
         ("citation", "EKG"),
     ]
     assert record.to_json()["status"] == "FAIL"
+
+
+def allergic(*names: str) -> StateFacts:
+    return facts(allergies={one: KnownAllergy(concept=one, reaction=None, since=HOUR, row_id=one) for one in names})
+
+
+@pytest.mark.parametrize(
+    ("allergies", "proposed_drug", "notes"),
+    [
+        (("blue stuff",), "Metoprolol", ["Metoprolol: not checked against the allergy to blue stuff"]),
+        (("Penicillin",), "Ceftriaxone", ["Ceftriaxone: not checked against the allergy to Penicillin"]),
+        (("Penicillin",), "Metoprolol", []),
+        ((), "Metoprolol", []),
+        ((), "Xylozomab", ["Xylozomab: no table knows this drug: not checked by ingredient or class"]),
+        (("latex", "shellfish"), "Metoprolol", []),
+        (("Penicillin",), "Xylozomab",
+         ["Xylozomab: not checked against the allergy to Penicillin",
+          "Xylozomab: no table knows this drug: not checked by ingredient or class"]),
+    ],
+)  # fmt: skip
+def test_what_no_table_knows_is_listed_as_unchecked(
+    allergies: tuple[str, ...], proposed_drug: str, notes: list[str]
+) -> None:
+    record = audited(replace(proposed(), actions=(drug(proposed_drug),), facts=allergic(*allergies), shown=()))[0]
+    assert record.to_json().get("unchecked", []) == notes
+    assert record.status == "PASS"
+
+
+def test_a_laboratory_test_is_no_drug_to_be_checked() -> None:
+    some = (PredictedAction(kind="LABS", name="Lactate"), procedure("EKG"))
+    assert audited(replace(proposed(), actions=some, facts=allergic("blue stuff")))[0].unchecked == ()
+
+
+def test_a_risky_action_opens_the_gate_when_it_is_new_and_code_checks_it_at_every_step() -> None:
+    first = replace(proposed(), actions=(drug("Insulin"),), facts=facts())
+    assert audited(first)[0].fired == ("risk",)
+    again = replace(first, before=frozenset({"Insulin"}))
+    assert audited(again)[0].fired == ()
+    assert audited(replace(again, actions=(drug("Insulin"), drug("Heparin"))))[0].fired == ("risk",)
+    against = audited(replace(again, facts=allergic("Insulin")))[0]
+    assert [one.flaw for one in against.objections] == ["allergy"]
+
+
+def test_what_a_rule_proposed_before_this_hour_is_not_new() -> None:
+    old, new = replace(rule("R1", "start Insulin"), since=HOUR), replace(rule("R2", "start Heparin"), since=facts().now)
+    actions = (drug("Insulin", "R1"), drug("Heparin", "R2"))
+    assert proposed_before(actions, (old, new), facts()) == {"Insulin"}
 
 
 def test_the_code_replaces_what_fails_by_what_is_due_and_not_proposed_yet() -> None:

@@ -39,3 +39,9 @@ def test_an_audit_is_told_only_where_something_called_for_it() -> None:
     first, second = shown(STEP, QUIET)
     assert first.audit == "revised (risk, unsure): Bleeding."
     assert second.audit == ""
+
+
+def test_what_code_found_and_what_nobody_could_check_are_told_where_the_gate_stayed_closed() -> None:
+    audit = {"fired": [], "status": "FAIL", "critique": "Bleeding.", "unchecked": ["Xylozomab: no table knows it"]}
+    (only,) = shown(STEP | {"audit": audit})
+    assert only.audit == "FAIL: Bleeding.; unchecked: Xylozomab: no table knows it"

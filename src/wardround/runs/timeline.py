@@ -72,7 +72,8 @@ def _foretold(detail: Mapping[str, Any]) -> str:
 
 
 def _audit(audit: Mapping[str, Any]) -> str:
-    if not audit.get("fired"):
-        return ""
-    said = audit.get("critique", "")
-    return f"{audit.get('status', '')} ({', '.join(audit['fired'])}){f': {said}' if said else ''}"
+    """Why the model was asked, what code or model found, and what nobody could check."""
+    fired, said, unchecked = audit.get("fired", ()), audit.get("critique", ""), audit.get("unchecked", ())
+    gate = f" ({', '.join(fired)})" if fired else ""
+    found = f"{audit.get('status', '')}{gate}{f': {said}' if said else ''}" if fired or said else ""
+    return "; ".join(filter(None, (found, *(f"unchecked: {one}" for one in unchecked))))

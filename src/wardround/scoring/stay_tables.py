@@ -11,12 +11,17 @@ from wardround.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_row
 from wardround.scoring.episodes import EpisodeScore
 from wardround.scoring.steps import RecallRow, StepCounts, recall_rows
 
+PAPER_AUDITED = (0.0515, 0.0942)
+"""The paper's share of steps at which the Auditor is asked (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""
+_FAR = 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdherenceRow:
     """One contender over all steps. ``adherence``: steps that cite a rule that was activated, as the paper counts it
-    (section 5); ``strict``: and whose trigger held; ``audited``: the Auditor looked; ``failed``: it found something;
-    ``equivalence``: the mean grade of its plans, 1 to 5, where a judge was asked."""
+    (section 5); ``strict``: and whose trigger held; ``audited``: the gate of the model's audit opened; ``failed``: an
+    audit found something; ``unchecked``: steps with a drug or allergy that no table knows; ``equivalence``: the mean
+    grade of its plans, 1 to 5, where a judge was asked."""
 
     contender: str
     steps: int
@@ -25,6 +30,7 @@ class AdherenceRow:
     audited: Interval
     failed: int
     flaws: str
+    unchecked: int = 0
     equivalence: Interval | None = None
 
 
@@ -56,6 +62,7 @@ def _adherence(name: str, scores: Sequence[EpisodeScore], seed: int) -> Adherenc
         audited=_share(counts, [one.audited for one in counts], people, seed),
         failed=sum(one.failed for one in counts),
         flaws=", ".join(f"{flaw} {sum(one.flaws.get(flaw, 0) for one in counts)}" for flaw in flaws),
+        unchecked=sum(one.unchecked for one in counts),
         equivalence=_mean_grade(counts, people, seed),
     )
 
@@ -91,10 +98,21 @@ def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow])
     )
     first = [header, *map(_recall_cells, recall)]
     second = [
-        ("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws", "equivalence"),
+        ("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws", "unchecked", "equivalence"),
         *map(_rule_cells, adherence),
     ]
-    return f"{_aligned(first)}\n\n{_aligned(second)}"
+    return "\n".join([f"{_aligned(first)}\n\n{_aligned(second)}", *filter(None, map(_far_off, adherence))])
+
+
+def _far_off(row: AdherenceRow) -> str | None:
+    """Where the gate of the model's audit opens far more or less often than in the paper."""
+    share = row.audited.estimate
+    if not row.steps or PAPER_AUDITED[0] / _FAR <= share <= PAPER_AUDITED[1] * _FAR:
+        return None
+    low, high = PAPER_AUDITED
+    than = f"TRACE's paper has {low:.1%} to {high:.1%}"
+    hint = "lower tau" if share < low else "raise tau, or read docs/trace.md on the gate"
+    return f"{row.contender}: the gate of the model's audit opens at {share:.1%} of steps; {than}: {hint}"
 
 
 def _recall_cells(row: RecallRow) -> tuple[str, ...]:
@@ -108,7 +126,8 @@ def _recall_cells(row: RecallRow) -> tuple[str, ...]:
 def _rule_cells(row: AdherenceRow) -> tuple[str, ...]:
     shares = (f"{one.estimate:.1%}" for one in (row.adherence, row.strict, row.audited))
     grade = "–" if row.equivalence is None else f"{row.equivalence.estimate:.2f} {row.equivalence.as_text()}"
-    return row.contender, str(row.steps), *shares, str(row.failed), row.flaws or "–", grade
+    unchecked = str(row.unchecked or "–")
+    return row.contender, str(row.steps), *shares, str(row.failed), row.flaws or "–", unchecked, grade
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -107,7 +107,8 @@ class StepCounts:
 
     ``cited``: a prediction names a rule that was activated (adherence as the paper prints it); ``strict``: and the
     rule's trigger held at that step; ``audited``: the Auditor looked; ``failed``: it found something, by flaw;
-    ``grades``: of its plans by a judge, 1 to 5, where one was asked.
+    ``unchecked``: something passed that nobody could check; ``grades``: of its plans by a judge, 1 to 5, where one was
+    asked.
     """
 
     steps: int
@@ -117,6 +118,7 @@ class StepCounts:
     audited: int
     failed: int
     flaws: Mapping[str, int]
+    unchecked: int = 0
     grades: Sequence[int] = ()
 
 
@@ -135,6 +137,7 @@ def step_counts(trajectory: Played) -> StepCounts | None:
         audited=sum(bool(audit.get("fired")) for audit in audits),
         failed=sum(bool(audit.get("objections")) for audit in audits),
         flaws={flaw: objections.count(flaw) for flaw in sorted(set(objections))},
+        unchecked=sum(bool(audit.get("unchecked")) for audit in audits),
     )
 
 

@@ -16,6 +16,7 @@ from wardround.agents.stays.auditor import (
     DrugFacts,
     Objection,
     find_objections,
+    find_unchecked,
     reasons_to_look,
     replacements,
 )
@@ -34,7 +35,8 @@ _THOUGHT_TOKENS = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """What the Reasoner proposes and what it was shown. ``history``: the bundles; ``uncertainty`` is None where there
-    are no log-probabilities; ``value``: its reply, where it is the model's."""
+    are no log-probabilities; ``before``: what passed its audit at the step before; ``value``: its reply, where it is
+    the model's."""
 
     facts: DrugFacts
     held: tuple[HeldRule, ...]
@@ -43,6 +45,7 @@ class Proposal:
     rules: str
     history: str = ""
     actions: tuple[PredictedAction, ...] = ()
+    before: frozenset[str] = frozenset()
     uncertainty: float | None = None
     by_model: bool = False
     value: Mapping[str, Any] = field(default_factory=dict)
@@ -60,7 +63,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
-    """Checks every proposal in code; asks the model where the reply was unsure or an action is risky."""
+    """Checks every proposal in code; asks the model where the reply was unsure or a new action is risky."""
 
     settings: TraceSettings
 
@@ -78,9 +81,14 @@ class Auditor:
     def _checked(self, proposal: Proposal) -> AuditRecord:
         unavailable = proposal.by_model and proposal.uncertainty is None
         settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
-        fired = reasons_to_look(proposal.actions, proposal.uncertainty, settings)
-        found = find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown)
-        return AuditRecord(fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable, objections=found)
+        new = [one for one in proposal.actions if one.name not in proposal.before]
+        return AuditRecord(
+            fired=reasons_to_look(new, proposal.uncertainty, settings),
+            uncertainty=proposal.uncertainty,
+            unavailable=unavailable,
+            objections=find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown),
+            unchecked=find_unchecked(proposal.actions, proposal.facts),
+        )
 
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
         """Ask the model too; its objections come behind those of the code, its correction takes their place."""

@@ -1,14 +1,16 @@
 """The Auditor: what it checks in code, when it asks the model too, and what a failed check does to an action.
 
 Code checks every action, by ingredient and class: an allergy, a rule that forbids, a drug that runs already or is
-proposed twice, and a citation that was not shown. The model is asked where the paper's gate opens: the reply was unsure
-(mean token log-probability) or an action is of the risk vocabulary.
+proposed twice, and a citation that was not shown. What no table knows it lists as unchecked. The model is asked where
+the paper's gate opens: the reply was unsure (mean token log-probability), or an action of the risk vocabulary is new:
+one that passed at the step before has been judged, and code goes on checking it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import log
 from statistics import fmean
 from typing import Any, Literal, Protocol
@@ -24,14 +26,20 @@ Reason = Literal["uncertain", "risk"]
 Flaw = Literal["allergy", "contraindication", "duplicate", "repeated", "citation", "model"]
 RISK_CLASSES = (
     "anticoagulants", "thrombolytics", "vasopressors", "inotropes", "opioids", "sedatives", "insulins",
-    "antiarrhythmics", "neuromuscular blockers", "penicillins", "nonsteroidal anti-inflammatories",
+    "antiarrhythmics", "neuromuscular blockers",
 )  # fmt: skip
-"""The vocabulary of high-stakes drugs (the paper prints none; this is ours: drugs that harm when given wrongly)."""
+"""The vocabulary of high-stakes drugs (the paper prints none; this is ours: drugs that harm when given wrongly).
+Allergies to common drugs are checked in code at every step, and need no place here."""
 RISK_PROCEDURES = ("intubation", "dialysis", "transfusion", "cardioversion", "central line", "lumbar puncture")
 
 
 class DrugFacts(Protocol):
     """What of a patient the checks ask for (``Facts``)."""
+
+    @property
+    def now(self) -> datetime:
+        """The end of the bundle's hour."""
+        ...
 
     def taking(self, drug: str) -> bool | None:
         """Whether a drug, or one of a class, is given now."""
@@ -39,6 +47,10 @@ class DrugFacts(Protocol):
 
     def allergic_to(self, substance: str) -> bool | None:
         """Whether an allergy to a drug or its class is known."""
+        ...
+
+    def unclear_allergies(self, substance: str) -> tuple[str, ...]:
+        """The charted allergies of which nobody can say whether they forbid a drug."""
         ...
 
 
@@ -57,15 +69,29 @@ class Objection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """An action of which a check says nothing, and why."""
+
+    action: PredictedAction
+    because: str
+
+    @property
+    def note(self) -> str:
+        """In words."""
+        return f"{self.action.name}: {self.because}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
     """What an audit came to. ``fired``: why the gate of the model's audit opened, nothing if it did not. Where actions
     failed, ``proposed`` are all that there were before, ``corrected`` what took their place. ``unavailable``: there is
-    no uncertainty, as the endpoint gives no log-probabilities."""
+    no uncertainty, as the endpoint gives no log-probabilities. ``unchecked``: what passes because nobody could say."""
 
     fired: tuple[Reason, ...] = ()
     uncertainty: float | None = None
     unavailable: bool = False
     objections: tuple[Objection, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
     proposed: tuple[PredictedAction, ...] = ()
     corrected: tuple[PredictedAction, ...] = ()
     critique: str = ""
@@ -93,6 +119,8 @@ class AuditRecord:
             said = [{"action": one.action.name, "flaw": one.flaw, "because": one.because} for one in self.objections]
             body |= {"objections": said, "critique": self.critique or "; ".join(o.critique for o in self.objections)}
             body["corrected_action"] = [one.to_json() for one in self.corrected]
+        if self.unchecked:
+            body["unchecked"] = [one.note for one in self.unchecked]
         if self.proposed:
             body["proposed"] = [one.to_json() for one in self.proposed]
         return body
@@ -127,7 +155,7 @@ def is_risky(action: PredictedAction) -> bool:
 def reasons_to_look(
     actions: Sequence[PredictedAction], uncertainty: float | None, settings: AuditSettings
 ) -> tuple[Reason, ...]:
-    """Return why the gate of the model's audit opens; nothing where it does not."""
+    """Return why the gate of the model's audit opens; nothing where it does not. ``actions``: those that are new."""
     unsure = uncertainty is not None and uncertainty > settings.tau
     risky = any(map(is_risky, actions))
     return (*(("uncertain",) if unsure else ()), *(("risk",) if risky else ()))
@@ -146,6 +174,21 @@ def find_objections(
             _citation(action, shown),
         )
         found += [Objection(action=action, flaw=flaw, because=because) for flaw, because in filter(None, flaws)]
+    return tuple(found)
+
+
+def find_unchecked(actions: Sequence[PredictedAction], facts: DrugFacts) -> tuple[Unchecked, ...]:
+    """Return the drugs that no table knows, and those of which a charted allergy cannot be judged."""
+    found = []
+    for action in actions:
+        if action.kind != "MEDICATIONS" and not is_known_drug(action.name):
+            continue
+        unclear = facts.unclear_allergies(action.name)
+        if unclear:
+            found.append(Unchecked(action=action, because=f"not checked against the allergy to {'; '.join(unclear)}"))
+        if not is_known_drug(action.name):
+            because = "no table knows this drug: not checked by ingredient or class"
+            found.append(Unchecked(action=action, because=because))
     return tuple(found)
 
 

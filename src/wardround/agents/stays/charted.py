@@ -193,6 +193,11 @@ class StateFacts:
             return None
         return is_allergic(tuple(one.concept for one in self.state.allergies.values()), substance)
 
+    def unclear_allergies(self, substance: str) -> tuple[str, ...]:
+        """The charted allergies of which nobody can say whether they forbid it."""
+        known = (one.concept for one in self.state.allergies.values())
+        return tuple(sorted({one for one in known if is_allergy(one, substance) is None}))
+
     def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
         """Whether it was ordered, started, given, taken or performed in this encounter, or in the last hours; unknown
         where nothing shows that such things are carried at all."""

@@ -102,11 +102,18 @@ class CodedRoles:
             state="",
             rules="",
             actions=due,
+            before=proposed_before(due, read, facts),
             uncertainty=coded_uncertainty(read, due, self.settings),
         )
         audit = Auditor(settings=self.settings).audit_in_code(proposal)
         kept = without(due, audit, self.settings.on_fail)
         return CodedStep(actions=kept, read=read, held=held, audit=audit, rows=rows)
+
+
+def proposed_before(actions: Iterable[PredictedAction], rules: Iterable[HeldRule], facts: DrugFacts) -> frozenset[str]:
+    """Return the actions that stand on a rule that held before this hour already: code proposed them then."""
+    old = {rule.id for rule in rules if rule.since < facts.now}
+    return frozenset(action.name for action in actions if not old.isdisjoint(action.because))
 
 
 def coded_uncertainty(

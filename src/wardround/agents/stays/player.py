@@ -81,6 +81,8 @@ class TracePlayer:
         self.fills = settings.fill and parts.protocol
         self.kept: tuple[str, ...] = ()
         self.unkept: tuple[Bundle, ...] = ()
+        self.passed = frozenset[str]()
+        """What was proposed at the step before and passed its audit."""
 
     @property
     def suspected(self) -> Mapping[str, Suspicion]:
@@ -102,6 +104,8 @@ class TracePlayer:
         read = await self._route(step)
         proposal = await self._reason(step, read)
         audit = await self.auditor.audit(episode, proposal) if self.parts.auditor else None
+        failed = {one.action.name for one in audit.objections} if audit is not None else set[str]()
+        self.passed = frozenset(one.name for one in proposal.actions) - failed
         actions = without(proposal.actions, audit, self.settings.on_fail)
         return StepPrediction(actions=actions, notes=self._notes(step, read, proposal, audit))
 
@@ -203,11 +207,14 @@ class TracePlayer:
             state=step.state.text,
             rules=told,
             history=step.history,
+            before=self.passed,
         )
         if not self.reasons_by_model(step.episode):
             actions = due_actions((*read, *prior), step.held, most=most)
             return replace(
-                common, actions=actions, uncertainty=coded_uncertainty((*read, *prior), actions, self.settings)
+                common,
+                actions=actions,
+                uncertainty=coded_uncertainty((*read, *prior), actions, self.settings),
             )
         answered = await ask_reasoner(
             step.episode,

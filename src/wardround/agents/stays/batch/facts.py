@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
+from operator import eq
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,7 @@ class BatchFacts:
     score: SubjectScore | None = None
     _scores: dict[tuple[str, float | None], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
     _allergic: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
+    _unclear: dict[str, Mapping[str, Mask]] = field(default_factory=dict)
     _carrying: dict[frozenset[EventKind], Mask] = field(default_factory=dict)
     _last_done: dict[frozenset[str], Integers] = field(default_factory=dict)
     _taking: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
@@ -208,6 +210,18 @@ class BatchFacts:
             known = self._named(EventKind.ALLERGY, lambda name: True)
             self._allergic[substance] = yes, known & ~yes & ~unclear
         return self._allergic[substance]
+
+    def unclear_allergies(self, substance: str) -> Mapping[str, Mask]:
+        """Return by charted allergy of which nobody can say whether it forbids a substance after which bundles it is
+        known."""
+        if substance not in self._unclear:
+            events = self.stream.columns
+            named = (
+                self._concepts[one] for one in np.unique(events.concept[events.kind == EventKind.ALLERGY]).tolist()
+            )
+            unclear = [name for name in named if is_allergy(name, substance) is None]
+            self._unclear[substance] = {name: self._named(EventKind.ALLERGY, partial(eq, name)) for name in unclear}
+        return self._unclear[substance]
 
     def _named(self, kind: EventKind, is_asked: Callable[[str], bool]) -> Mask:
         return self.onward.by_then(self._places(kind, is_asked))

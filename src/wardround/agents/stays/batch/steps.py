@@ -20,6 +20,7 @@ from wardround.agents.stays.router import HeldRule, RuleMemory, asking
 from wardround.agents.stays.steward import Steward
 from wardround.bundles import BatchStates, Bundle, BundleStream, batch_states
 from wardround.bundles.events import Integers, amends, is_amendment
+from wardround.core import from_microseconds
 from wardround.protocols import FORBIDDING, RuleAction
 
 _ANSWERS = 65_536
@@ -96,11 +97,20 @@ class _DrugsAfter:
     facts: BatchFacts
     bundle: int
 
+    @property
+    def now(self) -> datetime:
+        return from_microseconds(int(self.facts.now[self.bundle]))
+
     def taking(self, drug: str) -> bool | None:
         return self._truth(*self.facts.taking(drug))
 
     def allergic_to(self, substance: str) -> bool | None:
         return self._truth(*self.facts.allergic_to(substance))
+
+    def unclear_allergies(self, substance: str) -> tuple[str, ...]:
+        return tuple(
+            sorted(name for name, mask in self.facts.unclear_allergies(substance).items() if mask[self.bundle])
+        )
 
     def _truth(self, yes: Mask, no: Mask) -> bool | None:
         return True if yes[self.bundle] else False if no[self.bundle] else None
