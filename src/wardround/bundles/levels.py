@@ -6,11 +6,13 @@ Nothing later is looked at: a person's own baseline is the first value that beca
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -72,18 +74,55 @@ def _against_amended(
     events: BundleEvents, alone: npt.NDArray[np.bool_], start: int, stop: int, level: npt.NDArray[np.int8]
 ) -> None:
     """Set the levels of a subject whose rows are amended: the baseline is the first value as it was known then."""
-    rows = events.row_id.slice(start, stop - start).to_pylist()
-    known: dict[str, tuple[tuple[int, int, int], int, float]] = {}
-    for place, row in zip(range(start, stop), rows, strict=True):
-        if events.kind[place] == EventKind.RETRACTION:
-            known.pop(row, None)
-        if not alone[place]:
-            continue
-        hour = known[row][0][0] if row in known else int(events.hour[place])
-        concept, value = int(events.concept[place]), float(events.value[place])
-        known[row] = ((hour, int(events.event[place]), place), concept, value)
-        first = min((row for row, each in known.items() if each[1] == concept), key=known.__getitem__)
-        level[place] = ValueLevel.UNKNOWN if first == row else level_against(value, known[first][2])
+    some = events.slice(start, stop)
+    columns = zip(
+        some.row_id.to_pylist(),
+        *(each.tolist() for each in (some.kind, alone[start:stop], some.hour, some.event, some.concept, some.value)),
+        strict=True,
+    )
+    known = _FirstValues()
+    for place, (row, kind, is_alone, hour, event, concept, value) in enumerate(columns):
+        if kind == EventKind.RETRACTION:
+            known.drop(row)
+        if is_alone:
+            first, base = known.add(row, hour, event, concept, value)
+            level[start + place] = ValueLevel.UNKNOWN if first == row else level_against(value, base)
+
+
+class _FirstValues:
+    """A subject's values as they are known, row by row. The first of a concept is looked up anew only where it changed
+    or was withdrawn: otherwise a long record would be read once for every value."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[str, tuple[tuple[int, int, int], float]]] = defaultdict(dict)
+        self._concept: dict[str, int] = {}
+        self._first: dict[int, str] = {}
+        self._place = count()
+
+    def drop(self, row: str) -> tuple[int, int, int] | None:
+        """Forget a row that was withdrawn; return its place in time, None where it was not known."""
+        concept = self._concept.pop(row, None)
+        if concept is None:
+            return None
+        if self._first.get(concept) == row:
+            del self._first[concept]
+        return self._rows[concept].pop(row)[0]
+
+    def add(self, row: str, hour: int, event: int, concept: int, value: float) -> tuple[str, float]:
+        """Take in how a row reads, which keeps the hour in which it became known; return the row and value of the
+        first of its concept."""
+        before = self.drop(row)
+        key = (hour if before is None else before[0], event, next(self._place))
+        own = self._rows[concept]
+        own[row] = (key, value)
+        self._concept[row] = concept
+        first = self._first.get(concept)
+        if first is None:
+            first = min(own, key=own.__getitem__)
+        elif key < own[first][0]:
+            first = row
+        self._first[concept] = first
+        return first, own[first][1]
 
 
 def level_against(value: float, base: float) -> ValueLevel:
