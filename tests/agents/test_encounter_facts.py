@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from definitions.hand_made import Charts, Ward, at
+from definitions.hand_made import BEGAN, Charts, Ward, at
 from wardround.agents.stays.batch.facts import BatchFacts
 from wardround.agents.stays.batch.truths import truths
 from wardround.agents.stays.charted import StateFacts
@@ -25,6 +25,8 @@ RULES = (
     f'done "{CULTURE}"', f'NOT done "{CULTURE}"', f'hours since "{CULTURE}" >= 48', f'hours since "{CULTURE}" < 3',
     f'ever done "{CULTURE}"', f'NOT ever done "{CULTURE}"',
     "done vancomycin", "done Creatinine", "hours since Creatinine < 9",
+    "creatinine > 1.2", "creatinine >= 1.5 x baseline", "creatinine rises by >= 0.3 mg/dL within 48 h",
+    "creatinine is rising", "creatinine is falling", "any creatinine > 1.2 in last 48 h", "creatinine > 1.2 for 90 min",
 )  # fmt: skip
 
 
@@ -37,6 +39,11 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Charts:
     day.admit().lab(50912, 0, 1.1, "mg/dL")
     moved = ward.newcomer("from observation to ward").admit(-10, -2).culture(-9).admit(-2).lab(50912, 0, 1.1, "mg/dL")
     moved.drug("Vancomycin", -1)
+    for name, left in (("creatinine of the stay before", -31), ("creatinine of the stay before, back soon", -3)):
+        back = (
+            ward.newcomer(name).admit(-60, left).lab(50912, left - 2, 1.0, "mg/dL").lab(50912, left - 1, 1.4, "mg/dL")
+        )
+        back.admit(5 if left == -3 else BEGAN).lab(50912, 6, 2.2, "mg/dL").lab(50912, 9, 2.0, "mg/dL")
     return ward.open(tmp_path_factory.mktemp("ward"))
 
 
@@ -62,6 +69,32 @@ def test_what_was_done_belongs_to_this_encounter(
     assert facts.done(CULTURE) is is_done
     assert facts.hours_since(CULTURE) == since
     assert facts.done(CULTURE, ever=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "hours", "rule", "truth"),
+    [
+        # 1.4 at the end of the stay before, 2.2 and 2.0 in this one
+        ("creatinine of the stay before", 8, "creatinine >= 1.5 x baseline", None),
+        ("creatinine of the stay before", 8, "creatinine rises by >= 0.3 mg/dL within 48 h", None),
+        ("creatinine of the stay before", 8, "creatinine is rising", None),
+        ("creatinine of the stay before", 11, "creatinine is falling", True),
+        ("creatinine of the stay before", 3, "any creatinine > 1.2 in last 48 h", None),
+        ("creatinine of the stay before", -32, "creatinine >= 1.4 x baseline", True),
+        ("creatinine of the stay before, back soon", 5.9, "creatinine > 1.2", None),
+        ("creatinine of the stay before, back soon", 8, "creatinine is rising", None),
+        ("creatinine of the stay before, back soon", 11, "creatinine is falling", True),
+        ("creatinine of the stay before, back soon", 8, "creatinine >= 1.5 x baseline", None),
+    ],
+)  # fmt: skip
+def test_readings_of_an_earlier_admission_say_nothing_of_this_one(
+    charts: Charts, name: str, hours: float, rule: str, truth: bool | None
+) -> None:
+    seen = list(states(bundles_of(charts.of(name, hours))))
+    assert seen[-1].hour is not None
+    node = compile_trigger(rule).node
+    assert node is not None
+    assert node.holds(StateFacts(seen[-1], seen[-1].hour, window_hours=12)) is truth
 
 
 def test_what_was_done_before_admission_on_the_same_day_belongs_to_it(charts: Charts) -> None:

@@ -1,6 +1,7 @@
 """What rules may ask of a patient, answered from the state and the clock: only what was charted, and not long ago.
 
-What was done, and problems, are those of this encounter: a culture of last year's admission is none of this one's.
+Readings, what was done, and problems are those of this encounter: a culture, a baseline or a weight of last year's
+admission is none of this one's. A rule that says ``ever``, or in how many last hours something was done, means it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
+
+import msgspec
 
 from wardround.agents.loop.steps import ChartScore
 from wardround.bundles import NOTHING_KNOWN, ActiveProblem, Carried, EventKind, PatientState, Trend, ValueLevel
@@ -132,6 +135,7 @@ class StateFacts:
             trends = [one for one in self.state.trends.values() if clinical_name(one.concept) == name]
             readings = (CourseReading(of.time, of.value, one.unit, of.row_id) for one in trends for of in one.readings)
             found = tuple(sorted(readings, key=lambda one: (one.time, one.row_id)))
+        found = tuple(one for one in found if one.time > self._since)
         if not found:
             return None
         recent, charted = found[-1].time >= self._oldest, self.charted_units(concept)
@@ -286,11 +290,18 @@ class StateFacts:
         trend = self._trends.get(clinical_name(concept))
         return trend if trend is not None and trend.last.time >= self._oldest else None
 
+    def _of_encounter(self, trend: Trend) -> Trend | None:
+        """A trend's readings of this encounter; None where it has none."""
+        if trend.readings[0].time > self._since:
+            return trend
+        own = tuple(one for one in trend.readings if one.time > self._since)
+        return msgspec.structs.replace(trend, readings=own) if own else None
+
     @cached_property
     def _trends(self) -> Mapping[str, Trend]:
         """By clinical name the trend with the newest reading: a pressure is charted by line and by cuff."""
         found: dict[str, Trend] = {}
-        for trend in self.state.trends.values():
+        for trend in filter(None, map(self._of_encounter, self.state.trends.values())):
             name = clinical_name(trend.concept)
             held = found.get(name)
             if held is None or held.last.time <= trend.last.time:

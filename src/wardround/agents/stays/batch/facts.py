@@ -129,12 +129,25 @@ class BatchFacts:
         return np.where(recent, last, -1), np.where(recent, first, -1)
 
     def newest(self, concept: str) -> tuple[Integers, Integers]:
-        """Return the same, however old it is."""
-        chosen, readings = self._chosen(concept), self._readings
+        """Return the same, however old it is: of this encounter."""
+        chosen, readings, time = self._chosen(concept), self._readings, self.stream.columns.event
         if not len(chosen):
             return self._none, self._none
         at = self.onward.greatest(readings.places[chosen], chosen + 1) - 1
-        return np.where(at >= 0, readings.last[at], -1), np.where(at >= 0, readings.first[at], -1)
+        known = (at >= 0) & (time[readings.last[at]] > self.since)
+        first = np.where(known, readings.first[at], -1)
+        for bundle in np.flatnonzero(known & (time[first] <= self.since)).tolist():
+            first[bundle] = self._first_of_encounter(concept, bundle, int(readings.last[at[bundle]]))
+        return np.where(known, readings.last[at], -1), first
+
+    def _first_of_encounter(self, concept: str, bundle: int, last: int) -> int:
+        """Return the first reading of this encounter in the trend that ends with one."""
+        events, (code, _) = self.stream.columns, self.units
+        places = self.readings_of(concept)
+        places = places[(events.event[places] > self.since[bundle]) & (self.onward.bundle[places] <= bundle)]
+        for each in (events.subject, events.kind, events.concept, code):
+            places = places[each[places] == each[last]]
+        return int(places[np.lexsort((places, events.event[places]))[0]])
 
     def readings_of(self, concept: str) -> Integers:
         """Return the readings of a name as places of events, by subject and as they came."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import timedelta
-from itertools import groupby
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import chain, groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +44,10 @@ Told = tuple[Mask, Mask]
 def over_time(node: Held | TimesBaseline | ChangedBy, facts: BatchFacts) -> Told:
     """Say where a course meets a condition: as its newest reading has it, while that one is recent."""
     bundles, truths, newest = [], [], []
-    for bundle, course in _courses(facts, node.concept):
+    for bundle, course in _of_encounter(facts, _courses(facts, node.concept)):
         bundles.append(bundle)
         truths.append({True: 1, False: 0, None: -1}[node.holds_of(course)])
-        newest.append(course.readings[-1].time)
+        newest.append(course.readings[-1].time if course is not None else datetime.min)
     at = _filled(np.array(bundles, np.int64), facts)
     told = np.append(np.array(truths, np.int64), -1)[at]
     moments = np.append(np.array(newest, "datetime64[us]").astype(np.int64), NEVER)[at]
@@ -67,7 +68,8 @@ def within(node: Within, facts: BatchFacts) -> Told:
             moments.append(newest[truth])
     at = _filled(np.array(bundles, np.int64), facts)
     since = facts.now - int(node.hours * HOUR)
-    inside = {truth: np.append(np.array(moments, np.int64), NEVER)[at] >= since for truth, moments in last.items()}
+    newest_of = {truth: np.append(np.array(moments, np.int64), NEVER)[at] for truth, moments in last.items()}
+    inside = {truth: (moments >= since) & (moments > facts.since) for truth, moments in newest_of.items()}
     deciding = node.how == "any"
     decided, other = inside[deciding], inside[not deciding] & ~inside[deciding] & ~inside[None]
     return (decided, other) if deciding else (other, decided)
@@ -108,6 +110,32 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Told:
     known = (running & ~unknown) | none
     met = RELATIONS[node.relation](rate, node.threshold)
     return known & met, known & ~met
+
+
+def _of_encounter(
+    facts: BatchFacts, courses: Iterator[tuple[int, ReadingCourse]]
+) -> Iterator[tuple[int, ReadingCourse | None]]:
+    """Yield courses without the readings of earlier encounters, None where nothing is left; also after each bundle in
+    which another encounter begins."""
+    subject, since = facts.onward.subject, facts.since
+    begins = (np.flatnonzero((since[1:] != since[:-1]) & (subject[1:] == subject[:-1])) + 1).tolist()
+    held: dict[int, ReadingCourse] = {}
+    for bundle, course in chain(courses, [(len(since), None)]):
+        while begins and begins[0] < bundle:
+            begun = begins.pop(0)
+            if int(subject[begun]) in held:
+                yield begun, _since(held[int(subject[begun])], int(since[begun]))
+        if course is None:
+            return
+        if begins and begins[0] == bundle:
+            begins.pop(0)
+        held = {int(subject[bundle]): course}
+        yield bundle, _since(course, int(since[bundle]))
+
+
+def _since(course: ReadingCourse, since: int) -> ReadingCourse | None:
+    readings = tuple(one for one in course.readings if _microseconds(one) > since)
+    return replace(course, readings=readings) if readings else None
 
 
 def _courses(facts: BatchFacts, concept: str) -> Iterator[tuple[int, ReadingCourse]]:
