@@ -285,7 +285,7 @@ def test_a_models_verdict_stands_behind_the_codes() -> None:
     assert record.critique == "no"
     (asked,) = [request for request, _, _, purpose in recorder.turns if purpose == "auditor"]
     said = asked.messages[1].content or ""
-    assert "- PROCEDURES:  EKG\n- MEDICATIONS: low-dose Fondaparinux\n- MEDICATIONS:  Heparin" in said
+    assert "- PROCEDURES: EKG\n- MEDICATIONS: low-dose Fondaparinux\n- MEDICATIONS: Heparin" in said
     assert "the state" in said
     assert "the rules" in said
 

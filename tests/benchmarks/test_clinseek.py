@@ -186,7 +186,7 @@ def test_procedures_say_what_is_coded_and_by_which_day(name: str) -> None:
 
 
 def _listed(bench: Benchmark, one: Sample) -> list[str]:
-    names = bench.prompt(one).partition("Names to answer with")[2].partition("How to work")[0]
+    names = bench.prompt(one).partition("Names to answer with")[2].partition("How answers are counted")[0]
     return [line.removeprefix("- ") for line in names.splitlines() if line.startswith("- ")]
 
 

@@ -151,7 +151,8 @@ def _stub(result: str) -> str:
 def _left_out_line(turns: Sequence[_Turn]) -> str:
     counts = Counter(name for turn in turns for _, name, _ in turn.calls)
     calls = ", ".join(f"{name} x{times}" for name, times in counts.most_common()) or "no calls"
-    return f"[turns 1 to {turns[-1].number} left out for room: {calls}]"
+    last = turns[-1].number
+    return f"[{'turn 1' if last == 1 else f'turns 1 to {last}'} left out for room: {calls}]"
 
 
 def _cut_in_front(text: str, max_tokens: int, count: Count) -> str:

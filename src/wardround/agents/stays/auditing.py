@@ -92,7 +92,7 @@ class Auditor:
 
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
         """Ask the model too; its objections come behind those of the code, its correction takes their place."""
-        lines = [f"- {one.kind}: {one.dose or ''} {one.name}" for one in proposal.actions]
+        lines = ["- " + " ".join(filter(None, (f"{one.kind}:", one.dose, one.name))) for one in proposal.actions]
         thought = str(proposal.value.get("thought_process", ""))
         cited = tuple(dict.fromkeys(one for action in proposal.actions for one in action.because))
         answered = await ask_role(
