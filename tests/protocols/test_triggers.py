@@ -57,6 +57,32 @@ def test_and_binds_more_than_or_and_brackets_more_than_both() -> None:
     assert truth("(lactate > 2 OR potassium > 5) AND sodium > 150", facts) is False
 
 
+@pytest.mark.parametrize(
+    ("trigger", "meanings"),
+    [
+        ("problem AS", "aortic stenosis or ankylosing spondylitis"),
+        ("problem ms", "multiple sclerosis, mitral stenosis or mental status"),
+        ("lactate > 4 mmol/L AND problem CP", "chest pain or cerebral palsy"),
+        ("on MS", "morphine sulfate or magnesium sulfate"), ("done PT", "prothrombin time or physical therapy"),
+        ("no PT in last 24 h", "prothrombin time or physical therapy"),
+    ],
+)  # fmt: skip
+def test_a_short_name_of_several_things_is_refused_with_its_meanings(trigger: str, meanings: str) -> None:
+    assert meanings in (compile_trigger(trigger).problem or "")
+
+
+def test_short_names_of_one_thing_and_quoted_ones_are_taken() -> None:
+    for trigger in (
+        "PT > 15 sec",
+        "Mg < 1.6 mg/dL",
+        "done HD",
+        "problem AF",
+        'problem "AS"',
+        "problem aortic stenosis",
+    ):
+        assert compile_trigger(trigger).node is not None, trigger
+
+
 def test_a_unit_that_differs_is_converted_and_what_cannot_be_is_unknown() -> None:
     assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "mg/dL"})) is True
     assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 30}, units={"lactate": "mg/dL"})) is False

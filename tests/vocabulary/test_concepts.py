@@ -32,6 +32,34 @@ def test_names_stand_for_concepts(text: str, kind: str, name: str) -> None:
     assert find_concept(text) == Concept(kind, name)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("PE shows crackles at the bases", "pulmonary embolism"), ("no acute distress on PE", "pulmonary embolism"),
+        ("severe MS by echo", "multiple sclerosis"), ("given MS 4 mg IV", "multiple sclerosis"),
+        ("dilated RA on echo", "rheumatoid arthritis"), ("94% RA", "rheumatoid arthritis"),
+        ("PD on carbidopa", "peritoneal dialysis"), ("SBP on ceftriaxone", "systolic blood pressure"),
+        ("BS clear bilaterally", "glucose"), ("PT consult placed", "pt"), ("CA of breast", "calcium, total"),
+        ("AF flat", "atrial fibrillation"), ("RF: smoking", "rheumatoid factor"), ("HD stable", "hemodialysis"),
+    ],
+)  # fmt: skip
+def test_a_short_name_is_not_read_in_the_wrong_sense(text: str, wrong: str) -> None:
+    assert wrong not in {one.concept.name for one in concepts_in(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("history of PE", "pulmonary embolism"), ("bilateral PE without strain", "pulmonary embolism"),
+        ("MS on interferon", "multiple sclerosis"), ("RA on methotrexate", "rheumatoid arthritis"),
+        ("PD catheter exit site clean", "peritoneal dialysis"), ("SBP 85", "systolic blood pressure"),
+        ("BS 250", "glucose"), ("PT 14.2", "pt"), ("new AF", "atrial fibrillation"), ("on HD MWF", "hemodialysis"),
+    ],
+)  # fmt: skip
+def test_a_short_name_is_read_where_nothing_beside_it_says_otherwise(text: str, name: str) -> None:
+    assert name in {one.concept.name for one in concepts_in(text)}
+
+
 def test_a_kind_chooses_and_what_no_table_has_is_nothing() -> None:
     assert find_concept("vancomycin") == Concept("drug", "vancomycin")
     assert find_concept("vancomycin", "lab") == Concept("lab", "vancomycin")

@@ -17,6 +17,7 @@ from wardround.vocabulary import (
     find_measurement,
     is_known_drug,
     known_names,
+    meanings_of,
     words_of,
 )
 
@@ -80,7 +81,7 @@ class NameReader:
 
     def drug(self) -> str:
         """Take the name of a drug or a class."""
-        name = self.raw()
+        name = self._one_meaning("on")
         if self._quoted or is_known(name, "on"):
             return name
         concept = find_concept(name)
@@ -97,14 +98,14 @@ class NameReader:
 
     def problem(self) -> str:
         """Take the name of a problem."""
-        name = self.raw()
+        name = self._one_meaning("problem")
         if self._quoted or is_known(name, "problem"):
             return name
         raise UserError(_unknown(name, "problem", "problem"))
 
     def done(self) -> str:
         """Take the name of what is done: a test, drug, procedure or device."""
-        return self.as_done(self.raw())
+        return self.as_done(self._one_meaning("done"))
 
     def as_done(self, name: str) -> str:
         """Check a name as that of what is done."""
@@ -121,6 +122,14 @@ class NameReader:
         """UserError where a name asks for several drugs of a class."""
         if find_concept(name) is None and "several of a class" in (said := _unknown(name, "drug", "drug")):
             raise UserError(said)
+
+    def _one_meaning(self, asked: str) -> str:
+        """Take a name; UserError where it is short for several things."""
+        name = self.raw()
+        meanings = () if self._quoted else meanings_of(name, asked)
+        if meanings:
+            raise UserError(f"{name!r} stands for {', '.join(meanings[:-1])} or {meanings[-1]}: write which")
+        return name
 
     def _said_since(self, place: int) -> str:
         here = self._tokens.mark()

@@ -5,7 +5,15 @@ Knows no record and no chart. Definitions, protocols, a memory's scope and texts
 
 from wardround.vocabulary.allergies import Allergy, charted_allergies
 from wardround.vocabulary.assertions import Status
-from wardround.vocabulary.concepts import Mention, add_concepts, concepts_in, find_concept, is_a, known_names
+from wardround.vocabulary.concepts import (
+    Mention,
+    add_concepts,
+    concepts_in,
+    find_concept,
+    is_a,
+    known_names,
+    meanings_of,
+)
 from wardround.vocabulary.drugs import (
     conflicts,
     drug_class,
@@ -118,6 +126,7 @@ __all__ = [
     "lowest",
     "main_class",
     "may_hold",
+    "meanings_of",
     "negate",
     "parse_quantity",
     "read_allergens",

@@ -55,6 +55,16 @@ Concept(kind='drug', name='ampicillin-sulbactam'))
     return next((one for one in _candidates(text) if kind in (None, one.kind)), None)
 
 
+def meanings_of(text: str, asked: str) -> tuple[str, ...]:
+    """Return the several things that a short name may stand for where a problem, something ``done`` or a drug that is
+    ``on`` is asked for; nothing where it stands for one, or a user's table says which.
+
+    >>> meanings_of("AS", "problem")
+    ('aortic stenosis', 'ankylosing spondylitis')
+    """
+    return () if words_of(text) in _of_user() else _short_names().get((asked, text.strip().lower()), ())
+
+
 def concepts_in(text: str, start: int = 0, end: int | None = None) -> tuple[Mention, ...]:
     """Return every concept that a text, or a part of it, names, in its order, the longest where names overlap."""
     found: list[Mention] = []
@@ -108,7 +118,7 @@ def add_concepts(path: Path) -> int:
 
 def forget_tables() -> None:
     """Read the tables again when they are next asked."""
-    for one in (_own, _spoken, _parents, _above, _candidates, is_a):
+    for one in (_own, _of_user, _spoken, _parents, _above, _candidates, is_a):
         one.cache_clear()
 
 
@@ -120,10 +130,28 @@ NOT_GIVEN = re.compile(rf"(\w+){_OF_ANOTHER.pattern}", re.I)
 _NEVER = r"(?!)"
 _OTHERWISE: Mapping[str, tuple[str, str]] = {
     "hit": (r"\b(?:he|she|and|was|who|pt|patient)\s+$", r"\s+(?:his|her|the|head|by|on)\b"),
-    "ra": (r"%\s*(?:on\s+)?$|\bon\s+$|weaned to\s+$", r"\s*(?:\d+%|sats?\b|o2|spo2|pressure|\()"),
+    "ra": (r"%\s*(?:on\s+)?$|\b(?:on|dilated|enlarged|in the|to the|of the)\s+$|weaned to\s+$",
+           r"\s*(?:\d+%|sats?\b|o2|spo2|pressure|\(|is\b|and rv\b|dilat|enlarg|thromb|size|lead|mass)"),
     "hd": (_NEVER, r"\s*#?\s*\d|\s+(?:stable|day|unstable)\b"),
-    "pe": (_NEVER, r"\s*:"),
-    "ms": (_NEVER, r"\s*:|\s+(?:\d|contin|intact|change|sulfate|[a-z]+\s+is\b)"),
+    "pe": (r"\b(?:distress|normal|findings?|noted|seen|abnormalit\w+) on\s+$|\b(?:today's|admission|initial)\s+$",
+           (r"\s*:|\s+(?:show|notable|not remarkable|reveal|significant|remarkable|unremarkable|exam|normal|findings?"
+           r"|as (?:above|below)|today|benign|tube|with (?:crackles|rales|wheez|edema))")),
+    "ms": (r"\b(?:severe|moderate|mild|rheumatic|given|iv|po)\s+$|\b(?:ar|as|mr|ai|and|or)/$",
+           (r"\s*:|\s+(?:\d|contin|intact|change|sulfate|by (?:echo|tte|tee)|on (?:echo|tte|tee)|with (?:valve|mva)"
+           r"|[a-z]+\s+is\b)|/(?:mr|as|ar)\b")),
+    "pd": (r"\b(?:idiopathic|advanced|dementia of|lewy body or)\s+$",
+           (r"\s*:|\s+(?:on|with|w/|treated with)\s+(?:carbidopa|sinemet|levodopa)"
+           r"|\s+(?:with (?:tremor|rigidity|dyskin)|dementia)")),
+    "sbp": (r"\b(?:for|of|with|h/o|hx|history of|developed|prevent|ppx|prophylaxis)\s+$",
+            r"\s+(?:ppx|prophyl|treated|on (?:ceftriaxone|cefotaxime|cipro)|with (?:ascit|pmn))"),
+    "bs": (_NEVER, (r"\s*(?:\+|x\s?4|clear|equal|diminish|decreas|coarse|present|absent|active|normo"
+                   r"|hypoact|hyperact|bilat|in all)")),
+    "pt": (r"\b(?:the|this|that|male|female|old|yo|our|per|by|with|and|ot)\s+$|/$",
+           (r"\s*/?\s*ot\b|\s+(?:consult|eval|work|recommend|session|screen|states?|is|was|were|has|had|reports?|denies"
+           r"|seen|treat|clear|in bed|to\b|and\b|who|with|will|did|does|doing|on\b|not\b)|'s\b")),
+    "ca": (_NEVER, r"\s+of\b|\s*-?(?:19|125|15|27)[- .]?(?:9|3|29)?\b"),
+    "af": (_NEVER, r"\s*,?\s*(?:is\s+)?(?:flat|soft|open|sunken|bulging|full|osf)\b"),
+    "rf": (r"\b(?:cardiac|cad|vascular|stroke|cv)\s+$", r"\s*:|\s+for\b"),
     "vt": (_NEVER, r"\s*[:=]?\s*\d"),
     "ttp": (r"\b(?:soft|tender|abd|abdomen|mild|mildly|diffuse|diffusely|r[lu]q|l[lu]q|no|not|non|is|are|,)\W*$",
             r"\s+(?:in|at|over|along|of|throughout)\b"),
@@ -205,6 +233,23 @@ def _own() -> Mapping[tuple[str, ...], tuple[Concept, ...]]:
             key = words_of(text)
             found[key] = (*found.get(key, ()), concept)
     return MappingProxyType(found)
+
+
+@cache
+def _of_user() -> frozenset[tuple[str, ...]]:
+    """The names of the user's table, as words."""
+    return frozenset(words_of(text) for _, name, spellings, _ in _USER_ROWS for text in (name, *cell_parts(spellings)))
+
+
+@cache
+def _short_names() -> Mapping[tuple[str, str], tuple[str, ...]]:
+    return MappingProxyType(
+        {
+            (asked, name.lower()): cell_parts(meanings)
+            for several, name, meanings in table_rows("short_names", 3)
+            for asked in cell_parts(several)
+        }
+    )
 
 
 @cache
