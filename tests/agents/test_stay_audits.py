@@ -238,6 +238,18 @@ def test_what_no_table_knows_is_listed_as_unchecked(
     assert record.status == "PASS"
 
 
+@pytest.mark.parametrize(
+    ("allergy", "written", "because"),
+    [("Penicillins", "Amoxicilin", "amoxicillin"), ("Penicillins", "pipercillin-tazobactam", None),
+     ("Sulfa", "Sulfadiazin 1 g", "sulfadiazine"), ("Penicillins", "Azithromicin", None), ("Aspirin", "Plavix", None)],
+)  # fmt: skip
+def test_a_drug_with_one_wrong_letter_is_checked_as_what_it_means(
+    allergy: str, written: str, because: str | None
+) -> None:
+    found = find_objections([drug(written)], allergic(allergy), (), ())
+    assert [one.because for one in found if one.flaw == "allergy"] == ([] if because is None else [because])
+
+
 def test_a_laboratory_test_is_no_drug_to_be_checked() -> None:
     some = (PredictedAction(kind="LABS", name="Lactate"), procedure("EKG"))
     assert audited(replace(proposed(), actions=some, facts=allergic("blue stuff")))[0].unchecked == ()

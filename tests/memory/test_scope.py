@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -149,8 +150,9 @@ class Shown:
         began = max(column("admissions", "admittime"))  # type: ignore[type-var]
         given = zip(column("prescriptions", "drug"), column("prescriptions", "starttime"), strict=True)
         latest: dict[str, float] = {}
-        for label, value in zip(column("labevents", "label"), column("labevents", "valuenum"), strict=True):
-            if value is not None:
+        names = ("label", "valuenum", "charttime")
+        for label, value, time in zip(*(column("labevents", name) for name in names), strict=True):
+            if value is not None and time >= began - timedelta(hours=24):  # type: ignore[operator]
                 latest[str(label)] = float(value)  # type: ignore[arg-type]
         notes = [str(text) for text in column("admission_note", "text")]
         listed = [line[2:].strip() for text in notes for line in text.splitlines() if line.startswith("- ")]

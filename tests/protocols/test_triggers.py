@@ -71,6 +71,20 @@ def test_a_short_name_of_several_things_is_refused_with_its_meanings(trigger: st
     assert meanings in (compile_trigger(trigger).problem or "")
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("hemoglobin drop of at least 2 g/dL within 24 h", "hemoglobin falls by >= 2 g/dL within 24 h"),
+        ("platelets fall by 50 % within 5 days", "platelets falls by >= 50 % within 120 h"),
+        ("creatinine increase of 0.3 mg/dL within 48 h", "creatinine rises by >= 0.3 mg/dL within 48 h"),
+        ("drop in hemoglobin of >= 2 g/dL within 24 h", "hemoglobin falls by >= 2 g/dL within 24 h"),
+        ("NOT on any anticoagulant", "NOT on anticoagulant"), ("allergy to sulfa", "allergy sulfa"),
+    ],
+)  # fmt: skip
+def test_nouns_of_change_and_little_words_are_read(written: str, meant: str) -> None:
+    assert str(compile_trigger(written).node) == meant
+
+
 def test_short_names_of_one_thing_and_quoted_ones_are_taken() -> None:
     for trigger in (
         "PT > 15 sec",

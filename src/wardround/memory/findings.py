@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import isnan
 from typing import Any, Protocol
 
@@ -39,6 +39,8 @@ _OF_A_STAY = frozenset(
      "pharmacy order", "dispense", "order", "treatment", "diagnosis list", "billing code", "care plan", "device"}
 )  # fmt: skip
 """Kinds of rows that say how it was in their own stay: in a later one they are the past."""
+_BEFORE_STAY = timedelta(hours=24)
+"""What was measured so long before an admission, in the emergency room, belongs to it, as in rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ def findings_of_chart(chart: FindingsChart) -> Findings:
     for event in events:
         text = event.text_value or ""
         is_number = event.numeric_value is not None and not isnan(event.numeric_value)
-        if is_number:
+        if is_number and not _is_of_earlier_stay(event, began):
             measured[measurement_name(event.description)] = Quantity(value=event.numeric_value, unit=event.unit or None)
         if event.kind == "person":
             sex = sex or read_person(f"sex: {text}" if len(text) < 2 else text).sex
@@ -121,6 +123,11 @@ def measurement_name(text: str) -> str:
         shorter = " ".join(word for word in words_of(text) if word not in _AROUND_A_NAME)
         return clinical_name(shorter) if shorter else clinical_name(text)
     return clinical_name(text)
+
+
+def _is_of_earlier_stay(event: Any, began: datetime | None) -> bool:
+    """Whether a value was measured before the newest stay, and the day before it."""
+    return began is not None and event.time is not None and event.time < began - _BEFORE_STAY
 
 
 def _is_past(event: Any, began: datetime | None) -> bool:

@@ -148,6 +148,8 @@ class _Reader:
     def _said(self, what: str) -> Stated:
         """``on``, ``problem``, ``allergy`` or ``done`` of a name."""
         self._stated = what
+        if what in ("on", "allergy"):
+            self._tokens.take("any", "to")
         name = {"on": self._names.drug, "problem": self._names.problem, "allergy": self._names.allergen}.get(
             what, self._names.done
         )()

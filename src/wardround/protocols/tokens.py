@@ -11,6 +11,9 @@ from wardround.core import UserError
 _TOKEN = re.compile(r'\s*(?:(?P<quoted>"[^"]*")|(?P<sign>>=|<=|[<>=()])|(?P<word>[^\s()<>="]+))')
 _SPELT = str.maketrans({"≥": ">=", "≤": "<=", "“": '"', "”": '"', "×": "x", "–": "-"})
 _PHRASES: tuple[tuple[str, str], ...] = (
+    (r"(?<=\w)\s+(?:fall|drop|decrease)\s+(?:by|of)\b(?=\s*(?:at least|>=?|\d))", "falls by"),
+    (r"\s+(?:of|by)\s+(?=>=|<=)", " "),
+    (r"(?<=\w)\s+(?:rise|increase)\s+(?:by|of)\b(?=\s*(?:at least|>=?|\d))", "rises by"),
     (r"\b(?:is |of |by )?(?:at least|no less than|greater than or equal to|minimum of)\b", ">="),
     (r"\b(?:is |of |by )?(?:at most|no more than|less than or equal to|maximum of|up to)\b", "<="),
     (r"\b(?:is |of |by )?(?:less than|lower than|fewer than|below|under)\b", "<"),
@@ -96,7 +99,7 @@ def _cut(text: str) -> list[TriggerToken]:
 
 
 def _phrases(text: str) -> str:
-    """Write comparisons in words as signs, outside quotes."""
+    """Write comparisons in words as signs, and nouns of change as verbs, outside quotes."""
     parts = re.split(r'("[^"]*")', text)
     for place in range(0, len(parts), 2):
         for phrase, sign in _PHRASES:

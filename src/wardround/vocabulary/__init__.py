@@ -26,6 +26,7 @@ from wardround.vocabulary.drugs import (
     load_drug_classes,
     main_class,
     may_hold,
+    misspelled_drug,
     read_allergens,
 )
 from wardround.vocabulary.measurements import Measurement, UsualUnit, convert, find_measurement, usual_units
@@ -127,6 +128,7 @@ __all__ = [
     "main_class",
     "may_hold",
     "meanings_of",
+    "misspelled_drug",
     "negate",
     "parse_quantity",
     "read_allergens",

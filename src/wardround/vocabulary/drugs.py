@@ -11,12 +11,16 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
 
+from rapidfuzz.distance import OSA
+
 from wardround.codes import load_drug_synonyms, normalise_drug_name, normalise_label
 from wardround.vocabulary.names import words_of
 from wardround.vocabulary.tables import cell_parts, table_rows
 from wardround.vocabulary.truth import Truth, any_of
 
 _CACHED = 65_536
+_LONG_ENOUGH = 8
+"""Letters of a drug's name that is known though one of them is wrong."""
 _VERDICTS: Mapping[str, Truth] = {"yes": True, "no": False, "unknown": None}
 _CHEMICAL = frozenset(
     {
@@ -111,6 +115,20 @@ def drug_class(text: str) -> str | None:
 def is_known_drug(name: str) -> bool:
     """Whether our tables have a drug, or one of its ingredients, or the class that a name is."""
     return drug_class(name) is not None or not _known().isdisjoint(ingredients(name))
+
+
+@lru_cache(maxsize=_CACHED)
+def misspelled_drug(name: str) -> str | None:
+    """Return the drug that an unknown name is one letter away from; None where it is known, short, or near several.
+
+    >>> misspelled_drug("amoxicilin"), misspelled_drug("amoxicillin"), misspelled_drug("Xylozomab")
+    ('amoxicillin', None, None)
+    """
+    words = [] if is_known_drug(name) else normalise_label(name).split()[:1]
+    if not words or len(words[0]) < _LONG_ENOUGH or words[0] in _known_words() or _NO_DRUG.search(name.lower()):
+        return None
+    near = {one for one in _known_words() if OSA.distance(words[0], one, score_cutoff=1) <= 1}
+    return near.pop() if len(near) == 1 else None
 
 
 @lru_cache(maxsize=_CACHED)
@@ -253,6 +271,12 @@ def _others() -> frozenset[tuple[str, ...]]:
 def _known() -> frozenset[str]:
     members = frozenset[str]().union(*load_drug_classes().values())
     return members | {part for name in load_drug_synonyms().values() for part in _SPLIT.split(name)}
+
+
+@cache
+def _known_words() -> frozenset[str]:
+    """Names of one word, brands too, that are long enough to be known when one letter is wrong."""
+    return frozenset(one for one in (*_known(), *load_drug_synonyms()) if one.isalpha() and len(one) >= _LONG_ENOUGH)
 
 
 @cache

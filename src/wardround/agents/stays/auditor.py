@@ -9,7 +9,7 @@ one that passed at the step before has been judged, and code goes on checking it
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import log
 from statistics import fmean
@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.router import HeldRule
-from wardround.vocabulary import drug_class, drug_classes, ingredients, is_known_drug
+from wardround.vocabulary import drug_class, drug_classes, ingredients, is_known_drug, misspelled_drug
 
 OnFail = Literal["replace", "drop", "flag"]
 _LEAST_SHARE = 1e-4
@@ -167,9 +167,10 @@ def find_objections(
     """Return everything against some actions. ``shown``: the ids that could be cited."""
     found: list[Objection] = []
     for place, action in enumerate(actions):
+        meant = replace(action, name=misspelled_drug(action.name) or action.name)
         flaws = (
-            _allergy(action, facts),
-            _forbidden(action, held),
+            _allergy(action, facts) or _allergy(meant, facts),
+            _forbidden(action, held) or _forbidden(meant, held),
             _duplicate(action, facts) or _repeated(action, actions[:place]),
             _citation(action, shown),
         )
