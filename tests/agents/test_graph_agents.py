@@ -186,6 +186,29 @@ def test_both_sides_of_a_conflict_are_marked_where_the_model_collects_them(
     assert len(re.findall(r"CONFLICT: number \d says the opposite", text)) == 2
 
 
+def test_a_place_with_nothing_left_to_do_asks_no_model(filled: Filled, synthetic_store: Store) -> None:
+    """Where every experience is collected as it is met, the paths come to places that can only be left."""
+    script: Iterator[dict[str, str]] = iter([{"action": "COLLECT"}] * 99)
+    environment = PaperChart()
+    environment.chart = chart_of(synthetic_store)  # type: ignore[attr-defined]
+
+    def reply(request: Request) -> Line:
+        if request.tools:
+            return call("finish", response=["x"])
+        text = request.messages[-1].content or ""
+        assert "Possible actions: STOP." not in text
+        forward = re.search(r"EXPLORE one of:\n- (\w+):", text)
+        if "actions: COLLECT" in text:
+            return say(json.dumps(next(script)))
+        return say(json.dumps({"action": "EXPLORE", "target": forward[1]} if forward else {"action": "STOP"}))
+
+    recorder = ListRecorder()
+    agent = get_agent("gsem", memory=filled.memory)
+    prompt = Prompt(user="early source control, late source control, lactate", task="diagnoses")
+    assert play(ScriptedModel(reply), agent=agent, environment=environment, recorder=recorder, prompt=prompt).answer
+    assert {"action": "STOP"}.items() <= noted(recorder, "walk")[-1].items()
+
+
 def test_a_reply_that_cannot_be_used_is_asked_again_once_and_then_ends_its_path(
     filled: Filled, synthetic_store: Store
 ) -> None:

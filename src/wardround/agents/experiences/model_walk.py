@@ -45,7 +45,9 @@ class ModelWalk:
         return walking, self._offered(walking)
 
     async def _step(self, place: PathEnd) -> dict[str, Any]:
-        """What the model does at a place; STOP where it cannot be read."""
+        """What the model does at a place; STOP where it cannot be read, and unasked where nothing else is possible."""
+        if tuple(place.actions) == ("STOP",):
+            return {"action": "STOP"}
         written = await self._beside.ask(
             self._instruction(place),
             purpose="walk",
