@@ -1,7 +1,7 @@
 """How fast corpora are made and searched, on invented documents, and how well they answer beside a plain BM25 library.
 
     python benchmarks/corpus_speed.py --documents 200000
-    python benchmarks/corpus_speed.py --quality shared/data        needs bm25s and the two question sets there
+    python benchmarks/corpus_speed.py --quality shared/data        needs bm25s, PyStemmer and the sets there
 
 Speed: documents of some 200 words, drawn by Zipf's law from 300,000, go through ``wardround corpus add`` as JSON lines;
 queries are 2 to 12 words drawn from documents. Quality: nDCG@10 where each question has one right document.
@@ -124,7 +124,8 @@ def _word(number: int) -> str:
 
 def quality(scratch: Path, data: Path) -> None:
     """Print nDCG@10 of ours and of bm25s, on the same documents and questions."""
-    for name, texts, questions in (("medquad", *medquad(data)), ("pubmedqa", *pubmedqa(data))):
+    for read in (medquad, pubmedqa, told_at_length):
+        name, (texts, questions) = read.__name__, read(data)
         ours, plain = of_corpus(scratch / name, texts, questions), of_bm25s(texts, questions)
         print(f"{name}: {len(texts):,} documents, {len(questions):,} questions: nDCG@10 {ours:.4f}, bm25s {plain:.4f}")
 
@@ -151,6 +152,14 @@ def pubmedqa(data: Path) -> tuple[Texts, Questions]:
     return texts, [(asked[pmid]["QUESTION"], pmid) for pmid, _, _ in texts]
 
 
+def told_at_length(data: Path) -> tuple[Texts, Questions]:
+    """Long questions: what an abstract of PubMedQA asks and concludes, which are not in the text that is searched."""
+    with gzip.open(data / "knowledge-pubmedqa" / "ori_pqal.json.gz", "rt") as file:
+        asked = json.load(file)
+    texts = [(pmid, "", "\n".join(one["CONTEXTS"])) for pmid, one in asked.items()]
+    return texts, [(f"{one['QUESTION']} {one['LONG_ANSWER']}", pmid) for pmid, one in asked.items()]
+
+
 def of_corpus(scratch: Path, texts: Texts, questions: Questions) -> float:
     """Mean nDCG@10 of a corpus made of the texts."""
     scratch.mkdir(parents=True)
@@ -163,13 +172,14 @@ def of_corpus(scratch: Path, texts: Texts, questions: Questions) -> float:
 
 
 def of_bm25s(texts: Texts, questions: Questions) -> float:
-    """Mean nDCG@10 of bm25s over title and text together."""
+    """Mean nDCG@10 of bm25s over title and text together, stemmed as ours are."""
     import bm25s
+    import Stemmer
 
-    index = bm25s.BM25()
+    index, stemmer = bm25s.BM25(), Stemmer.Stemmer("english")
     whole = [f"{title}\n{text}" for _, title, text in texts]
-    index.index(bm25s.tokenize(whole, stopwords="en", show_progress=False), show_progress=False)
-    asked = bm25s.tokenize([question for question, _ in questions], stopwords="en", show_progress=False)
+    index.index(bm25s.tokenize(whole, stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
+    asked = bm25s.tokenize([one for one, _ in questions], stopwords="en", stemmer=stemmer, show_progress=False)
     places, _ = index.retrieve(asked, k=10, show_progress=False)
     return _mean_ndcg(([texts[place][0] for place in row] for row in places), questions)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wardround.audits.swap.clocks import Clockwork
-from wardround.audits.swap.files import read_records, write_records
+from wardround.audits.swap.files import files_below, read_records, write_records
 from wardround.audits.swap.knowledge import KnowledgeRule, SwapTable, fits
 from wardround.audits.swap.records import TableRow
 
@@ -59,3 +59,17 @@ def test_a_file_is_read_and_written_with_its_own_separator(tmp_path: Path, separ
     assert [row.texts("person") + row.texts("value") for row in rows] == [("1", "a b")]
     write_records(path, tmp_path / "out" / "labs.csv", rows)
     assert (tmp_path / "out" / "labs.csv").read_text() == path.read_text()
+
+
+def test_folders_that_are_links_are_entered_once(tmp_path: Path) -> None:
+    """As ingest does: a release whose modules lie elsewhere. A link back up is no way round for ever."""
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "deep" / "labs.csv").write_text("person\n1\n")
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release" / "notes.csv").write_text("person\n1\n")
+    (tmp_path / "release" / "hosp").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "up").symlink_to(tmp_path / "elsewhere")
+    found = [path.relative_to(tmp_path / "release").as_posix() for path in files_below(tmp_path / "release")]
+    assert found == ["notes.csv", "hosp/deep/labs.csv"]
+    (tmp_path / "link").symlink_to(tmp_path / "release")
+    assert [path.name for path in files_below(tmp_path / "link")] == ["notes.csv", "labs.csv"]

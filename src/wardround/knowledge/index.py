@@ -7,8 +7,10 @@ no weights, with which the engine could not pass over blocks of documents that c
 
 from __future__ import annotations
 
+import math
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -21,8 +23,8 @@ from wardround.knowledge.document import Document
 if TYPE_CHECKING:
     import tantivy
 
-_MOST_TERMS = 16
-"""Of a query; of more the rarest are looked for."""
+_MOST_TERMS = 32
+"""Of a query; of more those are looked for that weigh most: often in the query, rare in the corpus."""
 _LOOKED_AT = 5
 """So many times the documents wanted are looked through for early ones."""
 _WORDS = "words"
@@ -86,17 +88,21 @@ class CorpusIndex:
             raise UserError(f"the corpus is being written to by another process ({error}); wait for it") from None
         return CorpusWriter(self._index, self._schema, opened)
 
-    def _terms(self, query: str, searcher: tantivy.Searcher) -> Sequence[str]:
-        """The stems of a query, each once; of a long one the rarest that are there at all."""
-        terms = list(dict.fromkeys(self._analyser.analyze(_folded(query))))
+    def _terms(self, query: str, searcher: tantivy.Searcher) -> Mapping[str, int]:
+        """The stems of a query and how often it says each: a word that a long question repeats is what it is about."""
+        terms = Counter(self._analyser.analyze(_folded(query)))
         if len(terms) <= _MOST_TERMS:
             return terms
-        frequency = {term: searcher.doc_freq("body", term) for term in terms}
-        known = sorted((term for term in terms if frequency[term]), key=frequency.__getitem__)
-        return known[:_MOST_TERMS]
+        documents = len(self)
+        weight = {
+            term: times * math.log(1 + documents / found)
+            for term, times in terms.items()
+            if (found := searcher.doc_freq("body", term) or searcher.doc_freq("heading", term))
+        }
+        return {term: terms[term] for term in sorted(weight, key=weight.__getitem__, reverse=True)[:_MOST_TERMS]}
 
     def _ranked(
-        self, searcher: tantivy.Searcher, terms: Sequence[str], wanted: int, until: date | None
+        self, searcher: tantivy.Searcher, terms: Mapping[str, int], wanted: int, until: date | None
     ) -> Sequence[tuple[Any, tantivy.DocAddress]]:
         """The places of the best documents. With a date the best of all are looked through first: the engine finds
         these in a third of the time, and most often enough of them are early."""
@@ -109,10 +115,17 @@ class CorpusIndex:
             return early[:wanted]
         return searcher.search(self._query(terms, until), wanted, count=False).hits
 
-    def _query(self, terms: Sequence[str], until: date | None) -> tantivy.Query:
+    def _query(self, terms: Mapping[str, int], until: date | None) -> tantivy.Query:
         library = _library()
-        wanted = [library.Query.term_query(self._schema, name, term) for term in terms for name in _SEARCHED]
-        parts = [(library.Occur.Should, one) for one in wanted]
+        wanted = [
+            (library.Query.term_query(self._schema, name, term), times)
+            for term, times in terms.items()
+            for name in _SEARCHED
+        ]
+        parts = [
+            (library.Occur.Should, one if times == 1 else library.Query.boost_query(one, float(times)))
+            for one, times in wanted
+        ]
         return self._dated(library.Query.boolean_query(parts), until)
 
     def _dated(self, query: tantivy.Query, until: date | None) -> tantivy.Query:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,16 @@ def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> Non
                 )
 
 
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield every file below a folder in order; folders that are links are entered, as ingest does, each once."""
+    entered: set[Path] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders.sort()
+        folders[:] = [name for name in folders if (Path(place) / name).resolve() not in entered]
+        entered.update((Path(place) / name).resolve() for name in folders)
+        yield from (path for name in sorted(names) if (path := Path(place) / name).is_file())
+
+
 def copy_on_clock(folders: Sequence[Path], clock: WallClock, times: Collection[str], target: Path) -> tuple[Path, ...]:
     """Write the files of some folders with times on a clock, of tables those in ``times``, as ingest reads them; return
     the copies' folders."""
@@ -89,7 +100,7 @@ def copy_on_clock(folders: Sequence[Path], clock: WallClock, times: Collection[s
 
     copies = [target / str(place) for place in range(len(folders))]
     for folder, copy in zip(folders, copies, strict=True):
-        for path in folder.rglob("*"):
+        for path in files_below(folder):
             if path.name.endswith((*TABLES, *RESOURCES)):
                 write_records(path, copy / path.relative_to(folder), map(on_clock, read_records(path)))
     return tuple(copies)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wardround.audits.swap.change import Future, SeenValues, one_of_each
 from wardround.audits.swap.clocks import Clockwork, keys_of, latest
-from wardround.audits.swap.files import RESOURCES, TABLES, read_records, stem, write_records
+from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_records, stem, write_records
 from wardround.audits.swap.knowledge import KnowledgeRule, SwapTable, fits
 from wardround.audits.swap.records import RawRecord, Resource
 from wardround.core import UserError
@@ -74,7 +74,7 @@ def write_swapped(
     targets = [target / str(place) for place in range(len(folders))]
     for folder, into in zip(folders, targets, strict=True):
         into.mkdir(parents=True)
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        for path in files_below(folder):
             swap.read(path, path.relative_to(folder), into)
     if not swap.files:
         raise UserError(f"{', '.join(map(str, folders))}: no file of source {table.name!r} is there")
