@@ -56,6 +56,21 @@ def test_a_document_is_found_by_its_words_in_any_form(tmp_path: Path) -> None:
     assert asthma.published == date(2024, 6, 30), "a document without a date has its corpus's"
 
 
+def test_a_word_that_a_long_question_repeats_is_what_it_is_about(tmp_path: Path) -> None:
+    """More words than are looked for at once, each in a document of its own; one is said three times."""
+    words = [f"{letter}{other}orin" for letter in "bcdfghjklmnp" for other in "aeiou"]
+    file = lines(
+        tmp_path / "a.jsonl",
+        *({"id": word, "title": "", "content": f"{word} helps some people."} for word in words),
+    )
+    add_corpus(tmp_path / "lib", "notes", file, **TERMS)
+    for asked in (words[0], words[-1]):
+        question = " ".join([asked, *words[1:-1], asked, "and again", asked])
+        assert ids(tmp_path / "lib", "notes", question)[0] == asked
+    short = f"{words[3]} or {words[1]}? my doctor said {words[3]}"
+    assert ids(tmp_path / "lib", "notes", short) == [words[3], words[1]]
+
+
 SYNTAX = (
     "sepsis AND (",
     '"sepsis',

@@ -10,7 +10,7 @@ import pytest
 from effort import often
 from extras import needs
 
-pytestmark = needs("tantivy", "bm25s")  # bm25s: a maintained library to compare with
+pytestmark = needs("tantivy", "bm25s", "Stemmer")  # bm25s: a maintained library to compare with, stemmed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,9 @@ def test_ndcg_is_not_below_that_of_bm25(shared_data: Path, tmp_path: Path, monke
 
     if not (shared_data / "knowledge-medquad").is_dir():
         pytest.skip("the question sets are not here")
-    for read, every in ((corpus_speed.medquad, 30), (corpus_speed.pubmedqa, often(3, 1))):
+    few = often(3, 1)
+    reads = ((corpus_speed.medquad, 30), (corpus_speed.pubmedqa, few), (corpus_speed.told_at_length, few))
+    for read, every in reads:
         texts, questions = read(shared_data)
         some = questions[::every]
         ours = corpus_speed.of_corpus(tmp_path / read.__name__, texts, some)
