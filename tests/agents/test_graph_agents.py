@@ -14,12 +14,24 @@ from memory_charts import SOURCE, chart_of, subjects
 
 from wardround.agents import Memory, Prompt, get_agent, kinds_read
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, Experience, PinnedBank, Provenance, Subject, text_key
+from wardround.memory import (
+    Bank,
+    Edge,
+    Experience,
+    GraphRecallSettings,
+    MemorySettings,
+    PinnedBank,
+    Provenance,
+    Subject,
+    text_key,
+)
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.scripted import Line
 from wardround.records import Store
 from wardround.retrieval import LexicalEncoder
 
+ALL = MemorySettings(graph=GraphRecallSettings(serve_unchecked=True))
+"""Conditions of invented experiences cannot be checked."""
 QUESTION = Prompt(user=f"{TASK.user} Consider lactate in shock.", task="diagnoses")
 
 
@@ -92,7 +104,7 @@ def played(
     environment = PaperChart()
     environment.chart = chart_of(store)  # type: ignore[attr-defined]
     model, recorder = ScriptedModel(reply), ListRecorder()
-    agent = get_agent(name, memory=filled.memory)
+    agent = get_agent(name, memory=filled.memory, recall=ALL)
     assert play(model, agent=agent, environment=environment, recorder=recorder, prompt=QUESTION).answer
     for request in model.requests:
         check_wire(request.messages)
@@ -177,7 +189,7 @@ def test_both_sides_of_a_conflict_are_marked_where_the_model_collects_them(
 
     model = ScriptedModel(reply)
     recorder = ListRecorder()
-    agent = get_agent("gsem", memory=filled.memory)
+    agent = get_agent("gsem", memory=filled.memory, recall=ALL)
     prompt = Prompt(user="early source control, late source control, lactate", task="diagnoses")
     assert play(model, agent=agent, environment=environment, recorder=recorder, prompt=prompt).answer
     text = shown(model)
@@ -230,5 +242,5 @@ def test_who_reads_a_bank_is_known_by_name_and_needs_one(filled: Filled) -> None
     assert kinds_read("react+rag") == ()
     with pytest.raises(UserError, match="needs a bank"):
         get_agent("react+gsem")
-    prompts = get_agent("gsem", memory=filled.memory).manifest()["prompts"]
+    prompts = get_agent("gsem", memory=filled.memory, recall=ALL).manifest()["prompts"]
     assert {"agents/walk", "agents/walker_system", "memory/served_graph"} <= set(prompts)

@@ -212,7 +212,7 @@ def cases(bank: Bank, charts: list[Shown], count: int, *, excluded: bool) -> Ite
         bank.add(made)
         bank.set_graph(qualities={one.id: 0.9 for one in made}, edges=edges, reason="built")
     for shown, topic, phrase, first_id, second_id in drawn:
-        case = GraphCase(bank, patient(77), shown.findings, GraphRecallSettings())
+        case = GraphCase(bank, patient(77), shown.findings, GraphRecallSettings(serve_unchecked=True))
         served = {one.experience.id for one in recall_by_graph(case, RecallQuestion(text=topic)).offered}
         yield phrase, {first_id in served, second_id in served}
 
@@ -258,7 +258,7 @@ def test_of_conflict_pairs_none_is_served_together(tmp_path: Path) -> None:
             bank.set_graph(qualities={one.id: 0.9 for one in made}, edges=edges, reason="built")
         together = 0
         for number in range(count):
-            case = GraphCase(bank, patient(77), Findings(), GraphRecallSettings())
+            case = GraphCase(bank, patient(77), Findings(), GraphRecallSettings(serve_unchecked=True))
             recall = recall_by_graph(case, RecallQuestion(text=f"topic{number}"))
             ids = {one.experience.id for one in recall.offered}
             pair_ids = {one.id for one in made[3 * number : 3 * number + 2]}
@@ -266,3 +266,24 @@ def test_of_conflict_pairs_none_is_served_together(tmp_path: Path) -> None:
             together += pair_ids <= ids
             assert any(one.reason == "conflict" for one in recall.walk.passed)
     assert together == 0
+
+
+def test_an_experience_of_which_nothing_could_be_checked_is_served_on_request_alone(tmp_path: Path) -> None:
+    """One limit that could be checked is enough; without any condition nothing limits it."""
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        made = {
+            condition: lesson(bank, f"read the notes first {number}", 1, kind="indication", condition=condition)
+            for number, condition in enumerate(
+                ("patients of the third kind", "patients of the third kind; aged over 18")
+            )
+        }
+        with bank.batch():
+            bank.add(made.values())
+            bank.set_graph(qualities={one.id: 0.9 for one in made.values()}, edges=(), reason="built")
+        served = {}
+        for asked in (False, True):
+            case = GraphCase(bank, patient(77), Findings(age=60), GraphRecallSettings(serve_unchecked=asked))
+            recall = recall_by_graph(case, RecallQuestion(text="read the notes first"))
+            served[asked] = {one.experience.condition for one in recall.offered}
+            assert ("nothing of its limits could be checked" in recall.barred.values()) is not asked
+    assert served == {False: {"patients of the third kind; aged over 18"}, True: set(made)}

@@ -57,7 +57,7 @@ def planted(bank: Bank, name: str, condition: str, content: str, *exclusions: st
 
 def played(place: Path, case: str, right: str, bank: Path, solve: Any, *, seeds: int = 5) -> tuple[float, list[str]]:
     """The score of gsem-walk on one invented case, and the titles of what it was served."""
-    graph = GraphRecallSettings(seeds=SeedSettings(k=seeds), seed_pool=seeds)
+    graph = GraphRecallSettings(seeds=SeedSettings(k=seeds), seed_pool=seeds, serve_unchecked=True)
     row = report(1, "treatment", "R1", task=case, answer=right)
     build_told("medr-bench", CaseFiles(test=(write_list(place / "case.json.gz", [row]),)), place / "bench")
     with FakeServer(lambda body: _answer(solve, body)) as server:

@@ -88,6 +88,7 @@ def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunS
         models=("openai/test-model",),
         snapshots=(50, 100),
         insert=False,
+        serve_unchecked=True,
     )
 
 

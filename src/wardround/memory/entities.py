@@ -22,7 +22,17 @@ ALLOWED_ROLE_EDGES: Mapping[Role, frozenset[Role]] = MappingProxyType(
 )
 """The 15 edges of the paper's schema: an outcome leads nowhere."""
 TaskType = Literal[
-    "diagnosis", "treatment", "medication", "procedure", "test", "prognosis", "prevention", "mechanism", "other"
+    "diagnosis",
+    "treatment",
+    "medication",
+    "procedure",
+    "test",
+    "transfer",
+    "disposition",
+    "prognosis",
+    "prevention",
+    "mechanism",
+    "other",
 ]
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 

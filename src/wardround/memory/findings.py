@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from math import isnan
 from typing import Any, Protocol
 
+from wardround.memory.places import places_of
 from wardround.vocabulary import (
     KnownFindings,
     Quantity,
@@ -46,13 +47,14 @@ _BEFORE_STAY = timedelta(hours=24)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """One patient as of a moment. ``days``: the age where it is told in days; ``measured``: by clinical name the
-    latest value."""
+    latest value; ``places``: the service and the unit, by the record's own names."""
 
     age: int | None = None
     days: float | None = None
     sex: Sex | None = None
     known: KnownFindings = field(default_factory=KnownFindings)
     measured: Mapping[str, Quantity] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def statuses(self, name: str) -> frozenset[Status]:
         """Return every way in which something is told of the patient; empty where nothing names it."""
@@ -96,7 +98,7 @@ def findings_of_chart(chart: FindingsChart) -> Findings:
             said = f"{event.description}: {text}" if text and "\n" not in text else text or event.description
             reading = read_text(said if not is_number else event.description)
             known.add(told_before(reading) if _is_past(event, began) else reading)
-    return Findings(age=chart.age, sex=sex, known=known, measured=measured)
+    return Findings(age=chart.age, sex=sex, known=known, measured=measured, places=places_of(events))
 
 
 def findings_of_text(text: str) -> Findings:

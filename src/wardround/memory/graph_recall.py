@@ -39,6 +39,9 @@ class GraphRecallSettings:
         least=0,
         most=1,
     )
+    serve_unchecked: bool = setting(
+        False, "also experiences of whose limits nothing could be checked for this patient", source="ours"
+    )
     same_task: bool = setting(False, "only experiences of the same task (the paper's memory crosses tasks)")
     seed_pool: int = setting(50, "how many are recalled; the first of them that apply are the seeds", least=1)
     kinds: tuple[Kind, ...] = setting(POLARITIES, "kinds of experiences that are recalled")
@@ -116,6 +119,9 @@ class GraphCase:
             scope = self._scopes[name] = scope_of(experience, self.findings)
         if not scope.applies:
             self.barred[name] = scope.excluded_by or scope.contradicted_by
+            return "excluded"
+        if scope.wholly_unchecked and not self.settings.serve_unchecked:
+            self.barred[name] = "nothing of its limits could be checked"
             return "excluded"
         effect = self.graph.effect(name)
         if effect is None or effect.harm <= self.settings.bar_above or self._is_tried_again(name):

@@ -12,6 +12,7 @@ from typing import Final
 
 from wardround.memory.findings import Findings, measurement_name
 from wardround.memory.life_stages import read_person_words
+from wardround.memory.places import is_in, read_place
 from wardround.vocabulary import (
     Quantity,
     Relation,
@@ -134,7 +135,7 @@ def _read(text: str) -> Check | None:
         text = text[1:-1].strip()
     opened = _OPENING.sub("", text, count=1).strip()
     for one in dict.fromkeys((opened, text)):
-        check = _age(one) or read_person_words(one, _read) or _limit(one)
+        check = _place(one) or _age(one) or read_person_words(one, _read) or _limit(one)
         if check is not None:
             return check
     aside = _ASIDE.match(opened)
@@ -162,6 +163,12 @@ def _joined(text: str) -> Check | None:
 
 def _first_known(whole: Truth, parts: Truth) -> Truth:
     return parts if whole is None else whole
+
+
+def _place(text: str) -> Check | None:
+    """A service or a unit: columns of the record, compared by their names."""
+    asked = read_place(text)
+    return None if asked is None else lambda found: is_in(found.places, *asked)
 
 
 def _age(text: str) -> Check | None:

@@ -50,6 +50,12 @@ class Scope:
         return not self.excluded_by and not self.contradicted_by
 
     @property
+    def wholly_unchecked(self) -> bool:
+        """Whether it has a condition and nothing of its limits could be checked."""
+        phrases = (*self.condition, *self.exclusions)
+        return bool(self.condition) and all(one.checked == "unchecked" for one in phrases)
+
+    @property
     def unchecked(self) -> tuple[str, ...]:
         """The phrases of which the findings say nothing."""
         return tuple(one.text for one in (*self.condition, *self.exclusions) if one.checked == "unchecked")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-_TELLING_KINDS = frozenset({"diagnosis", "problem", "condition", "prescription", "medication", "drug"})
-_LONGEST_NAME = 40
-MOST_NAMES = 2
+from wardround.memory.places import PLACES, places_of
+
+_PROBLEMS = frozenset({"diagnosis", "problem", "condition", "triage"})
+_PROCEDURES = frozenset({"procedure"})
+_DRUGS = frozenset({"prescription", "medication", "drug"})
+_LONGEST_NAME = 60
+_MOST_OF_A_KIND = 2
 
 
 class SettingChart(Protocol):
@@ -17,11 +21,15 @@ class SettingChart(Protocol):
 
 
 def setting_of(chart: SettingChart) -> tuple[str, ...]:
-    """The latest names of problems and drugs on a chart; no identifiers, no times."""
-    latest: dict[str, None] = {}
-    for event in chart.events():
-        name = str(event.description)
-        if event.kind in _TELLING_KINDS and ";" not in name and len(name) <= _LONGEST_NAME:
-            latest.pop(name, None)
-            latest[name] = None
-    return tuple(reversed(latest))[:MOST_NAMES]
+    """The service and the unit that a chart ends in, its latest problems and procedures; drugs, which half a hospital
+    has, only where there is none of these. No identifiers, no times."""
+    events = [one for one in chart.events() if ";" not in str(one.description)]
+    places = places_of(events)
+    told = [f"{kind}: {places[kind]}" for kind in PLACES if kind in places]
+    told += _latest(events, _PROBLEMS) + _latest(events, _PROCEDURES)
+    return tuple(told or _latest(events, _DRUGS))
+
+
+def _latest(events: Sequence[Any], kinds: frozenset[str]) -> list[str]:
+    names = [str(one.description) for one in events if one.kind in kinds and len(str(one.description)) <= _LONGEST_NAME]
+    return list(dict.fromkeys(reversed(names)))[:_MOST_OF_A_KIND]

@@ -23,6 +23,10 @@ _TASK_WORDS: Sequence[tuple[str, TaskType]] = (
     ("procedure", "procedure"),
     ("lab", "test"),
     ("microbio", "test"),
+    ("transfer", "transfer"),
+    ("disposition", "disposition"),
+    ("hospitalization", "disposition"),
+    ("discharge", "disposition"),
     ("mortality", "prognosis"),
     ("readmission", "prognosis"),
 )

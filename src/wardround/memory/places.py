@@ -1,0 +1,95 @@
+"""Where a patient is: service and unit as the record's own columns name them, and conditions that ask for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+PLACES = ("service", "unit")
+_UNIT_KINDS = frozenset({"transfer", "intensive care stay", "unit stay"})
+_GONE = frozenset({"discharge", "discharged"})
+_SHORT = {
+    "micu": "medical",
+    "sicu": "surgical",
+    "ccu": "coronary",
+    "cvicu": "cardiac vascular",
+    "tsicu": "trauma surgical",
+}
+_SERVICES = frozenset(
+    "cmed csurg dent ent eye gu gyn med nb nbb nmed nsurg obs omed ortho psurg psych surg traum tsurg vsurg".split()  # noqa: SIM905
+)
+"""MIMIC's codes of services: of two of them one is not the other."""
+_ASKED = re.compile(
+    r"^(?:(?:in|on|at|under|admitted to|transferred to|cared for by|location)\s*:?\s+)?(?:the\s+)?"
+    r"(?:(?P<kind>service|unit)\s*(?::|is|=)\s*(?P<named>.+)"
+    r"|(?P<before>.*(?:care|stepdown|step-down|icu))\s+unit|(?P<service>[a-z]+(?: [a-z]+)?)\s+service"
+    r"|(?P<short>(?:[a-z]+ )?[a-z]{0,3}icu|ccu))$"
+)
+_INTENSIVE = re.compile(r"\b(?:[a-z]{0,3}icu|ccu|intensive care|critical care|coronary care)\b")
+_OF_ANY_UNIT = frozenset({"intensive", "critical", "care", "unit", "icu", "the"})
+
+
+def places_of(events: Iterable[Any]) -> dict[str, str]:
+    """Return the latest service and unit that events in order of time name; who was discharged is in no unit."""
+    places: dict[str, str] = {}
+    for event in events:
+        name = str(event.description)
+        if event.kind == "service":
+            places["service"] = name
+        elif event.kind in _UNIT_KINDS:
+            if str(event.text_value or "").casefold() in _GONE:
+                places.pop("unit", None)
+            else:
+                places["unit"] = name
+    return places
+
+
+def read_place(text: str) -> tuple[str, str] | None:
+    """Return the kind of place and the name that a phrase asks for; None where it asks for none.
+
+    >>> read_place("unit: coronary care unit (ccu)"), read_place("in the micu"), read_place("the cardiology service")
+    (('unit', 'coronary care unit (ccu)'), ('unit', 'micu'), ('service', 'cardiology'))
+    """
+    asked = _ASKED.match(text)
+    if asked is None:
+        return None
+    if asked["kind"]:
+        return asked["kind"], asked["named"].strip()
+    return ("service", asked["service"]) if asked["service"] else ("unit", asked["short"] or asked["before"].strip())
+
+
+def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
+    """Say whether a patient is where a phrase asks.
+
+    True: by the column's own name, without its aside, or by its abbreviation. False: intensive care asked of somebody
+    who is elsewhere, or another kind of it; another code of a service. None: whatever else, or no place on record.
+    """
+    known = places.get(kind, "").casefold()
+    if not known:
+        return None
+    if not _names(known).isdisjoint(_names(name)):
+        return True
+    if kind == "service":
+        return False if {known, name} <= _SERVICES else None
+    if not _INTENSIVE.search(name):
+        return None
+    if not _INTENSIVE.search(known):
+        return False
+    asked, told = _specialties(name), _specialties(known)
+    if not asked or asked == told:
+        return True
+    return False if told and asked.isdisjoint(told) else None
+
+
+def _names(text: str) -> frozenset[str]:
+    """A place's names: "Coronary Care Unit (CCU)" is "coronary care unit", "coronary care" and "ccu"."""
+    whole = " ".join(text.casefold().split())
+    aside = re.fullmatch(r"(.+?)\s*\(([^()]+)\)", whole)
+    names = {whole, *((aside[1], *aside[2].split("/")) if aside else ())}
+    return frozenset(names | {name.removesuffix(" unit").removesuffix(" service") for name in names})
+
+
+def _specialties(text: str) -> frozenset[str]:
+    words = re.findall(r"[a-z]+", re.sub(r"\([^()]*\)", "", text.casefold()))
+    return frozenset(word for one in words for word in _SHORT.get(one, one).split()) - _OF_ANY_UNIT
