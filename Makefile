@@ -101,6 +101,7 @@ long: $(VENV)/dev-installed
 	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
 	$(BIN)/python benchmarks/hostile_endpoint.py
 	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/power_loss.py
 	$(BIN)/python scripts/measure_house.py
 	$(MAKE) test-ray
 	$(MAKE) weights

@@ -1,12 +1,13 @@
 """Kill commands with SIGKILL at random moments, go on, and count what was lost, differs or was asked for again.
 
-    python benchmarks/kills.py                       # 200 kills of run, 50 each of the others (make long)
+    python benchmarks/kills.py                       # 200 kills of run, 20 or 50 each of the others (make long)
     python benchmarks/kills.py --only run evolve --kills 20
 
 Every command plays on an invented hospital against a scripted model over HTTP, whose replies follow from the request
 alone, so that an undisturbed run and a killed one must end alike. A process that has imported everything forks one
 child per attempt: a kill costs no start. A reply counts as asked for again without need when the server had sent it
-more than a second before a kill and its request comes once more.
+more than a second before a kill and its request comes once more. A command that ends before it is killed is not run
+again: it would be refused. `train sft` needs the extra [train], and is left out where that is not installed.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests"))
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "training")]
 
 from fake_server import Answer, FakeServer, text, tools  # noqa: E402
 from forking import Forks, is_running  # noqa: E402
@@ -43,6 +45,24 @@ ACKNOWLEDGED_SECONDS = 1.0
 PER_ROUND = 10
 EHRSHOT = ["ehrshot", "--allow-missing", "--per-task", "16", "--task", "guo_los", "lab_anemia"]
 KILLS = {"run": 200, "evolve": 50, "grid": 50, "predict": 50, "ingest": 50, "bench build": 50}
+KILLS |= {"memory build": 20, "protocol induce": 20, "train sft": 20}
+ASKING = ("run", "evolve", "grid", "memory build")
+"""They ask a model."""
+
+
+PARTED = ("success_decision", "failure_decision", "why_fatal", "consequence")
+DRAFT = {"condition": "a question of labs", "exclusions": [], "task_type": "test", "steps": [1]}
+CONSTRUCTION: dict[str, Callable[[str], Any]] = {
+    "Find where": lambda name: dict.fromkeys(PARTED, "said") | {"divergence_step": 1},
+    "An attempt at": lambda name: DRAFT | {"title": f"Lesson {name[:8]}", "content": f"read rows {name[:16]}"},
+    "Name the few": lambda name: {
+        "entities": [{"entity": "labs", "role": "condition"}, {"entity": f"row {name[0]}", "role": "action"}]
+    },
+    "Show how": lambda name: {"edges": []},
+    "Two experiences": lambda name: {"joint_use": int(name[:2], 16) / 255, "relation": "related"},
+    "Which of these": lambda name: {"same": []},
+}
+"""What the model says in `memory build`, by how a question opens."""
 
 
 class Speaker:
@@ -63,6 +83,10 @@ class Speaker:
     def _said(self, body: Any, name: str, draw: random.Random) -> Answer:
         if "tools" not in body:
             asked = body["messages"][-1]["content"]
+            drawn = next((said for opening, said in CONSTRUCTION.items() if asked.startswith(opening)), None)
+            if drawn is not None:
+                pair = "\n".join(sorted(asked.splitlines()))  # of a pair the same, whichever of them comes first
+                return text(json.dumps(drawn(hashlib.sha256(pair.encode()).hexdigest())))
             lesson = f"### Item 1\nTitle: Lesson {name[:12]}\nDescription: Always\nContent: Look again, then answer."
             return text("Verdict: failure" if "Verdict:" in asked else lesson)
         if body.get("tool_choice") == "none":
@@ -265,6 +289,85 @@ class Campaign:
             shutil.rmtree(folder)
         return row
 
+    def memory(self, kills: int) -> Row:
+        """``wardround memory build``: experiences and their graph, of several attempts at each training sample."""
+        settings = self.settings.changed(agents=("react",), split="train", limit=4, epochs=3)
+        training = start(self.place / "attempts", settings)
+        execute(training, concurrency=3)
+        self.speaker.clear()
+
+        def words(folder: Path) -> list[str]:
+            if not folder.exists():
+                shutil.copytree(training.path, folder / "training")
+            return ["memory", "build", str(folder / "bank.sqlite"), str(folder / "training")]
+
+        return self._whole_or_gone_on("memory build", kills, words, lambda folder: graph_of(folder / "bank.sqlite"))
+
+    def induce(self, kills: int) -> Row:
+        """``wardround protocol induce``: stays are counted one by one."""
+        stays = self.place / "stays"
+        assert wardround(["bench", "build", "trace", "--store", str(self.place / "store"), "--out", str(stays)]) == 0
+        common = ["--benchmark", str(stays), "--store", str(self.place / "store"), "--support", "3", "--hits", "2"]
+
+        def words(folder: Path) -> list[str]:
+            return ["protocol", "induce", str(folder / "rules.toml"), *common]
+
+        def rules(folder: Path) -> Counter[str]:
+            return Counter((folder / "rules.toml").read_text(encoding="utf-8").splitlines())
+
+        return self._whole_or_gone_on("protocol induce", kills, words, rules)
+
+    def tune(self, kills: int) -> Row:
+        """``wardround train sft``: updates go on from the last checkpoint to the same weights."""
+        tiny_model(self.place / "tiny")
+        common = ["train", "sft", "--rows", str(self.place / "tiny" / "rows.jsonl"), "--base", str(self.place / "tiny")]
+        for setting in (
+            "epochs=30",
+            "batch=2",
+            "rows_at_once=2",
+            "save_steps=5",
+            "precision=float32",
+            "warmup_steps=1",
+        ):
+            common += ["--set", f"sft.{setting}"]
+
+        def words(folder: Path) -> list[str]:
+            return [*common, "--out", str(folder), *["--resume"] * (folder / "begun.json").is_file()]
+
+        def weights(folder: Path) -> Counter[str]:
+            told = json.loads((folder / "training.json").read_text(encoding="utf-8"))["done"]
+            return files_of(folder / "model") + Counter(map(str, told["losses"]))
+
+        return self._whole_or_gone_on("train sft", kills, words, weights, span=6 * self.span_seconds)
+
+    def _whole_or_gone_on(
+        self,
+        command: str,
+        kills: int,
+        words: Callable[[Path], list[str]],
+        found: Callable[[Path], Counter[str]],
+        *,
+        span: float | None = None,
+    ) -> Row:
+        """Kill a command again and again in one folder, until it ends; what it leaves is what an undisturbed one does.
+
+        ``words``: the command for a folder; ``found``: what the folder holds.
+        """
+        row, name = Row(command=command), command.replace(" ", "-")
+        assert wardround(words(self.place / f"{name}-whole")) == 0
+        expected, undisturbed = found(self.place / f"{name}-whole"), self.speaker.asked()
+        self.speaker.clear()
+        while row.kills < kills:
+            folder, going = self.place / f"{name}-{row.kills}", True
+            for _ in range(min(PER_ROUND, kills - row.kills)):
+                going = going and self.kill(words(folder), row, span=span)
+            if going:
+                assert wardround(words(folder)) == 0
+            compare_counts(row, expected, found(folder))
+            self.count_asked(row, undisturbed)
+            shutil.rmtree(folder)
+        return row
+
     @property
     def settings(self) -> RunSettings:
         """What the runs have in common."""
@@ -289,6 +392,24 @@ def learnt(path: Path) -> Counter[tuple[str, str, str, str]]:
     """What a bank holds."""
     with Bank.open(path, writable=False) as bank:
         return Counter((one.kind, one.title, one.tool, one.provenance.sample) for one in bank.experiences())
+
+
+def graph_of(path: Path) -> Counter[str]:
+    """What a bank holds, with its graph. Experiences have the same names whoever drew them."""
+    with Bank.open(path, writable=False) as bank:
+        facts = bank.graph().facts()
+        lines = [f"{kind} {one}" for kind in ("qualities", "aliases") for one in facts[kind].items()]
+        lines += [f"edge {one}" for one in facts["edges"]]
+        return Counter(["|".join(one) for one in learnt(path).elements()] + lines)
+
+
+def tiny_model(folder: Path) -> None:
+    """A random model of two small layers, with a tokenizer learnt from the rows that lie beside it."""
+    from test_training_model import ROWS, make_base  # its packages are an extra
+
+    make_base(folder)
+    lines = (json.dumps(row.to_json()) + "\n" for row in ROWS)
+    (folder / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
 def fits_of(folder: Path) -> Counter[str]:
@@ -321,7 +442,7 @@ def show(rows: Iterable[Row]) -> str:
     lines = ["| command | kills | at work | lost | different | asked again | of these answered > 1 s before the kill |"]
     lines.append("|---|---|---|---|---|---|---|")
     for row in rows:
-        asked = (row.asked_again, row.without_need) if row.command in ("run", "evolve", "grid") else ("–", "–")
+        asked = (row.asked_again, row.without_need) if row.command in ASKING else ("–", "–")
         cells = (row.command, row.kills, row.at_work, row.lost, row.different, *asked)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
@@ -331,7 +452,7 @@ def main() -> int:
     """Prepare a small hospital, kill, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=list(KILLS), choices=list(KILLS))
-    parser.add_argument("--kills", type=int, help="of each command; by default 200 of run, 50 of the others")
+    parser.add_argument("--kills", type=int, help="of each command; by default 200 of run, 20 or 50 of the others")
     parser.add_argument("--span", type=float, default=2.5, help="seconds within which a kill comes")
     parser.add_argument("--seed", type=int, default=8)
     options = parser.parse_args()
@@ -358,8 +479,14 @@ def main() -> int:
             "predict": campaign.predict,
             "ingest": campaign.ingest,
             "bench build": campaign.build,
+            "memory build": campaign.memory,
+            "protocol induce": campaign.induce,
+            "train sft": campaign.tune,
         }
         for name in options.only:
+            if name == "train sft" and find_spec("trl") is None:
+                print("train sft: needs the extra [train]", file=sys.stderr)
+                continue
             started = time.monotonic()
             rows.append(commands[name](options.kills or KILLS[name]))
             print(

@@ -85,6 +85,9 @@ def _laboratory(ward: Ward) -> None:
     ward.person("just below").lab(CREATININE, 1, 105, "umol/L").lab(BILIRUBIN, 1, 20.4, "umol/L").lab(
         PLATELETS, 1, 150, "K/uL"
     )
+    ward.person("of urine, and direct").lab(CREATININE, 0, 1.0, "mg/dL").lab(51082, 1, 90, "mg/dL").lab(
+        BILIRUBIN, 1, 1.0, "mg/dL").lab(50883, 1, 7.0, "mg/dL").lab(PLATELETS, 1, 200, "K/uL").lab(
+        51266, 1, 10, "K/uL").lab(CREATININE, 1, 1.0, "mg/dL")  # fmt: skip
     ward.person("unreadable unit").lab(CREATININE, 1, 5, "bananas").lab(PLATELETS, 1, 10, "K/uL").lab(
         PLATELETS, -23, 5, "K/uL"
     )
@@ -360,7 +363,7 @@ def test_criteria(charts: Charts, name: str, score: str, part: str, points: int 
     ("name", "hours", "part", "stage"),
     [
         ("up by less than 0.3", 2, "creatinine", 0), ("doubled in 7 days", 2, "creatinine", 2),
-        ("doubled in 8 days", 2, "creatinine", 0), ("up by 0.3, other unit", 2, "creatinine", 1),
+        ("of urine, and direct", 2, "creatinine", 0), ("doubled in 8 days", 2, "creatinine", 0), ("up by 0.3, other unit", 2, "creatinine", 1),
         ("one creatinine", 2, "creatinine", None), ("old creatinine", 0, "creatinine", 3),
         ("old creatinine", 9, "creatinine", None),
         ("urine 0.5", 24, "urine", 0), ("urine less than 0.5", 6, "urine", 1), ("urine less than 0.5", 12, "urine", 2),

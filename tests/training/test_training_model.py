@@ -74,6 +74,10 @@ ROWS = [row(number) for number in range(12)]
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> BaseWeights:
+    return make_base(tmp_path_factory.mktemp("base"))
+
+
+def make_base(folder: Path) -> BaseWeights:
     """A random model of two small layers with a byte-pair tokenizer learnt from the rows."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -86,7 +90,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> BaseWeights:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=alphabet)
     tokenizer.train_from_iterator([json.dumps(one.to_json()) for one in ROWS], trainer)
-    folder = tmp_path_factory.mktemp("base")
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|im_end|>")
     fast.save_pretrained(folder)
     torch.manual_seed(0)

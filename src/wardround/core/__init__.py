@@ -19,7 +19,7 @@ from wardround.core.errors import (
     WardroundError,
 )
 from wardround.core.extras import how_to_install, import_extra, missing_extra, needs_extra
-from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
+from wardround.core.files import is_read_only, sync_folder, sync_tree, this_boot, write_atomically
 from wardround.core.ids import (
     RowId,
     canonical_json,
@@ -151,6 +151,7 @@ __all__ = [
     "strictest",
     "sync_folder",
     "sync_tree",
+    "this_boot",
     "to_microseconds",
     "umask",
     "unknown",

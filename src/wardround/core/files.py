@@ -47,6 +47,15 @@ def sync_tree(path: Path) -> None:
     sync_folder(path)
 
 
+def this_boot() -> str:
+    """Name this run of the machine, from its start on, where the system tells it: what was written before it and not
+    synced may be gone."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 def is_read_only(error: OSError) -> bool:
     """Whether an error says that one may not write there, rather than that writing went wrong."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)

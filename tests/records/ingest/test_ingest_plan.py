@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -135,7 +135,19 @@ def test_an_interrupted_ingest_is_continued_only_by_its_own_plan(plan: Plan) -> 
     assert prepare(other) is False
     assert not kept.exists()
     assert [path.name for path in plan.building.iterdir()] == ["plan.json"]
-    assert json.loads((plan.building / "plan.json").read_text()) == other.digest
+    assert prepare(other) is True
+
+
+def test_what_was_begun_before_the_machine_was_started_is_begun_anew(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a part wrote may be gone with the power, though its note says that it is done."""
+    assert prepare(plan) is False
+    plan.note("table-labevents", {"rows": 3})
+    assert prepare(plan) is True
+    monkeypatch.setattr(sys.modules[prepare.__module__], "this_boot", lambda: "another")
+    assert prepare(plan) is False
+    assert plan.noted("table-labevents") is None
 
 
 @pytest.mark.parametrize(

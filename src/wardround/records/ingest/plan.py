@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wardround.core import UserError, content_hash, private_folder, write_atomically
+from wardround.core import UserError, content_hash, private_folder, this_boot, write_atomically
 from wardround.records.ingest.clocks import ClockSettings
 from wardround.records.ingest.settings import IngestSettings
 from wardround.records.reading.source_files import SourceFiles
@@ -146,13 +146,14 @@ def _size_in_memory(path: Path) -> float:
 
 
 def prepare(plan: Plan) -> bool:
-    """Make the store's folder ready. Return whether an interrupted ingest of the same plan is being continued.
+    """Make the store's folder ready. Return whether an interrupted ingest of the same plan is being continued: one
+    from before the machine was started is not, for of what that wrote a loss of power may have left anything.
 
     UserError: the folder holds something else, or a store made from other input.
     """
     store = plan.store
     note = plan.building / _PLAN
-    is_same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == plan.work
+    is_same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == [plan.work, this_boot()]
     if not is_same:
         if store.exists() and not note.exists() and not _is_only_begun(store):
             raise UserError(
@@ -161,7 +162,7 @@ def prepare(plan: Plan) -> bool:
         _clear(store, keep=note)
         private_folder(store)
         plan.building.mkdir(exist_ok=True)
-        write_atomically(note, json.dumps(plan.work))
+        write_atomically(note, json.dumps([plan.work, this_boot()]))
     for name in _FOLDERS:
         (store / name).mkdir(exist_ok=True)
     return is_same
@@ -169,7 +170,7 @@ def prepare(plan: Plan) -> bool:
 
 def check_unchanged(plan: Plan) -> None:
     """UserError: a source file or the earlier store is not what it was when the work began."""
-    if json.loads((plan.building / _PLAN).read_text(encoding="utf-8")) != plan.work:
+    if json.loads((plan.building / _PLAN).read_text(encoding="utf-8"))[0] != plan.work:
         raise UserError(f"{plan.store}: source files changed while they were read; run the same command again")
 
 
