@@ -25,6 +25,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -145,7 +146,7 @@ class Campaign:
         time.sleep(self.moments.uniform(0.0, span or self.span_seconds))
         killed = time.monotonic()
         working = is_running(process)
-        if working:
+        with suppress(ProcessLookupError):  # it ended just now
             os.killpg(process, signal.SIGKILL)
         while is_running(process):
             time.sleep(0.002)
@@ -395,12 +396,13 @@ def learnt(path: Path) -> Counter[tuple[str, str, str, str]]:
 
 
 def graph_of(path: Path) -> Counter[str]:
-    """What a bank holds, with its graph. Experiences have the same names whoever drew them."""
+    """What a bank holds, with its graph. Experiences go by their titles: their ids say when they were drawn."""
     with Bank.open(path, writable=False) as bank:
-        facts = bank.graph().facts()
-        lines = [f"{kind} {one}" for kind in ("qualities", "aliases") for one in facts[kind].items()]
-        lines += [f"edge {one}" for one in facts["edges"]]
-        return Counter(["|".join(one) for one in learnt(path).elements()] + lines)
+        titles = {one.id: one.title for one in bank.experiences()}
+        edges = (
+            (titles[one.source], titles[one.target], one.relation, one.weight) for one in bank.graph().every_edge()
+        )
+        return Counter(["|".join(one) for one in learnt(path).elements()] + [str(edge) for edge in edges])
 
 
 def tiny_model(folder: Path) -> None:

@@ -158,7 +158,7 @@ def meds_demo_store(meds_demo: Path, once: Once) -> Store:
 @pytest.fixture(scope="session")
 def synthetic_hospital(once: Once) -> Path:
     """Raw files of 120 invented patients."""
-    return once("synthetic-hospital", lambda folder: synthesize(folder, patients=120, seed=3))
+    return once("synthetic-hospital", lambda folder: synthesize(folder, patients=120, seed=3, decoys=False))
 
 
 @pytest.fixture(scope="session")
@@ -180,7 +180,7 @@ def film_hospital(once: Once) -> Path:
     from wardround.synth.radiographs import write_films
 
     def make(folder: Path) -> None:
-        synthesize(folder, patients=12, seed=3, films=True)
+        synthesize(folder, patients=12, seed=3, films=True, decoys=False)
         write_films(folder)
 
     return once("film-hospital", make)

@@ -148,7 +148,7 @@ def test_it_ends_with_finish_even_where_every_tool_fails(task: str) -> None:
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Benchmark]:
     folder = tmp_path_factory.mktemp("hospital")
-    synthesize(folder / "raw", patients=25, seed=3, compress=False)
+    synthesize(folder / "raw", patients=25, seed=3, compress=False, decoys=False)
     ingest("mimiciv", folder / "raw", folder / "store")
     store = Store.open(folder / "store")
     return store, build_agentehr(store, folder / "benchmark", per_task=4, seed=1)

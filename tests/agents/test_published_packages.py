@@ -81,7 +81,7 @@ DIFFERENCES = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("packages")
-    synthesize(folder / "raw", patients=60, seed=11, compress=False)
+    synthesize(folder / "raw", patients=60, seed=11, compress=False, decoys=False)
     ingest("mimiciv", folder / "raw", folder / "store")
     return Store.open(folder / "store")
 

@@ -38,7 +38,7 @@ class Invented:
 
 def invent(folder: Path) -> None:
     """Make the hospital and its six stores."""
-    synthesize(folder / "plain", patients=PATIENTS, seed=3, compress=False)
+    synthesize(folder / "plain", patients=PATIENTS, seed=3, compress=False, decoys=False)
     trapped = plant_traps(folder / "plain", folder / "trapped")
     for source in DIALECTS:
         write_dialect(source, trapped, folder / source)

@@ -22,7 +22,7 @@ PATIENTS = often(8, 30)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_swap_finds_nothing_where_nothing_was_planted(tmp_path: Path, seed: int) -> None:
-    synthesize(tmp_path / "raw", patients=PATIENTS, seed=seed, compress=False)
+    synthesize(tmp_path / "raw", patients=PATIENTS, seed=seed, compress=False, decoys=False)
     ingest("mimiciv", tmp_path / "raw", tmp_path / "store")
     store = Store.open(tmp_path / "store")
     report = audit_swap(

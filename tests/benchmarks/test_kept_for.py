@@ -15,8 +15,8 @@ from wardround.tools import Environment
 PATIENTS = 60
 
 
-def _built(folder: Path, *, ed_orders: bool) -> tuple[Store, Benchmark]:
-    synthesize(folder / "raw", patients=PATIENTS, seed=5, compress=False, icu=False, notes=False, ed_orders=ed_orders)
+def _built(folder: Path, *, decoys: bool) -> tuple[Store, Benchmark]:
+    synthesize(folder / "raw", patients=PATIENTS, seed=5, compress=False, icu=False, notes=False, decoys=decoys)
     ingest("mimiciv", folder / "raw", folder / "store")
     store = Store.open(folder / "store")
     task = ["ED_Hospitalization"]
@@ -26,13 +26,13 @@ def _built(folder: Path, *, ed_orders: bool) -> tuple[Store, Benchmark]:
 @pytest.fixture(scope="module")
 def mimic(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Benchmark]:
     """A hospital as MIMIC-IV keeps it."""
-    return _built(tmp_path_factory.mktemp("mimic"), ed_orders=False)
+    return _built(tmp_path_factory.mktemp("mimic"), decoys=False)
 
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Benchmark]:
     """One that keeps the orders of everybody."""
-    return _built(tmp_path_factory.mktemp("other"), ed_orders=True)
+    return _built(tmp_path_factory.mktemp("other"), decoys=True)
 
 
 def _has_order(store: Store, sample: Sample, *, as_asked: bool) -> bool:

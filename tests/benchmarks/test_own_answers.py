@@ -25,7 +25,7 @@ OTHER = {
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own") / "raw"
-    synthesize(folder, patients=14, seed=5, compress=False)
+    synthesize(folder, patients=14, seed=5, compress=False, decoys=False)
     return folder
 
 

@@ -363,7 +363,8 @@ def test_criteria(charts: Charts, name: str, score: str, part: str, points: int 
     ("name", "hours", "part", "stage"),
     [
         ("up by less than 0.3", 2, "creatinine", 0), ("doubled in 7 days", 2, "creatinine", 2),
-        ("of urine, and direct", 2, "creatinine", 0), ("doubled in 8 days", 2, "creatinine", 0), ("up by 0.3, other unit", 2, "creatinine", 1),
+        ("of urine, and direct", 2, "creatinine", 0),
+        ("doubled in 8 days", 2, "creatinine", 0), ("up by 0.3, other unit", 2, "creatinine", 1),
         ("one creatinine", 2, "creatinine", None), ("old creatinine", 0, "creatinine", 3),
         ("old creatinine", 9, "creatinine", None),
         ("urine 0.5", 24, "urine", 0), ("urine less than 0.5", 6, "urine", 1), ("urine less than 0.5", 12, "urine", 2),

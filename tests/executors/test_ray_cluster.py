@@ -64,7 +64,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_store_and_a_benchmark_are_the_same_bytes(second_node: Any, tmp_path: Path) -> None:
-    synthesize(tmp_path / "hospital", patients=40, seed=3)
+    synthesize(tmp_path / "hospital", patients=40, seed=3, decoys=False)
     for name, workers, executor in (("here", 1, "processes"), ("there", WORKERS, "ray")):
         settings = IngestSettings(shards=3, workers=workers, executor=executor)
         ingest("mimiciv", tmp_path / "hospital", tmp_path / f"store-{name}", settings=settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from wardround.bundles import EventKind, PatientState
 from wardround.bundles.state import ActiveMedication, DoneAction
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.protocols import read_protocol
+from wardround.protocols import ProtocolRule, read_protocol
 from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.induction import InductionSettings, induce_protocol
@@ -23,6 +24,7 @@ from wardround.runs.induction.candidates import candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
 from wardround.runs.induction.growing import GrownRule, grow_rules
 from wardround.runs.induction.inducing import done_so_far, within_budget
+from wardround.runs.induction.measuring import measured
 from wardround.runs.induction.stay_steps import Action, decisions_of
 from wardround.runs.induction.step_table import RUNNING, StepTable, TrainingStep
 
@@ -202,6 +204,22 @@ def test_a_decision_keeps_its_kind(induced: Path, synthetic_stays_path: Path) ->
     stay = next(iter(Benchmark.open(synthetic_stays_path).samples(split="train")))
     both = [str(StepAction(step=3, kind=kind, name="Magnesium")) for kind in ("MEDICATIONS", "LABS")]
     assert decisions_of(replace(stay, target=tuple(both))) == {3: [("MEDICATIONS", "Magnesium"), ("LABS", "Magnesium")]}
+
+
+def test_an_action_is_done_where_it_is_done_as_its_kind(synthetic_stays_path: Path, synthetic_store: Store) -> None:
+    """To start a drug is not to order a test of its name, wherever that is counted."""
+    samples = [sample for sample in Benchmark.open(synthetic_stays_path).all_samples if sample.target][:4]
+    decided = [one for sample in samples for some in decisions_of(sample).values() for one in some]
+    (kind, name), _ = Counter(one for one in decided if one[0] == "MEDICATIONS").most_common(1)[0]
+    assert ("LABS", name) not in decided
+    started, ordered = (
+        ProtocolRule(id=verb, category="C", trigger="hours since stay >= 0", actions=(f"{verb} {name}",))
+        for verb in ("start", "order")
+    )
+    found = measured((started, ordered), synthetic_store, samples)
+    assert all(rule.support > 0 for rule in found)
+    assert found[0].precision is not None
+    assert (found[0].precision > 0, found[1].precision) == (True, 0.0), kind
 
 
 def test_a_test_of_the_name_of_a_running_drug_was_last_done_when_it_was_drawn() -> None:

@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("corrected")
     (place / "plant.toml").write_text(PLANT, encoding="utf-8")
     rules = planted_rules(read_protocol(place / "plant.toml"))
-    synthesize(place / "plain", patients=50, seed=3, notes=False, compress=False)
+    synthesize(place / "plain", patients=50, seed=3, notes=False, compress=False, decoys=False)
     plant_rules(place / "plain", place / "hospital", rules, seed=1, corrections=1.0)
     write_dialect("fhir", place / "hospital", place / "fhir")
     ingest("fhir", place / "fhir", place / "store", settings=IngestSettings(time_zone=time_zone_of("fhir")))

@@ -129,7 +129,7 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hospital")
-    synthesize(folder, patients=PATIENTS, seed=8, notes=False)
+    synthesize(folder, patients=PATIENTS, seed=8, notes=False, decoys=False)
     return folder
 
 

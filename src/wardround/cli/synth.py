@@ -41,9 +41,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="some stay in intensive care for weeks, come back to it, or come back to the emergency department in days",
     )
     parser.add_argument(
-        "--ed-orders",
+        "--no-decoys",
         action="store_true",
-        help="keep the orders of people whom the emergency department sends home, which MIMIC-IV does not have",
+        help="leave out what only looks like an answer: results after a stay or told again, drips by the minute, "
+        "orders of people whom the emergency department sends home",
     )
     parser.add_argument(
         "--dialect",
@@ -127,7 +128,7 @@ def _synthesize(arguments: argparse.Namespace, folder: Path, *, compress: bool) 
         notes=not arguments.no_notes,
         films=arguments.films,
         rarer=arguments.rarer_courses,
-        ed_orders=arguments.ed_orders,
+        decoys=not arguments.no_decoys,
         report=progress,
     )
     progress.close()

@@ -24,7 +24,7 @@ BATCH = 40
 """Subjects per batch; part of the file format, because a batch is one gzip member."""
 MANIFEST = "synth_manifest.json"
 SCHEMA = 1
-RARER, ED_ORDERS = "rarer-courses", "ed-orders"
+RARER, DECOYS = "rarer-courses", "decoys"
 """Stand among a manifest's modules where they were asked for."""
 
 
@@ -102,7 +102,7 @@ def synthesize(
     notes: bool = True,
     films: bool = False,
     rarer: bool = False,
-    ed_orders: bool = False,
+    decoys: bool = True,
     report: Reporter = silent,
 ) -> SynthManifest:
     """Write a MIMIC-IV shaped hospital of invented subjects below ``folder`` and return its manifest.
@@ -110,8 +110,8 @@ def synthesize(
     The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``. Subject ``i``
     is the same in a smaller and a larger hospital of that seed. With ``films`` there are rows about chest radiographs
     too, and :func:`wardround.synth.radiographs.write_films` draws them; with ``rarer`` there are courses that a small
-    hospital is without (:mod:`wardround.synth.rarer`); with ``ed_orders`` the orders of people whom the emergency
-    department sends home are kept too, as other hospitals do. With ``workers`` above 1, call it below
+    hospital is without (:mod:`wardround.synth.rarer`); without ``decoys`` there is nothing that only looks like an
+    answer (:mod:`wardround.synth.decoys`). With ``workers`` above 1, call it below
     ``if __name__ == "__main__"``: processes are spawned.
     Raises UserError when the folder holds something else, cannot be written, or the numbers make no sense.
     """
@@ -121,8 +121,8 @@ def synthesize(
         raise UserError("films come with the reports about them: leave out --no-notes")
     wanted = {"hosp": True, "icu": icu, "ed": ed, "note": notes, "cxr": films}
     chosen = {name for name, asked in wanted.items() if asked}
-    modules = Modules(icu=icu, ed=ed, notes=notes, films=films, rarer=rarer, ed_orders=ed_orders)
-    asked = ({RARER} if rarer else set()) | ({ED_ORDERS} if ed_orders else set())
+    modules = Modules(icu=icu, ed=ed, notes=notes, films=films, rarer=rarer, decoys=decoys)
+    asked = ({RARER} if rarer else set()) | ({DECOYS} if decoys else set())
     work = partial(make_batch, patients=patients, seed=seed, modules=modules, compress=compress)
     count = -(-patients // BATCH)
     _claim(folder)

@@ -28,9 +28,13 @@ _ANTIBIOTIC, _BOLUS, _DRIP, _CRYSTALLOID = "08-Antibiotics (IV)", "05-Med Bolus"
 class Flows:
     """Writes inputevents, ingredientevents and outputevents of one ICU stay."""
 
-    def __init__(self, writer: SubjectWriter, stay: Encounter, stay_id: int, start: int, end: int) -> None:
+    def __init__(
+        self, writer: SubjectWriter, stay: Encounter, stay_id: int, start: int, end: int, *, decoys: bool
+    ) -> None:
         self.writer, self.dice, self.stay, self.stay_id = writer, writer.dice, stay, stay_id
         self.start, self.end = start, end
+        self.by_minute = decoys and writer.with_own_dice(f"drips {stay_id}").dice.chance(0.5)
+        """Drips dosed by weight are charted by the minute, as some wards do."""
         self.head = f"{writer.subject.subject_id},{stay.hadm_id},{stay_id}"
         self.weight = number_text(writer.subject.weight_kg, 1)
         self.items: Mapping[str, Any] = writer.catalog.items["inputevents"]
@@ -82,6 +86,8 @@ class Flows:
         if key not in self.items or stop - begin < 20 * MINUTE:
             return
         unit, amount_unit = _RATES.get(course.drug.unit, (course.drug.unit, "mg"))
+        per_kg = "kg/min" in unit
+        shown = (unit.replace("/kg", ""), self.writer.subject.weight_kg) if per_kg and self.by_minute else (unit, 1.0)
         rate, link, at = course.dose, 0, begin
         bag = course.drug.per
         while at < stop:
@@ -90,7 +96,7 @@ class Flows:
             order = self.writer.numbers.infusion.take()
             link = link or order
             hours = (until - at) / HOUR
-            per_hour = self.writer.subject.weight_kg * 60 / 1000 if "kg/min" in unit else 1.0
+            per_hour = self.writer.subject.weight_kg * 60 / 1000 if per_kg else 1.0
             status = "ChangeDose/Rate" if until < stop else "Stopped" if dice.chance(0.25) else "FinishedRunning"
             times = self._times(at, until)
             names = (_DRIP, _CRYSTALLOID, "Main order parameter", "Continuous Med")
@@ -99,12 +105,12 @@ class Flows:
                 times,
                 key,
                 amount=amount,
-                rate=(rate, unit),
+                rate=(rate * shown[1], shown[0]),
                 order=(order, link),
                 category=names,
                 total=250,
                 status=status,
-                original=(bag, rate),
+                original=(bag, rate * shown[1]),
             )
             flow = _CARRIER.get(key, 6.0)
             carrier = "dextrose" if key in ("norepinephrine", "phenylephrine") else "saline"
@@ -262,21 +268,10 @@ class Flows:
         self.add_output(f"{self.head},{nurse},{stamp(at)},{stamp(stored)},{item},{number_text(volume, 0)},ml\n")
 
 
-def write_flows(
-    writer: SubjectWriter,
-    stay: Encounter,
-    stay_id: int,
-    *,
-    start: int,
-    end: int,
-    signals: Signals,
-    courses: list[Course],
-    doses: list[Dose],
-) -> None:
+def write_flows(flows: Flows, *, signals: Signals, courses: list[Course], doses: list[Dose]) -> None:
     """Write intake and output of one ICU stay from the drug courses that overlap it."""
-    flows = Flows(writer, stay, stay_id, start, end)
     for course in courses:
-        if course.start < end and course.stop > start:
+        if course.start < flows.end and course.stop > flows.start:
             if course.drug.kind == "infusion":
                 flows.drip(course)
             elif course.drug.kind == "fluid":

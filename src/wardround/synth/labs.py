@@ -185,6 +185,21 @@ class Laboratory:
                     )
         return values
 
+    def tell_again(self, key: str, values: Values, moment: int, told: int, hadm: str) -> None:
+        """Write one more result of an earlier draw: what its laboratory says later is another value."""
+        writer = self._writer
+        self._row(
+            writer.catalog.analytes[key],
+            values,
+            writer.numbers.specimen.take(),
+            moment=moment,
+            times=f"{stamp(moment)},{stamp(told)}",
+            orderer="",
+            priority="ROUTINE",
+            hadm=hadm,
+            hemolyzed=False,
+        )
+
     def _store_time(self, moment: int, panel: LabPanel) -> str:
         dice = self._writer.dice
         luck = dice.unit()

@@ -9,16 +9,17 @@ from wardround.synth.catalog import Catalog, Condition
 from wardround.synth.clinic import write_clinic_visit
 from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, stamp
 from wardround.synth.coding import write_coding
+from wardround.synth.decoys import a_week_after, write_decoys
 from wardround.synth.dice import Dice
 from wardround.synth.ed import EdVisit, write_ed_visit
 from wardround.synth.emar import Dose, administrations, charts_electronically, write_administrations
 from wardround.synth.encounter import ClinicalProblem, Encounter
 from wardround.synth.front_desk import icu_stays, write_admission, write_patient
 from wardround.synth.icu_charting import write_charting
-from wardround.synth.icu_flows import write_flows
+from wardround.synth.icu_flows import Flows, write_flows
 from wardround.synth.icu_procedures import write_icu_procedures
 from wardround.synth.imaging import plan_imaging, write_reports
-from wardround.synth.labs import Laboratory, write_labs
+from wardround.synth.labs import Laboratory, Results, write_labs
 from wardround.synth.medication import Course, plan_drugs
 from wardround.synth.micro import draw_growth, write_culture, write_microbiology
 from wardround.synth.notes import write_summary
@@ -48,8 +49,8 @@ class Modules:
     """Rows about chest radiographs; they need the notes."""
     rarer: bool = False
     """Courses that a small hospital is without (:mod:`wardround.synth.rarer`)."""
-    ed_orders: bool = False
-    """The orders of people whom the emergency department sends home, which MIMIC-IV does not keep."""
+    decoys: bool = True
+    """What looks like an answer and is none (:mod:`wardround.synth.decoys`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class _Life:
     courses: list[Course] = field(default_factory=list)
     doses: list[Dose] = field(default_factory=list)
     past: set[str] = field(default_factory=set)
+    stays: list[tuple[Encounter, Results]] = field(default_factory=list)
     died: int | None = None
 
 
@@ -76,6 +78,7 @@ def _live_stay(writer: SubjectWriter, stay: Encounter, modules: Modules, life: _
     doses = administrations(writer, courses, stay.discharge)
     write_coding(writer, stay)
     life.courses += courses
+    life.stays.append((stay, results))
     if charts_electronically(writer, stay.admit):
         life.doses += doses
     if stay.ed_out is not None:
@@ -92,7 +95,7 @@ def _live_stay(writer: SubjectWriter, stay: Encounter, modules: Modules, life: _
         )
         write_ed_visit(writer, visit, signals)
     if modules.icu:
-        _live_icu(writer.with_own_dice(f"icu {stay.number}"), stay, courses, doses)
+        _live_icu(writer.with_own_dice(f"icu {stay.number}"), stay, courses, doses, modules)
     if modules.notes:
         aside = writer.with_own_dice(f"notes {stay.number}")
         finished = write_reports(aside, exams, str(stay.hadm_id))
@@ -101,13 +104,16 @@ def _live_stay(writer: SubjectWriter, stay: Encounter, modules: Modules, life: _
         write_summary(aside, stay, results=results, cultures=cultures, exams=exams, courses=courses, where=where)
 
 
-def _live_icu(writer: SubjectWriter, stay: Encounter, courses: list[Course], doses: list[Dose]) -> None:
+def _live_icu(
+    writer: SubjectWriter, stay: Encounter, courses: list[Course], doses: list[Dose], modules: Modules
+) -> None:
     fatal = stay.death is not None
     signals = Signals(writer.dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
     for first, last in icu_stays(stay):
         start, end = first.start + MINUTE, last.end
         write_charting(writer, stay, first.place_id, start, end, signals)
-        write_flows(writer, stay, first.place_id, start=start, end=end, signals=signals, courses=courses, doses=doses)
+        flows = Flows(writer, stay, first.place_id, start, end, decoys=modules.decoys)
+        write_flows(flows, signals=signals, courses=courses, doses=doses)
         write_icu_procedures(writer, stay, first.place_id, start, end)
 
 
@@ -150,7 +156,7 @@ def _sent_home(writer: SubjectWriter, condition: Condition, moment: int, modules
             if dice.chance(share * 0.6):
                 growth = draw_growth(writer, condition.get("organisms"))
                 write_culture(writer, key, draw, growth, "", positive=dice.chance(positive))
-    if modules.ed_orders:
+    if modules.decoys:
         order_in_emergency(writer.with_own_dice(f"ed orders {stay_id}"), start, end, draw)
     exams = plan_imaging(writer, problems[:1], start, end, complaint, None)
     if modules.notes and left == "HOME":
@@ -237,11 +243,16 @@ def write_subject(lines: TableLines, seed: int, index: int, catalog: Catalog, mo
     subject, dice = draw_subject(seed, index, catalog)
     writer, life = SubjectWriter(lines, subject, dice, catalog, seed), _Life()
     last = _visits(writer, modules, life)
+    if modules.decoys and life.died is None and life.stays and life.stays[-1][0].discharge == last:
+        life.died = a_week_after(writer.with_own_dice("death").dice, life.stays[-1][0])
     _clinic_days(writer, last, life.died)
     number_orders(writer)
     write_orders(writer)
     write_pharmacy(writer, life.courses)
     write_administrations(writer, life.doses)
+    aside = writer.with_own_dice("decoys")
+    for stay, results in life.stays if modules.decoys else ():
+        write_decoys(aside, stay, results)
     write_patient(writer, life.died)
 
 

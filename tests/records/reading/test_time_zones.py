@@ -340,7 +340,7 @@ def test_a_draft_asks_where_the_hospital_is_if_a_time_says_its_offset(tmp_path: 
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hospital")
-    synthesize(folder, patients=8, seed=12)
+    synthesize(folder, patients=8, seed=12, decoys=False)
     return folder
 
 

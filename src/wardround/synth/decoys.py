@@ -1,0 +1,41 @@
+"""Decoys: what looks like an answer and is none, so that an audit or a label that takes the wrong one is seen.
+
+A result just after a stay, a result told again with another value later, a death a week after intensive care began;
+beside them drips by the minute (:mod:`wardround.synth.icu_flows`) and the orders of people whom the emergency
+department sends home (:mod:`wardround.synth.care_orders`), which MIMIC-IV does not keep.
+"""
+
+from __future__ import annotations
+
+from wardround.synth.clock import DAY, MINUTE
+from wardround.synth.dice import Dice
+from wardround.synth.encounter import Encounter
+from wardround.synth.labs import Laboratory, Results, Values
+from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+
+_TOLD_AGAIN = 130 * MINUTE
+"""How long after a result its other value is told."""
+
+
+def a_week_after(dice: Dice, stay: Encounter) -> int | None:
+    """Draw whether somebody who went home dies a week after intensive care began, and not a week after they were asked
+    about, a day later."""
+    if stay.death is not None or not stay.icu_places or not dice.chance(0.5):
+        return None
+    week = stay.icu_places[0].start + 7 * DAY
+    return week if week - week % DAY > stay.discharge else None
+
+
+def write_decoys(writer: SubjectWriter, stay: Encounter, results: Results) -> None:
+    """Write the decoys of one stay, after all other rows of the subject."""
+    dice, hadm = writer.dice, str(stay.hadm_id)
+    signals = Signals(dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=stay.death is not None)
+    laboratory = Laboratory(writer, signals, None)
+    told = [(moment, values) for moment, values in results if "potassium" in values]
+    if told and dice.chance(0.3):
+        moment, values = dice.pick(told)
+        again = Values(values | {"potassium": values["potassium"] + 1.5})
+        laboratory.tell_again("potassium", again, moment, moment + _TOLD_AGAIN, hadm)
+    if stay.death is None and dice.chance(0.3):
+        laboratory.draw(stay.discharge + dice.whole(10, 50) * MINUTE, {"basic"}, hadm)
