@@ -160,6 +160,7 @@ def test_killed_while_it_waits_it_asks_nothing_twice(training: RunFolder, speake
         ({"trigger": "hours since stay >= 0 AND admitted on 2150-03-01"}, "holds a full date"),
         ({"category": "nurse@ward.org"}, "holds an e-mail address"),
         ({"action": "order Unobtainium"}, "asks for something else than what was missed"),
+        ({"action": "{another_kind} {action}"}, "asks for something else than what was missed"),
         ({"trigger": "hours since stay < 0"}, "its trigger did not hold when the decision was missed"),
         ({"trigger": None}, "no usable reply"),
     ],
@@ -172,7 +173,11 @@ def test_a_rule_that_must_not_count_is_refused(
         subject = " or ".join(subjects[entry.facts["sample"]] for entry in reader.episodes())
 
     def changed(said: Said) -> Said:
-        return said | {name: value and value.format(subject=subject) for name, value in change.items()}
+        wanted = _WANTED.search(speaker.asked[-1])
+        assert wanted is not None
+        verb = {"MEDICATIONS": "order", "LABS": "perform", "PROCEDURES": "start"}[wanted[2]]
+        words = {"subject": subject, "action": said["action"], "another_kind": verb}
+        return said | {name: value and value.format(**words) for name, value in change.items()}
 
     speaker.changes = changed
     found = reflect_by_model(training, ReflectionSettings(calls=2))

@@ -17,7 +17,7 @@ from wardround.synth import MODULES, synthesize
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of 160 invented patients."""
     folder = tmp_path_factory.mktemp("synth") / "hospital"
-    synthesize(folder, patients=PATIENTS, seed=SEED, films=True)
+    synthesize(folder, patients=PATIENTS, seed=SEED, films=True, decoys=False)
     return folder
 
 
