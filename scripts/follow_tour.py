@@ -1,10 +1,11 @@
-"""Follow docs/tour.md as a newcomer would: a wheel outside the tree, an empty folder, the page's commands, no other.
+"""Follow the tour and the tutorials as a newcomer would: a wheel outside the tree, an empty folder, the commands there.
 
     python scripts/follow_tour.py FOLDER                                   # make tour
     python scripts/follow_tour.py FOLDER --transcript docs/tour-transcript.md
 
-The wheel is installed with its core alone, as the page says; where the page installs an extra, so does this. A server
-is started, asked for its page and interrupted. Status 1 where a command fails.
+The wheel is installed with its core alone, as the tour says; where a page installs an extra, so does this. The
+tutorials continue in the tour's folder. A server is started, asked for its page and interrupted. Status 1 where a
+command fails.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs" / "tour.md"
+TUTORIALS = sorted((REPOSITORY / "docs" / "tutorials").glob("*.md"))
 _SHOWN = 14
 """Lines of a command's output in the transcript."""
 _SERVER_SECONDS = 60
@@ -58,7 +60,8 @@ def main() -> int:
     (place / "empty").mkdir(parents=True)
     wheel = built(place)
     done: list[Followed] = []
-    for words in commands(PAGE):
+    of_tour = len(list(commands(PAGE)))
+    for words in dict.fromkeys(words for page in (PAGE, *TUTORIALS) for words in commands(page)):
         done.append(follow(words, place, wheel))
         print(f"{done[-1].seconds:6.1f} s  status {done[-1].status}  {words}", flush=True)
         if done[-1].status:
@@ -66,7 +69,7 @@ def main() -> int:
             return 1
     print(f"{sum(one.seconds for one in done):6.1f} s in all")
     if given.transcript:
-        given.transcript.write_text(transcript(done), encoding="utf-8")
+        given.transcript.write_text(transcript(done[:of_tour]), encoding="utf-8")
     return 0
 
 
@@ -99,8 +102,8 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def follow(words: str, place: Path, wheel: Path) -> Followed:
-    """Run one command in the empty folder; an installation takes the wheel in the place of the clone."""
-    parts = shlex.split(words)
+    """Run one command in the empty folder; an installation takes the wheel, and examples are those of this clone."""
+    parts = [re.sub(r"^examples/", f"{REPOSITORY}/examples/", part) for part in shlex.split(words)]
     if parts[:2] == ["pip", "install"]:
         extra = parts[2].removeprefix(".")
         pinned = ["--disable-pip-version-check", "-qq", "-c", str(REPOSITORY / "constraints.txt")]

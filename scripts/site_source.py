@@ -38,7 +38,11 @@ def site_paths() -> dict[str, str]:
     return {
         **{_inside(path): path.relative_to(REPOSITORY / "docs").as_posix() for path in docs},
         **{_inside(path): f"clocks/{path.parent.name}.md" for path in clocks},
-        **{_inside(path): f"examples/{path.name}.md" for path in _shown(REPOSITORY / "examples")},
+        **{
+            _inside(path): f"examples/{path.name}.md"
+            for folder in ("examples", "examples/own_hospital")
+            for path in _shown(REPOSITORY / folder)
+        },
         **{name: f"project/{name}" for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")},
         "CITATION.cff": "project/CITATION.cff.md",
         "docs/design": "design/README.md",

@@ -17,7 +17,7 @@ LISTED = {
     "fhir": {"drug stop known earlier": 26},
     "meds": {"lab known earlier": 4, "drug stop known earlier": 17, "infusion known earlier": 6},
 }
-"""How often a source shows what before CSV does. Each has its reason on docs/design/audits.md."""
+"""How often a source shows what before CSV does. Each has its reason on docs/audits.md."""
 
 
 @pytest.mark.parametrize("source", DIALECTS)

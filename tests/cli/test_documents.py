@@ -63,9 +63,7 @@ def parser_of(command: str) -> Parser:
 
 
 def test_there_are_some() -> None:
-    assert any("--set budget.reply_tokens=1024 --set agent.retrosum.window=4" in line for _, line in QUOTED), (
-        "the setting that went unsaid"
-    )
+    assert any("--limit 3 --set agent.lookback.hours=48" in line for _, line in QUOTED), "an option after another"
     pages = {page for page, _ in QUOTED}
     assert {"README.md", "docs/tour.md", "docs/clusters.md", "docs/methods/gsem.md", "docs/settings.md"} <= pages
     assert len(MENTIONED) > 120

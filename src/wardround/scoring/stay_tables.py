@@ -111,7 +111,7 @@ def _far_off(row: AdherenceRow) -> str | None:
         return None
     low, high = PAPER_AUDITED
     than = f"TRACE's paper has {low:.1%} to {high:.1%}"
-    hint = "lower tau" if share < low else "raise tau, or read docs/trace.md on the gate"
+    hint = "lower tau" if share < low else "raise tau, or read docs/methods/trace.md on the gate"
     return f"{row.contender}: the gate of the model's audit opens at {share:.1%} of steps; {than}: {hint}"
 
 
