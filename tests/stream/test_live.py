@@ -217,9 +217,9 @@ def assert_says_that_the_disk_is_full(ended: subprocess.CompletedProcess[str]) -
 
 
 def damaged(told: Path, dice: random.Random) -> None:
-    """Leave a file as a loss of power may: without its end, or with what was never committed."""
-    text = told.read_bytes()
-    told.write_bytes(text + b"torn" if dice.random() < 0.5 else text[: -dice.randrange(1, 2_000)])
+    """Leave a file as a loss of power may: without its end, with a hole, or with what was never committed."""
+    text, lost = told.read_bytes(), dice.randrange(1, 2_000)
+    told.write_bytes(dice.choice((text + b"torn", text[:-lost], text[: -2 * lost] + bytes(lost) + text[-lost:])))
 
 
 def test_two_partitions_tell_what_one_tells(lines: Path, undisturbed: Path, protocol: Path, tmp_path: Path) -> None:

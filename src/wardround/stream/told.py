@@ -24,12 +24,12 @@ def is_as_told(line: bytes) -> bool:
 
 
 class ToldFile:
-    """Opened, it is as long as the ledger says, whatever a kill left of it."""
+    """Opened, it is what the ledger says, whatever a kill or a loss of power left of what was not seen onto the disk:
+    all of that the ledger still holds."""
 
     def __init__(self, path: Path, ledger: StreamLedger) -> None:
         self._file = path.open("r+b" if path.exists() else "w+b")
-        size = min(self._file.seek(0, os.SEEK_END), ledger.length)
-        for ends, text in ledger.told_after(size):
+        for ends, text in ledger.told_after(0):
             self._file.seek(ends - len(text))
             self._file.write(text)
         self._file.truncate(ledger.length)
