@@ -215,7 +215,7 @@ def test_a_place_with_nothing_left_to_do_asks_no_model(filled: Filled, synthetic
         return say(json.dumps({"action": "EXPLORE", "target": forward[1]} if forward else {"action": "STOP"}))
 
     recorder = ListRecorder()
-    agent = get_agent("gsem", memory=filled.memory)
+    agent = get_agent("gsem", memory=filled.memory, recall=ALL)
     prompt = Prompt(user="early source control, late source control, lactate", task="diagnoses")
     assert play(ScriptedModel(reply), agent=agent, environment=environment, recorder=recorder, prompt=prompt).answer
     assert {"action": "STOP"}.items() <= noted(recorder, "walk")[-1].items()
