@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,11 +33,13 @@ class CompiledRule:
     rule: ProtocolRule
     trigger: Trigger
     actions: tuple[RuleAction, ...]
+    shares: Mapping[RuleAction, float]
+    """How often each action followed in training, where that was counted."""
 
     def share(self, action: RuleAction) -> float:
         """How often an action of it followed in training; a rule nobody counted is taken at its word."""
-        if self.rule.shares:
-            return self.rule.shares[self.actions.index(action)]
+        if self.shares:
+            return self.shares[action]
         return 1.0 if self.rule.precision is None else self.rule.precision
 
     def holds(self, facts: Facts) -> bool:
@@ -101,7 +103,8 @@ class RuleIndex:
 def compile_rule(rule: ProtocolRule) -> CompiledRule:
     """Read a rule's trigger and actions."""
     actions = tuple(RuleAction.parse(action) for action in rule.actions)
-    return CompiledRule(rule=rule, trigger=compile_trigger(rule.trigger), actions=actions)
+    shares = dict(zip(reversed(actions), reversed(rule.shares), strict=True)) if rule.shares else {}
+    return CompiledRule(rule=rule, trigger=compile_trigger(rule.trigger), actions=actions, shares=shares)
 
 
 def _courses(rules: Iterable[CompiledRule]) -> dict[str, float]:

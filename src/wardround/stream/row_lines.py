@@ -71,8 +71,7 @@ class RowReader:
     def _step(self, place: int, line: RowLine) -> tuple[int, str, bool]:
         name, key = line.table.name, [line.cells.get(each) for each in line.table.key]
         row = line.given or ("-".join(map(str, key)) if key else f" {place}")
-        alone = name in self.rules.together or name in self.rules.asked_by
-        return line.subject, f"{name}:{row}", alone
+        return line.subject, f"{name}:{row}", self.rules.concerns_others(name, line.cells)
 
     def _read(self, taken: Sequence[tuple[RowLine, StreamedRow]]) -> None:
         try:
@@ -107,7 +106,7 @@ class RowReader:
             found = RowClocks(rules=self.rules, rows=self.rows).events(table, list(rows.values()))
             single = {(held.subject, held.name): line for line, held in taken if line.table.name == table}
             for key, events in found.items():
-                line = whole[table].get(key[0]) or single[key]
+                line = single.get(key) or whole[table][key[0]]
                 line.events[key] = events
 
 

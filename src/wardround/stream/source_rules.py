@@ -16,6 +16,7 @@ from wardround.records.ingest.joins import CodeLabels
 from wardround.records.ingest.settings import IngestSettings
 from wardround.records.rules.language import Rule, walk_everywhere
 from wardround.records.rules.other_tables import Among, Around, Closed, Following, LateCell, NamedRow
+from wardround.records.rules.own_row import Choice
 from wardround.records.specs.spec import TableSpec
 
 
@@ -94,6 +95,39 @@ class SourceRules:
         """Tables whose rows are read together with all others of their subject: what is known of one hangs on them."""
         return frozenset(name for name in self.played if self._is_together(self.spec.tables[name], name))
 
+    def concerns_others(self, name: str, cells: Mapping[str, Any]) -> bool:
+        """Whether what is known of other rows of its subject may hang on a row of a table."""
+        if name not in self.together or name in self.asked_by:
+            return name in self.together or name in self.asked_by
+        amended, looked_at = self.spec.tables[name].amended, self._looked_at[name]
+        again = None if amended is None or amended.row is None else cells.get(amended.row)
+        if looked_at is None or again is not None:
+            return True
+        return any(_holds(cells.get(column), values) for column, values in looked_at)
+
+    @cached_property
+    def _looked_at(self) -> Mapping[str, tuple[tuple[str, tuple[str, ...]], ...] | None]:
+        """By table whose rows are read together: columns with the values of the rows at which clocks of others look;
+        None where any row may be one."""
+        return {name: self._looked_at_in(name) for name in self.together}
+
+    def _looked_at_in(self, name: str) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+        spec = self.spec.tables[name]
+        if spec.pending is not None or spec.group is not None or not self.asks[name] <= {name}:
+            return None
+        found: list[tuple[str, tuple[str, ...]]] = []
+        for part in (part for rule in self._rules(name) for part in walk_everywhere(rule)):
+            match part:
+                case Following():
+                    found.append((part.column, (*part.values, *part.barriers)))
+                case Closed():
+                    found.append((part.column, (f"{part.begin}*", f"{part.end}*")))
+                case Around(start=Choice(column=column, values=values, other=other)) if str(other) == "never":
+                    found.append((column, values))
+                case NamedRow() | Among() | Around():
+                    return None
+        return tuple(dict.fromkeys(found))
+
     def _is_together(self, table: TableSpec, name: str) -> bool:
         wide = any(isinstance(part, Closed | Following) for rule in self._rules(name) for part in walk_everywhere(rule))
         rows = table.amended is not None and table.amended.row is not None
@@ -125,3 +159,9 @@ class SourceRules:
         rules = [rule for table in self.spec.tables.values() for _, rule in table.rules()]
         parts = (part for rule in rules for part in walk_everywhere(rule))
         return frozenset((part.table, part.column) for part in parts if isinstance(part, LateCell))
+
+
+def _holds(cell: object, values: tuple[str, ...]) -> bool:
+    """Whether a cell is one of some values, or begins as one that ends with a star, as rules read them."""
+    text = "" if cell is None else str(cell)
+    return any(text.startswith(value[:-1]) if value.endswith("*") else text == value for value in values)

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.router import HeldRule
+from wardround.protocols import RuleAction
 from wardround.vocabulary import drug_class, drug_classes, ingredients, is_known_drug, misspelled_drug
 
 OnFail = Literal["replace", "drop", "flag"]
@@ -166,11 +167,12 @@ def find_objections(
 ) -> tuple[Objection, ...]:
     """Return everything against some actions. ``shown``: the ids that could be cited."""
     found: list[Objection] = []
+    avoided = [(rule.id, one) for rule in held for one in rule.forbids if one.verb == "avoid"]
     for place, action in enumerate(actions):
         meant = replace(action, name=misspelled_drug(action.name) or action.name)
         flaws = (
             _allergy(action, facts) or _allergy(meant, facts),
-            _forbidden(action, held) or _forbidden(meant, held),
+            _forbidden(action, avoided) or _forbidden(meant, avoided),
             _duplicate(action, facts) or _repeated(action, actions[:place]),
             _citation(action, shown),
         )
@@ -226,11 +228,9 @@ def _allergy(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | No
     return None
 
 
-def _forbidden(action: PredictedAction, held: Sequence[HeldRule]) -> tuple[Flaw, str] | None:
-    for rule in held:
-        if any(one.verb == "avoid" and one.forbids(action.name) for one in rule.forbids):
-            return "contraindication", rule.id
-    return None
+def _forbidden(action: PredictedAction, avoided: Sequence[tuple[str, RuleAction]]) -> tuple[Flaw, str] | None:
+    rule = next((rule for rule, one in avoided if one.forbids(action.name)), None)
+    return None if rule is None else ("contraindication", rule)
 
 
 def _duplicate(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | None:
