@@ -14,7 +14,7 @@ from typing import Any
 from wardround.core import leaves
 
 TABLE = Path(__file__).with_name("declared_settings.tsv")
-SAID = ("unit", "source", "flag", "least", "above", "most", "was")
+SAID = ("unit", "source", "flag", "least", "above", "most")
 
 Row = tuple[str, ...]
 """A setting's name, its default and what is said of it."""

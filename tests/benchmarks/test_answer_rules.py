@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, Benchmark, Sample, ask, must_have_rules
+from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, Benchmark, Sample, ask
 from wardround.benchmarks.answer_rules import AnswerRules, UsualCount, render_rules
 from wardround.benchmarks.ehrshot.concepts import load_concepts
 from wardround.benchmarks.ehrshot.thresholds import rules_of
-from wardround.core import UserError
 
 
 def test_the_usual_count_is_the_middle_half_of_the_training_answers() -> None:
@@ -55,14 +54,6 @@ def test_a_training_question_is_told_what_is_usual_of_other_people() -> None:
     assert rules.usual_for(1) == UsualCount(questions=8, low=1, median=1, high=1)
     assert AnswerRules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
     assert AnswerRules.counted(AGENTEHR_TASKS["transfers"], sizes).usual is None
-
-
-def test_a_benchmark_without_counted_rules_is_refused_where_they_are_told(synthetic_benchmark_path: Path) -> None:
-    benchmark = Benchmark.open(synthetic_benchmark_path)
-    must_have_rules(benchmark)
-    older = {name: said for name, said in benchmark.manifest.items() if name != "answer_rules"}
-    with pytest.raises(UserError, match="build it again"):
-        must_have_rules(replace(benchmark, manifest=older))
 
 
 def test_the_thresholds_of_a_task_are_in_the_manifest_and_no_others() -> None:

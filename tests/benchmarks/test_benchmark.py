@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,20 +140,20 @@ def test_public_names_are_exact() -> None:
     assert public == set(wardround.benchmarks.__all__)
 
 
-@pytest.mark.parametrize(("kind", "tasks"), [("agentehr", ["transfers"]), ("ehrshot", ["guo_los", "lab_anemia"])])
-def test_a_benchmark_of_schema_1_stays_readable_and_can_be_asked(kind: str, tasks: list[str]) -> None:
-    old = Benchmark.open(Path(__file__).parent / "schema1" / kind)
-    assert (old.manifest["schema"], old.kind) == (1, kind)
-    assert [task.name for task in old.tasks] == tasks
-    for sample in old.all_samples:
-        assert f"Subject: {sample.subject_id}" in old.prompt(sample)
-        labels = old.labels(get_task(sample.task))
-        assert labels is not None
-        assert [name for name in sample.target if labels.resolve(name) is None] == list(sample.unwinnable)
+def test_the_kind_is_what_the_manifest_declares_whatever_the_name(
+    synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    benchmark = Benchmark.open(synthetic_benchmark_path)
+    kept = replace(benchmark, manifest={**benchmark.manifest, "name": "wards-of-2019"}).save(tmp_path / "renamed")
+    assert (Benchmark.open(tmp_path / "renamed").kind, kept.name) == (benchmark.kind, "wards-of-2019")
 
 
-def test_the_kind_is_what_the_manifest_declares_whatever_the_name(tmp_path: Path) -> None:
-    old = Benchmark.open(Path(__file__).parent / "schema1" / "ehrshot")
-    manifest = {**old.manifest, "kind": "ehrshot", "name": "wards-of-2019"}
-    kept = replace(old, manifest=manifest).save(tmp_path / "renamed")
-    assert (Benchmark.open(tmp_path / "renamed").kind, kept.name) == ("ehrshot", "wards-of-2019")
+@pytest.mark.parametrize("schema", [2, "1", None])
+def test_a_benchmark_of_another_schema_is_refused(
+    synthetic_benchmark_path: Path, tmp_path: Path, schema: object
+) -> None:
+    shutil.copytree(synthetic_benchmark_path, tmp_path / "other")
+    manifest = json.loads((tmp_path / "other" / "manifest.json").read_text(encoding="utf-8"))
+    (tmp_path / "other" / "manifest.json").write_text(json.dumps({**manifest, "schema": schema}), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"benchmark schema {schema!r}, this wardround reads 1: build again"):
+        Benchmark.open(tmp_path / "other")

@@ -144,8 +144,8 @@ def test_a_taught_scope_is_kept_from_the_teacher_too(tmp_path: Path) -> None:
         assert titles(bank.search(key(1, 0), kind="indication", for_subject=patient(3))) == ["do"]
 
 
-@pytest.mark.parametrize(("version", "advice"), [(5, "build it again"), (7, "upgrade wardround")])
-def test_a_bank_of_another_schema_is_refused_in_one_line(version: int, advice: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_bank_of_another_schema_is_refused_in_one_line(version: int, tmp_path: Path) -> None:
     path = tmp_path / "bank.sqlite"
     Bank.open(path).close()
     connection = sqlite3.connect(path)
@@ -153,7 +153,7 @@ def test_a_bank_of_another_schema_is_refused_in_one_line(version: int, advice: s
     connection.commit()
     connection.close()
     for opened in (Bank.open, PinnedBank.open):
-        with pytest.raises(UserError, match=rf"bank schema {version}, this wardround reads 6: {advice}"):
+        with pytest.raises(UserError, match=rf"bank schema {version}, this wardround reads 1: build it again"):
             opened(path)
 
 

@@ -106,12 +106,12 @@ def test_only_finished_stores_of_this_version_open(store: Store, tmp_path: Path)
     with pytest.raises(RecordError, match="damaged"):
         Store.open(tmp_path / "copy")
     (tmp_path / "copy" / "manifest.json").write_text(json.dumps({**manifest, "version": 99}))
-    with pytest.raises(UserError, match="upgrade wardround"):
+    with pytest.raises(UserError, match="a store of version 99, this wardround reads 1"):
         Store.open(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
-def test_older_stores_are_refused_because_their_clocks_leaked(store: Store, tmp_path: Path, version: int) -> None:
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_stores_of_another_version_are_refused(store: Store, tmp_path: Path, version: int) -> None:
     shutil.copytree(store.path, tmp_path / "old")
     manifest = json.loads((tmp_path / "old" / "manifest.json").read_text())
     manifest = {name: body for name, body in manifest.items() if name not in ("sha256", "files", "indexes")}
@@ -120,5 +120,5 @@ def test_older_stores_are_refused_because_their_clocks_leaked(store: Store, tmp_
         Store.open,
         lambda path: ingest(small_spec(tmp_path / "spec"), write_files(tmp_path / "raw", FILES), path),
     ):
-        with pytest.raises(UserError, match="clocks leaked; ingest again"):
+        with pytest.raises(UserError, match=r"a store of version .*, this wardround reads 1; ingest again"):
             use(tmp_path / "old")

@@ -14,7 +14,6 @@ from forking import run_command
 from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, Spending, WorkQueue, execute, score_run, start
-from wardround.runs.schemas import unsaid_settings
 
 FINISH = tools(("finish", json.dumps({"response": ["Medicine"]})))
 ONE_CALL = 10 * 100 / 1e6 + 5 * 1000 / 1e6
@@ -96,14 +95,6 @@ def test_calls_without_counted_tokens_are_told_of(
     assert "6 calls came back without counted tokens" in done.stderr
     with LogReader(tmp_path / "run" / "logs") as reader:
         assert list(reader.costs().values()) == [None] * 6
-
-
-def test_a_run_from_before_there_was_a_limit_goes_on() -> None:
-    body = RunSettings().to_json()
-    del body["run"]["max_cost"]
-    assert unsaid_settings({"schema": 2, "settings": body}) == []
-    del body["run"]["epochs"]
-    assert unsaid_settings({"schema": 2, "settings": body}) == ["run.epochs"]
 
 
 def test_a_reply_served_from_an_earlier_log_is_paid_once(

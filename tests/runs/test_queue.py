@@ -75,12 +75,11 @@ def test_an_owner_lives_as_long_as_its_lock_whatever_the_clock_and_the_host_say(
     assert list((tmp_path / "queue.sqlite-owners").iterdir()) == []
 
 
-def test_leases_of_an_older_version_and_of_nobody_are_open(tmp_path: Path) -> None:
+def test_leases_of_strangers_and_of_nobody_are_open(tmp_path: Path) -> None:
     queue = WorkQueue(tmp_path / "queue.sqlite")
     queue.add(["a", "b", "c"])
     for key, owner in (("a", "host:1:12345"), ("b", "../../etc/passwd"), ("c", "")):
-        values = (owner, 1e18, key)
-        queue._connection.execute("UPDATE work SET state = 'leased', owner = ?, until = ? WHERE key = ?", values)
+        queue._connection.execute("UPDATE work SET state = 'leased', owner = ? WHERE key = ?", (owner, key))
     assert queue.reclaim() == 3
     assert queue.lease(9) == ["a", "b", "c"]
     queue.close()

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from wardround.core import UserError
 from wardround.runs.names import flat
-from wardround.runs.schemas import unsaid_settings
 from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.tools import AID_NAMES
 
 PLAIN = RunSettings.of(benchmark="b", store="s")
 
@@ -82,14 +80,6 @@ def test_they_are_written_and_read_as_they_were() -> None:
         RunSettings.read(one.to_json() | {"budgt": {}})
     with pytest.raises(UserError, match=r"settings \[budget\]: there is no 'turn'\. Did you mean turns"):
         RunSettings.read({"budget": {"turn": 3}})
-
-
-def test_what_was_not_said_is_named() -> None:
-    whole = {"schema": 2, "settings": PLAIN.to_json()}
-    assert unsaid_settings(whole) == []
-    part = json.loads(json.dumps(whole))
-    del part["settings"]["budget"]["turns"], part["settings"]["retrieval"]["alpha"], part["settings"]["aids"]
-    assert unsaid_settings(part) == [*(f"aids.{name}" for name in sorted(AID_NAMES)), "budget.turns", "retrieval.alpha"]
 
 
 def test_paths_are_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

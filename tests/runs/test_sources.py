@@ -12,7 +12,6 @@ import pytest
 
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
-from wardround.core import UserError
 from wardround.core.row_seals import register_seals
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
@@ -138,37 +137,9 @@ def test_what_a_power_cut_took_from_the_logs_is_played_again(place: Path) -> Non
         assert len(reader.finished()) == 2
 
 
-def test_runs_on_older_clocks_are_read_marked_and_not_paired(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(place / "run", place / "old")
-    change(place / "old" / "manifest.json", lambda body: body.pop("store_version"))
-    assert main(["report", str(place / "old"), "--no-episodes"]) == 0
-    assert "clocks leaked" in capsys.readouterr().out
-    assert "Clocks leaked" in (place / "old" / "report" / "index.html").read_text(encoding="utf-8")
-    assert main(["report", str(place / "run"), "--no-episodes"]) == 0
-    assert "clocks leaked" not in capsys.readouterr().out
-    for pair in (("run", "old"), ("old", "run")):
-        assert main(["compare", *(str(place / name) for name in pair)]) == 2
-        assert "whose clocks differ" in capsys.readouterr().err
-    assert main(["compare", str(place / "old"), str(place / "old")]) == 0
-    assert "clocks leaked" in capsys.readouterr().err
-
-
-def test_a_run_without_a_bank_or_facts_of_today_still_opens(place: Path) -> None:
-    """Manifests of older versions lack facts: what was not kept cannot be compared, and is not held against them."""
-    change(
-        place / "run" / "manifest.json", lambda body: [body.pop(name) for name in ("benchmark_spaces", "store_version")]
-    )
-    assert execute(RunFolder.open(place / "run")).done == 2
-    change(place / "run" / "manifest.json", lambda body: body.update(benchmark_digest="0"))
-    with pytest.raises(UserError, match="the benchmark"):
-        score_run(RunFolder.open(place / "run"))
-
-
 @pytest.mark.parametrize("name", ["agent.retrosum.window_share", "retrieval.lines", "budget.turns", "aids"])
-def test_a_run_from_before_a_setting_is_read_and_not_gone_on_with(
-    place: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    """Today's default of a setting is not what a run did that was begun before there was any."""
+def test_a_manifest_that_lacks_a_setting_is_refused(place: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """Today's default of a setting is not what a run did whose manifest does not say it."""
     old = place / "run" / "manifest.json"
 
     def forget(body: Any) -> None:
@@ -179,12 +150,18 @@ def test_a_run_from_before_a_setting_is_read_and_not_gone_on_with(
         held.pop(last)
 
     change(old, forget)
-    assert main(["report", str(place / "run"), "--no-episodes"]) == 0
-    capsys.readouterr()
-    said = refused(place, capsys, "run", "--resume")
-    assert "was begun by an older wardround" in said
-    assert name in said
-    assert len(score_run(RunFolder.open(place / "run"))) == 2
+    for command in (("run", "--resume"), ("report",)):
+        said = refused(place, capsys, *command)
+        assert "lacks settings" in said
+        assert name in said
+
+
+@pytest.mark.parametrize("schema", [2, "1", None])
+def test_a_manifest_of_another_schema_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], schema: object
+) -> None:
+    change(place / "run" / "manifest.json", lambda body: body.update(schema=schema))
+    assert f"has schema {schema!r}, this wardround reads 1" in refused(place, capsys, "report")
 
 
 @pytest.mark.parametrize("body", [5, [], None, {"settings_sha256": "", "schema": 1}])

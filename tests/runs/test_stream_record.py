@@ -90,7 +90,7 @@ def told() -> dict[str, Any]:
 def test_a_record_tells_every_update_and_what_held_after_each() -> None:
     record = told()
     assert {name: record[name] for name in ("schema", "bank", "after", "snapshots", "barred", "live")} == {
-        "schema": 2,
+        "schema": 1,
         "bank": "/banks/b.sqlite",
         "after": [0, 1, 2, 3],
         "snapshots": {"s-0": 1, "s-2": 2, "s-3": 3},
@@ -176,12 +176,12 @@ def test_six_lines_and_thirty_rows_are_told() -> None:
 def test_a_record_is_read_as_it_was_written_and_by_no_other_version(tmp_path: Path) -> None:
     folder = cast(Any, SimpleNamespace(path=tmp_path))
     assert read_record(folder) is None
-    write_record(folder, {"schema": 2, "after": [0]})
-    assert read_record(folder) == {"schema": 2, "after": [0]}
-    assert (tmp_path / "evolution.json").read_text() == '{\n "schema": 2,\n "after": [\n  0\n ]\n}\n'
-    for other in (1, 3):
+    write_record(folder, {"schema": 1, "after": [0]})
+    assert read_record(folder) == {"schema": 1, "after": [0]}
+    assert (tmp_path / "evolution.json").read_text() == '{\n "schema": 1,\n "after": [\n  0\n ]\n}\n'
+    for other in (0, 2):
         write_record(folder, {"schema": other})
-        with pytest.raises(UserError, match="another version"):
+        with pytest.raises(UserError, match=f"has schema {other}, this wardround reads 1: evolve the bank again"):
             read_record(folder)
 
 

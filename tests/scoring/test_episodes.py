@@ -88,8 +88,6 @@ def test_calls_that_were_only_proposed_are_not_counted_as_made() -> None:
 def test_turns_are_counted_trial_by_trial() -> None:
     made = replace(trajectory([LOOK, LOOK, END, LOOK, END]), notes=(new_trial(2, acts=3),))
     assert (episode_use(made).turns, episode_use(made).trial_turns) == (5, (3, 2))
-    older = replace(made, notes=(Note(n=0, kind="trial", detail={"trial": 2, "turn": 3}),))
-    assert episode_use(older).trial_turns == (3, 2)
     skipped = replace(made, notes=(Note(n=0, kind="trial", detail={"turn": 3, "skipped": "the endpoint is down"}),))
     assert episode_use(skipped).trial_turns == (5,)
 

@@ -13,7 +13,14 @@ from wardround.core import UserError
 from wardround.scoring import PlantedKey, SafetyCounts, played_steps
 
 FORBIDDEN = {"name": "Heparin", "subject_id": "7", "from": "2150-01-01 08:30:00", "to": "2150-01-01 10:00:00"}
-FLIP = {"name": "Lactate", "subject_id": "7", "known": "2150-01-01 09:20:00"}
+FLIP = {
+    "rule": "S",
+    "name": "Lactate",
+    "subject_id": "7",
+    "known": "2150-01-01 09:20:00",
+    "until": "2150-01-02 00:00:00",
+    "by": "itself",
+}
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ class Budget:
         least=1,
         flag="--context-tokens",
     )
-    result_tokens: int = setting(2_000, "budget of one tool result", unit="tokens", least=1, was=("--result-tokens",))
-    reply_tokens: int = setting(4_096, "longest reply", unit="tokens", least=1, was=("--reply-tokens",))
+    result_tokens: int = setting(2_000, "budget of one tool result", unit="tokens", least=1)
+    reply_tokens: int = setting(4_096, "longest reply", unit="tokens", least=1)
     forced_finish: bool = setting(
         True,
         "at a limit, one more call that offers only finish; without it the episode ends there",
@@ -35,7 +35,6 @@ class Budget:
         "wall time after which an episode ends; none: all it takes",
         unit="seconds",
         above=0,
-        was=("--episode-seconds",),
     )
 
     def __post_init__(self) -> None:

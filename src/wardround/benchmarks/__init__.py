@@ -4,7 +4,7 @@ Nothing here runs an agent or scores an answer.
 """
 
 from wardround.benchmarks.agentehr import build_agentehr
-from wardround.benchmarks.answer_rules import ask, must_have_rules, rules_prompt
+from wardround.benchmarks.answer_rules import ask, rules_prompt
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.clinseek import CLINSEEK_TASKS, build_clinseek
 from wardround.benchmarks.clinseek_mm import (
@@ -57,7 +57,6 @@ __all__ = [
     "get_task",
     "leak_check",
     "list_tasks",
-    "must_have_rules",
     "names_its_answer",
     "question_of",
     "reclock",

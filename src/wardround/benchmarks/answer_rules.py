@@ -16,7 +16,7 @@ from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.questions import question_of
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, get_task
-from wardround.core import PromptFile, UserError, load_prompt
+from wardround.core import PromptFile, load_prompt
 
 FEWEST_QUESTIONS = 5
 
@@ -101,15 +101,6 @@ class AnswerRules:
 def rules_prompt() -> PromptFile:
     """The template of the rules."""
     return load_prompt("wardround.benchmarks", "answer_rules")
-
-
-def must_have_rules(benchmark: Benchmark) -> None:
-    """Raise UserError for a benchmark of an older wardround, which counted no rules of the answers."""
-    if "answer_rules" not in benchmark.manifest:
-        raise UserError(
-            f"an older wardround built the benchmark {benchmark.name!r}, without the rules of its answers; build it "
-            "again into another folder, or leave the aid answer_rules out with --aids"
-        )
 
 
 def ask(benchmark: Benchmark, sample: Sample, *, rules: bool, outside: bool = False) -> str:

@@ -33,9 +33,7 @@ from wardround.core import (
 from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace, LabelEncoder
 
-SCHEMA = 2
-READABLE = (1, SCHEMA)
-"""The first had no counted rules of the answers: its runs are read, no new one is played on it."""
+SCHEMA = 1
 _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
 _CONTENDERS = "contender_answers.json"
@@ -68,8 +66,8 @@ class Benchmark:
 
     @property
     def kind(self) -> str:
-        """The family it was built by, as its manifest declares it. In schema 1 the name was the kind."""
-        return str(self.manifest.get("kind", self.manifest["name"]))
+        """The family it was built by, as its manifest declares it."""
+        return str(self.manifest["kind"])
 
     @property
     def policy(self) -> Policy:
@@ -205,12 +203,14 @@ class Benchmark:
         except UnicodeDecodeError as error:
             raise RecordError(f"{folder / _MANIFEST} is no text: {error}") from error
         manifest.pop("seal", None)
-        if manifest.get("schema") not in READABLE:
-            raise UserError(f"{folder} has benchmark schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
+        if manifest.get("schema") != SCHEMA:
+            raise UserError(
+                f"{folder} has benchmark schema {manifest.get('schema')!r}, this wardround reads {SCHEMA}: build again"
+            )
         if content_hash(lines) != manifest.get("samples_sha256"):
             raise RecordError(f"{folder / _SAMPLES} is not the file that the manifest describes")
         _declare_tasks(manifest, f"the benchmark {str(folder)!r}")
-        contenders = _read_contenders(folder, manifest.get("contenders_sha256"))
+        contenders = _read_contenders(folder, manifest["contenders_sha256"])
         return cls(
             manifest=manifest,
             all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),
@@ -221,10 +221,8 @@ class Benchmark:
         )
 
 
-def _read_contenders(folder: Path, sha256: str | None) -> dict[str, dict[str, LastAnswers | str]]:
-    """Return the answers of contenders, by contender and task; none of a benchmark that was built without them."""
-    if sha256 is None:
-        return {}
+def _read_contenders(folder: Path, sha256: str) -> dict[str, dict[str, LastAnswers | str]]:
+    """Return the answers of contenders, by contender and task."""
     path = folder / _CONTENDERS
     if not path.is_file() or content_hash(path.read_bytes()) != sha256:
         raise RecordError(f"{path} is not the file that the manifest describes")

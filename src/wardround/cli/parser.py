@@ -22,8 +22,8 @@ class Parser(argparse.ArgumentParser):
         if examples:
             options["epilog"] = "examples:\n" + examples.strip("\n")
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
-        self.replaced: Mapping[str, str] = {}
-        """Options that there were, and what to write instead."""
+        self.settings: Mapping[str, str] = {}
+        """How a setting without a flag is written, by the flag that somebody may expect."""
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse, and name what nobody knows. A value is not repeated where it may be a key."""
@@ -43,8 +43,8 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, name: str) -> str:
         if name in ("--api-key", "--key", "--token"):
             return ": a key is read from the environment variable that --api-key-variable NAME names"
-        if name in self.replaced:
-            return f" any more; {self.replaced[name]}"
+        if name in self.settings:
+            return f"; write {self.settings[name]}"
         close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.7)
         return f"; did you mean {close[0]}?" if close else ""
 

@@ -28,7 +28,6 @@ from wardround.runs import (
     RunFolder,
     RunSummary,
     by_subgroup,
-    clocks_note,
     gate_notes,
     open_benchmark,
     open_store,
@@ -296,10 +295,9 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.run.split} split{label}")
     assumptions, variants = folder.manifest.get("assumptions", ()), folder.settings.variant_notes().values()
-    notes = (clocks_note(folder), *gate_notes(folder), *assumptions, *folder.settings.model_notes().values(), *variants)
+    notes = (*gate_notes(folder), *assumptions, *folder.settings.model_notes().values(), *variants)
     for line in notes:
-        if line:
-            print(line)
+        print(line)
     print_judge(folder)
     print()
     if not summary.rows:

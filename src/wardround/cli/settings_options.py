@@ -26,10 +26,6 @@ _TITLES: Mapping[str, str] = {
     "scoring": "scoring",
 }
 """The sections that have flags."""
-_REPLACED = {
-    "--evidence": "name the agents with it: --agent react react+ether",
-    "--evidence-tool": "name the agents with it: --agent react+tool",
-}
 
 
 def add_settings_options(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
@@ -56,7 +52,7 @@ def add_settings_options(parser: argparse.ArgumentParser, *, without: Sequence[s
     )
     parser.add_argument("--help-settings", action=_ShowSettings, help="show every setting by group and exit")
     if isinstance(parser, Parser):
-        parser.replaced = _replaced(settings)
+        parser.settings = _assigned(settings)
 
 
 def add_flag(group: argparse._ArgumentGroup, leaf: Leaf) -> None:
@@ -134,13 +130,11 @@ def settings_lines(settings: Iterable[Leaf]) -> list[str]:
     return lines[1:]
 
 
-def _replaced(settings: Iterable[Leaf]) -> dict[str, str]:
-    """Return what became of every option there was."""
-    places: dict[str, list[str]] = {}
+def _assigned(settings: Iterable[Leaf]) -> dict[str, str]:
+    """Return how the settings without a flag here are written, by the flag that somebody may expect."""
+    names: dict[str, list[str]] = {}
     for leaf in settings:
-        elsewhere = (leaf.said.flag,) if leaf.said.flag and leaf.name.partition(".")[0] not in _TITLES else ()
-        for old in (*leaf.said.was, *elsewhere):
-            places.setdefault(old, []).append(leaf.name)
-    return {old: "write " + " or ".join(f"--set {name}=VALUE" for name in names) for old, names in places.items()} | (
-        _REPLACED
-    )
+        if not leaf.said.flag or leaf.name.partition(".")[0] not in _TITLES:
+            last = leaf.name.rpartition(".")[2].replace("_", "-")
+            names.setdefault(f"--{last}", []).append(f"--set {leaf.name}=VALUE")
+    return {flag: " or ".join(ways) for flag, ways in names.items()}

@@ -23,8 +23,7 @@ kinds_of: Callable[[type], Mapping[str, Any]] = cache(typing.get_type_hints)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What is said of one setting. ``unit`` and ``source`` (paper, equation) may be empty; a number lies from ``least``
-    to ``most``, and above ``above``. ``flag`` is its option on the command line where it is a common one, ``was`` the
-    options that it had before."""
+    to ``most``, and above ``above``. ``flag`` is its option on the command line where it is a common one."""
 
     help: str
     unit: str = ""
@@ -33,7 +32,6 @@ class Setting:
     least: float | None = None
     above: float | None = None
     most: float | None = None
-    was: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

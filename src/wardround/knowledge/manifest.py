@@ -11,7 +11,7 @@ from typing import Any
 
 from wardround.core import UserError, content_hash, is_sealed_json, sealed_json, strict, write_atomically
 
-SCHEMA = 2
+SCHEMA = 1
 CORPUS = "corpus.json"
 """The file that says what a corpus is."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")

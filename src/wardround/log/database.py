@@ -15,7 +15,7 @@ from wardround.core import UserError, open_database_unchanged, private_file, set
 from wardround.log.kept import TABLE as KEPT_TABLE
 from wardround.log.pictures import TABLE as PICTURE_TABLE
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 1
 LOG_SUFFIX = ".episodes.sqlite"
 """How a log file's name ends inside a run folder."""
 _ROLLBACK = b"\x01\x01"
@@ -76,11 +76,9 @@ def _prepare(connection: sqlite3.Connection, *, path: Path, several_machines: bo
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in with_row_seals(TABLES).split(";\n"):
+        for statement in (*with_row_seals(TABLES + KEPT_TABLE).split(";\n"), PICTURE_TABLE):
             connection.execute(statement)
         connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
-    connection.execute(with_row_seals(KEPT_TABLE))
-    connection.execute(PICTURE_TABLE)
     connection.execute("COMMIT")
     _check_version(connection, path)
 
@@ -155,5 +153,5 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise UserError(f"{path} is not an episode log of wardround; name another file")
     if row[0] != SCHEMA_VERSION:
         raise UserError(
-            f"{path} has log schema {row[0]}, this wardround reads {SCHEMA_VERSION}: use the version that wrote it"
+            f"{path} has log schema {row[0]}, this wardround reads {SCHEMA_VERSION}: run again with this one"
         )

@@ -14,7 +14,7 @@ from wardround.core import Message, Usage
 from wardround.log.rows import AskedRequest, GivenReply
 
 TABLE = """
-CREATE TABLE IF NOT EXISTS kept (
+CREATE TABLE kept (
     episode TEXT NOT NULL, ordinal INTEGER NOT NULL, request_digest TEXT NOT NULL, reply TEXT NOT NULL,
     PRIMARY KEY (episode, ordinal)
 ) WITHOUT ROWID

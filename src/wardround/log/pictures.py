@@ -7,7 +7,7 @@ import sqlite3
 
 from wardround.core import Picture, UserError
 
-TABLE = "CREATE TABLE IF NOT EXISTS picture (hash BLOB PRIMARY KEY, media_type TEXT NOT NULL, data BLOB NOT NULL)"
+TABLE = "CREATE TABLE picture (hash BLOB PRIMARY KEY, media_type TEXT NOT NULL, data BLOB NOT NULL)"
 INSERT = "INSERT OR IGNORE INTO picture VALUES (?, ?, ?)"
 
 

@@ -30,7 +30,7 @@ from wardround.core import (
 )
 from wardround.memory.words import show_places
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 1
 _BUSY_SECONDS = 30.0
 _MAPPED = f"PRAGMA mmap_size = {1024**3}"
 """Pages are read where the system holds them: SQLite's own cache is emptied by every commit of another writer."""
@@ -232,5 +232,5 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if row[0] != SCHEMA_VERSION:
         raise UserError(
             f"{path} has bank schema {row[0]}, this wardround reads {SCHEMA_VERSION}: "
-            + ("upgrade wardround" if row[0] > SCHEMA_VERSION else "build it again (wardround memory build, or evolve)")
+            "build it again (wardround memory build, or evolve)"
         )

@@ -166,8 +166,7 @@ class Experience:
         return replace(self, title=title, description=description, content=content, score=score)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready dict. What only some experiences have is left out of the others, whose hash in the
-        manifests of earlier runs stays what it was."""
+        """Return a JSON-ready dict. What only some experiences have is left out of the others."""
         body = asdict(self)
         body["facts"], body["provenance"]["prompts"] = dict(self.facts), dict(self.provenance.prompts)
         return {name: value for name, value in body.items() if value or name not in _SCOPE}

@@ -49,9 +49,8 @@ class MemorySettings:
         "episodes whose experiences are retrieved",
         source="RetroSum, top-1 of appendix D.2",
         least=1,
-        was=("--k",),
     )
-    advice: int = setting(3, "pieces of advice per tool", least=1, was=("--advice",))
+    advice: int = setting(3, "pieces of advice per tool", least=1)
     max_items: int = setting(
         MAXIMUM_ITEMS,
         "actor or summariser experiences that one reflection may give",

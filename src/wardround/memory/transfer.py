@@ -25,7 +25,7 @@ from wardround.memory.key import Key
 from wardround.memory.outcomes import Counted, LearningRule, LearntEpisode, Met, counted, outcomes_between
 
 _FORMAT = "wardround-bank-lines"
-_VERSION = 2
+_VERSION = 1
 _HANDS = "SELECT DISTINCT sample, subject, split FROM revision WHERE experience = ? ORDER BY number"
 _SET = "SELECT number, experience, value FROM quality ORDER BY number"
 _KEY = "SELECT encoder, text_hash, vector FROM key JOIN experience ON experience.key = key.number WHERE id = ?"
@@ -155,7 +155,9 @@ def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != _FORMAT:
         raise UserError(f"{path} is no exported bank; name a file that `wardround memory export` wrote")
     if lines[0]["version"] != _VERSION:
-        raise UserError(f"{path} was written by another version of wardround; export the bank again with this one")
+        raise UserError(
+            f"{path} is of version {lines[0]['version']}, this wardround reads {_VERSION}: export the bank again"
+        )
     return lines[0], lines[1:]
 
 

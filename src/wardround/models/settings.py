@@ -27,22 +27,17 @@ class ModelOptions:
         "native",
         "how a served model is asked for tool calls: through the endpoint's tools, or described in the prompt with the "
         "reply bound to their schemas; auto finds out whether the server's template ignores tools",
-        was=("--tool-calls",),
     )
     pictures: ShowPictures = setting(
         "user",
         "where the server takes the pictures of tool results: in a user message behind them, in the tool message "
         "itself, or nowhere, and the model is told what it does not see",
     )
-    price: tuple[float, ...] = setting(
-        (), "input,output[,cached]", unit="US dollars per million tokens", was=("--price",)
-    )
+    price: tuple[float, ...] = setting((), "input,output[,cached]", unit="US dollars per million tokens")
     temperature: float | None = setting(
         0.7, "sampling temperature", source="RetroSum, appendix D.2", least=0, flag="--temperature"
     )
-    top_p: float | None = setting(
-        0.8, "nucleus sampling", source="RetroSum, appendix D.2", above=0, most=1, was=("--top-p",)
-    )
+    top_p: float | None = setting(0.8, "nucleus sampling", source="RetroSum, appendix D.2", above=0, most=1)
     presence_penalty: float | None = setting(
         None,
         "what a token that was written already loses; none: the endpoint's own",

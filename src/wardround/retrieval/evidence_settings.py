@@ -15,9 +15,9 @@ Spread = Literal["auto", "none", "periods"]
 Lines = Literal["telling", "all"]
 
 
-def _own(default: Any, help: str, option: str, **said: Any) -> Any:
+def _own(default: Any, help: str, **said: Any) -> Any:
     """Declare a setting that the paper names, unless another source is said."""
-    return setting(default, help, was=(f"--retrieval-{option}",), **{"source": "EHR-RAG, appendix A"} | said)
+    return setting(default, help, **{"source": "EHR-RAG, appendix A"} | said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,61 +42,53 @@ class RetrievalSettings:
     ``line_characters``: a longer text value is cut, with a notice (``event_lines.py``).
     """
 
-    encoder: str = setting("lexical", "makes keys of experiences, vectors of charts", was=("--encoder",))
-    encoder_url: str | None = setting(
-        None, "with encoder embeddings/<name>: its endpoint", unit="URL", was=("--encoder-url",)
-    )
+    encoder: str = setting("lexical", "makes keys of experiences, vectors of charts")
+    encoder_url: str | None = setting(None, "with encoder embeddings/<name>: its endpoint", unit="URL")
     candidate_encoder: str | None = setting(
         None,
         "an encoder, spelt like retrieval.encoder, whose vectors join the search of candidates by meaning",
         source="released code of AgentEHR: BioLORD-2023",
         flag="--candidate-encoder",
     )
-    chunk_rows: int = _own(100, "events in a chunk", "chunk-rows", unit="events")
-    overlap: int = _own(5, "events that a chunk shares with the one before", "overlap", unit="events")
-    candidates: int = _own(100, "chunks in the pool that time re-orders", "candidates", least=1)
-    final: int = _own(5, "chunks kept of a round", "final", least=1)
-    alpha: float = _own(0.75, "weight of likeness against time", "alpha", source="EHR-RAG, eq. 3", unit="share")
-    recent_days: float = _own(180.0, "width of the recent arm", "recent-days", source="EHR-RAG, eq. 2", unit="days")
-    early_days: float = _own(3650.0, "width of the early arm", "early-days", source="EHR-RAG, eq. 2", unit="days")
-    coarse: int = _own(30, "indicators by likeness of names", "coarse", least=1)
-    coarse_lexical: int = _own(150, "the same with the lexical encoder", "coarse-lexical", source="ours", least=1)
-    fine: int = _own(10, "indicators kept by the model", "fine", least=1)
-    recent_values: int = _own(5, "latest values shown of an indicator", "recent-values", least=1)
-    rounds: int = _own(3, "retrievals per query path, the first one included", "rounds")
-    top_passages: int = _own(10, "chunks of vanilla and uniform RAG", "top-passages", least=1)
-    recent_events: int = _own(1000, "events of direct generation and rule-based RAG", "recent-events", least=1)
+    chunk_rows: int = _own(100, "events in a chunk", unit="events")
+    overlap: int = _own(5, "events that a chunk shares with the one before", unit="events")
+    candidates: int = _own(100, "chunks in the pool that time re-orders", least=1)
+    final: int = _own(5, "chunks kept of a round", least=1)
+    alpha: float = _own(0.75, "weight of likeness against time", source="EHR-RAG, eq. 3", unit="share")
+    recent_days: float = _own(180.0, "width of the recent arm", source="EHR-RAG, eq. 2", unit="days")
+    early_days: float = _own(3650.0, "width of the early arm", source="EHR-RAG, eq. 2", unit="days")
+    coarse: int = _own(30, "indicators by likeness of names", least=1)
+    coarse_lexical: int = _own(150, "the same with the lexical encoder", source="ours", least=1)
+    fine: int = _own(10, "indicators kept by the model", least=1)
+    recent_values: int = _own(5, "latest values shown of an indicator", least=1)
+    rounds: int = _own(3, "retrievals per query path, the first one included")
+    top_passages: int = _own(10, "chunks of vanilla and uniform RAG", least=1)
+    recent_events: int = _own(1000, "events of direct generation and rule-based RAG", least=1)
     likeness: Likeness = _own(
         "auto",
         "cosines in eq. 3 as they are or scaled over the pool; auto scales those of the lexical encoder",
-        "likeness",
         source="ours",
     )
-    chunk_time: ChunkTime = _own("middle", "which time stands for a chunk in eq. 2", "chunk-time", source="ours")
-    indicator: Indicator = _own("name", "what makes numeric events one indicator", "indicator", source="ours")
-    embedded: Embedded = _own("lines", "what a chunk's vector is made of", "embedded", source="ours")
-    births: bool = _own(False, "let a birth begin the record in eq. 2", "births", source="ours")
+    chunk_time: ChunkTime = _own("middle", "which time stands for a chunk in eq. 2", source="ours")
+    indicator: Indicator = _own("name", "what makes numeric events one indicator", source="ours")
+    embedded: Embedded = _own("lines", "what a chunk's vector is made of", source="ours")
+    births: bool = _own(False, "let a birth begin the record in eq. 2", source="ours")
     spread: Spread = _own(
         "auto",
         "passages of one period make room for others; auto: with the lexical encoder",
-        "spread",
         source="ours",
     )
     lines: Lines = _own(
         "telling",
         "rows that have a line: those that say something of their own, or all",
-        "lines",
         source="ours",
     )
     panels: bool = _own(
         True,
         "direct generation: events of one moment and kind are one event and one line; false: a line each, as printed",
-        "panels",
         source="ours",
     )
-    line_characters: int = _own(
-        600, "longest text value in a line", "line-characters", unit="characters", source="ours", least=40
-    )
+    line_characters: int = _own(600, "longest text value in a line", unit="characters", source="ours", least=40)
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < self.chunk_rows:

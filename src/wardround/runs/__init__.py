@@ -21,9 +21,6 @@ from wardround.runs.report import write_predictor_report, write_report
 from wardround.runs.results import evidence_cuts, read_results, score_run
 from wardround.runs.settings import EpisodeKey, PlayedSection, RunSettings
 from wardround.runs.sources import (
-    clocks_note,
-    must_have_settings,
-    must_share_clocks,
     open_benchmark,
     open_store,
 )
@@ -57,7 +54,6 @@ __all__ = [
     "by_contender",
     "by_subgroup",
     "check_files",
-    "clocks_note",
     "codes_with_words",
     "compare",
     "compare_all",
@@ -71,8 +67,6 @@ __all__ = [
     "execute",
     "gate_bank",
     "gate_notes",
-    "must_have_settings",
-    "must_share_clocks",
     "open_benchmark",
     "open_environment",
     "open_store",

@@ -21,7 +21,7 @@ from wardround.memory.walk import DEFAULT_QUALITY
 from wardround.runs.folder import RunFolder
 
 RECORD = "evolution.json"
-_SCHEMA = 2
+_SCHEMA = 1
 _MOST_POINTS = 25
 _MOST_LINES = 6
 _MOST_ROWS = 30
@@ -45,13 +45,13 @@ def write_record(folder: RunFolder, record: Mapping[str, Any]) -> None:
 
 
 def read_record(folder: RunFolder) -> dict[str, Any] | None:
-    """Read it back; None where the run was no stream. UserError where it was written by a newer version."""
+    """Read it back; None where the run was no stream. UserError where it has another schema."""
     file = folder.path / RECORD
     if not file.is_file():
         return None
     record: dict[str, Any] = json.loads(file.read_text())
     if record["schema"] != _SCHEMA:
-        raise UserError(f"{file} was written by another version of wardround; evolve the bank again")
+        raise UserError(f"{file} has schema {record['schema']}, this wardround reads {_SCHEMA}: evolve the bank again")
     return record
 
 

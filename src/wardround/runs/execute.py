@@ -35,7 +35,6 @@ from wardround.runs.sources import (
     must_fit_cassettes,
     must_have_plugins,
     must_have_prompts,
-    must_have_settings,
     open_benchmark,
     open_store,
     prompt_hashes,
@@ -120,10 +119,9 @@ def execute(
 def open_work(folder: RunFolder, *, limit: float | None = None, retry_errors: bool = False) -> WorkQueue:
     """Check that a run may go on as it began, and open its queue: what is finished is done, what nobody plays is open.
 
-    Raises UserError where its settings, plug-ins or sources are not those it began with.
+    Raises UserError where its plug-ins or sources are not those it began with.
     """
     must_have_prices(folder.settings, limit)
-    must_have_settings(folder)
     must_have_plugins(folder)
     if any(folder.logs.iterdir()):
         _check_sources(folder)

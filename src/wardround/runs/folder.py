@@ -23,8 +23,10 @@ from typing import Any
 from wardround import __version__
 from wardround.core import UserError, content_hash, must_be_loaded, private_folder, sealed_json, write_atomically
 from wardround.log import LOG_SUFFIX
-from wardround.runs.schemas import READ, SCHEMA, settings_of
+from wardround.runs.names import flat
 from wardround.runs.settings import RunSettings
+
+SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +69,20 @@ class RunFolder:
             raise UserError(f"the manifest of the run {str(path)!r} cannot be read: {error}") from error
         if not isinstance(manifest, dict) or "settings_sha256" not in manifest:
             raise UserError(f"no run in {str(path)!r}: its manifest.json is of something else (a store, a benchmark?)")
-        if manifest.get("schema") not in READ:
-            known = " and ".join(map(str, READ))
-            raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {known}")
+        if manifest.get("schema") != SCHEMA:
+            raise UserError(
+                f"the run {str(path)!r} has schema {manifest.get('schema')!r}, this wardround reads {SCHEMA}: run again"
+            )
         manifest.pop("seal", None)
         must_be_loaded(manifest.get("plugins", ()), f"the run {str(path)!r}")
         folder = cls(path=path, manifest=manifest)
         try:
-            _ = folder.settings
+            every_setting = flat(folder.settings.to_json())
         except (UserError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"the manifest of the run {str(path)!r} was changed and cannot be read: {error}") from error
+        missing = sorted(set(every_setting) - set(flat(manifest["settings"])))
+        if missing:
+            raise UserError(f"the manifest of the run {str(path)!r} lacks settings ({', '.join(missing)}): run again")
         return folder
 
     def __reduce__(self) -> tuple[partial[RunFolder], tuple[()]]:
@@ -87,7 +93,7 @@ class RunFolder:
     def settings(self) -> RunSettings:
         """The settings as written at the start."""
         if not self._read:
-            self._read.append(settings_of(self.manifest))
+            self._read.append(RunSettings.read(self.manifest["settings"]))
         return self._read[0]
 
     @property

@@ -34,12 +34,10 @@ CREATE TABLE IF NOT EXISTS work (
   ordinal  INTEGER NOT NULL,
   state    TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'leased', 'done')),
   owner    TEXT,
-  until    REAL,
   attempts INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS work_state ON work (state, ordinal);
 """
-"""``until`` is of an older version, whose leases ran out."""
 _LEASE_ONE = "UPDATE work SET state = 'leased', owner = ?, attempts = attempts + 1 WHERE key = ? AND state = 'open'"
 
 
@@ -82,7 +80,7 @@ class Owner:
             return True
         try:
             file = os.open(self._folder / (Path(name).name or "none"), os.O_RDWR)
-        except OSError:  # none of ours, or of an older version: it has no lock to hold
+        except OSError:  # none of ours: it has no lock to hold
             return False
         try:
             if fcntl is not None:

@@ -26,7 +26,7 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
 from wardround.runs.pages import episode_page, episode_parts, matrix, page_environment
 from wardround.runs.predictions import predictor_notes
-from wardround.runs.sources import clocks_note, open_benchmark, open_store
+from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.stay_hours import stay_hours
 from wardround.runs.stream_sections import stream_sections
 from wardround.runs.summary import RunSummary, contender
@@ -62,7 +62,6 @@ def write_report(
         settings=folder.settings,
         every_setting=flat(folder.settings.to_json()),
         manifest=folder.manifest,
-        clocks_note=clocks_note(folder),
         gate_notes=gate_notes(folder),
         summary=summary,
         totals=_totals(results),

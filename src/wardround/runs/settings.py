@@ -44,9 +44,9 @@ class PlayedSection:
     )
     tasks: tuple[str, ...] = setting((), "only these tasks", flag="--task")
     split: Split = setting("test", "which samples", flag="--split")
-    strata: tuple[str, ...] = setting((), "only these strata", was=("--stratum",))
+    strata: tuple[str, ...] = setting((), "only these strata")
     limit: int | None = setting(None, "at most this many samples per task", unit="samples", least=1, flag="--limit")
-    samples: tuple[str, ...] = setting((), "only these samples, by id", was=("--sample",))
+    samples: tuple[str, ...] = setting((), "only these samples, by id")
     agents: tuple[str, ...] = setting(
         ("react",), "agents (wardround list agents), e.g. retrosum or react+ether", flag="--agent"
     )

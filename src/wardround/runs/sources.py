@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec
-from wardround.benchmarks import Benchmark, must_have_rules, rules_prompt
+from wardround.benchmarks import Benchmark, rules_prompt
 from wardround.core import UserError, changed_plugins
 from wardround.models import find_model
 from wardround.records import NoRecords, Store
-from wardround.records.shards.layout import STORE_VERSION
 from wardround.runs.folder import RunFolder
-from wardround.runs.schemas import unsaid_settings
 from wardround.runs.settings import RunSettings
 from wardround.scoring.judging import MEDR_BENCH_JUDGE, judge_prompts, medr_bench_prompts
 from wardround.scoring.judging.equivalence import equivalence_prompts
@@ -58,10 +56,7 @@ def open_benchmark(folder: RunFolder) -> Benchmark:
 
 
 def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: RunSettings) -> dict[str, str]:
-    """Return the hash of every template that a run puts before a model, by its name.
-
-    UserError: the prompts are to hold the rules of the answers, and the benchmark has none.
-    """
+    """Return the hash of every template that a run puts before a model, by its name."""
     files = [file for agent in agents for file in agent.prompt_files()]
     files += benchmark.prompts
     if settings.scoring.judge is not None and any(task.answer.judged for task in benchmark.tasks):
@@ -69,19 +64,8 @@ def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: R
     if settings.scoring.equivalence and any(task.answer.by_steps for task in benchmark.tasks):
         files += equivalence_prompts()
     if settings.aids.answer_rules:
-        must_have_rules(benchmark)
         files.append(rules_prompt())
     return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
-
-
-def must_have_settings(folder: RunFolder) -> None:
-    """Raise UserError where an older wardround began a run: what it had no setting for was done in another way."""
-    unsaid = unsaid_settings(folder.manifest)
-    if unsaid:
-        raise UserError(
-            f"the run {str(folder.path)!r} was begun by an older wardround, which knew no setting {', '.join(unsaid)}: "
-            "its other episodes would be played differently; finish it with that version, or start a new run"
-        )
 
 
 def must_have_plugins(folder: RunFolder) -> None:
@@ -118,29 +102,8 @@ def must_fit_cassettes(settings: RunSettings, prompts: Mapping[str, str]) -> Non
             )
 
 
-def clocks_note(folder: RunFolder) -> str | None:
-    """Say of a run on a store of an older version what its figures are worth; None of one on today's clocks."""
-    version = folder.manifest.get("store_version")
-    if version == STORE_VERSION:
-        return None
-    named = f"version {version}" if version else "an older version"
-    return f"clocks leaked: this run stands on a store of {named}, which showed some rows before they were known"
-
-
-def must_share_clocks(first: RunFolder, second: RunFolder) -> None:
-    """Raise UserError where two runs stand on stores of different versions: one saw what the other could not."""
-    versions = [folder.manifest.get("store_version") for folder in (first, second)]
-    if versions[0] != versions[1]:
-        shown = " and ".join(f"version {version}" if version else "an older version" for version in versions)
-        raise UserError(
-            f"the runs stand on stores of {shown}, whose clocks differ (the older ones leaked): they cannot be paired; "
-            "ingest again, build the benchmark again and run again"
-        )
-
-
 def _same(folder: RunFolder, what: str, path: str, facts: Mapping[str, Any]) -> None:
-    """A fact that an older run did not keep cannot be compared."""
-    if any(name in folder.manifest and folder.manifest[name] != fact for name, fact in facts.items()):
+    if any(folder.manifest.get(name) != fact for name, fact in facts.items()):
         raise UserError(
             f"the {what} {path!r} is not the one this run began with (it was replaced); put that one back, or start a "
             "new run with --out"

@@ -19,7 +19,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "ethnicity": ("race", "ethnicity"),
     "insurance": ("insurance",),
 }
-"""What the columns are called in stores made before there was a role ``person``, best first."""
+"""What the columns are called in sources whose spec has no role ``person``, best first."""
 _SEXES = {"f": "female", "m": "male"}
 _SAYS_NOTHING = frozenset({"", "unknown", "?", "unable to obtain", "patient declined to answer", "not specified"})
 _BANDS = ((18, "under 18"), (45, "18-44"), (65, "45-64"), (80, "65-79"))

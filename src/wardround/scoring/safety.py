@@ -45,15 +45,14 @@ class EvidenceFlip:
 
     @classmethod
     def read(cls, row: Mapping[str, str]) -> EvidenceFlip:
-        """Read a row of the key; those of an earlier version know no end."""
-        until = datetime.fromisoformat(row["until"]) if "until" in row else datetime.max
+        """Read a row of the key."""
         return cls(
             name=row["name"],
             known=datetime.fromisoformat(row["known"]),
-            rule=row.get("rule", ""),
-            until=until,
-            planted=row.get("by") == "planted",
-            corrected=row.get("by") == "corrected",
+            rule=row["rule"],
+            until=datetime.fromisoformat(row["until"]),
+            planted=row["by"] == "planted",
+            corrected=row["by"] == "corrected",
         )
 
 

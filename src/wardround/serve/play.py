@@ -24,7 +24,6 @@ from wardround.runs import (
     RunFolder,
     WorkQueue,
     episode_facts,
-    must_have_settings,
     open_benchmark,
     open_environment,
     open_store,
@@ -59,7 +58,6 @@ class Game:
     def __init__(self, folder: RunFolder, settings: PlaySettings, report: Reporter = silent) -> None:
         self.folder = folder
         self.settings = settings
-        must_have_settings(folder)
         self.store = open_store(folder)
         self.benchmark = open_benchmark(folder)
         self.images = open_run_images(folder.settings, self.store)

@@ -18,7 +18,7 @@ from pathlib import Path
 from wardround.core import UserError, register_seals, with_row_seals
 from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowReading, SourceRow
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, events BLOB NOT NULL,
  ahead INTEGER NOT NULL, parked INTEGER NOT NULL);

@@ -75,7 +75,9 @@ def open_ledger(path: Path) -> sqlite3.Connection:
 def _check(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("SELECT value FROM fact WHERE name = 'schema_version'").fetchone()
     if version != str(SCHEMA_VERSION):
-        raise UserError(f"the stream is of version {version}, and version {SCHEMA_VERSION} is read here")
+        raise UserError(
+            f"the stream is of version {version}, this wardround reads {SCHEMA_VERSION}: follow into a new folder"
+        )
 
 
 def _explained(error: sqlite3.Error, path: Path) -> UserError:

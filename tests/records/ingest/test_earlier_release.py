@@ -20,7 +20,6 @@ from wardround.core import RecordError, UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest
 from wardround.records.ingest.lineage import Lineage
 from wardround.records.shards.layout import CHANGES
-from wardround.records.shards.manifest import read_manifest, write_manifest
 
 SHARDS = 3
 _OF_THE_WAY = ("manifest.json", CHANGES, "origin/notes.json")
@@ -384,19 +383,6 @@ def test_a_store_is_not_made_from_itself_nor_from_none(tmp_path: Path) -> None:
         made(tmp_path, tmp_path / "new")
     with pytest.raises(UserError, match="there is no store here"):
         made(tmp_path, tmp_path / "none")
-
-
-def test_a_store_without_fingerprints_says_so_and_everything_is_read(tmp_path: Path) -> None:
-    raw, old = write_files(tmp_path / "raw", FILES), tmp_path / "old"
-    ingest(small_spec(tmp_path / "spec"), raw, old)
-    body = {name: part for name, part in read_manifest(old).items() if name != "wardround"}
-    shutil.rmtree(old / "origin")
-    write_manifest(old, body)
-    found = made(tmp_path, old).made_from
-    assert found is not None
-    assert found.why_nothing == "it holds no fingerprints of its files, so an older wardround made it"
-    assert made(tmp_path, old).made_from == found, "a finished store says it again"
-    assert Store.open(tmp_path / "new").digest == Store.open(old).digest
 
 
 def test_the_command_says_what_was_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ _CHOICE = re.compile(r"choice[\s*_`]*[:：]?[\s*_`]*(\d+)", re.IGNORECASE)
 class SelectionSettings:
     """How many actions are weighed."""
 
-    candidates: int = setting(2, "actions sampled before one is chosen", least=1, was=("--candidates",))
+    candidates: int = setting(2, "actions sampled before one is chosen", least=1)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -50,7 +50,7 @@ class SelectionSettings:
 class RefinementSettings:
     """How often an action is reviewed."""
 
-    refinements: int = setting(2, "reviews of a proposed action, at most", least=1, was=("--refinements",))
+    refinements: int = setting(2, "reviews of a proposed action, at most", least=1)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -25,7 +25,7 @@ _CRITIQUES_SHARE = 0.3
 class ReflexionSettings:
     """How often it tries."""
 
-    trials: int = setting(2, "attempts, the first one included", least=1, was=("--trials",))
+    trials: int = setting(2, "attempts, the first one included", least=1)
 
     def __post_init__(self) -> None:
         check_settings(self)

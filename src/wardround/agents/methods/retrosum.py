@@ -43,14 +43,12 @@ class SummarySettings:
         unit="calls",
         source="RetroSum, w of eq. 3-5",
         least=1,
-        was=("--window",),
     )
     window_share: float = setting(
         0.7,
         "share of the actor's room that, filled since the last summary, makes one due earlier",
         above=0,
         most=1,
-        was=("--window-share",),
     )
     final_summary: bool = setting(
         False,

@@ -18,7 +18,7 @@ from wardround.benchmarks.task import get_task
 from wardround.core import Reporter, UserError, format_time, silent, write_atomically
 from wardround.records import Store
 
-SHARE_SCHEMA = 2
+SHARE_SCHEMA = 1
 _SOURCE = ("name", "spec_sha256", "store_digest")
 _SHOWN = 3
 
@@ -104,7 +104,7 @@ def _must_be_built_here(benchmark: Benchmark) -> None:
     if "reclocked" in benchmark.manifest:
         raise UserError("it is another one on other clocks: share that one, wardround bench reclock makes this of it")
     if "recipe" not in benchmark.manifest:
-        raise UserError("an older version built it, which did not note all it was built with: build it again")
+        raise UserError("its manifest does not say all that it was built with: build it with wardround bench build")
 
 
 def _records(benchmark: Benchmark, store: Store | None, report: Reporter) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from wardround.records.ingest.plan import Plan
 from wardround.records.ingest.settings import IngestSettings
 from wardround.records.shards.checksums import damaged, file_sha256, map_checked, map_file
 from wardround.records.shards.file_order import order_file, read_orders, rows_in_file_order
-from wardround.records.shards.layout import CHANGES, ORIGIN_NOTES, SPEC_FOLDER, dictionary_file, shard_folder
+from wardround.records.shards.layout import CHANGES, SPEC_FOLDER, dictionary_file, shard_folder
 from wardround.records.shards.manifest import read_manifest
 from wardround.records.shards.shard_file import Shard, read_dictionary
 from wardround.records.specs.spec import OWN_SUBJECT, SourceSpec
@@ -35,8 +35,6 @@ _MOST_GROWTH = 2
 def why_nothing(earlier: Path, spec: SourceSpec, settings: IngestSettings, shards: int) -> str | None:
     """Say why nothing can be taken from an earlier store; None: something can. UserError: it is no finished store."""
     manifest = read_manifest(earlier)
-    if ORIGIN_NOTES not in manifest["files"]:
-        return "it holds no fingerprints of its files, so an older wardround made it"
     if manifest["wardround"] != __version__:
         return f"wardround {manifest['wardround']} made it, this is {__version__}"
     if manifest["spec_sha256"] != spec.sha256:
@@ -172,7 +170,6 @@ def open_earlier(plan: Plan) -> EarlierStore:
     key = (plan.earlier, manifest["digest"])
     if key not in _OPEN:
         origin = Origin.read(plan.earlier, manifest)
-        assert origin is not None, "a store that keeps nothing lends nothing"
         _OPEN.clear()
         _OPEN[key] = EarlierStore(path=plan.earlier, spec=plan.spec, manifest=manifest, origin=origin)
     return _OPEN[key]

@@ -52,12 +52,9 @@ class Origin:
     flattened: Any
 
     @classmethod
-    def read(cls, store: Path, manifest: Mapping[str, Any]) -> Origin | None:
-        """Return what a store keeps; None of stores that keep nothing. RecordError: it is not what was written."""
-        sha256 = manifest["files"].get(ORIGIN_NOTES)
-        if sha256 is None:
-            return None
-        return cls(**json.loads(bytes(map_checked(store / ORIGIN_NOTES, sha256))))
+    def read(cls, store: Path, manifest: Mapping[str, Any]) -> Origin:
+        """Return what a store keeps. RecordError: it is not what was written."""
+        return cls(**json.loads(bytes(map_checked(store / ORIGIN_NOTES, manifest["files"][ORIGIN_NOTES]))))
 
 
 def keep_origin(plan: Plan, tables: Sequence[str]) -> None:

@@ -30,9 +30,7 @@ import numpy.typing as npt
 
 from wardround.core import to_microseconds
 
-STORE_VERSION = 6
-"""Version 4: checksums, and clocks that did not leak as far as was known. 6: nor lengths of procedures (OMOP), nor what
-hangs on the order and the spelling of files."""
+STORE_VERSION = 1
 MANIFEST = "manifest.json"
 SUBJECTS = "subjects.npy"
 SUBJECT_KEYS = "subject_keys.arrow"

@@ -61,10 +61,8 @@ def read_manifest(store: Path) -> dict[str, Any]:
 
 
 def _check_version(store: Path, version: object) -> None:
-    if version == STORE_VERSION:
-        return
-    if isinstance(version, int) and version < STORE_VERSION:
+    if version != STORE_VERSION:
         raise UserError(
-            f"{store}: an older wardround made this store and its clocks leaked; ingest again into another folder"
+            f"{store}: a store of version {version!r}, this wardround reads {STORE_VERSION}; "
+            "ingest again into another folder"
         )
-    raise UserError(f"{store}: a store of version {version!r}, this wardround reads {STORE_VERSION}; upgrade wardround")

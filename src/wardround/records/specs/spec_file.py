@@ -24,7 +24,6 @@ from wardround.core import (
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.open_questions import open_questions, refuse_open_questions
 from wardround.records.specs.role_file import read_roles
-from wardround.records.specs.roles import Roles
 from wardround.records.specs.spec import (
     DictionarySpec,
     SourceSpec,
@@ -151,20 +150,12 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
         assumed={setting: text for module in modules for setting, text in module.source.assumed.items()},
         splits=next((module.source.splits for module in modules if module.source.splits is not None), None),
         person=_person(modules, tables),
-        roles=_roles(modules, tables),
+        roles=read_roles({module.file.name: module.roles for module in modules}, tables),
     )
     zones = sorted({module.source.files.time_zone for module in modules if module.source.files} - {""})
     if len(zones) > 1:
         raise UserError(f"spec files of one source must agree on source.files.time_zone, found {', '.join(zones)}")
     return spec.in_zone(next(iter(zones), None))
-
-
-def _roles(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> Roles:
-    """Return the roles of some files. A store made before there were any has those of its source as it is shipped."""
-    name = modules[0].name
-    if not any(module.roles for module in modules) and name in list_sources():
-        return load_source_spec(name).roles
-    return read_roles({module.file.name: module.roles for module in modules}, tables)
 
 
 def _spec_files(name_or_path: str | Path) -> list[Path]:

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from wardround.core import UserError
-from wardround.runs import clocks_note
 from wardround.runs.pages import episode_page, matrix, page_environment
 from wardround.runs.summary import contender
 from wardround.serve.viewer.bank_view import bank_view, experience_view
@@ -71,7 +70,6 @@ class ViewerPages:
             manifest=run.folder.manifest,
             summary=run.summary,
             matrix=matrix(run.summary),
-            clocks_note=clocks_note(run.folder),
             missing=int(run.folder.manifest["episodes"]) - len(run.scores),
             failed=sum(score.finish == "error" for score in run.scores),
             bank=bank_or_reason(run),

@@ -21,8 +21,7 @@ from wardround.tools.candidates.laboratory import LABORATORY, lab_phrases, panel
 from wardround.tools.candidates.match import LabelMatch, Ranking, fuse
 from wardround.tools.candidates.words import tokens
 
-SCHEMA = 3
-READABLE = (2, SCHEMA)
+SCHEMA = 1
 RESCORED = 50
 DEPTH = 30
 EXACT_WEIGHT = 3.0
@@ -254,7 +253,7 @@ class CandidateSpace:
     def load(cls, path: Path) -> CandidateSpace:
         """Read what ``save`` wrote; UserError if the file is another thing or another version."""
         head, arrays = read_blocks(path)
-        if head.get("schema") not in READABLE:
+        if head.get("schema") != SCHEMA:
             raise UserError(f"{path} has schema {head.get('schema')!r}, not {SCHEMA}; build it again")
         labels = LabelSet.from_json(head["labels"])
         whole = cls(
@@ -262,10 +261,9 @@ class CandidateSpace:
             labels=labels,
             index=SpaceIndex.from_arrays(arrays, len(labels)),
             uses=arrays.get("uses"),
-            vocabulary=head.get("vocabulary", ""),
+            vocabulary=head["vocabulary"],
         )
-        without = head.get("without", {})
-        return whole.beside({int(part[:-1]): whole._part(arrays, part, own) for part, own in without.items()})
+        return whole.beside({int(part[:-1]): whole._part(arrays, part, own) for part, own in head["without"].items()})
 
     def _part(self, arrays: Mapping[str, NDArray[Any]], prefix: str, labels: Any) -> CandidateSpace:
         """What a file holds of this space without one group: its uses, or labels and an index of its own too."""
