@@ -53,15 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--together", type=int, default=100, help="episodes open at once")
     parser.add_argument("--calls", type=int, default=200, help="tool calls an episode may use")
     parser.add_argument("--episode-seconds", type=float, help="wall time an episode may use from its first call")
-    parser.add_argument("--minutes", type=float, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Hand out, wait, say how it went."""
     with needs_mcp():
         from wardround.serve import Game, PlaySettings, SessionLimits
-    if arguments.minutes is not None:
-        raise UserError(f"--minutes is now --episode-seconds: write --episode-seconds {arguments.minutes * 60:g}")
     folder = RunFolder.open(arguments.resume) if arguments.resume else _new_run(arguments)
     progress = TerminalProgress()
     settings = PlaySettings(

@@ -65,7 +65,7 @@ class PlantedKey:
 
     @classmethod
     def read(cls, path: Path) -> PlantedKey:
-        """Read ``planted.json``. UserError: it is none, or of a version without these times."""
+        """Read ``planted.json``. UserError: it is none."""
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
             forbidden: dict[int, list[ForbiddenTime]] = {}

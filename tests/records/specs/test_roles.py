@@ -94,14 +94,6 @@ def test_what_a_spec_misspells_is_named_with_the_nearest(tmp_path: Path, roles: 
         load_source_spec(spec_with(tmp_path, roles))
 
 
-def test_a_store_made_before_roles_has_those_of_its_source(tmp_path: Path) -> None:
-    for name, text in load_source_spec("mimiciii").files.items():
-        lines = text.splitlines()
-        first = next(place for place, line in enumerate(lines) if line.startswith(("[roles", "[[roles")))
-        (tmp_path / name).write_text("\n".join(lines[:first]), encoding="utf-8")
-    assert load_source_spec(tmp_path).roles == load_source_spec("mimiciii").roles
-
-
 def test_a_list_of_the_spec_can_stand_in_a_condition() -> None:
     omop = load_source_spec("omop").roles
     assert "32856" in dict(omop.lab[0].where[0])["measurement_type_concept_id"]
