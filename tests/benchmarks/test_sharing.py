@@ -273,9 +273,9 @@ def test_what_cannot_be_built_again_is_refused(
     agentehr: Built, body_of: BodyOf, film_store: Store, tmp_path: Path
 ) -> None:
     benchmark, store = agentehr.benchmark, agentehr.store
-    old = {name: said for name, said in benchmark.manifest.items() if name != "recipe"}
+    partial = {name: said for name, said in benchmark.manifest.items() if name != "recipe"}
     for made, where, told in (
-        (replace(benchmark, manifest=old), store, "an older version built it"),
+        (replace(benchmark, manifest=partial), store, "its manifest does not say all that it was built with"),
         (reclock(benchmark, "published", tmp_path / "other"), store, "on other clocks: share that one"),
         (benchmark, film_store, "is not the store that it was built from"),
         (benchmark, None, "--store FOLDER"),

@@ -299,16 +299,6 @@ def test_files_that_are_no_bank_are_named(tmp_path: Path) -> None:
         Bank.open(text / "below.sqlite")
 
 
-def test_a_newer_bank_is_refused(path: Path) -> None:
-    Bank.open(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE schema SET version = 99")
-    connection.commit()
-    connection.close()
-    with pytest.raises(UserError, match="upgrade"):
-        Bank.open(path)
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_can_be_read(path: Path) -> None:
     with Bank.open(path) as bank:
