@@ -29,6 +29,7 @@ _FENCED = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL
 _SHELL = ("", "sh", "bash", "console")
 _INLINE = re.compile(r"(?<!`)`(wardround\s[^`]+)`(?!`)")
 _OF_EVERY_COMMAND = re.compile(r" --plugin \S+| --share-group\b")
+_TASK_OF_A_PLUGIN = re.compile(r"(?<= --plugin )(\S+ .*?) --task \S+")  # its name exists when the file is loaded
 _BETWEEN_COMMANDS = re.compile(r" && | \| ")
 
 
@@ -41,7 +42,8 @@ def quoted(page: Path) -> Iterator[str]:
     fenced = _FENCED.findall(page.read_text(encoding="utf-8"))
     for block in (text for _, language, text in fenced if language.strip() in _SHELL):
         for line in re.sub(r"\\\n\s*", "", block).splitlines():
-            commands = (command.strip().removeprefix("$ ") for command in _BETWEEN_COMMANDS.split(line))
+            plain = _TASK_OF_A_PLUGIN.sub(r"\1", line)
+            commands = (command.strip().removeprefix("$ ") for command in _BETWEEN_COMMANDS.split(plain))
             yield from (_OF_EVERY_COMMAND.sub("", command) for command in commands if command.startswith("wardround "))
 
 
