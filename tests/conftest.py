@@ -75,6 +75,14 @@ def one_core() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_home_of_a_person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the corpora, code lists and weights that somebody keeps on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARDROUND_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def no_wait_for_the_disk() -> Iterator[None]:
     """No test cuts the power, so nothing need be on the disk before it goes on: a third of what an ingest costs. Which
     files are synced, and when, is tested by names; at length all of them are."""
