@@ -23,10 +23,10 @@ from itertools import chain
 from pathlib import Path
 
 from wardround.agents.stays.batch import batch_steps
-from wardround.agents.stays.coded import CodedRoles
+from wardround.agents.stays.player import CodedRoles
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import batch_states, bundle_texts, step_targets, store_bundles
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, read_protocol
+from wardround.clinical.bundles import batch_states, bundle_texts, step_targets, store_bundles
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, read_protocol
 from wardround.records import Store, ingest, load_source_spec
 
 CORPUS = 43_000_000

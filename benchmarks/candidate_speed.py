@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from wardround.codes import LabelSet, distinct_labels
+from wardround.clinical.codes import LabelSet, distinct_labels
 from wardround.tools.candidates import CandidateSpace
 
 BAR_MS = 5.0

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from wardround.records import Chart, EventColumns, Store, ingest
-from wardround.records.chart.event_columns import event_columns
+from wardround.records.chart.events import event_columns
 from wardround.retrieval import CachedEncoder, EvidenceIndex, LexicalEncoder, VectorCache, Vectors, merge
 from wardround.synth import synthesize
 from wardround.tools import Environment, default_toolset

@@ -21,8 +21,8 @@ import numpy as np
 
 from wardround.imaging import ImageSettings, open_images
 from wardround.imaging.weights import ModelStore
-from wardround.imaging.weights.densenet import densenet_graph
-from wardround.imaging.weights.network import NeuralNetwork
+from wardround.imaging.weights.architectures import densenet_graph
+from wardround.imaging.weights.model_store import NeuralNetwork
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.synth.radiographs import write_films

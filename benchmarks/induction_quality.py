@@ -24,13 +24,13 @@ from sklearn.tree import DecisionTreeRegressor
 
 from wardround.answers import StepAction
 from wardround.benchmarks import Benchmark, Sample
-from wardround.protocols import GlobalProtocol, RuleIndex
+from wardround.clinical.protocols import GlobalProtocol, RuleIndex
+from wardround.learning.induction import InductionSettings
+from wardround.learning.induction.coded_reflector import reflect
+from wardround.learning.induction.inducing import training_stays, training_steps
+from wardround.learning.induction.step_table import NEVER, RUNNING, StepTable, TrainingStep
 from wardround.records import Store
-from wardround.runs.induction import InductionSettings
-from wardround.runs.induction.coded_reflector import reflect
-from wardround.runs.induction.inducing import training_stays, training_steps
-from wardround.runs.induction.step_table import NEVER, RUNNING, StepTable, TrainingStep
-from wardround.scoring.steps import MOST, TYPES, step_hits
+from wardround.scoring.stays import MOST, TYPES, step_hits
 
 Floats = npt.NDArray[np.float32]
 

@@ -25,10 +25,11 @@ from typing import Any
 
 from wardround.agents import list_agents
 from wardround.benchmarks import Benchmark, build_agentehr, build_ehrshot
+from wardround.learning import evolve
 from wardround.log import LogReader, Trajectory
 from wardround.memory import Bank
 from wardround.records import Store, ingest
-from wardround.runs import RunFolder, RunSettings, evolve, execute, start
+from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.synth import synthesize
 
 PATIENTS, SEED, CONCURRENCY = 150, 9, 8

@@ -23,7 +23,8 @@ from typing import Any
 
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.records import Store, ingest
-from wardround.runs import RunFolder, RunSettings, execute, score_run, start, summarise_run, write_report
+from wardround.reports import summarise_run, write_report
+from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.synth import synthesize
 
 AGENTS = tuple(f"react-{number}" for number in range(10))

@@ -11,7 +11,7 @@ from scale_records import Figures, disk_mb, measured, peak_mb, resident_mb
 from wardround.benchmarks import Benchmark
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.models import MODELS, ModelEntry, Reply, Request
-from wardround.models.scripted import call
+from wardround.models.replay import call
 from wardround.records import Store, ingest
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.synth import synthesize

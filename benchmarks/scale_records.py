@@ -15,8 +15,8 @@ from typing import Any
 
 from records_speed import Moments, chart_costs, measure_ingest, middles
 from wardround.audits import check_store
-from wardround.bundles import batch_states, store_bundles
-from wardround.bundles.files import write_bundles
+from wardround.clinical.bundles import batch_states, store_bundles
+from wardround.clinical.bundles.files import write_bundles
 from wardround.records import Store
 from wardround.synth import synthesize
 

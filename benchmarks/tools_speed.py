@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.records import Chart, Store, ingest
 from wardround.synth import synthesize
 from wardround.tools import Environment, open_toolset

@@ -27,9 +27,8 @@ from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord
 from wardround.models import Reply, Request
 from wardround.runs import RunFolder
 from wardround.serve.viewer import ViewedRun, ViewerPages, viewer_app
-from wardround.serve.viewer.episode_view import page_counts
-from wardround.serve.viewer.sample_query import ORDERS
-from wardround.serve.viewer.viewed_run import sample_page
+from wardround.serve.viewer.episode import page_counts
+from wardround.serve.viewer.run import ORDERS, sample_page
 
 TURNS, CHARACTERS = 100, 8_000
 LONG = "9999"

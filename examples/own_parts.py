@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from wardround.agents import AGENTS, AgentSpec, Method, get_agent
 from wardround.answers import ANSWER_KINDS, OneClass
 from wardround.benchmarks.own import add_task
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import add_prompt, check_settings, setting
 from wardround.scoring import SCORERS, Scorer
 from wardround.tools import TOOLS, Session, tool

@@ -15,7 +15,7 @@ from math import log2
 from typing import ClassVar
 
 from wardround.answers import ANSWER_KINDS, AnswerKind, parse_answer
-from wardround.codes import LabelSet, normalise_label
+from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import PromptFile, add_prompt, load_prompt
 from wardround.scoring import SCORERS, Scorer
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from wardround.codes import load_ccs, normalise_label
+from wardround.clinical.codes import load_ccs, normalise_label
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "wardround" / "codes" / "data"
 KINDS: tuple[Literal["diagnoses", "procedures"], ...] = ("diagnoses", "procedures")

@@ -27,8 +27,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from wardround.cli import main as wardround
-from wardround.training.doors.scripted import played_directly, scripted_episodes
-from wardround.training.world import World, WorldSettings
+from wardround.learning.adapters.scripted import played_directly, scripted_episodes
+from wardround.learning.world import World, WorldSettings
 
 CALLS = 3
 READERS = Path(__file__).parent / "door_readers"

@@ -27,17 +27,17 @@ import numpy as np
 
 from wardround.agents import Limits, Prompt, get_agent, run_episode
 from wardround.agents.stays.batch import batch_steps
-from wardround.agents.stays.coded import CodedRoles
+from wardround.agents.stays.player import CodedRoles
 from wardround.agents.stays.settings import TraceSettings
 from wardround.benchmarks import build_agentehr
-from wardround.bundles import store_bundles
+from wardround.clinical.bundles import store_bundles
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.core import Message, ToolCall, Usage
 from wardround.log import EpisodeLog
 from wardround.memory import Bank, Experience, Findings, Key, Provenance, Subject
 from wardround.memory.candidates import RecallQuestion
 from wardround.memory.graph_recall import GraphCase, GraphRecallSettings, recall_by_graph
 from wardround.models import ModelSettings, Reply, Request
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.records import Store, ingest
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.synth import synthesize

@@ -22,7 +22,7 @@ from test_declared_agents import AGENT_TABLE, LISTED, described, listed, made, n
 from declared import SAID, TABLE, settings_of  # noqa: E402
 from wardround.agents import NoSettings, get_method  # noqa: E402
 from wardround.agents.catalogue import list_agents  # noqa: E402
-from wardround.runs.induction import InductionSettings  # noqa: E402
+from wardround.learning.induction import InductionSettings  # noqa: E402
 from wardround.runs.settings import SECTIONS  # noqa: E402
 
 OF_RUNS = ("run", "budget", "predictors")

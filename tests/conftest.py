@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from effort import LONG
 from forking import end_commands
-from wardround.executors.starting import LOADED
+from wardround.executors.processes import LOADED
 from wardround.models.local import LOCAL_MODELS, serving
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize, write_dialect
@@ -252,7 +252,7 @@ def mimiciii_hospital(synthetic_hospital: Path, once: Once) -> Path:
 @pytest.fixture(scope="session")
 def icd9_procedures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """User codes with the few ICD-9 procedures of that hospital."""
-    from wardround.codes import add_user_codes
+    from wardround.clinical.codes import add_user_codes
 
     folder = tmp_path_factory.mktemp("codes")
     rows = (f"{code},{category},x,x\n" for code, category in PROCEDURES.items())

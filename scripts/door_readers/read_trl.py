@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl.chat_template_utils import qwen3_template
 
-from wardround.training import serving_template, training_template
+from wardround.learning import serving_template, training_template
 
 
 class ScriptedTrainer(trl.GRPOTrainer):

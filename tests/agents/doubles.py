@@ -13,8 +13,7 @@ from wardround.core import Message, ToolFailure
 from wardround.log import ToolRecord
 from wardround.memory import MemorySettings
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
-from wardround.tools.definition import Tool
-from wardround.tools.result import ToolResult
+from wardround.tools.definition import Tool, ToolResult
 from wardround.tools.toolset import Toolset
 
 TASK = Prompt(user="Name the patient's diagnoses. The candidates are in diagnoses_ccs_candidates.")

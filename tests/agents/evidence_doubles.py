@@ -15,7 +15,7 @@ from retrieval.histories import Row, day, history
 from wardround.agents import Limits, Outcome, Prompt, get_agent
 from wardround.answers import Question
 from wardround.models import ModelSettings, Request, ScriptedModel, say
-from wardround.models.scripted import Line
+from wardround.models.replay import Line
 from wardround.retrieval import EvidenceIndex, RetrievalSettings, Vectors
 
 WORDS = ("fever", "cough", "rash", "fall", "stroke", "gout", "burn", "Hemoglobin", "Sodium")

@@ -14,12 +14,11 @@ from doubles import ListRecorder, PaperChart
 from wardround.agents import Episode, EstimatedTokens, Limits, Outcome, Prompt, StepPrediction, get_agent, run_steps
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import Bundle, BundleEvent, BundleStream, Carried, EventKind, PatientState
-from wardround.bundles.building import event_of, stream_of
-from wardround.bundles.state import ActiveMedication, Trend
+from wardround.clinical.bundles import Bundle, BundleEvent, BundleStream, Carried, EventKind, PatientState
+from wardround.clinical.bundles.state import ActiveMedication, Trend, event_of, stream_of
 from wardround.core import Usage
 from wardround.models.protocol import Model, ModelSettings, Reply
-from wardround.models.scripted import ScriptedModel, say
+from wardround.models.replay import ScriptedModel, say
 
 ADMITTED = datetime(2150, 1, 1, 8)
 LAB, START, DONE = EventKind.LAB, EventKind.MEDICATION_START, EventKind.PROCEDURE

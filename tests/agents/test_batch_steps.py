@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from stay_doubles import at
 
 from wardround.agents.stays.batch import BatchSteps, batch_steps
-from wardround.agents.stays.coded import CodedRoles, CodedStep
+from wardround.agents.stays.player import CodedRoles, CodedStep
 from wardround.agents.stays.router import RuleMemory
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import (
+from wardround.cli import main
+from wardround.clinical.bundles import (
     Bundle,
     BundleEvent,
     BundleStream,
@@ -35,13 +36,12 @@ from wardround.bundles import (
     stream_of,
     subject_bundles,
 )
-from wardround.bundles.amendments import joined
-from wardround.bundles.events import amends, cut
-from wardround.bundles.fold import as_they_read
-from wardround.cli import main
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
+from wardround.clinical.bundles.events import amends, cut
+from wardround.clinical.bundles.fold import as_they_read
+from wardround.clinical.bundles.state import joined
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex
+from wardround.clinical.vocabulary import Bounds
 from wardround.records import Store
-from wardround.vocabulary import Bounds
 
 TRIGGERS = (
     ("lactate > 4 mmol/L", "start heparin, order lactate, perform intubation", None),

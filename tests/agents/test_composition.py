@@ -12,7 +12,7 @@ from doubles import ListRecorder, PaperChart, check_wire, play
 from wardround.agents import Asked, Ending, Episode, Hooks, Limits, LoopSettings, get_agent
 from wardround.core import Message, ProviderError
 from wardround.models.protocol import Request
-from wardround.models.scripted import Line, ScriptedModel, call, say
+from wardround.models.replay import Line, ScriptedModel, call, say
 
 REACT = get_agent("react")
 

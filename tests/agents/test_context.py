@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from effort import often
 from wardround.agents import EstimatedTokens, FullContext, History, Limits, Observation
-from wardround.agents.loop.tokens import count_message
+from wardround.agents.loop.history import count_message
 from wardround.core import LimitReached, Message, ToolCall, Usage
 from wardround.models.protocol import Reply, Request
-from wardround.models.scripted import ScriptedModel, call, say
-from wardround.tools.result import ToolResult
+from wardround.models.replay import ScriptedModel, call, say
+from wardround.tools.definition import ToolResult
 
 COUNTER = EstimatedTokens()
 LINE = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL | abnormal | Chemistry"

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from wardround.agents.evidence.curated_input import CuratedInput
+from wardround.agents.evidence import CuratedInput
 from wardround.agents.methods.curated import _fitted, _window
 from wardround.answers import CuratedWindow
 from wardround.core import to_microseconds

@@ -14,9 +14,8 @@ import pytest
 from declared import declared, defaults_of, plainly, settings_of
 from wardround.agents import AGENTS, AgentSpec, Budget, LoopSettings
 from wardround.agents.catalogue import get_agent, list_agents
-from wardround.agents.experiences.recalling import Memory
-from wardround.agents.method import ADDITIONS, Method
-from wardround.agents.settings import NoSettings
+from wardround.agents.method import ADDITIONS, Method, NoSettings
+from wardround.agents.recall import Memory
 from wardround.agents.stays.player import Parts
 
 SECTIONS = {"budget": Budget, **{f"agent.{one.section_name}": one.settings for one in AGENTS.registered}}

@@ -6,9 +6,9 @@ import pytest
 
 from definitions.hand_made import BEGAN, Charts, Ward, at
 from wardround.agents.stays.batch.facts import BatchFacts
-from wardround.agents.stays.batch.truths import truths
+from wardround.agents.stays.batch.steps import truths
 from wardround.agents.stays.charted import StateFacts
-from wardround.bundles import (
+from wardround.clinical.bundles import (
     ActiveProblem,
     DoneAction,
     EventKind,
@@ -17,8 +17,8 @@ from wardround.bundles import (
     bundles_of,
     states,
 )
-from wardround.bundles.state import admitted_at
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, compile_trigger
+from wardround.clinical.bundles.state import admitted_at
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, compile_trigger
 
 CULTURE = "Blood Culture, Routine"
 RULES = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from effort import often
 from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens
-from wardround.agents.evidence.evidence import Evidence, best_first, fit
+from wardround.agents.evidence import Evidence, best_first, fit
 from wardround.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
 
 ROWS = [Row(name=f"finding {n}", time=day(n), kind="diagnosis", text="so it was " * (n % 5)) for n in range(60)]

@@ -11,11 +11,10 @@ from questions import ANEMIA, OPEN
 
 from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens, Limits, check_question, get_agent, list_agents
-from wardround.agents.evidence.evidence import Evidence
-from wardround.agents.loop.tokens import count_message, count_schemas
-from wardround.agents.methods.air import read_query
-from wardround.agents.methods.der import decision_text, sides
-from wardround.agents.methods.react_rag import read_step
+from wardround.agents.evidence import Evidence
+from wardround.agents.loop.history import count_message, count_schemas
+from wardround.agents.methods.air import read_query, read_step
+from wardround.agents.methods.ehr_rag import decision_text, sides
 from wardround.core import Message, ProviderError, UserError
 from wardround.models import call, say
 

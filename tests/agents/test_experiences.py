@@ -13,7 +13,7 @@ from wardround.agents import Limits, Memory, Prompt, get_agent
 from wardround.core import UserError
 from wardround.memory import BankReader
 from wardround.models import Request, ScriptedModel, call, say
-from wardround.models.scripted import Line
+from wardround.models.replay import Line
 from wardround.records import Store
 
 

@@ -26,7 +26,7 @@ from wardround.memory import (
     text_key,
 )
 from wardround.models import Request, ScriptedModel, call, say
-from wardround.models.scripted import Line
+from wardround.models.replay import Line
 from wardround.records import Store
 from wardround.retrieval import LexicalEncoder
 

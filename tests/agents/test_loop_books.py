@@ -11,11 +11,9 @@ from doubles import ListRecorder, PaperChart, play
 
 from wardround.agents import Limits, Prompt, get_agent
 from wardround.agents.loop.agent import Hooks, LoopSettings
-from wardround.agents.loop.calls import CallRunner, as_sent_back, unique_ids
+from wardround.agents.loop.calls import CallRunner, Outcome, as_sent_back, unique_ids
 from wardround.agents.loop.episode import Ending, Episode
-from wardround.agents.loop.loop import MOST_TOO_LONG
-from wardround.agents.loop.outcome import Outcome
-from wardround.agents.loop.tokens import (
+from wardround.agents.loop.history import (
     CALL_OVERHEAD_TOKENS,
     MESSAGE_OVERHEAD_TOKENS,
     Calibration,
@@ -23,9 +21,10 @@ from wardround.agents.loop.tokens import (
     count_message,
     count_schemas,
 )
+from wardround.agents.loop.loop import MOST_TOO_LONG
 from wardround.core import Message, PromptTooLong, ProviderError, ToolCall, Usage
 from wardround.models.protocol import ModelSettings, Reply
-from wardround.models.scripted import ScriptedModel, call, calls, say
+from wardround.models.replay import ScriptedModel, call, calls, say
 
 REACT = get_agent("react")
 

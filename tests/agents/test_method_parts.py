@@ -10,9 +10,8 @@ from doubles import ListRecorder, play
 
 from wardround.agents import Limits, SummarySettings, get_agent
 from wardround.agents.loop.agent import Hooks
-from wardround.agents.loop.episode import Asked, Ending, Episode
-from wardround.agents.loop.side_reader import read_text
-from wardround.agents.loop.transcript import Transcript
+from wardround.agents.loop.episode import Asked, Ending, Episode, read_text
+from wardround.agents.loop.history import Transcript
 from wardround.agents.methods.reflectool import _action_text, _brief, _called, _choice, _identity, _seeded
 from wardround.core import Message, ToolCall
 from wardround.models import Reply, Request, ScriptedModel, call, calls, say

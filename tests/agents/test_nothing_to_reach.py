@@ -24,15 +24,15 @@ from doubles import ListRecorder
 from wardround.agents import Episode, Hooks, Limits, Prompt, StepPrediction, get_agent, run_episode
 from wardround.agents.loop.steps import ChartScore, run_steps
 from wardround.benchmarks import Benchmark, Sample
-from wardround.bundles import Bundle, subject_bundles
-from wardround.bundles.bundling import END_OF_TIME
+from wardround.clinical.bundles import Bundle, subject_bundles
+from wardround.clinical.bundles.files import END_OF_TIME
 from wardround.core import LeakError, from_microseconds
 from wardround.log import EpisodeLog
 from wardround.models import ModelSettings, OfflineModel
 from wardround.records import Chart, Store
 from wardround.runs import RunSettings
-from wardround.runs.episode import open_environment, open_run_images
 from wardround.runs.stays import stay_feed
+from wardround.runs.worker import open_environment, open_run_images
 from wardround.tools import Environment
 
 

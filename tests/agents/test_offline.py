@@ -13,20 +13,19 @@ from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import Limits, Outcome, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, build_agentehr, render_prompt
-from wardround.codes import LabelSet, load_ccs
+from wardround.clinical.codes import LabelSet, load_ccs
 from wardround.core import Message, ToolCall, format_time
 from wardround.models import ModelSettings, OfflineModel, Request
-from wardround.models.offline.beliefs import Beliefs
 from wardround.models.offline.conversation import read_result
-from wardround.models.offline.notes import OfflineFinding, read_notes
+from wardround.models.offline.findings import Beliefs
+from wardround.models.offline.notes import OfflineFinding, load_rules, read_notes, rules_for
 from wardround.models.offline.plan import thoughts_on
-from wardround.models.offline.rules import load_rules, rules_for
 from wardround.models.offline.tasks import task_plans
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.tools import Environment, default_toolset
 from wardround.tools.candidates import CandidateSpace
-from wardround.tools.result import ToolResult
+from wardround.tools.definition import ToolResult
 
 CALL = ToolCall(id="1", name="run_sql_query", arguments="{}")
 

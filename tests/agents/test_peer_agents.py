@@ -14,7 +14,7 @@ from wardround.core import UserError
 from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
 from wardround.memory.peers import PEERS
 from wardround.models import Request, ScriptedModel, call, say
-from wardround.models.scripted import Line
+from wardround.models.replay import Line
 from wardround.records import Store
 from wardround.retrieval import LexicalEncoder
 

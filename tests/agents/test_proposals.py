@@ -10,9 +10,9 @@ from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.auditor import find_objections
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.router import HeldRule
-from wardround.bundles.state import KnownAllergy
-from wardround.protocols import ProtocolRule, compile_rule
-from wardround.vocabulary import find_concept
+from wardround.clinical.bundles.state import KnownAllergy
+from wardround.clinical.protocols import ProtocolRule, compile_rule
+from wardround.clinical.vocabulary import find_concept
 
 Proposal = tuple[str, str, str]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from wardround.agents.evidence.curated_input import curated_input
+from wardround.agents.evidence import curated_input
 from wardround.answers import CuratedWindow
 from wardround.core import parse_time
 from wardround.records import Chart, Store, ingest

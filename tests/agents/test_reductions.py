@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.agents.evidence.evidence import Evidence, Fitted, _fitting, _latest, _whole, best_first, fit
-from wardround.agents.loop.context import _common_start
-from wardround.agents.loop.history import Block, History, Observation
-from wardround.agents.loop.reductions import (
+from wardround.agents.evidence import Evidence, Fitted, _fitting, _latest, _whole, best_first, fit
+from wardround.agents.loop.context import (
     COLLAPSED,
     _call_text,
+    _common_start,
     _fair_shares,
     _one_line,
     collapse,
@@ -23,9 +22,10 @@ from wardround.agents.loop.reductions import (
     digest_text,
     rows_of,
 )
+from wardround.agents.loop.history import Block, History, Observation
 from wardround.core import Message, ToolCall
 from wardround.retrieval import IndicatorTrajectory, Passage
-from wardround.tools.result import ToolResult
+from wardround.tools.definition import ToolResult
 
 
 class Letters:

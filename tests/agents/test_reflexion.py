@@ -10,7 +10,7 @@ from doubles import TASK, ListRecorder, check_wire, play
 from wardround.agents import Limits, ReflexionSettings, get_agent
 from wardround.core import ProviderError
 from wardround.models import Request, ScriptedModel, call, say
-from wardround.models.scripted import Line
+from wardround.models.replay import Line
 
 TWO_TRIALS = [call("get_rows", table_name="a"), call("finish", response=["x"]), say("Look at b."),
               call("get_rows", table_name="b"), call("finish", response=["y"])]  # fmt: skip

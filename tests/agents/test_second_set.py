@@ -15,9 +15,9 @@ from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.auditor import find_objections
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.router import HeldRule
-from wardround.bundles.state import KnownAllergy
+from wardround.clinical.bundles.state import KnownAllergy
+from wardround.clinical.protocols import GivenFacts, ProtocolRule, compile_rule, compile_trigger
 from wardround.memory.phrases import read_phrase
-from wardround.protocols import GivenFacts, ProtocolRule, compile_rule, compile_trigger
 
 
 def course(name: str, *readings: tuple[float, float], u: str | None = None) -> GivenFacts:

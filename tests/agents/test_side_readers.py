@@ -11,7 +11,7 @@ from memory_charts import chart_of, filled_memory
 
 from wardround.agents import Limits, Memory, ReflexionSettings, SummarySettings, get_agent, list_agents
 from wardround.models import Request, ScriptedModel, call, say
-from wardround.models.scripted import Line
+from wardround.models.replay import Line
 from wardround.records import Store
 
 SETTINGS = {"window": 2, "final_summary": True}

@@ -12,8 +12,7 @@ from doubles import ListRecorder
 from stay_doubles import HOUR, before, episode_of, facts, medication
 
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.asking import REASONER, Answered, ask_role, predicted, prompt_tokens
-from wardround.agents.stays.auditing import Auditor, Proposal
+from wardround.agents.stays.asking import REASONER, Answered, Auditor, Proposal, ask_role, predicted, prompt_tokens
 from wardround.agents.stays.auditor import (
     AuditRecord,
     AuditSettings,
@@ -26,17 +25,16 @@ from wardround.agents.stays.auditor import (
     without,
 )
 from wardround.agents.stays.charted import StateFacts
-from wardround.agents.stays.coded import proposed_before
-from wardround.agents.stays.reasoner import due_actions
-from wardround.agents.stays.router import HeldRule, Router
+from wardround.agents.stays.player import proposed_before
+from wardround.agents.stays.router import HeldRule, Router, due_actions
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import EventKind, PatientState
-from wardround.bundles.state import ActiveMedication, DoneAction, KnownAllergy
+from wardround.clinical.bundles import EventKind, PatientState
+from wardround.clinical.bundles.state import ActiveMedication, DoneAction, KnownAllergy
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex
+from wardround.clinical.protocols.index import compile_rule
 from wardround.core import Message
 from wardround.models.protocol import Request
-from wardround.models.scripted import Line, ScriptedModel, say
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
-from wardround.protocols.index import compile_rule
+from wardround.models.replay import Line, ScriptedModel, say
 
 
 def drug(name: str, *because: str) -> PredictedAction:

@@ -17,10 +17,10 @@ from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.plain import Context, NewestHistory, PlainPlayer, RunningSummary, SimilarSegments
 from wardround.agents.stays.player import Parts, TracePlayer
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import bundle_text
+from wardround.clinical.bundles import bundle_text
+from wardround.clinical.protocols import GlobalProtocol, RuleIndex
 from wardround.models.protocol import Request
-from wardround.models.scripted import Line, ScriptedModel, say
-from wardround.protocols import GlobalProtocol, RuleIndex
+from wardround.models.replay import Line, ScriptedModel, say
 
 BUNDLES = list(stay(*(event(hour, DONE, name) for hour, name in enumerate("ABCDEFGHIJ"))))
 NO_RULES = RuleIndex(GlobalProtocol(name="none", rules=()))

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 from stay_doubles import HOUR, before, facts, medication
 
-from wardround.bundles import Carried, EventKind, ValueLevel
-from wardround.bundles.state import ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
-from wardround.protocols import ChartedValue, compile_trigger
-from wardround.vocabulary import Bounds
+from wardround.clinical.bundles import Carried, EventKind, ValueLevel
+from wardround.clinical.bundles.state import ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
+from wardround.clinical.protocols import ChartedValue, compile_trigger
+from wardround.clinical.vocabulary import Bounds
 
 LAB, VITAL = EventKind.LAB, EventKind.VITAL
 

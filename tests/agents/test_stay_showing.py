@@ -8,12 +8,26 @@ from datetime import datetime, timedelta
 from stay_doubles import DONE, LAB, START, at, event, stay
 
 from wardround.agents.stays.router import HeldRule, Suspicion
-from wardround.agents.stays.showing import lines_that_fit, newest_bundles, shown_rules, shown_state, since
-from wardround.agents.stays.steward import Absorbed, Steward
-from wardround.bundles import EventKind, PatientState, ValueLevel, bundle_text, states
-from wardround.bundles.state import ActiveMedication, ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
-from wardround.protocols import ProtocolRule
-from wardround.protocols.index import compile_rule
+from wardround.agents.stays.steward import (
+    Absorbed,
+    Steward,
+    lines_that_fit,
+    newest_bundles,
+    shown_rules,
+    shown_state,
+    since,
+)
+from wardround.clinical.bundles import EventKind, PatientState, ValueLevel, bundle_text, states
+from wardround.clinical.bundles.state import (
+    ActiveMedication,
+    ActiveProblem,
+    DoneAction,
+    KnownAllergy,
+    Trend,
+    TrendReading,
+)
+from wardround.clinical.protocols import ProtocolRule
+from wardround.clinical.protocols.index import compile_rule
 
 NOW = datetime(2150, 3, 10, 9)
 

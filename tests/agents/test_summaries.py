@@ -9,10 +9,10 @@ import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import EstimatedTokens, Limits, SummarySettings, get_agent
-from wardround.agents.loop.tokens import count_message
+from wardround.agents.loop.history import count_message
 from wardround.core import Message, ProviderError, UserError
 from wardround.models import Reply, Request, ScriptedModel, call, say
-from wardround.models.scripted import Line
+from wardround.models.replay import Line
 
 LAST_TURN = 9
 METHODS = {

@@ -10,11 +10,11 @@ from stay_doubles import LAB, OFFLINE, at, episode_of, event, stay, write
 
 from wardround.agents.stays.player import TracePlayer
 from wardround.agents.stays.router import RuleMemory, Suspicion
-from wardround.bundles import BundleEvent, BundleStream, EventKind
-from wardround.bundles.fold import as_they_read
+from wardround.clinical.bundles import BundleEvent, BundleStream, EventKind
+from wardround.clinical.bundles.fold import as_they_read
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
-from wardround.stream.lines import ENCODER
+from wardround.stream.input import ENCODER
 
 RULES = """
 schema = 1

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from stay_doubles import DONE, LAB, START, event, play_stay, stay
 
-from wardround.agents.stays.coded import CodedRoles
+from wardround.agents.stays.player import CodedRoles
 from wardround.agents.stays.router import RuleMemory, Suspicion
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import BundleStream, Carried, EventKind, states
-from wardround.protocols import RuleIndex, read_protocol
+from wardround.clinical.bundles import BundleStream, Carried, EventKind, states
+from wardround.clinical.protocols import RuleIndex, read_protocol
 
 SEPSIS = Path(__file__).parents[2] / "examples" / "sepsis.toml"
 RISKY = """

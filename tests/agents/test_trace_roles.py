@@ -15,11 +15,11 @@ from effort import often
 from wardround.agents import Limits, get_agent
 from wardround.agents.stays.asking import AUDITOR, REASONER, ROUTER, STEWARD, SUMMARISER, Role
 from wardround.agents.stays.player import TracePlayer
-from wardround.bundles import BundleStream, EventKind, bundle_text
-from wardround.bundles.text import SECTIONS
+from wardround.clinical.bundles import BundleStream, EventKind, bundle_text
+from wardround.clinical.bundles.text import SECTIONS
 from wardround.core import UserError, load_prompt
 from wardround.models.protocol import Request
-from wardround.models.scripted import Line, ScriptedModel, say
+from wardround.models.replay import Line, ScriptedModel, say
 
 PRINTED = """
 schema = 1

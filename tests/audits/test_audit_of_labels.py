@@ -13,12 +13,12 @@ import pytest
 
 from wardround.audits import check_labels
 from wardround.audits.labels.agentehr import TASKS as NAMES
-from wardround.audits.labels.clinseek_events import TASKS as EVENTS
-from wardround.audits.labels.clinseek_risks import TASKS as RISKS
+from wardround.audits.labels.clinseek import DECISION_TASKS as EVENTS
+from wardround.audits.labels.clinseek import RISK_TASKS as RISKS
 from wardround.audits.labels.ehrshot import CODES
 from wardround.benchmarks import Benchmark, build_clinseek, build_ehrshot
 from wardround.cli.main import main
-from wardround.codes.user_codes import add_user_codes
+from wardround.clinical.codes.user_codes import add_user_codes
 from wardround.core import UserError
 from wardround.records import Store
 

@@ -11,8 +11,7 @@ import pytest
 from records.mimic_tables import SPEC, write_folder
 from records.sources.test_mimiciv_clocks import ADMIT, DISCHARGE, TABLES
 from wardround.audits import LeakReport, audit_leaks, delete_future
-from wardround.audits.deletion import write_deleted
-from wardround.audits.raw_subjects import RawSubjects
+from wardround.audits.deletion import RawSubjects, write_deleted
 from wardround.cli import main
 from wardround.core import UserError, parse_time
 from wardround.records import Store, ingest, load_source_spec

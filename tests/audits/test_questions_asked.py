@@ -19,20 +19,19 @@ from wardround.benchmarks import (
     EHRSHOT_TASKS,
     agentehr,
     drawing,
-    hindsight,
+    leaks,
     other_futures,
-    other_questions,
 )
+from wardround.benchmarks import other_futures as other_questions
 from wardround.benchmarks.clinseek import risk
 from wardround.benchmarks.clinseek.definitions import RiskRule
 from wardround.benchmarks.clinseek.other_futures import possible_questions
 from wardround.benchmarks.clinseek.timeline import Span, Timeline
 from wardround.benchmarks.ehrshot import rules
 from wardround.benchmarks.encounters import Encounters
-from wardround.benchmarks.hindsight import hindsight_of, load_hindsight
 from wardround.benchmarks.label_events import LabelEvent
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates
-from wardround.benchmarks.other_questions import differing_questions
+from wardround.benchmarks.leaks import hindsight_of, load_hindsight
+from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
 from wardround.records import SpanRole, Store, ingest
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
@@ -91,8 +90,8 @@ def test_a_draw_by_place_among_all_events_is_found(
     def in_the_middle(events: list[LabelEvent], seed: int, task: str) -> LabelEvent:
         return events[len(events) // 2]
 
-    assert faultless.declared[hindsight.draw_reason()] > 0
-    monkeypatch.setattr("wardround.benchmarks.other_questions.choose_event", in_the_middle)
+    assert faultless.declared[leaks.draw_reason()] > 0
+    monkeypatch.setattr("wardround.benchmarks.other_futures.choose_event", in_the_middle)
     assert any("another is drawn" in one for one in _found_in_agentehr(mimic, monkeypatch).differences)
 
 
@@ -132,8 +131,8 @@ def test_what_is_not_declared_is_a_difference(
     found = _found(futures)
     assert found.differences == []
     assert sum(found.declared.values()) > 0
-    monkeypatch.setattr("wardround.benchmarks.other_questions.hindsight_of", lambda task, source: None)
-    chosen = sum(found.declared.values()) - found.declared[hindsight.draw_reason()]
+    monkeypatch.setattr("wardround.benchmarks.other_futures.hindsight_of", lambda task, source: None)
+    chosen = sum(found.declared.values()) - found.declared[leaks.draw_reason()]
     assert len(_found(futures).differences) == chosen
     monkeypatch.undo()
     monkeypatch.setattr(other_questions._Known, "_is_told_late", lambda known, admission: False)

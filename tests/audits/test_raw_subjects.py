@@ -12,7 +12,7 @@ import pytest
 
 from records.small_source import small_spec
 from wardround.audits import audit_leaks
-from wardround.audits.raw_subjects import _owners, _read_table
+from wardround.audits.deletion import _owners, _read_table
 from wardround.records import SourceSpec, Store, ingest, load_source_spec
 
 LABS = {7: [70, 71], 8: [80]}

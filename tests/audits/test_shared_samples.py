@@ -14,9 +14,8 @@ from records.fhir_resources import SAMPLES_ZONE
 from wardround.audits import audit_swap
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
-from wardround.benchmarks.other_futures import differing_answers
-from wardround.benchmarks.other_questions import differing_questions
-from wardround.bundles.futures import differing_bundles, differing_records
+from wardround.benchmarks.other_futures import differing_answers, differing_questions
+from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.records import IngestSettings, Store, ingest
 
 SAMPLES = {

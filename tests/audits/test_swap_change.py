@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from wardround.audits.swap.change import Future, SeenValues, one_of_each
-from wardround.audits.swap.clocks import Clockwork, read_clock
-from wardround.audits.swap.knowledge import CellRule, KnowledgeRule, Repeat
-from wardround.audits.swap.records import Resource, TableRow
+from wardround.audits.swap.change import Future, Resource, SeenValues, TableRow, one_of_each
+from wardround.audits.swap.knowledge import CellRule, Clockwork, KnowledgeRule, Repeat, read_clock
 
 NOW = datetime(2150, 1, 2)
 PAST, LATER = "2150-01-01 10:00:00", "2150-01-02 05:00:00"

@@ -6,9 +6,17 @@ from datetime import datetime
 
 import pytest
 
-from wardround.audits.swap.clocks import Clockwork, keys_of, latest, read_clock
-from wardround.audits.swap.moments import last_second, later, read_moment, spell
-from wardround.audits.swap.records import Resource, TableRow
+from wardround.audits.swap.change import Resource, TableRow
+from wardround.audits.swap.knowledge import (
+    Clockwork,
+    keys_of,
+    last_second,
+    later,
+    latest,
+    read_clock,
+    read_moment,
+    spell,
+)
 from wardround.core import RecordError
 
 ROW = TableRow(

@@ -8,12 +8,11 @@ from invented import Invented
 from wardround.audits import audit_swap
 from wardround.audits.swap import swap_sources
 from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS
-from wardround.benchmarks.hindsight import load_hindsight
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates
-from wardround.benchmarks.other_questions import differing_questions
-from wardround.benchmarks.own.other_futures import DifferingMoments
+from wardround.benchmarks.leaks import load_hindsight
+from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
+from wardround.benchmarks.own.family import DifferingMoments
 from wardround.benchmarks.own.task_file import task_of_text
-from wardround.bundles.futures import differing_bundles, differing_records
+from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.synth import DIALECTS
 
 _OTHERS = 3

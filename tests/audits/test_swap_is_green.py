@@ -10,9 +10,8 @@ from invented import Invented, altered
 
 from effort import often
 from wardround.audits import audit_swap, random_moments
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates
-from wardround.benchmarks.other_questions import differing_questions
-from wardround.bundles.futures import differing_bundles, differing_records
+from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
+from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.records import Store, ingest
 from wardround.synth import DIALECTS, synthesize
 

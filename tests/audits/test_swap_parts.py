@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wardround.audits.swap.clocks import Clockwork
+from wardround.audits.swap.change import TableRow
 from wardround.audits.swap.files import files_below, read_records, write_records
-from wardround.audits.swap.knowledge import KnowledgeRule, SwapTable, fits
-from wardround.audits.swap.records import TableRow
+from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits
 
 LABS, NOTES = (KnowledgeRule(where={}, row=()),), (KnowledgeRule(where={}, row=(), outcome=True),)
 TABLE = SwapTable(

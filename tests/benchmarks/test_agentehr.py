@@ -25,8 +25,8 @@ from wardround.benchmarks import (
     render_prompt,
     split_of,
 )
-from wardround.benchmarks.strata import sample_weights, strata_of
-from wardround.codes import load_ccs
+from wardround.benchmarks.drawing import sample_weights, strata_of
+from wardround.clinical.codes import load_ccs
 from wardround.core import UserError, parse_time
 from wardround.records import Policy, Store
 

@@ -15,11 +15,12 @@ from effort import often
 from wardround.audits import audit_leaks
 from wardround.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, get_task, leak_check, render_prompt
 from wardround.cli import main
-from wardround.codes import load_ccs
+from wardround.clinical.codes import load_ccs
 from wardround.core import parse_time
 from wardround.log import LogReader
 from wardround.records import Store
-from wardround.runs import RunSettings, execute, score_run, start, summarise_run, write_report
+from wardround.reports import summarise_run, write_report
+from wardround.runs import RunSettings, execute, score_run, start
 from wardround.synth.dialects.mimiciii import PROCEDURES, UNITS
 
 MINUTE = timedelta(minutes=1)

@@ -12,8 +12,7 @@ import pytest
 
 from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, Benchmark, Sample, ask
 from wardround.benchmarks.answer_rules import AnswerRules, UsualCount, render_rules
-from wardround.benchmarks.ehrshot.concepts import load_concepts
-from wardround.benchmarks.ehrshot.thresholds import rules_of
+from wardround.benchmarks.ehrshot.concepts import load_concepts, rules_of
 
 
 def test_the_usual_count_is_the_middle_half_of_the_training_answers() -> None:

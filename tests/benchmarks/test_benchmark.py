@@ -18,7 +18,7 @@ import pytest
 import wardround.benchmarks
 from wardround.benchmarks import Benchmark, Sample, build_ehrshot, get_task
 from wardround.benchmarks.agentehr import build_agentehr
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import RecordError, UserError
 from wardround.tools.candidates import CandidateSpace
 

@@ -11,18 +11,17 @@ from statistics import fmean
 import pyarrow as pa
 import pytest
 
-from wardround.agents.evidence.curated_input import curated_input
+from wardround.agents.evidence import curated_input
 from wardround.benchmarks import CLINSEEK_TASKS, Benchmark, build_clinseek, get_task, leak_check, question_of
-from wardround.benchmarks.clinseek.build import task_name
+from wardround.benchmarks.clinseek.build import listed_names, task_name
 from wardround.benchmarks.clinseek.definitions import RULES, RiskRule
-from wardround.benchmarks.clinseek.spaces import listed_names
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.trivial import trivial_answers
 from wardround.cli import main
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import UserError, from_microseconds, load_prompt, parse_time
 from wardround.records import Chart, Store
-from wardround.runs.episode import open_environment
+from wardround.runs.worker import open_environment
 from wardround.scoring.episodes import score_answer
 from wardround.tools.candidates import CandidateSpace
 

@@ -26,7 +26,7 @@ from wardround.benchmarks import (
 from wardround.benchmarks.ehrshot import known_sources, load_places
 from wardround.benchmarks.ehrshot.labelling import Labeller
 from wardround.benchmarks.ehrshot.record import FirstEvents, SubjectRecord
-from wardround.benchmarks.ehrshot.sampling import draw
+from wardround.benchmarks.ehrshot.samples import draw
 from wardround.core import UserError, content_hash, format_time
 from wardround.records import Store, ingest
 from wardround.runs import RunSettings, execute, read_results, score_run, start

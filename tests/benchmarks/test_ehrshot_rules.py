@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.benchmarks.columns import DAY, MINUTE, NO_TIME
 from wardround.benchmarks.ehrshot.concepts import load_concepts
 from wardround.benchmarks.ehrshot.rules import (
     UNKNOWN,
@@ -21,7 +20,7 @@ from wardround.benchmarks.ehrshot.rules import (
     new_diagnoses,
     readmissions,
 )
-from wardround.benchmarks.spans import Spans
+from wardround.benchmarks.encounters import DAY, MINUTE, NO_TIME, Spans
 from wardround.core import format_time, from_microseconds, parse_time, to_microseconds
 
 

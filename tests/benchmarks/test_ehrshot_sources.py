@@ -16,16 +16,14 @@ from records.fhir_resources import encounter, made, patient
 from records.omop_tables import PERSON, VISIT, write_omop
 from wardround.benchmarks import Benchmark, build_ehrshot
 from wardround.benchmarks.ehrshot import load_concepts, load_places
-from wardround.benchmarks.ehrshot.concepts import PREFIX_SYSTEMS
-from wardround.benchmarks.ehrshot.matching import CodeMatcher
-from wardround.benchmarks.ehrshot.places import places_of
-from wardround.benchmarks.ehrshot.results import read_results
+from wardround.benchmarks.ehrshot.concepts import PREFIX_SYSTEMS, CodeMatcher, places_of
+from wardround.benchmarks.ehrshot.record import read_results
 from wardround.benchmarks.ehrshot.rules import NO_TIME
-from wardround.benchmarks.spans import read_spans
+from wardround.benchmarks.encounters import read_spans
 from wardround.cli import main
 from wardround.core import UserError, format_time, parse_time, to_microseconds
 from wardround.records import RowRole, Store, ingest, load_source_spec
-from wardround.records.specs.coded_rows import CodedRows
+from wardround.records.specs.roles import CodedRows
 
 
 def labels(benchmark: Benchmark, task: str) -> Counter[tuple[int, str, str]]:

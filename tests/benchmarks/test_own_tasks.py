@@ -14,7 +14,7 @@ from forking import run_command
 from wardround.benchmarks import Benchmark, ask, leak_check
 from wardround.benchmarks.meds_labels import write_meds_labels
 from wardround.benchmarks.own import build_own, read_label_table, read_task_file
-from wardround.benchmarks.own.questions import OwnTask
+from wardround.benchmarks.own.labelling import OwnTask
 from wardround.benchmarks.own.rows import Where, no_row_matches
 from wardround.benchmarks.pipeline import BuildSettings
 from wardround.cli import main

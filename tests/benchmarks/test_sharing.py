@@ -27,7 +27,7 @@ from wardround.benchmarks import (
 from wardround.benchmarks.own import build_own, read_label_table, read_task_file
 from wardround.benchmarks.pipeline import BuildSettings
 from wardround.benchmarks.sharing import difference, read_share, rebuild, share, write_share
-from wardround.benchmarks.told import MEDR_BENCH
+from wardround.benchmarks.text_cases import MEDR_BENCH
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store, ingest

@@ -6,8 +6,15 @@ from collections import Counter
 
 import pytest
 
-from wardround.benchmarks.split import check_fractions, split_of, unit_draw
-from wardround.benchmarks.strata import draw_key, label_counts, sample_weights, strata_of
+from wardround.benchmarks.drawing import (
+    check_fractions,
+    draw_key,
+    label_counts,
+    sample_weights,
+    split_of,
+    strata_of,
+    unit_draw,
+)
 from wardround.core import UserError
 
 

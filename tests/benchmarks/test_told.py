@@ -10,7 +10,7 @@ import pytest
 
 from told_cases import both, published_question, published_report, question, report, write_lines, write_list
 from wardround.benchmarks import Benchmark, CaseFiles, build_told, get_task, question_of
-from wardround.benchmarks.told import MEDAGENTSBENCH, MEDR_BENCH, read_cases
+from wardround.benchmarks.text_cases import MEDAGENTSBENCH, MEDR_BENCH, read_cases
 from wardround.cli import main
 from wardround.core import UserError
 

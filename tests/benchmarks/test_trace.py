@@ -8,7 +8,7 @@ import pytest
 
 from wardround.answers import StepAction, StepActions
 from wardround.benchmarks import Benchmark, build_trace
-from wardround.bundles import step_targets, subject_bundles
+from wardround.clinical.bundles import step_targets, subject_bundles
 from wardround.core import UserError
 from wardround.records import Store
 

@@ -11,15 +11,21 @@ import pytest
 
 from wardround.answers import OneClass
 from wardround.benchmarks import Benchmark, Sample, build_clinseek, get_task
-from wardround.benchmarks.chart_moments import MOMENT, MomentReader
 from wardround.benchmarks.clinseek import risk
 from wardround.benchmarks.clinseek.definitions import RiskRule
-from wardround.benchmarks.clinseek.questions import HOUR
-from wardround.benchmarks.clinseek.timeline import Span, Timeline
-from wardround.benchmarks.small_fits import area, area_with_interval, neighbours, shares, spread
-from wardround.benchmarks.without_reading import without_reading
+from wardround.benchmarks.clinseek.timeline import HOUR, Span, Timeline
+from wardround.benchmarks.without_reading import (
+    MOMENT,
+    MomentReader,
+    area,
+    area_with_interval,
+    neighbours,
+    shares,
+    spread,
+    without_reading,
+)
 from wardround.records import Store
-from wardround.runs.honesty import honesty_card
+from wardround.reports.baseline_card import honesty_card
 from wardround.scoring import trivial_scores
 
 ED = "clinseek.ED_Hospitalization"

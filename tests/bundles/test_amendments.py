@@ -15,7 +15,7 @@ import pytest
 from effort import often
 from exports.test_meds_export import seen
 from wardround.benchmarks import Sample
-from wardround.bundles import (
+from wardround.clinical.bundles import (
     BASELINE_RISE,
     EventKind,
     PatientState,
@@ -25,10 +25,10 @@ from wardround.bundles import (
     store_bundles,
     subject_bundles,
 )
-from wardround.bundles.futures import differing_bundles, differing_records
+from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.exports.meds import export_meds
 from wardround.records import Store, ingest, load_source_spec
-from wardround.runs.stay_hours import stay_hours
+from wardround.reports.stay_pages import stay_hours
 from wardround.stream import FollowSettings, follow, write_replay
 from wardround.stream.follow import states_of
 

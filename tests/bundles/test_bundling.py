@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from wardround.bundles import BundleStream, EventKind, bundle_text, bundles_of, store_bundles, subject_bundles
-from wardround.bundles.events import HOUR
-from wardround.bundles.playing import played_rows
+from wardround.clinical.bundles import BundleStream, EventKind, bundle_text, bundles_of, store_bundles, subject_bundles
+from wardround.clinical.bundles.events import HOUR
+from wardround.clinical.bundles.reading import played_rows
 from wardround.core import UserError, from_microseconds
 from wardround.records import Store
 

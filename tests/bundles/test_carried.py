@@ -7,11 +7,11 @@ from typing import Any
 
 from records.mimic_tables import write_folder
 from wardround.agents.stays.charted import StateFacts
-from wardround.bundles import Carried, EventKind, carried_by, states, store_bundles, subject_bundles
-from wardround.bundles.playing import played_rows
-from wardround.protocols import compile_trigger
+from wardround.clinical.bundles import Carried, EventKind, carried_by, states, store_bundles, subject_bundles
+from wardround.clinical.bundles.reading import played_rows
+from wardround.clinical.protocols import compile_trigger
+from wardround.clinical.vocabulary import clinical_name
 from wardround.records import Store, ingest, load_source_spec
-from wardround.vocabulary import clinical_name
 
 HGB, LACTATE = "51222", "50813"
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from wardround.bundles import (
+from wardround.clinical.bundles import (
     BundleEvent,
     EventKind,
     PatientState,

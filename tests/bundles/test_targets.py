@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from wardround.bundles import (
+from wardround.clinical.bundles import (
     ActionType,
     BundleEvent,
     EventKind,
@@ -18,7 +18,7 @@ from wardround.bundles import (
     stream_of,
     untimed_types,
 )
-from wardround.bundles.targets import DECIDED
+from wardround.clinical.bundles.targets import DECIDED
 from wardround.records import Store, load_source_spec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wardround.cli.report import _print_comparisons
-from wardround.runs import Comparison
+from wardround.reports import Comparison
 from wardround.scoring import paired_test
 
 

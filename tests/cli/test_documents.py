@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.cli.commands import COMMANDS
+from wardround.cli.main import COMMANDS
 from wardround.cli.parser import Parser
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from wardround.cli import main as command_line
-from wardround.cli.ending import printable_output, terminable
-from wardround.cli.progress import TerminalProgress
+from wardround.cli.main import printable_output, terminable
+from wardround.cli.output import TerminalProgress
 from wardround.core import Progress, printing
 
 
@@ -72,7 +72,7 @@ def test_the_progress_line_commands_the_terminal_and_its_words_do_not(monkeypatc
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     progress = TerminalProgress(printing(terminal))
     clock = iter(range(0, 100, 10))
-    monkeypatch.setattr("wardround.cli.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("wardround.cli.output.time.monotonic", lambda: next(clock))
     for done in (1, 2):
         progress(Progress(label="episodes", done=done, total=3, note="file\x1b[2J.csv"))
     assert terminal.getvalue().startswith("\r\x1b[2Kepisodes")

@@ -14,7 +14,7 @@ from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import load_source_spec
 from wardround.records.drafts.draft import draft_spec
-from wardround.records.drafts.file_groups import grouped_files
+from wardround.records.drafts.look import grouped_files
 
 
 @pytest.fixture(scope="module")

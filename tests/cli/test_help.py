@@ -12,7 +12,7 @@ import pytest
 from forking import commands
 from wardround import __version__
 from wardround.cli import main
-from wardround.cli.commands import COMMANDS
+from wardround.cli.main import COMMANDS
 
 ACTIONS = {
     "bench": ["build", "show"],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forking import commands
 from wardround.cli import main
-from wardround.cli.commands import COMMANDS
+from wardround.cli.main import COMMANDS
 
 RECORDS = {"numpy", "pyarrow", "httpx2"}
 HEAVY = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wardround.cli.main import main
-from wardround.core.suggestions import nearest, unknown
+from wardround.core.errors import nearest, unknown
 
 KEY = "sk-live-4f9a8b7c6d5e"
 

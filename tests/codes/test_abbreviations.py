@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.codes import load_abbreviations, normalise_label
+from wardround.clinical.codes import load_abbreviations, normalise_label
 
 
 def test_keys_are_normalised_and_every_row_says_something() -> None:

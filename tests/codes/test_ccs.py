@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from wardround.codes import load_ccs, load_ccs_words
-from wardround.codes.ccs import Kind, parse_table
+from wardround.clinical.codes import load_ccs, load_ccs_words
+from wardround.clinical.codes.ccs import Kind, parse_table
 from wardround.core import UserError
 
 

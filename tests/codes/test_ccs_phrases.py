@@ -7,12 +7,12 @@ from typing import get_args
 
 import pytest
 
-from wardround.codes import load_ccs, load_ccs_phrases, load_ccs_words, normalise_label, plain_words
-from wardround.codes.ccs import Kind
+from wardround.clinical.codes import load_ccs, load_ccs_phrases, load_ccs_words, normalise_label, plain_words
+from wardround.clinical.codes.ccs import Kind
 
 
 def test_every_row_is_sound_sorted_and_there_once() -> None:
-    text = (files("wardround.codes") / "data" / "ccs_phrases.tsv").read_text(encoding="utf-8")
+    text = (files("wardround.clinical.codes") / "data" / "ccs_phrases.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
     keys = [(kind, normalise_label(phrase), int(number)) for kind, phrase, number in rows]
     assert keys == sorted(set(keys))

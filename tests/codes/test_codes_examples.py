@@ -8,6 +8,6 @@ import pytest
 
 @pytest.mark.parametrize("name", ["ccs", "drug_names", "labels"])
 def test_docstring_examples(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"wardround.codes.{name}"))
+    result = doctest.testmod(importlib.import_module(f"wardround.clinical.codes.{name}"))
     assert result.attempted > 0
     assert result.failed == 0

@@ -1,6 +1,6 @@
 """The room's public face is exactly what it says."""
 
-import wardround.codes as codes
+import wardround.clinical.codes as codes
 
 
 def test_all_is_sorted_and_real() -> None:
@@ -9,6 +9,6 @@ def test_all_is_sorted_and_real() -> None:
     public = {
         n
         for n, v in vars(codes).items()
-        if not n.startswith("_") and getattr(v, "__module__", "").startswith("wardround.codes.")
+        if not n.startswith("_") and getattr(v, "__module__", "").startswith("wardround.clinical.codes.")
     }
     assert public == set(codes.__all__)

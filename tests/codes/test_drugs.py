@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.codes import add_user_codes, load_drugs, normalise_drug_name
+from wardround.clinical.codes import add_user_codes, load_drugs, normalise_drug_name
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.codes import LabelSet, distinct_labels, normalise_label
+from wardround.clinical.codes import LabelSet, distinct_labels, normalise_label
 from wardround.core import UserError
 
 

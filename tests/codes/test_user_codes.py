@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.codes import add_user_codes, how_to_add, load_ccs, load_drugs, read_user_codes, user_codes
+from wardround.clinical.codes import add_user_codes, how_to_add, load_ccs, load_drugs, read_user_codes, user_codes
 from wardround.core import UserError
 
 PRREF = (

@@ -11,7 +11,7 @@ import wardround
 from wardround.core import UserError, import_extra, needs_extra
 
 _DO_WITHOUT = {
-    "agents/loop/tokens.py",  # a package of no extra
+    "agents/loop/history.py",  # a package of no extra
     "core/extras.py",
     "core/prompts.py",  # a package that a plug-in names
     "knowledge/html_text.py",  # reads pages without it

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wardround.core import UserError
-from wardround.core.sqlite_files import must_be_complete
+from wardround.core.files import must_be_complete
 
 
 def test_commits_in_the_side_file_are_not_passed_over(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from wardround.clinical.definitions import DEFINITIONS, score_at, sofa_coagulation
 from wardround.core import UserError
-from wardround.definitions import DEFINITIONS, score_at, sofa_coagulation
 from wardround.records import Chart, Store
 
 PLATELETS = 51265

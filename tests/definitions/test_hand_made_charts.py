@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from definitions.hand_made import Charts, Ward, at
-from wardround.definitions import score_at
+from wardround.clinical.definitions import score_at
 
 NOREPINEPHRINE, EPINEPHRINE, DOPAMINE, PHENYLEPHRINE, VASOPRESSIN, DOBUTAMINE, SALINE = (
     221906, 221289, 221662, 221749, 222315, 221653, 225158,

@@ -12,9 +12,9 @@ import pytest
 
 from definitions.public_concepts import Cut, answers, four_hourly
 from effort import often
-from wardround.definitions import ScoreAt, score_at
-from wardround.definitions.charted import Charted
-from wardround.definitions.infection import is_antibiotic
+from wardround.clinical.definitions import ScoreAt, score_at
+from wardround.clinical.definitions.charted import Charted
+from wardround.clinical.definitions.formulas import is_antibiotic
 from wardround.records import IngestSettings, Store, ingest
 
 pytest.importorskip("duckdb", reason="the public concepts run in duckdb, which is no package of ours")

@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from definitions.hand_made import Charts, Ward
-from wardround.definitions import UrineRates, inflammatory_response, kdigo_bounds, meld, meld_bounds, quick_sofa
-from wardround.definitions.kidney import kdigo_stage, kdigo_urine
-from wardround.protocols import GivenFacts, compile_trigger
+from wardround.clinical.definitions import (
+    UrineRates,
+    inflammatory_response,
+    kdigo_bounds,
+    meld,
+    meld_bounds,
+    quick_sofa,
+)
+from wardround.clinical.definitions.formulas import kdigo_stage, kdigo_urine
+from wardround.clinical.protocols import GivenFacts, compile_trigger
+from wardround.clinical.vocabulary import RELATIONS, Bounds
 from wardround.runs.stays import chart_score
-from wardround.vocabulary import RELATIONS, Bounds
 
 CREATININE, BILIRUBIN, PLATELETS, INR, SODIUM, WHITE_CELLS, BANDS = 50912, 50885, 51265, 51237, 50983, 51301, 51144
 MEAN, EYE, VERBAL, MOTOR, WEIGHT, HEART, BREATHS, CELSIUS = (

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from wardround.definitions import (
+from wardround.clinical.definitions import (
     DEFINITIONS,
     UrineRates,
     coma_scale,
@@ -28,9 +28,8 @@ from wardround.definitions import (
     urine_rate,
     ventilation_status,
 )
-from wardround.definitions.infection import Culture, is_antibiotic
-from wardround.definitions.support import inspired_oxygen, is_arterial
-from wardround.vocabulary import Bounds
+from wardround.clinical.definitions.formulas import Culture, inspired_oxygen, is_antibiotic, is_arterial
+from wardround.clinical.vocabulary import Bounds
 
 NOON = datetime(2150, 1, 1, 12)
 

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.core import to_microseconds
-from wardround.exports.meds.births_and_deaths import births_of, first_deaths
-from wardround.exports.meds.event_rows import CodeBook, EventCounts, EventRows, plain_events
+from wardround.exports.meds.events import CodeBook, EventCounts, EventRows, births_of, first_deaths, plain_events
 
 
 def events(subjects: list[int], known: list[datetime], event: list[datetime] | None = None) -> EventRows:

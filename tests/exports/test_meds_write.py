@@ -14,8 +14,7 @@ import pytest
 
 from wardround.core import Progress, UserError
 from wardround.exports.meds import ExportSettings, export_meds
-from wardround.exports.meds.export import _by_split
-from wardround.exports.meds.write import DATA_SCHEMA, SPLITS_SCHEMA, DataFiles, write_labels, write_metadata
+from wardround.exports.meds.export import DATA_SCHEMA, SPLITS_SCHEMA, DataFiles, _by_split, write_labels, write_metadata
 from wardround.records import Store
 
 STANDARD = "subject_id:int64! time:timestamp[us] code:string! numeric_value:float text_value:large_string"

@@ -24,9 +24,9 @@ from dicom_files import film, written
 from test_pictures_on_their_way import first_film
 
 from wardround.core import ToolFailure, UserError
-from wardround.imaging import ImageSettings, dicomweb, open_images, read_radiograph
-from wardround.imaging.dicomweb import DicomWeb
-from wardround.imaging.source import ImageName
+from wardround.imaging import ImageSettings, open_images, read_radiograph
+from wardround.imaging import source as dicomweb
+from wardround.imaging.source import DicomWeb, ImageName
 from wardround.models import DataUseGuard
 from wardround.records import Store
 from wardround.tools import Environment, default_toolset

@@ -18,7 +18,7 @@ from wardround.audits import audit_leaks, audit_swap
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.benchmarks.clinseek_mm import stand_in
-from wardround.benchmarks.clinseek_mm.other_futures import possible_film_questions
+from wardround.benchmarks.clinseek_mm.build import possible_film_questions
 from wardround.benchmarks.other_futures import differing_answers
 from wardround.core import to_microseconds
 from wardround.imaging import ChartImages, ImageFolder, read_radiograph

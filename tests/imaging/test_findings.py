@@ -21,11 +21,11 @@ from fake_server import FakeServer, text
 from wardround.core import ToolFailure, UserError
 from wardround.imaging import Abilities, ChartImages, ImageSettings, conflicts_of, mentions_of, read_radiograph
 from wardround.imaging.classification import classify, peak_box, stretched
-from wardround.imaging.framing import MiddleSquare
+from wardround.imaging.networks import cardiothoracic_ratio, segment
+from wardround.imaging.reading import MiddleSquare
 from wardround.imaging.reports import WrittenReport
-from wardround.imaging.segmentation import cardiothoracic_ratio, segment
 from wardround.imaging.weights import ModelStore, find_known
-from wardround.imaging.weights.network import NeuralNetwork
+from wardround.imaging.weights.model_store import NeuralNetwork
 from wardround.models import DataUseGuard
 from wardround.records import Store
 from wardround.synth.radiographs import SeenFinding, draw_phantom

@@ -17,7 +17,7 @@ from PIL import Image
 
 from wardround.core import ToolFailure
 from wardround.imaging import ImageFolder, read_radiograph, reading
-from wardround.imaging.codestream import claimed_size
+from wardround.imaging.dicom import claimed_size
 from wardround.imaging.source import ImageName
 
 

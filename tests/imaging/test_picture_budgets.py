@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from wardround.agents.loop.context import FullContext
-from wardround.agents.loop.history import History, Observation
-from wardround.agents.loop.reductions import cut
-from wardround.agents.loop.tokens import EstimatedTokens, count_message
+from wardround.agents.loop.context import FullContext, cut
+from wardround.agents.loop.history import EstimatedTokens, History, Observation, count_message
 from wardround.core import Message, Picture, ToolCall
 from wardround.models import RelayModel, Request, ScriptedModel
+from wardround.models.replay import say
 from wardround.models.schema_calls import SchemaCalls
-from wardround.models.scripted import say
 from wardround.records import Store
 from wardround.tools import Environment, ToolResult
 from wardround.tools.definition import Tool

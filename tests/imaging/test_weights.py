@@ -18,10 +18,8 @@ from torch_files import normalisation, tiny_densenet, write_stream, write_zip
 from wardround.cli.main import main
 from wardround.core import UserError
 from wardround.imaging.weights import ModelStore, known_models, read_torch_file
-from wardround.imaging.weights.densenet import densenet_graph
-from wardround.imaging.weights.network import NeuralNetwork
-from wardround.imaging.weights.pspnet import pspnet_graph
-from wardround.imaging.weights.resnet import resnet_graph
+from wardround.imaging.weights.architectures import densenet_graph, pspnet_graph, resnet_graph
+from wardround.imaging.weights.model_store import NeuralNetwork
 
 ARRAYS = tiny_densenet()
 

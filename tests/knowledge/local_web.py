@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpcore2
 
 from wardround.core import ToolFailure
-from wardround.knowledge.web.network import Network
+from wardround.knowledge.web.fetcher import Network
 
 PUBLIC = "93.184.216.34"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.knowledge.dates import last_day
+from wardround.knowledge.corpus import last_day
 
 
 @pytest.mark.parametrize(

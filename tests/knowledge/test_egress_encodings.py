@@ -18,9 +18,7 @@ from hypothesis import strategies as st
 from effort import drawn, often
 from wardround.core import ToolFailure
 from wardround.knowledge.egress import EgressGuard, Fingerprint
-from wardround.knowledge.egress.record_days import RecordDays
-from wardround.knowledge.egress.record_numbers import RecordNumbers
-from wardround.knowledge.egress.record_words import RecordNames
+from wardround.knowledge.egress.fingerprint import RecordDays, RecordNames, RecordNumbers
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 ROMAN = ("0", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")

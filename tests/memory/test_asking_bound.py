@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wardround.core import FormatError, Message, Usage
-from wardround.memory.construction.asking import AskingBudget, ask_value
+from wardround.memory.construction.drafts import AskingBudget, ask_value
 from wardround.memory.extract import ModelAsker
 from wardround.models import Reply, Request
 

@@ -15,7 +15,7 @@ from memory_doubles import key, lesson, origin, patient, titles
 
 from forking import commands
 from wardround.core import LeakError, UserError
-from wardround.core.row_seals import register_seals
+from wardround.core.files import register_seals
 from wardround.memory import Bank, Experience, Key, PinnedBank
 
 

@@ -14,7 +14,7 @@ from memory_doubles import key, lesson, origin, patient
 from effort import often
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, Entity, Experience, RecallQuestion, SeenIn, withdraw
-from wardround.memory.effect import EpisodeName
+from wardround.memory.credit import EpisodeName
 from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
 from wardround.memory.words import terms_of
 

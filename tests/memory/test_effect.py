@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from wardround.memory.effect import (
+from wardround.memory.credit import (
     CoinEvidence,
     EpisodeName,
     FadingSums,

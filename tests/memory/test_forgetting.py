@@ -23,9 +23,9 @@ from wardround.memory import (
     import_bank,
     withdraw,
 )
-from wardround.memory.effect import EpisodeName
-from wardround.memory.forgetting import REBUILD
+from wardround.memory.credit import EpisodeName
 from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
+from wardround.memory.upkeep import REBUILD
 
 SECRET = "zebrafish"
 ROW = "labevents:4711"

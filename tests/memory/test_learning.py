@@ -11,8 +11,7 @@ from memory_doubles import lesson, patient
 
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, export_bank, forget, import_bank, render_experiences, undo, withdraw
-from wardround.memory.credit import first_quality
-from wardround.memory.effect import EpisodeName, is_masked
+from wardround.memory.credit import EpisodeName, first_quality, is_masked
 from wardround.memory.learning import EvolutionSettings, Learnt, PlayedEpisode, learn
 from wardround.memory.outcomes import LearningRule
 

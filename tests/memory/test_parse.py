@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from effort import often
 from wardround.core import FormatError
 from wardround.memory import ParsedItem, parse_experiences
-from wardround.memory.parse import ParsedItems
+from wardround.memory.extract import ParsedItems
 
 ONE = ParsedItem(title="Read notes first", description="When a stay begins", content="The note names the problem.")
 TWO = ParsedItem(title="Check units", description="When values jump", content="Two units may be mixed. Compare both.")

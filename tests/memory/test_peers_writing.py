@@ -31,7 +31,7 @@ from wardround.memory.peers import (
     note_of,
 )
 from wardround.memory.peers.a_mem import Attributes
-from wardround.memory.peers.communities import communities_of
+from wardround.memory.peers.graphrag import communities_of
 from wardround.retrieval import LexicalEncoder
 
 ENCODER = LexicalEncoder()

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from wardround.memory.findings import Findings
-from wardround.memory.phrases import read_phrase
+from wardround.memory.phrases import Findings, read_phrase
 from wardround.memory.places import places_of
-from wardround.memory.setting import setting_of
+from wardround.memory.scope import setting_of
 
 CCU, MICU, MIXED = "Coronary Care Unit (CCU)", "Medical Intensive Care Unit (MICU)", "Med/Surg ICU (MICU/SICU)"
 

@@ -14,11 +14,10 @@ from statistics import mean
 import pytest
 
 from effort import often
-from wardround.memory.effect import effect_in
+from wardround.memory.credit import effect_in
 from wardround.memory.graph_recall import GraphRecallSettings
-from wardround.memory.learned import Learned
 from wardround.memory.learning import EvolutionSettings
-from wardround.memory.outcomes import LearntEpisode, Met
+from wardround.memory.outcomes import Learned, LearntEpisode, Met
 
 SEEDS = 100
 EFFECT = 0.2

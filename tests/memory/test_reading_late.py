@@ -10,9 +10,9 @@ from memory_doubles import key, lesson, patient, titles
 
 from wardround.core import UserError
 from wardround.memory import Bank, RecallQuestion
-from wardround.memory.forgetting import forget
-from wardround.memory.key_vectors import KeyVectors
+from wardround.memory.keys import KeyVectors
 from wardround.memory.rows import Texts
+from wardround.memory.upkeep import forget
 
 
 def filled(path: Path) -> Bank:

@@ -12,6 +12,7 @@ import pytest
 from memory_doubles import lesson, patient
 
 from effort import often
+from wardround.clinical.vocabulary import Quantity
 from wardround.memory import (
     Bank,
     Edge,
@@ -26,7 +27,6 @@ from wardround.memory import (
 )
 from wardround.memory.phrases import read_phrase, split_phrases
 from wardround.records import Chart, Store
-from wardround.vocabulary import Quantity
 
 STORY = """Chief Complaint:
 Chest pain

@@ -17,7 +17,7 @@ from wardround.memory.credit import (
     node_credit,
     signal,
 )
-from wardround.memory.entities import Role
+from wardround.memory.experience import Role
 from wardround.memory.similarity import (
     edge_weight,
     entity_similarity,

@@ -17,10 +17,10 @@ from memory_doubles import lesson
 from effort import often
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, SeenIn, export_bank, forget, import_bank, undo, withdraw
-from wardround.memory.cascade import is_known
-from wardround.memory.effect import EpisodeName
+from wardround.memory.credit import EpisodeName
 from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
 from wardround.memory.outcomes import LearningRule
+from wardround.memory.upkeep import is_known
 
 SAMPLES = ["s0", "s1", "s2", "s3"]
 NAMES = [f"x{number}" for number in range(6)]

@@ -10,8 +10,7 @@ import pytest
 from memory_doubles import lesson, patient
 
 from wardround.memory import Bank, PinnedBank, RecallQuestion
-from wardround.memory.word_scores import WordScores, _numbers_in
-from wardround.memory.words import rarest_terms
+from wardround.memory.words import WordScores, _numbers_in, rarest_terms
 
 _FTS5 = "SELECT rowid, -bm25(words, 0.6) FROM words WHERE words MATCH ? AND rowid <= ? ORDER BY bm25(words, 0.6), rowid"
 WORDS = [f"word{number}" for number in range(9)]

@@ -13,7 +13,7 @@ from model_doubles import QUICK, SYNTHETIC, ask, serving
 from fake_server import Answer, FakeServer, text
 from wardround.core import Message
 from wardround.models import Endpoint, Model
-from wardround.models.connections import is_clean
+from wardround.models.endpoint import is_clean
 
 FOREIGN = text("of somebody else").body
 SECOND = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(FOREIGN) + FOREIGN

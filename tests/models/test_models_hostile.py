@@ -24,8 +24,7 @@ from fake_server import Answer, FakeServer, text, tools
 from hostile_replies import ESCAPES, KEY, Kinds
 from wardround.core import ProviderError, Secret, UserError, printable
 from wardround.models import DataUseGuard, Endpoint, Reply, RetryPolicy
-from wardround.models.endpoint import MOST_BODY_BYTES, MalformedReply, one_line, read_json
-from wardround.models.retry import retry_after_seconds
+from wardround.models.endpoint import MOST_BODY_BYTES, MalformedReply, one_line, read_json, retry_after_seconds
 from wardround.models.wire import MOST_CALLS, MOST_CHARACTERS, decode_reply
 from wardround.retrieval import EndpointEncoder
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wardround.core import ProviderError
 from wardround.models import RetryPolicy
-from wardround.models.retry import Attempts, Breaker, Fault, retry_after_seconds
+from wardround.models.endpoint import Attempts, Breaker, Fault, retry_after_seconds
 
 
 @given(attempt=st.integers(1, 40))

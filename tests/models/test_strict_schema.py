@@ -16,8 +16,7 @@ import wardround
 from fake_server import Answer, FakeServer, error, text
 from wardround.core import Message, ToolSchema
 from wardround.models import DataUseGuard, Request, open_model
-from wardround.models.strict_schema import from_strict_form, in_strict_form, refuses_form, strict_form
-from wardround.models.structured import complete_structured
+from wardround.models.schema import complete_structured, from_strict_form, in_strict_form, refuses_form, strict_form
 from wardround.tools import TOOLS
 
 TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}
@@ -57,10 +56,10 @@ def problems(schema: Mapping[str, Any], *, strict: bool, where: str = "schema", 
 def reply_schemas() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every schema that stands in a module of the package under a name."""
     for module in pkgutil.walk_packages(wardround.__path__, "wardround."):
-        if module.name.startswith(("wardround.training.doors", "wardround.records", "wardround.__main__")):
+        if module.name.startswith(("wardround.learning.adapters", "wardround.records", "wardround.__main__")):
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
-            sent = name != "_OBJECTS"  # of memory/parse.py: what a reply is read by, never sent
+            sent = name != "_OBJECTS"  # of memory/extract.py: what a reply is read by, never sent
             if sent and isinstance(value, dict) and value.get("type") in ("object", "array") and len(value) > 1:
                 yield f"{module.name}.{name}", value
 

@@ -10,10 +10,19 @@ import pytest
 
 from extras import needs
 from predictors.invented import NOON, SUBJECTS, events, invented_store, severity, split_of
-from wardround.codes import load_ccs
-from wardround.predictors.features import chart_counts, count_table, read_counts, write_counts
-from wardround.predictors.hierarchy import ancestry, ccs_category, climb
-from wardround.predictors.matrix import AGE, Design, count_matrix
+from wardround.clinical.codes import load_ccs
+from wardround.predictors.features import (
+    AGE,
+    Design,
+    ancestry,
+    ccs_category,
+    chart_counts,
+    climb,
+    count_matrix,
+    count_table,
+    read_counts,
+    write_counts,
+)
 from wardround.records import Store
 
 pytestmark = needs("scipy")

@@ -282,7 +282,7 @@ def test_wrong_settings_say_what_is_right() -> None:
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from wardround.predictors.extras import optional
+    from wardround.predictors.heads import optional
 
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(UserError, match=r"\.\[predictors\]"):

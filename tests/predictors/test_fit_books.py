@@ -16,14 +16,20 @@ from extras import Later, needs
 from wardround.benchmarks import Sample
 from wardround.core import UserError, to_microseconds
 from wardround.predictors import PredictorSettings
-from wardround.predictors.features import CountTable, _parts_by_subject, read_counts, write_counts
-from wardround.predictors.fit import _fit_keys, _sample_facts, _settle, _usable, read_manifest
+from wardround.predictors.features import (
+    CountTable,
+    Design,
+    _names,
+    _parts_by_subject,
+    ccs_category,
+    climb,
+    count_matrix,
+    read_counts,
+    write_counts,
+)
+from wardround.predictors.fit import Problem, Shots, _fit_keys, _sample_facts, _settle, _usable, read_manifest
 from wardround.predictors.heads import _best, _can_rank, _constant, _on_dev, _points, _used_columns
-from wardround.predictors.hierarchy import _names, ccs_category, climb
-from wardround.predictors.matrix import Design, count_matrix
-from wardround.predictors.problems import Problem
 from wardround.predictors.results import FitRow, append_row, drop_torn_line, read_predictions
-from wardround.predictors.shots import Shots
 from wardround.scoring import ClassMetrics, Interval, ScoreMetrics
 
 pytestmark = needs("scipy")

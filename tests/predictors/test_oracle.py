@@ -21,7 +21,7 @@ from effort import often
 from extras import Later, needs
 from wardround.benchmarks import Benchmark, Sample, build_ehrshot
 from wardround.predictors import PredictorSettings, count_table, fit_predictors
-from wardround.predictors.matrix import AGE, Design, count_matrix
+from wardround.predictors.features import AGE, Design, count_matrix
 from wardround.records import Store
 
 pytestmark = needs("sklearn")

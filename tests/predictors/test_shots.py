@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.predictors import ALL_SHOTS, PAPER_SHOTS
-from wardround.predictors.shots import draw_shots
+from wardround.predictors.fit import draw_shots
 
 TRUTHS = st.lists(st.integers(0, 3), min_size=1, max_size=60)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.protocols import (
+from wardround.clinical.protocols import (
     AtLevel,
     AtRate,
     AtScore,
@@ -24,7 +24,7 @@ from wardround.protocols import (
     Within,
     compile_trigger,
 )
-from wardround.vocabulary import clinical_name, drug_class, drug_name, find_concept
+from wardround.clinical.vocabulary import clinical_name, drug_class, drug_name, find_concept
 
 RULES = [
     tuple(line.split("\t"))

@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from wardround.clinical.protocols import (
+    GlobalProtocol,
+    ProtocolRule,
+    found_rules,
+    planted_rules,
+    read_planting,
+    read_protocol,
+)
 from wardround.core import UserError
-from wardround.protocols import GlobalProtocol, ProtocolRule, found_rules, planted_rules, read_planting, read_protocol
 from wardround.synth import plant_rules
 
 

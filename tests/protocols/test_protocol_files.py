@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from wardround.cli import main
-from wardround.core import UserError
-from wardround.protocols import (
+from wardround.clinical.protocols import (
     GlobalProtocol,
     ProtocolRule,
     RuleAction,
@@ -22,6 +21,7 @@ from wardround.protocols import (
     read_protocol,
     write_protocol,
 )
+from wardround.core import UserError
 
 SEPSIS = """
 schema = 1

@@ -1,6 +1,6 @@
 """The room's public face is exactly what it says."""
 
-import wardround.protocols as protocols
+import wardround.clinical.protocols as protocols
 
 
 def test_all_names_are_real_and_named_once() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.protocols import (
+from wardround.clinical.protocols import (
     CompiledRule,
     Facts,
     GivenFacts,
@@ -241,7 +241,7 @@ def test_an_index_that_forgets_the_names_it_met_finds_the_same(monkeypatch: pyte
         for place in range(9)
     )
     index = RuleIndex(GlobalProtocol(name="many", rules=rules))
-    monkeypatch.setattr("wardround.protocols.index._NAMES", 1)
+    monkeypatch.setattr("wardround.clinical.protocols.index._NAMES", 1)
     for names in (["test1", "test2"], ["test2", "test1"], ["test3"], ["test1", "test3", "other"]):
         assert [one.rule.id for one in index.candidates(names)] == sorted(f"R{n[4:]}" for n in names if n != "other")
 

@@ -6,8 +6,8 @@ python ask_inspect_guard.py SENSITIVITY MODEL URL|- [PERMITTED ...]
 import sys
 
 from wardround.core import UserError
+from wardround.learning.adapters.inspect_tasks import check_model
 from wardround.models import DataUseGuard
-from wardround.training.doors.inspect_tasks import check_model
 
 sensitivity, model, url, *permitted = sys.argv[1:]
 try:

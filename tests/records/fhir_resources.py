@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.records import Chart, IngestReport, IngestSettings, Store, ingest
-from wardround.records.reading.subject_keys import subject_number
+from wardround.records.reading.source_files import subject_number
 
 Resource = dict[str, Any]
 ANN = "ann"

@@ -9,10 +9,9 @@ from typing import Any
 from records.fhir_resources import ANN_NUMBER, Resource, reference
 from wardround.records import load_source_spec
 from wardround.records.reading.flat_tables import FlatTables
-from wardround.records.sources.fhir.context import ResourceReading
+from wardround.records.sources.fhir.context import Names, ResourceReading
 from wardround.records.sources.fhir.files import Found
 from wardround.records.sources.fhir.flattener import MAKERS
-from wardround.records.sources.fhir.references import Names
 from wardround.records.sources.fhir.values import CodedConcept
 
 ANN = {"subject_id": ANN_NUMBER}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from wardround.core import RecordError
-from wardround.records.reading.json_lines import JsonLinesFile
+from wardround.records.reading.csv_blocks import JsonLinesFile
 from wardround.records.reading.table_reader import TableReader
 from wardround.records.specs.file_format import FileFormat
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.retrieval import Passage, merge
-from wardround.retrieval.passages import chunk_bounds
+from wardround.retrieval.chunks import chunk_bounds
 
 
 @pytest.mark.parametrize(

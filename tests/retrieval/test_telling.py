@@ -10,7 +10,7 @@ import pytest
 from retrieval.histories import ChosenEncoder, Row, day, history
 from wardround.records import Store, load_source_spec
 from wardround.retrieval import EvidenceIndex, LexicalEncoder, RetrievalSettings, described_codes
-from wardround.retrieval.telling import described, tells
+from wardround.retrieval.chunks import described, tells
 from wardround.retrieval.time_relevance import spread_out
 
 ROWS = [

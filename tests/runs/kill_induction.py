@@ -9,8 +9,8 @@ from pathlib import Path
 
 from wardround.benchmarks import Benchmark
 from wardround.core import Progress
+from wardround.learning.induction import InductionSettings, induce_protocol
 from wardround.records import Store
-from wardround.runs.induction import InductionSettings, induce_protocol
 
 
 def begin(store: Path, benchmark: Path, folder: Path, limit: int, stays: int) -> None:

@@ -9,8 +9,8 @@ import pytest
 from pictures import drawn
 
 from wardround.cli import main
+from wardround.reports.arms import arm_texts, group_of, win_map
 from wardround.runs import RunSettings
-from wardround.runs.arms import arm_texts, group_of, win_map
 from wardround.scoring import ArmCell, ArmFigure, ArmRow, Interval, PairedTest
 
 

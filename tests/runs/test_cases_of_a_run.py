@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from wardround.core import LeakError
+from wardround.learning.constructing import CaseReader, _usable, is_success
 from wardround.log import EpisodeEntry
 from wardround.memory import Bank
-from wardround.runs.cases import CaseReader, _usable, is_success
 
 
 def entry(key: str, *, state: str = "finished", finish: str = "finish", turns: int = 1) -> EpisodeEntry:

@@ -13,10 +13,10 @@ from markupsafe import Markup
 
 from extras import Later, needs
 from wardround.cli.report import write_pdfs_too
-from wardround.runs import chart_files, charts
-from wardround.runs.chart_files import write_pdfs, write_svg
-from wardround.runs.few_shot_chart import few_shot
-from wardround.runs.predictions import Curve, CurvePoint
+from wardround.reports import charts
+from wardround.reports import charts as chart_files
+from wardround.reports.charts import few_shot, write_pdfs, write_svg
+from wardround.reports.predictions import Curve, CurvePoint
 
 pypdf: Any = Later("pypdf")
 pytestmark = needs("svglib", "font_source_sans_pro", "pypdf")

@@ -9,9 +9,9 @@ import pytest
 from markupsafe import Markup
 
 from runs.pictures import drawn
-from wardround.runs import charts
-from wardround.runs.few_shot_chart import few_shot
-from wardround.runs.predictions import Curve, CurvePoint
+from wardround.reports import charts
+from wardround.reports.charts import few_shot
+from wardround.reports.predictions import Curve, CurvePoint
 
 
 def axis(x: str, y: str, text: str, anchor: str = "middle", css: str = "axis") -> str:

@@ -13,10 +13,10 @@ import pytest
 from predictors.invented import invented_store, questions
 from scoring.test_class_tables import answered
 from wardround.predictors import PredictorSettings, fit_predictors
-from wardround.runs import curves, summarise_run, write_predictor_report
-from wardround.runs.class_sections import ablation_tables, class_tables, few_shot_panels
-from wardround.runs.few_shot_chart import few_shot
-from wardround.runs.predictions import Curve, CurvePoint, macro_f1_of
+from wardround.reports import curves, summarise_run, write_predictor_report
+from wardround.reports.charts import few_shot
+from wardround.reports.class_sections import ablation_tables, class_tables, few_shot_panels
+from wardround.reports.predictions import Curve, CurvePoint, macro_f1_of
 
 TRUTH = ("0", "0", "0", "1", "1", "1")
 ANSWERS = {

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from scoring.test_class_tables import answered
-from wardround.runs import summarise_run
-from wardround.runs.class_sections import ablation_tables, class_tables, few_shot_panels
-from wardround.runs.predictions import Curve, CurvePoint
-from wardround.runs.summary import RunSummary
+from wardround.reports import summarise_run
+from wardround.reports.class_sections import ablation_tables, class_tables, few_shot_panels
+from wardround.reports.predictions import Curve, CurvePoint
+from wardround.reports.summary import RunSummary
 from wardround.scoring import EpisodeScore
 
 TRUTH = ("0", "0", "0", "1", "1", "1")
@@ -118,7 +118,7 @@ def test_the_figure_shows_the_eight_best_agents(
         view="classes",
         points=(CurvePoint(k=8, mean=0.5, low=0.5, high=0.5, replicates=1),),
     )
-    monkeypatch.setattr("wardround.runs.class_sections.curves", lambda rows, value: (curve,))
+    monkeypatch.setattr("wardround.reports.class_sections.curves", lambda rows, value: (curve,))
     right = [played("agent0", "000000"), *(played(f"agent{n}", "000111") for n in range(1, agents))]
     (panel,) = few_shot_panels([], summary(*right))
     assert panel.title == f"Long length of stay{more}"

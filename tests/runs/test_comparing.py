@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runs.score_doubles import scored
-from wardround.runs.comparing import compare
+from wardround.reports.comparing import compare
 
 
 def test_a_tasks_row_is_of_the_samples_of_that_task_that_both_have() -> None:

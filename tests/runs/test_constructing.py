@@ -16,11 +16,12 @@ from fake_server import Answer, FakeServer, error, text, tools
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.learning import ConstructionSettings, construct, stages
 from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
 from wardround.memory.construction import MOST_CALLS
 from wardround.retrieval import VectorCache
-from wardround.runs import ConstructionSettings, RunFolder, RunSettings, construct, execute, stages, start
+from wardround.runs import RunFolder, RunSettings, execute, start
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,9 @@ from typing import Any, cast
 import pytest
 
 from wardround.core import ProviderError, silent
+from wardround.learning import constructing
+from wardround.learning.constructing import Constructing, ConstructionSettings
 from wardround.memory.construction import LinkSettings
-from wardround.runs import constructing
-from wardround.runs.constructing import Constructing
-from wardround.runs.construction import ConstructionSettings
 
 MOST = LinkSettings().most_calls
 

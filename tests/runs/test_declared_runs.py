@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from declared import beginnings_of, declared, defaults_of, settings_of
+from wardround.learning.constructing import Construction, ConstructionSettings
+from wardround.learning.evolve import Evolution
+from wardround.learning.evolving import StreamEvolution
+from wardround.learning.induction import InductionSettings
+from wardround.learning.reliability import Reliability
 from wardround.memory.construction import LinkSettings
-from wardround.runs.construction import Construction, ConstructionSettings
-from wardround.runs.evolve import Evolution
-from wardround.runs.evolving import StreamEvolution
-from wardround.runs.induction import InductionSettings
-from wardround.runs.reliability import Reliability
 from wardround.runs.settings import PlayedSection
 
 

@@ -13,7 +13,8 @@ import pytest
 from fake_server import Answer, FakeServer, error, text
 from wardround.core import UserError
 from wardround.log import LogReader
-from wardround.runs import RunFolder, RunSettings, execute, score_run, start, summarise_run
+from wardround.reports import summarise_run
+from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.runs.judging import JUDGEMENTS
 from wardround.scoring import render_stays
 

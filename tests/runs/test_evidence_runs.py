@@ -126,7 +126,7 @@ def test_mute_charts_name_the_command_that_helps(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wardround.retrieval.telling.described", lambda columns: np.zeros(len(columns.codes), bool))
+    monkeypatch.setattr("wardround.retrieval.chunks.described", lambda columns: np.zeros(len(columns.codes), bool))
     common = [*_common(benchmark_path, synthetic_store_path), "--task", "guo_los", "--context-tokens", "20000"]
     assert main(["run", *common, "--agent", "rag", "react", "--out", str(tmp_path / "rag")]) == 0
     said = capsys.readouterr().err

@@ -11,10 +11,11 @@ import pytest
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.learning import evolve_stream
+from wardround.learning.evolving import stream_order
 from wardround.log import LogReader
 from wardround.memory import Bank, PinnedBank, contamination_check
-from wardround.runs import RunFolder, RunSettings, evolve_stream, execute, start
-from wardround.runs.evolving import stream_order
+from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.runs.settings import EpisodeKey
 
 

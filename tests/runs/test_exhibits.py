@@ -16,8 +16,8 @@ from wardround.benchmarks import build_ehrshot, list_tasks
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store
+from wardround.reports.exhibits import EXHIBITS, Exhibit, published_figures, published_models, read_exhibits
 from wardround.runs import RunFolder, RunSettings, read_results
-from wardround.runs.exhibits import EXHIBITS, Exhibit, published_figures, published_models, read_exhibits
 from wardround.runs.experiment import every_setting
 from wardround.runs.names import flat, merged
 
@@ -284,7 +284,7 @@ def test_a_plug_in_adds_an_exhibit(tmp_path: Path) -> None:
     """In a process of its own: what is registered stays registered."""
     plugin = tmp_path / "own_table.py"
     plugin.write_text(
-        "from wardround.runs.exhibits import EXHIBITS, Exhibit\n"
+        "from wardround.reports.exhibits import EXHIBITS, Exhibit\n"
         "own = Exhibit(name='own-table', title='Mine', paper='retrosum', kind='table', agents=('react',))\n"
         "EXHIBITS.add(own.name, own)\n",
         encoding="utf-8",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runs.pictures import drawn
-from wardround.runs.few_shot_chart import few_shot
-from wardround.runs.predictions import Curve, CurvePoint
+from wardround.reports.charts import few_shot
+from wardround.reports.predictions import Curve, CurvePoint
 
 
 def point(k: int | None, mean: float, spread: float = 0.1) -> CurvePoint:

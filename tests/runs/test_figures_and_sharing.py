@@ -10,9 +10,10 @@ import pytest
 
 from wardround.cli import main
 from wardround.records import Store
-from wardround.runs import RunFolder, charts, open_benchmark, open_store, score_run, summarise_run
-from wardround.runs.figures import methods_on_tasks, write_figures
-from wardround.runs.paper_tables import _with_interval
+from wardround.reports import charts, summarise_run
+from wardround.reports.figures import methods_on_tasks, write_figures
+from wardround.reports.paper_tables import _with_interval
+from wardround.runs import RunFolder, open_benchmark, open_store, score_run
 from wardround.scoring import Interval
 
 LATER = datetime(2300, 1, 1)

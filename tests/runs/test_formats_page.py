@@ -12,21 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import Benchmark, benchmark
-from wardround.benchmarks.sharing import shared
-from wardround.bundles import files as bundle_files
+from wardround.benchmarks import Benchmark, benchmark, sharing
+from wardround.clinical.bundles import files as bundle_files
+from wardround.clinical.protocols import rules as protocol_file
+from wardround.clinical.protocols.rules import ProtocolRule, RuleOrigin
 from wardround.core import register_seals
-from wardround.knowledge import manifest as corpus
+from wardround.knowledge import corpus as corpus
 from wardround.log import EpisodeLog
 from wardround.log import database as log_database
 from wardround.memory import Bank, transfer
-from wardround.memory import database as bank_database
+from wardround.memory import bank_file as bank_database
 from wardround.predictors import results as predictions
-from wardround.protocols import file as protocol_file
-from wardround.protocols.rules import ProtocolRule, RuleOrigin
 from wardround.records.shards import layout
 from wardround.records.shards.shard_file import INDEX_SCHEMA, TableFile
-from wardround.runs import RunSettings, evolving_record, folder, start
+from wardround.runs import RunSettings, evolution_record, folder, start
 from wardround.scoring import EpisodeScore, episodes
 from wardround.stream import ledger
 from wardround.stream.watching import ToldBundle
@@ -36,7 +35,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="u
 SECTIONS = {title: body for title, _, body in (part.partition("\n") for part in PAGE.split("\n## ")[1:])}
 VERSIONS = (
     benchmark.SCHEMA,
-    shared.SHARE_SCHEMA,
+    sharing.SHARE_SCHEMA,
     bundle_files.SCHEMA_VERSION,
     corpus.SCHEMA,
     log_database.SCHEMA_VERSION,
@@ -45,7 +44,7 @@ VERSIONS = (
     predictions.SCHEMA,
     protocol_file.SCHEMA,
     layout.STORE_VERSION,
-    evolving_record._SCHEMA,
+    evolution_record._SCHEMA,
     folder.SCHEMA,
     episodes.SCHEMA,
     ledger.SCHEMA_VERSION,

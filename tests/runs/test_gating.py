@@ -9,11 +9,12 @@ import pytest
 
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.learning import gate_bank
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
 from wardround.memory.gates import GateRecord, GateUse, look_of
 from wardround.retrieval import LexicalEncoder
-from wardround.runs import RunFolder, RunSettings, execute, gate_bank, gate_notes, start
+from wardround.runs import RunFolder, RunSettings, execute, gate_notes, start
 
 CLOSED = {"state": "harm", "difference": -0.2}
 OPEN = {"state": "open", "difference": 0.2}

@@ -11,7 +11,7 @@ import pytest
 from wardround.answers import Candidates, OneClass, SeveralClasses
 from wardround.benchmarks import Benchmark, Sample, build_ehrshot
 from wardround.records import Store
-from wardround.runs.honesty import against_trivial, honesty_card
+from wardround.reports.baseline_card import against_trivial, honesty_card
 from wardround.scoring import trivial_scores
 
 NAMES = Candidates(tables=("x",))

@@ -12,21 +12,25 @@ import pytest
 from wardround.agents.stays.charted import StateFacts
 from wardround.answers import StepAction
 from wardround.benchmarks import Benchmark
-from wardround.bundles import EventKind, PatientState
-from wardround.bundles.state import ActiveMedication, DoneAction
 from wardround.cli import main
+from wardround.clinical.bundles import EventKind, PatientState
+from wardround.clinical.bundles.state import ActiveMedication, DoneAction
+from wardround.clinical.protocols import ProtocolRule, read_protocol
 from wardround.core import UserError
-from wardround.protocols import ProtocolRule, read_protocol
+from wardround.learning.induction import InductionSettings, induce_protocol
+from wardround.learning.induction.coded_reflector import GrownRule, grow_rules, reflect
+from wardround.learning.induction.inducing import done_so_far, measured, within_budget
+from wardround.learning.induction.step_table import (
+    RUNNING,
+    Action,
+    StepTable,
+    TrainingStep,
+    candidate_triggers,
+    cut_points,
+    decisions_of,
+)
 from wardround.records import Store
 from wardround.runs import RunSettings, start
-from wardround.runs.induction import InductionSettings, induce_protocol
-from wardround.runs.induction.candidates import candidate_triggers, cut_points
-from wardround.runs.induction.coded_reflector import reflect
-from wardround.runs.induction.growing import GrownRule, grow_rules
-from wardround.runs.induction.inducing import done_so_far, within_budget
-from wardround.runs.induction.measuring import measured
-from wardround.runs.induction.stay_steps import Action, decisions_of
-from wardround.runs.induction.step_table import RUNNING, StepTable, TrainingStep
 
 EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
 

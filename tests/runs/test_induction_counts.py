@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 
 from wardround.agents.stays.charted import StateFacts
-from wardround.bundles import EventKind, PatientState, ValueLevel
-from wardround.bundles.state import DoneAction, Trend, TrendReading
-from wardround.protocols import ProtocolRule, RuleOrigin
-from wardround.runs.induction import InductionSettings
-from wardround.runs.induction.candidates import candidate_triggers, cut_points
-from wardround.runs.induction.coded_reflector import reflect
-from wardround.runs.induction.step_table import NEVER, RUNNING, StepTable, TrainingStep
+from wardround.clinical.bundles import EventKind, PatientState, ValueLevel
+from wardround.clinical.bundles.state import DoneAction, Trend, TrendReading
+from wardround.clinical.protocols import ProtocolRule, RuleOrigin
+from wardround.learning.induction import InductionSettings
+from wardround.learning.induction.coded_reflector import reflect
+from wardround.learning.induction.step_table import (
+    NEVER,
+    RUNNING,
+    StepTable,
+    TrainingStep,
+    candidate_triggers,
+    cut_points,
+)
 
 HOUR = datetime(2150, 3, 10, 9)
 EKG, CT, HEPARIN, SODIUM = ("PROCEDURES", "EKG"), ("PROCEDURES", "CT"), ("MEDICATIONS", "Heparin"), ("LABS", "Sodium")

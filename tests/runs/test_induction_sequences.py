@@ -12,14 +12,12 @@ import pytest
 
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.router import Router
-from wardround.bundles import EventKind, PatientState, ValueLevel
-from wardround.bundles.state import DoneAction, Trend, TrendReading
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, compile_trigger
-from wardround.runs.induction import InductionSettings
-from wardround.runs.induction.candidates import candidate_triggers, cut_points
-from wardround.runs.induction.coded_reflector import reflect
-from wardround.runs.induction.stay_steps import Action
-from wardround.runs.induction.step_table import StepTable, TrainingStep
+from wardround.clinical.bundles import EventKind, PatientState, ValueLevel
+from wardround.clinical.bundles.state import DoneAction, Trend, TrendReading
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, compile_trigger
+from wardround.learning.induction import InductionSettings
+from wardround.learning.induction.coded_reflector import reflect
+from wardround.learning.induction.step_table import Action, StepTable, TrainingStep, candidate_triggers, cut_points
 
 BEGAN = datetime(2150, 3, 10, 0)
 HOUR = timedelta(hours=1)

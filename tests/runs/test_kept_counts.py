@@ -11,13 +11,13 @@ import pytest
 from forking import commands
 from wardround.benchmarks import Benchmark, Sample
 from wardround.cli import main
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, write_protocol
+from wardround.learning.induction import inducing, step_table
+from wardround.learning.induction.inducing import packed, unpacked
+from wardround.learning.induction.step_table import RUNNING, TrainingStep
 from wardround.log import LogReader
 from wardround.log.database import LOG_SUFFIX
-from wardround.protocols import GlobalProtocol, ProtocolRule, write_protocol
 from wardround.records import Store
-from wardround.runs.induction import inducing, stay_steps
-from wardround.runs.induction.kept_counts import packed, unpacked
-from wardround.runs.induction.step_table import RUNNING, TrainingStep
 
 LIMIT = 5
 KILLER = Path(__file__).with_name("kill_induction.py")
@@ -44,7 +44,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
         return reading
 
     monkeypatch.setattr(inducing, "played_bundles", noting(found.values, inducing.played_bundles))
-    monkeypatch.setattr(stay_steps, "played_bundles", noting(found.steps, stay_steps.played_bundles))
+    monkeypatch.setattr(step_table, "played_bundles", noting(found.steps, step_table.played_bundles))
     return found
 
 

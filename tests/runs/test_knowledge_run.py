@@ -16,7 +16,7 @@ from wardround.core import UserError
 from wardround.knowledge import add_corpus
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, start
-from wardround.runs.knowledge import _key
+from wardround.runs.models import _key
 
 
 @pytest.fixture(scope="module")

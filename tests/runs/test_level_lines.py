@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from wardround.runs import class_sections
-from wardround.runs.class_sections import _edges, auroc_panels, few_shot_panels, has_curve
-from wardround.runs.predictions import Curve, CurvePoint
+from wardround.reports import class_sections
+from wardround.reports.class_sections import _edges, auroc_panels, few_shot_panels, has_curve
+from wardround.reports.predictions import Curve, CurvePoint
 from wardround.scoring import Interval
 
 POINTS = (CurvePoint(k=1, mean=0.5, low=0.4, high=0.6, replicates=2),)

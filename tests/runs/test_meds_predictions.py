@@ -14,8 +14,8 @@ import pytest
 from wardround.benchmarks import Benchmark, Sample
 from wardround.core import UserError
 from wardround.predictors import FitRow
+from wardround.reports.predictions import write_meds_predictions
 from wardround.runs import RunFolder, RunSettings
-from wardround.runs.meds_predictions import write_meds_predictions
 from wardround.scoring import ClassMetrics, EpisodeScore, GroundingCounts, Interval, ScoreMetrics
 from wardround.scoring.episodes import EpisodeUse
 from wardround.scoring.sets import SetScore

@@ -17,16 +17,15 @@ from fake_server import Answer, FakeServer, error, text
 from forking import commands, kill, wait_for
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, read_protocol
 from wardround.core import UserError
+from wardround.learning.induction import ReflectionSettings, reflect_by_model
+from wardround.learning.induction.inducing import measured, training_stays, training_steps
+from wardround.learning.induction.model_reflector import MissedDecision, in_turn
+from wardround.learning.induction.step_table import StepTable
 from wardround.log import LogReader
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, read_protocol
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, start
-from wardround.runs.induction import ReflectionSettings, reflect_by_model
-from wardround.runs.induction.inducing import training_stays, training_steps
-from wardround.runs.induction.measuring import measured
-from wardround.runs.induction.missed import MissedDecision, in_turn
-from wardround.runs.induction.step_table import StepTable
 
 _WANTED = re.compile(r"nobody foretold: (.+) \((MEDICATIONS|LABS|PROCEDURES)\)")
 Said = dict[str, Any]

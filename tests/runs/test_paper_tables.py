@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from wardround.cli import main
-from wardround.runs.paper_tables import PaperTable, as_csv, as_latex, as_markdown, paper_tables, write_tables
-from wardround.runs.summary import RunSummary, summarise_run
+from wardround.reports.paper_tables import PaperTable, as_csv, as_latex, as_markdown, paper_tables, write_tables
+from wardround.reports.summary import RunSummary, summarise_run
 from wardround.scoring import EpisodeScore
 from wardround.scoring.tables import ALL
 

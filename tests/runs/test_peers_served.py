@@ -13,10 +13,11 @@ import pytest
 from extras import needs
 from fake_server import Answer, FakeServer, error, text, tools
 from wardround.benchmarks import Benchmark
+from wardround.learning import ConstructionSettings, build_peer, stages
 from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
 from wardround.memory.peers import PEERS
-from wardround.runs import ConstructionSettings, RunFolder, RunSettings, build_peer, execute, stages, start
+from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.runs.settings import EpisodeKey
 
 CASES = 3

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from wardround.benchmarks import build_trace
-from wardround.bundles import states, subject_bundles
 from wardround.cli import main
-from wardround.protocols import planted_rules, read_protocol
+from wardround.clinical.bundles import states, subject_bundles
+from wardround.clinical.protocols import planted_rules, read_protocol
 from wardround.records import IngestSettings, Store, ingest
 from wardround.runs import RunSettings, execute, start
 from wardround.synth import plant_rules, synthesize, time_zone_of, write_dialect

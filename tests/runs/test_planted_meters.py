@@ -10,7 +10,7 @@ import pytest
 
 from wardround.benchmarks import build_trace
 from wardround.cli import main
-from wardround.protocols import planted_rules, read_protocol
+from wardround.clinical.protocols import planted_rules, read_protocol
 from wardround.records import Store, ingest
 from wardround.runs import RunSettings, execute, start
 from wardround.synth import plant_rules

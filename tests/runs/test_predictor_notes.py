@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from wardround.runs.predictions import predictor_notes
+from wardround.reports.predictions import predictor_notes
 
 
 def fit(dev_auroc: float | None, *, converged: bool = True, repeated: int = 0) -> Any:

@@ -14,7 +14,7 @@ from wardround.core import Message
 from wardround.log import LogReader
 from wardround.records import Store
 from wardround.runs import RunSettings, execute, start
-from wardround.runs.episode import open_environment
+from wardround.runs.worker import open_environment
 from wardround.tools import open_toolset
 
 MOST = 0.30

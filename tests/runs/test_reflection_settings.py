@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, text, tools
+from wardround.learning import evolve
 from wardround.memory import Bank
-from wardround.runs import RunSettings, evolve, execute, start
+from wardround.runs import RunSettings, execute, start
 
 TWO_ITEMS = "\n\n".join(
     f"### Item {number}\nTitle: Lesson {number}\nDescription: Always\nContent: Look {number} times, then answer."

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wardround.learning.induction import INDUCTION, ReflectionSettings, reflect_by_model
 from wardround.log import LogReader
 from wardround.runs import RunSettings, execute, start
-from wardround.runs.induction import INDUCTION, ReflectionSettings, reflect_by_model
 
 
 def test_the_real_model_meets_the_reflectors_prompt(

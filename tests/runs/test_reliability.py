@@ -13,11 +13,11 @@ from fake_server import Answer, FakeServer, tools
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.learning.reliability import validate
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Provenance, Subject
 from wardround.memory.credit import first_quality
 from wardround.runs import RunFolder, RunSettings, episode_keys, open_benchmark, start
-from wardround.runs.reliability import validate
 
 ROLLOUTS = 3
 TITLES = ("helps", "harms", "holds for nobody")

@@ -10,14 +10,22 @@ import pytest
 from markupsafe import Markup
 from score_doubles import scored
 
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
-from wardround.runs.chart_files import write_svg
-from wardround.runs.exhibits.exhibit import Exhibit, read_exhibits
-from wardround.runs.exhibits.merging import Played, best_rows, drawn, merged_rows
-from wardround.runs.pages import episode_page, matrix, official_names, page_environment
-from wardround.runs.report import _metrics_of_tasks, _totals, _written_before, class_parts
-from wardround.runs.summary import summarise_run
+from wardround.reports.charts import write_svg
+from wardround.reports.exhibits.exhibit import Exhibit, read_exhibits
+from wardround.reports.exhibits.merging import Played, best_rows, drawn, merged_rows
+from wardround.reports.report import (
+    _metrics_of_tasks,
+    _totals,
+    _written_before,
+    class_parts,
+    episode_page,
+    matrix,
+    official_names,
+    page_environment,
+)
+from wardround.reports.summary import summarise_run
 
 
 def test_totals_are_of_all_episodes() -> None:
@@ -68,12 +76,12 @@ def test_metrics_other_than_the_sets_f1_are_named_with_their_tasks() -> None:
 
 
 def test_numbers_are_written_for_people_and_what_is_not_known_is_a_dash() -> None:
-    filters = page_environment("wardround.runs").filters
+    filters = page_environment("wardround.reports").filters
     assert [filters["figure"](value) for value in (0.12345, 0, None)] == ["0.123", "0.000", "–"]
     assert filters["figure"](0.5, 1) == "0.5"
     assert [filters["whole"](value) for value in (1234.6, 0, None)] == ["1,235", "0", "–"]
     assert [filters["percent"](value) for value in (0.256, 0, None)] == ["26%", "0%", "–"]
-    assert page_environment("wardround.runs").autoescape is True
+    assert page_environment("wardround.reports").autoescape is True
 
 
 def test_an_episodes_page_is_named_by_the_episode_alone() -> None:

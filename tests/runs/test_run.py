@@ -15,20 +15,18 @@ import pytest
 from wardround.benchmarks import Benchmark
 from wardround.core import Progress, UserError
 from wardround.log import LogReader
+from wardround.reports import compare, summarise_run, write_report
 from wardround.runs import (
     EpisodeKey,
     RunFolder,
     RunSettings,
     WorkQueue,
-    compare,
     episode_keys,
     execute,
     read_results,
     score_run,
     start,
-    summarise_run,
     worker,
-    write_report,
 )
 from wardround.tools import AID_NAMES, Aids, Environment
 

@@ -10,18 +10,17 @@ from score_doubles import scored
 
 from wardround.benchmarks.trivial import ORACLE, TRIVIAL
 from wardround.core import Message, Price, ToolCall, Usage, UserError
+from wardround.learning.evolve import _last_summary, _tools_called, _usable
 from wardround.log import EpisodeEntry
 from wardround.memory import Material
+from wardround.reports.baseline_card import against_trivial, honesty_card
+from wardround.reports.comparing import Pair, compare, compare_all
+from wardround.reports.summary import summarise_run
 from wardround.runs import RunSettings
-from wardround.runs.comparing import Pair, compare, compare_all
-from wardround.runs.evolve import _last_summary, _tools_called, _usable
 from wardround.runs.execute import _preset_facts, _progress
-from wardround.runs.first_prompts import FirstPrompts
-from wardround.runs.forecast import Bounds, Earlier, _like, _of_budgets, _of_mean, _priced
-from wardround.runs.honesty import against_trivial, honesty_card
+from wardround.runs.forecast import Bounds, Earlier, FirstPrompts, _like, _of_budgets, _of_mean, _priced
 from wardround.runs.queue import Counts
 from wardround.runs.spending import Spending, must_have_prices
-from wardround.runs.summary import summarise_run
 from wardround.scoring import SetScore, TrivialScores
 
 PROMPTS = FirstPrompts(agent="react", samples=2, message_tokens=600.0, schema_tokens=400.0, largest=1_500)

@@ -12,7 +12,7 @@ import pytest
 
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
-from wardround.core.row_seals import register_seals
+from wardround.core.files import register_seals
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 

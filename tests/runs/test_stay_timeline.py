@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from wardround.runs.timeline import timeline
+from wardround.reports.stay_pages import timeline
 
 STEP = {
     "step": 1,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from wardround.agents.stays.router import Router, RuleMemory
-from wardround.bundles import carried_by, states, subject_bundles
 from wardround.cli import main
-from wardround.definitions import score_at
-from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex, write_protocol
+from wardround.clinical.bundles import carried_by, states, subject_bundles
+from wardround.clinical.definitions import score_at
+from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, write_protocol
 from wardround.records import Store
 from wardround.runs.stays import chart_score, store_score
 from wardround.runs.store_lint import faults_in_store, lint_in_store

@@ -25,7 +25,7 @@ from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Provenance, Subject, text_key
 from wardround.retrieval import LexicalEncoder
 from wardround.runs import RunFolder, RunSettings, episode_keys, open_benchmark, start
-from wardround.runs.evolving_record import read_record
+from wardround.runs.evolution_record import read_record
 
 EFFECTS = {"good": 0.4, "harmful": -0.4, "inert": 0.0}
 EPOCHS = 12

@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 
 from wardround.core import UserError
-from wardround.memory.effect import CoinEvidence, EffectPosterior, effect_of
-from wardround.runs import evolving_record
-from wardround.runs.evolving_record import StreamStep, read_record, stream_record, write_record
-from wardround.runs.stream_sections import stream_sections
+from wardround.memory.credit import CoinEvidence, EffectPosterior, effect_of
+from wardround.reports.stream_sections import stream_sections
+from wardround.runs import evolution_record
+from wardround.runs.evolution_record import StreamStep, read_record, stream_record, write_record
 
 
 class TellingBank:
@@ -159,7 +159,7 @@ def test_a_stream_without_an_update_tells_the_bank_as_it_is() -> None:
     [(1, [0, 1]), (25, [*range(26)]), (26, [*range(13), *range(14, 27)]), (100, [*range(0, 101, 4)])],
 )
 def test_at_most_26_moments_are_told_the_first_and_the_last_among_them(updates: int, points: list[int]) -> None:
-    assert evolving_record._checkpoints(updates) == points
+    assert evolution_record._checkpoints(updates) == points
 
 
 def test_six_lines_and_thirty_rows_are_told() -> None:
@@ -194,7 +194,8 @@ def drawn_lines(record: dict[str, Any]) -> tuple[list[Any], list[dict[str, Any]]
     asked: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "wardround.runs.charts.lines", lambda series, **named: asked.append({"series": series, **named}) or "chart"
+            "wardround.reports.charts.lines",
+            lambda series, **named: asked.append({"series": series, **named}) or "chart",
         )
         return list(stream_sections(record)), asked
 

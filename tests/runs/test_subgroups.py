@@ -12,7 +12,7 @@ from records.small_source import FILES, moment, small_store
 from scoring.test_tables import scored
 from wardround.benchmarks import Sample
 from wardround.records import Chart, PersonRole, Roles, RowRole, Store
-from wardround.runs import GROUPINGS, by_subgroup
+from wardround.reports import GROUPINGS, by_subgroup
 from wardround.scoring import EpisodeScore
 
 LEFT_TO = RowRole(table="admissions", label=("discharge_location",))

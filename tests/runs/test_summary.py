@@ -8,8 +8,8 @@ import pytest
 
 from scoring.test_tables import scored
 from wardround.core import UserError
-from wardround.runs import summarise_run
-from wardround.runs.summary import by_contender, contender
+from wardround.reports import summarise_run
+from wardround.reports.summary import by_contender, contender
 from wardround.scoring import EpisodeScore
 
 

@@ -15,9 +15,11 @@ from told_cases import both, question, write_lines, write_list, write_published
 from wardround.benchmarks import CaseFiles, build_told
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.learning import stages
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Provenance, Subject
-from wardround.runs import RunFolder, RunSettings, execute, read_results, score_run, stages, start, summarise_run
+from wardround.reports import summarise_run
+from wardround.runs import RunFolder, RunSettings, execute, read_results, score_run, start
 from wardround.runs.judging import JUDGEMENTS, unjudged
 from wardround.scoring.judging import REASONING_FIGURES
 

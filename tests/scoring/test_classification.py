@@ -13,7 +13,7 @@ from effort import often
 from extras import Later, needs
 from wardround.core import UserError
 from wardround.scoring import PatientDraws, class_metrics, paired_macro_f1, score_metrics
-from wardround.scoring.ranking import auroc, average_precision, brier, macro_auroc
+from wardround.scoring.classification import auroc, average_precision, brier, macro_auroc
 
 pytestmark = needs("sklearn")
 sklearn_metrics = Later("sklearn.metrics")
@@ -90,7 +90,7 @@ def test_one_against_rest_is_that_of_scikit_learn(seed: int, n: int) -> None:
 
 def test_weights_are_repetitions() -> None:
     """A resample in which a patient came up twice is the data with that patient twice."""
-    from wardround.scoring.ranking import weighted_auroc, weighted_average_precision
+    from wardround.scoring.classification import weighted_auroc, weighted_average_precision
 
     generator = np.random.default_rng(5)
     truth, scores = generator.integers(0, 2, 30).astype(bool), generator.integers(0, 6, 30) / 6

@@ -10,7 +10,7 @@ import pytest
 from trajectories import call, new_trial, trajectory
 
 from wardround.benchmarks import Sample
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import Usage
 from wardround.log import Note
 from wardround.scoring import (

@@ -13,8 +13,7 @@ from trajectories import call, new_trial, trajectory
 from wardround.core import ToolCall
 from wardround.log import Trajectory
 from wardround.scoring import ErrorClass, NoPrediction, classify_errors, errors, no_prediction_mode
-from wardround.scoring.calls import Call, is_above, ratcliff_obershelp, tool_calls
-from wardround.scoring.errors import _may_repeat, _repetition
+from wardround.scoring.errors import Call, _may_repeat, _repetition, is_above, ratcliff_obershelp, tool_calls
 
 CANDIDATE_TOOLS = ("get_candidates_by_keyword",)
 LOOK = [call("get_candidates_by_keyword", table_name="diagnoses_ccs_candidates", keyword="sepsis")]

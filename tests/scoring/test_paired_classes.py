@@ -10,7 +10,7 @@ import pytest
 
 from wardround.core import UserError
 from wardround.scoring import paired_macro_f1
-from wardround.scoring.paired_classes import macro_hypothesis
+from wardround.scoring.paired import macro_hypothesis
 
 CLASSES = ("a", "b", "c")
 TRUTH = {"1": "a", "2": "b", "3": "c", "4": "a", "5": "b", "6": "c"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
 from wardround.scoring import best_at_k, pass_hat_k, set_scores
 

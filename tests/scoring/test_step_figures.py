@@ -11,7 +11,7 @@ import pytest
 from wardround.scoring import HeldOutPairs, gate, paired_test
 from wardround.scoring.bootstrap import cluster_bootstrap, mean_of_rows
 from wardround.scoring.gate import GATE_LEVEL, LEAST_SUBJECTS, TaskGate, benefit_p_value, harm_p_value
-from wardround.scoring.steps import RecallRow, StepCounts, StepHits, recall_rows, step_counts, step_hits
+from wardround.scoring.stays import RecallRow, StepCounts, StepHits, recall_rows, step_counts, step_hits
 
 
 def played(*notes: dict[str, Any], kind: str = "step") -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.scoring.steps import StepActionsScorer, recall_rows, step_hits
+from wardround.scoring.stays import StepActionsScorer, recall_rows, step_hits
 
 TARGET = (
     "00000|MEDICATIONS|Piperacillin-Tazobactam",

@@ -29,15 +29,23 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from starlette.testclient import TestClient
 
-from wardround.cli.cds_clients import add_client_options, signed_callers
+from wardround.cli.serve import add_client_options, signed_callers
 from wardround.core import UserError
 from wardround.models import DataUseGuard
 from wardround.records import Store
 from wardround.serve import Listening
 from wardround.serve.cds import CardShelf, FeedbackFile, SignedCallers, TrustSettings, cds_app, read_trust, trust_of
-from wardround.serve.cds.client_keys import ASK_AGAIN_SECONDS, KEPT_SECONDS, ClientKeys, keys_of, keys_of_clients
-from wardround.serve.cds.signed_calls import RefusedCall, SeenTokens, SignedCalls
-from wardround.serve.cds.signed_door import CallLog
+from wardround.serve.cds.signing import (
+    ASK_AGAIN_SECONDS,
+    KEPT_SECONDS,
+    CallLog,
+    ClientKeys,
+    RefusedCall,
+    SeenTokens,
+    SignedCalls,
+    keys_of,
+    keys_of_clients,
+)
 
 ISSUER = "https://ehr.example.org/"
 BASE = "https://cds.example.org"

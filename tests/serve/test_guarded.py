@@ -14,7 +14,7 @@ from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store
 from wardround.serve import AccessLog, Listening, ServedSession, SessionTokens, SqlLane, SqlShare
-from wardround.serve.sql_lane import _Places
+from wardround.serve.session import _Places
 from wardround.tools import Environment, ToolResult
 
 pytestmark = pytest.mark.anyio

@@ -19,19 +19,27 @@ pytest.importorskip("mcp", reason="needs the extra [view]")
 
 from starlette.testclient import TestClient
 
-from wardround.bundles import EventKind, ValueLevel, subject_bundles
-from wardround.bundles.events import BundleEvent
 from wardround.cli import main
+from wardround.clinical.bundles import EventKind, ValueLevel, subject_bundles
+from wardround.clinical.bundles.events import BundleEvent
 from wardround.core import Sealed, UserError, to_microseconds, unsealed
 from wardround.records.chart.chart import stored_rows
 from wardround.records.shards.layout import AVAILABLE, EVENT
-from wardround.runs.pages import episode_page
+from wardround.reports.report import episode_page
 from wardround.serve.viewer import NotThere, ViewedRun, ViewerPages, viewer_app, write_site
-from wardround.serve.viewer.episode_view import page_counts
-from wardround.serve.viewer.held_back import held_back
-from wardround.serve.viewer.sample_query import ORDERS, SampleQuery, listed, read_query
-from wardround.serve.viewer.standing import StandingEvent, StandingRecord, standing_record
-from wardround.serve.viewer.timeline import HEIGHT, MARGIN, WIDTH, Interest, draw_timeline
+from wardround.serve.viewer.episode import page_counts
+from wardround.serve.viewer.hidden_rows import held_back
+from wardround.serve.viewer.record import (
+    HEIGHT,
+    MARGIN,
+    WIDTH,
+    Interest,
+    StandingEvent,
+    StandingRecord,
+    draw_timeline,
+    standing_record,
+)
+from wardround.serve.viewer.run import ORDERS, SampleQuery, listed, read_query
 
 HOSTILE = '"><script>alert(1)</script>'
 TOKEN = "a-token-of-this-test"

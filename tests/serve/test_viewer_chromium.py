@@ -34,8 +34,8 @@ from wardround.serve.viewer import (
     viewer_app,
     write_site,
 )
-from wardround.serve.viewer.episode_view import page_counts
-from wardround.serve.viewer.viewed_run import sample_page
+from wardround.serve.viewer.episode import page_counts
+from wardround.serve.viewer.run import sample_page
 from wardround.stream import FollowSettings, coded_responder, follow
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")

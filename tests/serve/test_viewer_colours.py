@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import pytest
 
-from wardround.runs.charts import DEEPEST
+from wardround.reports.charts import DEEPEST
 
-STYLE = files("wardround.runs").joinpath("templates/style.css").read_text(encoding="utf-8")
+STYLE = files("wardround.reports").joinpath("templates/style.css").read_text(encoding="utf-8")
 TEXT = ("ink", "soft", "accent", "bad")
 GROUNDS = ("paper", "wash")
 

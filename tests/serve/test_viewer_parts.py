@@ -16,18 +16,31 @@ from records.fhir_resources import ANN_NUMBER, Resource, category, code, made, p
 pytest.importorskip("starlette", reason="needs the extra [view]")
 pytest.importorskip("mcp", reason="needs the extra [view]")
 
-from wardround.bundles.bundling import END_OF_TIME
+from wardround.clinical.bundles.files import END_OF_TIME
 from wardround.core import Message, ToolCall, Usage, from_microseconds
 from wardround.log import Note, ToolRecord, Turn
 from wardround.log.rows import EpisodeEntry, Trajectory
 from wardround.records import Store
 from wardround.records.shards.layout import AVAILABLE, EVENT
-from wardround.serve.viewer.course import HEIGHT, LABEL, WIDTH, branches_of, draw_course
-from wardround.serve.viewer.experiences import serving_of
-from wardround.serve.viewer.held_back import held_back
-from wardround.serve.viewer.paging import FIRST_PAGE, PAGE, PART, block_size, labels, paged, parts_of, places
-from wardround.serve.viewer.result_tables import read_table
-from wardround.serve.viewer.transcript import CallSection, TextBlock, transcript
+from wardround.serve.viewer.episode import EPISODE_HEIGHT as HEIGHT
+from wardround.serve.viewer.episode import EPISODE_WIDTH as WIDTH
+from wardround.serve.viewer.episode import LABEL, branches_of, draw_course
+from wardround.serve.viewer.hidden_rows import held_back
+from wardround.serve.viewer.transcript import (
+    FIRST_PAGE,
+    PAGE,
+    PART,
+    CallSection,
+    TextBlock,
+    block_size,
+    labels,
+    paged,
+    parts_of,
+    places,
+    read_table,
+    serving_of,
+    transcript,
+)
 
 
 def turn(ordinal: int, *, purpose: str = "act", prompt: tuple[Message, ...] = (), **given: object) -> Turn:

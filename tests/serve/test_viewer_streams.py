@@ -22,12 +22,11 @@ from wardround.cli import main
 from wardround.core import UserError, register_seals
 from wardround.records import load_source_spec
 from wardround.serve.viewer import ViewedStream, ViewerPages, viewer_app, write_site
-from wardround.serve.viewer.live.patient_query import PatientQuery, listed
-from wardround.serve.viewer.live.patient_view import BUNDLES
+from wardround.serve.viewer.live.patient import BUNDLES
+from wardround.serve.viewer.live.stream import PatientQuery, listed
 from wardround.stream import FollowSettings, coded_responder, follow
-from wardround.stream.ledger import Commit, StreamLedger
-from wardround.stream.ledger_reading import LoggedLine
-from wardround.stream.told import sealed_line
+from wardround.stream.ledger import Commit, LoggedLine, StreamLedger
+from wardround.stream.output import sealed_line
 
 HOSTILE = '"><script>alert(1)</script>'
 OURS = {"source": "mimiciv", "partition": "0 of 1", "time zone": "none"}

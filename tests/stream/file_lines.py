@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wardround.agents.stays.batch import batch_steps
-from wardround.agents.stays.coded import coded_roles
-from wardround.bundles import BundleEvent, batch_states, store_bundles
-from wardround.bundles.events import HOUR
-from wardround.bundles.playing import played_rows
+from wardround.agents.stays.player import coded_roles
+from wardround.clinical.bundles import BundleEvent, batch_states, store_bundles
+from wardround.clinical.bundles.events import HOUR
+from wardround.clinical.bundles.reading import played_rows
 from wardround.core import to_microseconds
 from wardround.records import Store, load_source_spec
 from wardround.records.sources.flatten import flattened

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stream_lines import told_of, written
 
 from effort import often
-from wardround.bundles import PatientState
+from wardround.clinical.bundles import PatientState
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import states_of

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from stream_lines import lab, told_of, written
 
 from effort import often
-from wardround.bundles import batch_states, store_bundles
+from wardround.clinical.bundles import batch_states, store_bundles
 from wardround.records import IngestSettings, Store, ingest, load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import states_of

@@ -18,8 +18,8 @@ import pytest
 from effort import often
 from forking import commands, kill, wait_for
 from wardround.agents.stays.router import RuleMemory
-from wardround.bundles import PatientState, batch_states, states, store_bundles, subject_bundles
 from wardround.cli import main as wardround
+from wardround.clinical.bundles import PatientState, batch_states, states, store_bundles, subject_bundles
 from wardround.core import UserError
 from wardround.records import Store, load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow, write_replay

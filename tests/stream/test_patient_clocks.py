@@ -10,8 +10,8 @@ from stream_lines import hours_of, lab, told_of, written
 
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
-from wardround.stream.clock import StreamClock
 from wardround.stream.follow import StreamReport
+from wardround.stream.input import StreamClock
 
 SPEC = load_source_spec("mimiciv")
 AT_ONCE = FollowSettings(once=True, finish=True)

@@ -16,8 +16,7 @@ from wardround.cli import main as wardround
 from wardround.core import UserError
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
-from wardround.stream.follow import states_of
-from wardround.stream.one_follower import only_follower
+from wardround.stream.follow import only_follower, states_of
 
 SPEC, FHIR = load_source_spec("mimiciv"), load_source_spec("fhir")
 AT_ONCE = FollowSettings(once=True, finish=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from records.fhir_resources import ANN_NUMBER, Resource, category, code, made, resource
-from wardround.bundles import PatientState, batch_states, store_bundles
+from wardround.clinical.bundles import PatientState, batch_states, store_bundles
 from wardround.core import UserError
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, Spool, follow

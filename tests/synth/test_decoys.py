@@ -11,8 +11,8 @@ import pytest
 
 from wardround.audits import check_labels
 from wardround.benchmarks import build_clinseek
-from wardround.bundles import EventKind, ValueLevel, subject_bundles
-from wardround.definitions import score_at
+from wardround.clinical.bundles import EventKind, ValueLevel, subject_bundles
+from wardround.clinical.definitions import score_at
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 

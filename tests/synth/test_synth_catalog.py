@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from wardround.codes import load_ccs
+from wardround.clinical.codes import load_ccs
 from wardround.synth.catalog import Catalog, load_catalog
-from wardround.synth.ids import MOST_PATIENTS, scramble
+from wardround.synth.person import MOST_PATIENTS, scramble
 
 _SHAPES = {"steady", "resolve", "hump", "rise"}
 _ICD9, _ICD10 = re.compile(r"[0-9VE][0-9]{2}[0-9]{0,2}"), re.compile(r"[A-Z][0-9][0-9A-Z][0-9A-Z]{0,4}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wardround.cli import main
-from wardround.synth.dice import Dice
+from wardround.synth.person import Dice
 from wardround.synth.rarer import draw_course, quick_return
 
 DAY = timedelta(days=1)

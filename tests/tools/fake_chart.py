@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.records import EventColumns
-from wardround.records.chart.event_columns import event_columns
+from wardround.records.chart.events import event_columns
 from wardround.records.rules.language import ALWAYS
 from wardround.records.specs.spec import TableSpec
 

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 from fake_chart import FakeChart, FakeTable
 
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import ToolCall, UserError
 from wardround.models.offline.conversation import read_result
 from wardround.records.rules.language import Column, Combined, MedianDelay

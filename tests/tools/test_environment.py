@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from fake_chart import FakeChart, FakeTable, small_chart
 
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
 from wardround.tools import Aids, Environment, default_toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wardround.tools
 from effort import often
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import ToolFailure
 from wardround.tools import Environment, SqlGate, default_toolset
 from wardround.tools.candidates import CandidateSpace

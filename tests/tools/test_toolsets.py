@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_chart import small_chart
 
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
 from wardround.tools import CLINSEEK_TOOLS, TOOLS, Environment, default_toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace

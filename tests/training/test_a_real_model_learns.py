@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from wardround.cli import main
+from wardround.learning import read_rows
 from wardround.models.local import LOCAL_MODELS, find_weights, model_of_file, serving
-from wardround.training import read_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LITTLE = ["--set", "sft.batch=1", "--set", "sft.most_steps=1", "--set", "sft.warmup_steps=0"]

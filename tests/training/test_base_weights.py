@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wardround.core import UserError
-from wardround.training import BaseWeights
+from wardround.learning import BaseWeights
 
 
 @pytest.mark.parametrize("path", ["nowhere", "folder", "file.bin"])

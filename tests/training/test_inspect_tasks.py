@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from fake_server import MODEL, Answer, FakeServer, text, tools
-from wardround.training.doors.scripted import ScriptedEpisode, played_directly, scripted_episodes
-from wardround.training.world import World, WorldSettings
+from wardround.learning.adapters.scripted import ScriptedEpisode, played_directly, scripted_episodes
+from wardround.learning.world import World, WorldSettings
 
 REPOSITORY = Path(__file__).parents[2]
 PLAYER = REPOSITORY / "scripts" / "door_readers" / "read_inspect.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wardround.training.recipe import read_recipe
+from wardround.learning.recipe import read_recipe
 
 
 def test_table_9() -> None:

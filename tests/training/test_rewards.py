@@ -11,9 +11,9 @@ import pytest
 
 from wardround.benchmarks import get_task
 from wardround.cli import main
+from wardround.learning.rewards import REPEAT_CHARGE
+from wardround.learning.world import World, WorldEpisode, WorldSettings
 from wardround.scoring.episodes import score_answer
-from wardround.training.rewards import REPEAT_CHARGE
-from wardround.training.world import World, WorldEpisode, WorldSettings
 
 CALLS = 6
 Policy = Callable[[World, WorldEpisode], None]

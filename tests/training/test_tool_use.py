@@ -11,10 +11,10 @@ import pytest
 from log_doubles import ask, calling
 from wardround.cli import main
 from wardround.core import Message, Usage
+from wardround.learning import tool_use
 from wardround.log import EpisodeLog, LogReader, ToolRecord, Trajectory
 from wardround.models import Reply
 from wardround.runs import RunFolder
-from wardround.training import tool_use
 
 LABS = '{"table_name": "labevents"}'
 PROSE = Reply(

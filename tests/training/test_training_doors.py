@@ -19,11 +19,11 @@ from starlette.testclient import TestClient
 from effort import often
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.training.doors.harbor import write_harbor_tasks
-from wardround.training.doors.openenv import openenv_app
-from wardround.training.doors.scripted import ScriptedEpisode, played_directly, scripted_episodes
-from wardround.training.doors.trl import trl_environment, trl_rows
-from wardround.training.world import World, WorldSettings
+from wardround.learning.adapters.harbor import write_harbor_tasks
+from wardround.learning.adapters.openenv import openenv_app
+from wardround.learning.adapters.scripted import ScriptedEpisode, played_directly, scripted_episodes
+from wardround.learning.adapters.trl import trl_environment, trl_rows
+from wardround.learning.world import World, WorldSettings
 
 MOST = 100
 """Samples that the scripted policy plays through each door."""

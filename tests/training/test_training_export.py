@@ -13,9 +13,9 @@ import pytest
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import LeakError, UserError
+from wardround.learning import DataSettings, ExportCounts, HeldOut, export_folder, export_rows, read_recipe, read_rows
 from wardround.log import LogReader
 from wardround.runs import RunFolder, open_store, score_run
-from wardround.training import DataSettings, ExportCounts, HeldOut, export_folder, export_rows, read_recipe, read_rows
 
 ALL = DataSettings(finishes=(), max_tokens=None)
 

@@ -17,8 +17,7 @@ import pytest
 from effort import LONG
 from extras import needs
 from wardround.core import UserError
-from wardround.runs import RunFolder
-from wardround.training import (
+from wardround.learning import (
     BaseWeights,
     DataSettings,
     RlSettings,
@@ -33,8 +32,9 @@ from wardround.training import (
     serving_template,
     training_template,
 )
-from wardround.training.sft import labels_of
-from wardround.training.world import World, WorldSettings
+from wardround.learning.sft import labels_of
+from wardround.learning.world import World, WorldSettings
+from wardround.runs import RunFolder
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),

@@ -11,9 +11,7 @@ import pytest
 
 from log_doubles import START, ask, calling, play
 from wardround.core import Message, ToolCall, Usage, UserError
-from wardround.log import EpisodeLog, LogReader, ToolRecord, Trajectory, atif_documents
-from wardround.models import Reply
-from wardround.training import (
+from wardround.learning import (
     BaseWeights,
     DataSettings,
     RowTokenizer,
@@ -23,7 +21,9 @@ from wardround.training import (
     training_rows,
     without_redundant_calls,
 )
-from wardround.training.sft import labels_of, split_by_person
+from wardround.learning.sft import labels_of, split_by_person
+from wardround.log import EpisodeLog, LogReader, ToolRecord, Trajectory, atif_documents
+from wardround.models import Reply
 
 KEPT = (START[0], Message(role="user", content="Summary: fine."))
 

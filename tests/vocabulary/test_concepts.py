@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from wardround.clinical.vocabulary import Concept, add_concepts, concepts, concepts_in, find_concept, is_a
 from wardround.core import UserError
-from wardround.vocabulary import Concept, add_concepts, concepts, concepts_in, find_concept, is_a
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.vocabulary import (
+from wardround.clinical.vocabulary import (
     conflicts,
     drug_classes,
     drug_groups,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.vocabulary import (
+from wardround.clinical.vocabulary import (
     RELATIONS,
     Quantity,
     compare,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from phrase_sets import lines_of
-from wardround.vocabulary.persons import read_person
-from wardround.vocabulary.quantities import parse_quantity
-from wardround.vocabulary.text import KnownFindings, read_text
-from wardround.vocabulary.units import read_unit
+from wardround.clinical.vocabulary.quantities import parse_quantity
+from wardround.clinical.vocabulary.text import KnownFindings, read_text
+from wardround.clinical.vocabulary.text_values import read_person
+from wardround.clinical.vocabulary.units import read_unit
 
 PHRASES = Path(__file__).parent / "text_phrases.txt"
 
@@ -50,7 +50,7 @@ def failures(line: str) -> list[str]:
 
 
 def _value(reading: object, name: str, wanted: str) -> tuple[str, str]:
-    from wardround.vocabulary.concepts import find_concept
+    from wardround.clinical.vocabulary.concepts import find_concept
 
     asked = find_concept(name)
     values = [one.quantity for one in reading.findings if one.quantity is not None and one.concept == asked]  # type: ignore[attr-defined]

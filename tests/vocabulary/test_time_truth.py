@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from wardround.vocabulary import (
+from wardround.clinical.vocabulary import (
     Truth,
     Window,
     all_of,

@@ -1,8 +1,8 @@
 """Agents: one loop, and methods as compositions over it. They see a model, an environment, a bank; never a target."""
 
 from wardround.agents.catalogue import get_agent, get_method, kinds_read, list_agents
-from wardround.agents.experiences.recalling import Memory
 from wardround.agents.loop.agent import AgentSpec, Hooks, LoopSettings, ask_once, check_question
+from wardround.agents.loop.calls import Finish, Limits, Outcome, Prompt
 from wardround.agents.loop.context import (
     CONTEXT_POLICIES,
     ContextFactory,
@@ -12,9 +12,8 @@ from wardround.agents.loop.context import (
     Rendered,
 )
 from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
-from wardround.agents.loop.history import Block, History, Observation
+from wardround.agents.loop.history import Block, EstimatedTokens, FileTokens, History, Observation, TokenCounter
 from wardround.agents.loop.loop import run_episode
-from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.loop.steps import (
     PredictedAction,
     StepFeed,
@@ -23,13 +22,11 @@ from wardround.agents.loop.steps import (
     answer_of,
     run_steps,
 )
-from wardround.agents.loop.tokens import EstimatedTokens, FileTokens, TokenCounter
-from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
+from wardround.agents.method import ADDITIONS, AGENTS, Addition, AgentName, Budget, Method, NoSettings, Paper
+from wardround.agents.methods.react import ReflexionSettings
 from wardround.agents.methods.reflectool import RefinementSettings, SelectionSettings
-from wardround.agents.methods.reflexion import ReflexionSettings
 from wardround.agents.methods.retrosum import SummarySettings
-from wardround.agents.names import AgentName
-from wardround.agents.settings import Budget, NoSettings
+from wardround.agents.recall import Memory
 
 __all__ = [
     "ADDITIONS",

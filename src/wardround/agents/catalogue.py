@@ -10,26 +10,18 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from wardround.agents.experiences.graph_recalling import with_graph
-from wardround.agents.experiences.peer_recalling import with_peer
-from wardround.agents.experiences.recalling import Memory, Recalling
+from wardround.agents.graph_recall import with_graph
 from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.loop.context import CONTEXT_POLICIES
-from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
+from wardround.agents.method import ADDITIONS, AGENTS, Addition, AgentName, Method, Paper
 from wardround.agents.methods.curated import CURATED_METHODS
-from wardround.agents.methods.ehr_rag import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
-from wardround.agents.methods.gsem import GRAPH_ADDITIONS, GRAPH_METHODS
-from wardround.agents.methods.peers import PEER_ADDITIONS, PEER_METHODS
-from wardround.agents.methods.probabilities import PROBABILITY_ADDITIONS
-from wardround.agents.methods.react import REACT_METHODS
-from wardround.agents.methods.reasoningbank import REASONINGBANK_METHODS
+from wardround.agents.methods.ehr_rag import EVIDENCE_ADDITIONS, EVIDENCE_METHODS, PROBABILITY_ADDITIONS
+from wardround.agents.methods.gsem import GRAPH_ADDITIONS, GRAPH_METHODS, PEER_ADDITIONS, PEER_METHODS
+from wardround.agents.methods.react import REACT_METHODS, REASONINGBANK_METHODS, REFLEXION_METHODS
 from wardround.agents.methods.reflectool import REFLECTOOL_METHODS
-from wardround.agents.methods.reflexion import REFLEXION_METHODS
-from wardround.agents.methods.resum import RESUM_METHODS
-from wardround.agents.methods.retrosum import RETROSUM_METHODS
-from wardround.agents.methods.stay_baselines import PROTOCOL_ADDITIONS, STAY_BASELINES
-from wardround.agents.methods.trace import TRACE_METHODS
-from wardround.agents.names import AgentName
+from wardround.agents.methods.retrosum import RESUM_METHODS, RETROSUM_METHODS
+from wardround.agents.methods.trace import PROTOCOL_ADDITIONS, STAY_BASELINES, TRACE_METHODS
+from wardround.agents.recall import Memory, Recalling, with_peer
 from wardround.core import Sealed, UserError
 from wardround.memory import POLARITIES, Kind, MemorySettings
 

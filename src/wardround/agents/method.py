@@ -1,4 +1,4 @@
-"""A method by name: a composition that is not made yet, and what making it takes."""
+"""Methods by name: how a name is spelled, which settings it takes, and how the agent is built."""
 
 from __future__ import annotations
 
@@ -6,11 +6,80 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wardround.agents.experiences.graph_recalling import Walker, graph_prompts
+from wardround.agents.graph_recall import Walker, graph_prompts
 from wardround.agents.loop.agent import AgentSpec
-from wardround.agents.settings import NoSettings
-from wardround.core import Registry, UserError
+from wardround.core import Registry, UserError, check_settings, setting
 from wardround.memory import Kind
+
+# How an agent's name is spelt: ``<method>``, and after every ``+`` something it is given: ``retrosum+ether+tool``.
+
+
+_PLUS = "+"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentName:
+    """The parts of a name: the method, and what is added to it, in this order and each once."""
+
+    method: str
+    additions: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> AgentName:
+        """Take a name apart; UserError where it names something twice. Whether the parts exist is not asked here."""
+        method, *additions = text.split(_PLUS)
+        if len(set(additions)) < len(additions):
+            raise UserError(f"{text!r} names something twice")
+        return cls(method=method, additions=tuple(additions))
+
+    def __str__(self) -> str:
+        return _PLUS.join((self.method, *self.additions))
+
+
+# What every agent is held to, and what a method that has nothing to set is given.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Every agent's budget, so that all rows of a table have one."""
+
+    turns: int = setting(
+        100, "turn limit of an episode", unit="model calls", source="RetroSum", least=1, flag="--turns"
+    )
+    context_tokens: int | None = setting(
+        None,
+        "context budget; by default that of the benchmark's paper (64,000; EHRSHOT: 128,000)",
+        unit="tokens",
+        source="RetroSum, appendix D.2; EHR-RAG, appendix A",
+        least=1,
+        flag="--context-tokens",
+    )
+    result_tokens: int = setting(2_000, "budget of one tool result", unit="tokens", least=1)
+    reply_tokens: int = setting(4_096, "longest reply", unit="tokens", least=1)
+    forced_finish: bool = setting(
+        True,
+        "at a limit, one more call that offers only finish; without it the episode ends there",
+        source="released code of RetroSum",
+    )
+    steps: int = setting(1_000, "step limit of a stay that is played bundle by bundle", unit="bundles", least=1)
+    episode_seconds: float | None = setting(
+        None,
+        "wall time after which an episode ends; none: all it takes",
+        unit="seconds",
+        above=0,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoSettings:
+    """The settings of a method that has none."""
+
+
+# A method by name: a composition that is not made yet, and what making it takes.
+
 
 Paper = Literal["retrosum", "ehr-rag", "gsem", "clinseek", "trace"]
 

@@ -1,7 +1,4 @@
-"""What a kind of answers owns: how it is explained in a prompt, read out of a reply and written into a manifest.
-
-Scoring has a scorer for every kind, under the same name: agents must not see it.
-"""
+"""What an answer kind must do, and a question in parts (never its answer)."""
 
 from __future__ import annotations
 
@@ -9,12 +6,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import PromptFile
+
+# What a kind of answers owns: how it is explained in a prompt, read out of a reply and written into a manifest.
+#
+# Scoring has a scorer for every kind, under the same name: agents must not see it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,3 +180,62 @@ class AnswerKind(ABC):
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_json` wrote, without its ``kind``; TypeError or ValueError where it is something else."""
         return cls(**body)
+
+
+# A question in parts: what a method may know of a task besides its prompt. Never its answer.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CuratedWindow:
+    """What a curated input shows of the events: from when on, and at most how many, the latest."""
+
+    start: datetime
+    most_events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One task as of one moment (EHR-RAG, table 5).
+
+    ``factual_query`` seeks evidence for the outcome, ``counterfactual_query`` for its absence. ``answer`` says what may
+    be answered. ``curated``: what the evidence package of the question shows, where its benchmark has one;
+    ``images``: the handles of the pictures that are linked to it. Without a ``prediction_time`` the prompt tells the
+    case in words, and there is no chart.
+    """
+
+    name: str
+    title: str
+    category: str
+    description: str
+    factual_query: str
+    counterfactual_query: str
+    prediction_time: datetime | None
+    answer: AnswerKind
+    instructions: str = ""
+    curated: CuratedWindow | None = None
+    images: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """Its own words: a reply that repeats them says nothing more."""
+        return f"{self.title} {self.description}"
+
+    @property
+    def told(self) -> bool:
+        """Whether the prompt tells the case in words, and there is no chart."""
+        return self.prediction_time is None
+
+    @property
+    def label_values(self) -> tuple[str, ...]:
+        """The answers there are, the negative one first; none where any text may be one."""
+        return self.answer.label_values
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """What the label values mean."""
+        return self.answer.label_names
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one label may hold."""
+        return self.answer.several

@@ -7,10 +7,9 @@ Nothing of the records imports this room.
 from wardround.audits.chart_differences import TableLeaks
 from wardround.audits.deletion import delete_future
 from wardround.audits.labels import LabelReport, TaskLabels, check_labels
-from wardround.audits.leaks import LeakReport, audit_leaks
+from wardround.audits.leaks import LeakReport, ShownTable, audit_leaks
 from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
 from wardround.audits.plausibility import PlausibilityReport, audit_plausibility
-from wardround.audits.shown_times import ShownTable
 from wardround.audits.store_check import StoreCheck, check_store
 from wardround.audits.swap import random_moments
 

@@ -1,9 +1,4 @@
-"""The leak audit: does a chart show anything that was not known yet?
-
-Time audit: visible rows whose available time lies after the as-of time, and cells that read as a later time (planned
-columns apart). Deletion audit: the chart again, from a copy of the raw files without anything not yet available; any
-difference is something the chart knew of what was deleted.
-"""
+"""The leak audit: does a chart show anything before it was available?"""
 
 from __future__ import annotations
 
@@ -14,20 +9,28 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.audits.chart_differences import ChartFindings, compare_charts
-from wardround.audits.deletion import write_deleted
-from wardround.audits.raw_subjects import RawSubjects, plainly_written
+from wardround.audits.deletion import RawSubjects, plainly_written, write_deleted
 from wardround.core import Progress, Reporter, parse_time, silent, to_microseconds
-from wardround.records.chart.censor import ChartTable, holds
+from wardround.records.chart.censor import ChartTable, clock, holds
 from wardround.records.chart.chart import Chart, Policy
 from wardround.records.ingest.ingest import ingest
-from wardround.records.ingest.settings import IngestSettings
-from wardround.records.shards.layout import AVAILABLE, EVENT, PENDING
-from wardround.records.specs.spec import TableSpec
+from wardround.records.ingest.plan import IngestSettings
+from wardround.records.rules.language import NO_TIME, Column, Times
+from wardround.records.shards.layout import AVAILABLE, EVENT, LATE, NEVER_TIME, PENDING
+from wardround.records.specs.spec import TableSpec, late_rules
 from wardround.records.store import Store
+
+# The leak audit: does a chart show anything that was not known yet?
+#
+# Time audit: visible rows whose available time lies after the as-of time, and cells that read as a later time (planned
+# columns apart). Deletion audit: the chart again, from a copy of the raw files without anything not yet available; any
+# difference is something the chart knew of what was deleted.
+
 
 Sample = tuple[int, datetime]
 
@@ -209,3 +212,40 @@ def same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
 
 def _delay(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
+
+
+# When each row and cell of a store is first shown on a chart: what audits compare with what it should wait for.
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """The rows of one subject with the moments (microseconds) from which a chart shows them."""
+
+    spec: TableSpec
+    rows: pa.RecordBatch
+    row: Times
+    event: Times
+
+    @classmethod
+    def of(cls, spec: TableSpec, rows: pa.RecordBatch) -> ShownTable:
+        """Take stored rows."""
+        event = clock(rows, EVENT)
+        return cls(spec, rows, np.maximum(clock(rows, AVAILABLE), event), event)
+
+    def cell(self, column: str) -> Times:
+        """Return from when on a cell is shown; ``NEVER_TIME`` where it is empty, or never."""
+        if column not in self.rows.schema.names:
+            return np.full(self.rows.num_rows, NEVER_TIME)
+        filled = self.rows.column(column).is_valid().to_numpy(zero_copy_only=False)
+        shown = self.row
+        for rule, columns in late_rules(self.spec, self.rows.schema.names).items():
+            if column in columns:
+                late = clock(self.rows, rule.name if isinstance(rule, Column) else f"{LATE}{columns[0]}")
+                shown = np.where(late == NO_TIME, NEVER_TIME, np.maximum(shown, late))
+        return np.where(filled, shown, NEVER_TIME)
+
+    def texts(self, column: str) -> list[str]:
+        """Return a column's cells as text, empty where there is nothing."""
+        if column not in self.rows.schema.names:
+            return [""] * self.rows.num_rows
+        return ["" if cell is None else str(cell) for cell in self.rows.column(column).to_pylist()]

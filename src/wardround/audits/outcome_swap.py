@@ -15,9 +15,9 @@ from datetime import datetime
 from pathlib import Path
 
 from wardround.audits.chart_differences import ChartFindings, compare_charts
+from wardround.audits.deletion import plainly_written
 from wardround.audits.leaks import Sample, rounds_of, same_settings
 from wardround.audits.own import answered_by, read_knowledge, write_plain
-from wardround.audits.raw_subjects import plainly_written
 from wardround.audits.swap import SwapTable, load_swap_table, swap_sources, write_swapped
 from wardround.audits.swap.files import copy_on_clock
 from wardround.audits.swap.write import NOWHERE, Placement

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from wardround.audits.leaks import ShownTable
 from wardround.audits.own import count_early_cells, known_by_roles, read_knowledge
-from wardround.audits.shown_times import ShownTable
 from wardround.core import Progress, Reporter, from_microseconds, silent
 from wardround.records.rules.language import Times
 from wardround.records.shards.layout import NEVER_TIME

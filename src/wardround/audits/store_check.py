@@ -8,9 +8,7 @@ from pathlib import Path
 
 from wardround.core import Progress, RecordError, Reporter, silent
 from wardround.records.ingest.lineage import Lineage
-from wardround.records.shards.checksums import map_checked
-from wardround.records.shards.layout import INDEX, MANIFEST, shard_folder
-from wardround.records.shards.manifest import read_manifest
+from wardround.records.shards.layout import INDEX, MANIFEST, map_checked, read_manifest, shard_folder
 from wardround.records.shards.shard_file import Shard
 
 

@@ -15,17 +15,14 @@ from wardround.benchmarks.clinseek_mm import (
     convert_medmod,
     write_examples,
 )
+from wardround.benchmarks.drawing import split_of
 from wardround.benchmarks.ehrshot import build_ehrshot
-from wardround.benchmarks.leaks import Leak, leak_check, names_its_answer
-from wardround.benchmarks.questions import question_of
-from wardround.benchmarks.reclocking import reclock
-from wardround.benchmarks.rendering import render_prompt
-from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
-from wardround.benchmarks.split import split_of
+from wardround.benchmarks.leaks import Leak, leak_check, names_its_answer, reclock
+from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum, question_of, render_prompt
 from wardround.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, TRACE_TASK, Task, get_task, list_tasks
-from wardround.benchmarks.told import TOLD_FAMILIES, TOLD_TASKS, build_told
-from wardround.benchmarks.told.build import CaseFiles
-from wardround.benchmarks.trace.build import build_trace
+from wardround.benchmarks.text_cases import TOLD_FAMILIES, TOLD_TASKS, build_told
+from wardround.benchmarks.text_cases.build import CaseFiles
+from wardround.benchmarks.trace import build_trace
 
 __all__ = [
     "AGENTEHR_TASKS",

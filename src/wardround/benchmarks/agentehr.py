@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from wardround.benchmarks.answer_rules import AnswerRules
-from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.benchmark import Benchmark, label_map_facts, pool_facts, space_facts
 from wardround.benchmarks.drawing import (
+    DEFAULT_FRACTIONS,
     DrawSettings,
+    Fractions,
     WeighedEvent,
     asked_with,
     choose_events,
     draw,
+    group_of,
     kinds_of_stays,
     label_rows,
     make_samples,
@@ -31,14 +34,11 @@ from wardround.benchmarks.drawing import (
     weigh,
 )
 from wardround.benchmarks.encounters import Encounters
-from wardround.benchmarks.facts import label_map_facts, pool_facts, space_facts
-from wardround.benchmarks.label_events import EventFinder, LabelEvent, LabelSource
-from wardround.benchmarks.label_sources import is_other_source, label_source
+from wardround.benchmarks.label_events import EventFinder, LabelEvent, LabelSource, is_other_source, label_source
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, group_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
-from wardround.codes import LabelSet, how_to_add, normalise_label
+from wardround.clinical.codes import LabelSet, how_to_add, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent, to_microseconds
 from wardround.records import Policy, RowRole, Store, unplayed
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from wardround.benchmarks.benchmark import Benchmark
-from wardround.benchmarks.questions import question_of
-from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.sample import Sample, question_of
 from wardround.benchmarks.task import Task, get_task
 from wardround.core import PromptFile, load_prompt
 
@@ -52,7 +51,7 @@ class AnswerRules:
     """What is said of a task's answers, counted when a benchmark is built and kept in its manifest.
 
     ``usual`` is counted over the training questions, ``usual_without`` over those of all groups of training people but
-    one, by group (see :func:`~wardround.benchmarks.split.group_of`).
+    one, by group (see :func:`~wardround.benchmarks.drawing.group_of`).
     """
 
     thresholds: Thresholds | None = None

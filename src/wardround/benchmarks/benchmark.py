@@ -1,4 +1,4 @@
-"""A benchmark on disk: ``samples.jsonl``, ``manifest.json`` and the candidate spaces, written whole or not at all."""
+"""A benchmark on disk: samples, manifest, candidate spaces, and the user's files it was built from."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import glob
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 from wardround.answers import ANSWER_KINDS
-from wardround.benchmarks.rendering import render_prompt
-from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.space_files import load_space, save_space
-from wardround.benchmarks.split import group_of, split_of
+from wardround.benchmarks.drawing import group_of, split_of
+from wardround.benchmarks.sample import SPLITS, STRATA, Sample, render_prompt
 from wardround.benchmarks.task import OWN_CONTEXT_TOKENS, PAPER_CONTEXT_TOKENS, Task, declare, get_task
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet, load_ccs
 from wardround.core import (
     PromptFile,
     RecordError,
@@ -30,8 +31,54 @@ from wardround.core import (
     sync_folder,
     sync_tree,
 )
-from wardround.records import Policy
-from wardround.tools.candidates import CandidateSpace, LabelEncoder
+from wardround.records import Policy, SourceSpec, Store
+from wardround.tools.candidates import CandidateSpace, LabelEncoder, drug_grouper
+
+# The candidate spaces of a benchmark on disk, each a file that the manifest names by its hash.
+#
+# A command opens its benchmark many times over: a file that was read and checked once is not read again while it stays
+# as it is, by what the file system says of it.
+
+
+_KEPT = 64
+"""So many spaces stay in memory: those of two large benchmarks."""
+
+
+def save_space(space: CandidateSpace, folder: Path) -> str:
+    """Write a space and return the hash of its file."""
+    path = _path(folder, space.name)
+    path.parent.mkdir(exist_ok=True)
+    space.save(path)
+    return content_hash(path.read_bytes())
+
+
+def load_space(folder: Path, name: str, sha256: str) -> CandidateSpace:
+    """Return a space; RecordError where its file is missing or has another hash."""
+    path = _path(folder, name).absolute()
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        raise _another(path) from None
+    return _checked(path, sha256, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
+
+
+@lru_cache(maxsize=_KEPT)
+def _checked(path: Path, sha256: str, identity: tuple[int, ...]) -> CandidateSpace:
+    if content_hash(path.read_bytes()) != sha256:
+        raise _another(path)
+    return CandidateSpace.load(path)
+
+
+def _another(path: Path) -> RecordError:
+    return RecordError(f"{path} is not the candidate space that the manifest describes")
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / "spaces" / f"{name}.space"
+
+
+# A benchmark on disk: ``samples.jsonl``, ``manifest.json`` and the candidate spaces, written whole or not at all.
+
 
 SCHEMA = 1
 _SAMPLES = "samples.jsonl"
@@ -271,3 +318,106 @@ def _runs(process: int) -> bool:
 
 def _sample_lines(samples: Iterable[Sample]) -> bytes:
     return b"".join(canonical_json(sample.to_json()) + b"\n" for sample in samples)
+
+
+# What a manifest says: of the source, of a task's candidate space, of its pools.
+
+
+CLOCKS = {
+    "known_at": "a question is asked before anything of its answer is known, on a chart that shows only what was known",
+    "published": "the papers' own clocks, which show rows before they were known; label every result as such",
+}
+
+
+def source_facts(store: Store) -> dict[str, Any]:
+    """Say which records these questions are about."""
+    return {
+        "name": store.spec.name,
+        "sensitivity": store.spec.sensitivity,
+        "store_digest": store.digest,
+        "spec_sha256": store.spec.sha256,
+        "settings": store.manifest.get("settings"),
+        "assumptions": store.manifest.get("assumptions", []),
+    }
+
+
+def label_map_facts(spec: SourceSpec, user_codes: Path | None) -> dict[str, Any]:
+    """Say which user-supplied code tables the labels come from: without them some labels are coarser or missing."""
+    return {
+        "prescriptions": drug_grouper(spec, user_codes).kind,
+        "icd9_procedures": 9 in load_ccs("procedures", user_codes).codes,
+    }
+
+
+def space_facts(task: Task, space: CandidateSpace, prompt_name: str | None = None) -> dict[str, Any]:
+    """Say what may be answered and how it is asked."""
+    prompt = task.prompt_named(prompt_name)
+    return {
+        "candidate_space": space.name,
+        "candidate_labels": len(space.labels),
+        "prompt": {"name": prompt.name, "version": prompt.version, "sha256": prompt.sha256},
+    }
+
+
+def pool_facts(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Count samples and labels by split and stratum."""
+    return {
+        split: {
+            stratum: label_facts([one for one in samples if one.split == split and one.stratum == stratum])
+            for stratum in STRATA
+        }
+        for split in SPLITS
+    }
+
+
+def label_facts(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Label statistics of some samples: the counterpart of Table 5's ``Avg. Label``."""
+    if not samples:
+        return {"samples": 0}
+    sizes = [len(one.target) for one in samples]
+    return {
+        "samples": len(samples),
+        "labels_mean": round(fmean(sizes), 3),
+        "labels_median": median(sizes),
+        "labels_max": max(sizes),
+        "distinct_labels": len({label for one in samples for label in one.target}),
+        "unwinnable_labels": sum(len(one.unwinnable) for one in samples),
+        "samples_with_unwinnable": sum(bool(one.unwinnable) for one in samples),
+        "unmapped_rows": sum(int(one.facts.get("unmapped_rows", 0)) for one in samples),
+    }
+
+
+def samples_by_class(samples: Sequence[Sample]) -> dict[str, dict[str, int]]:
+    """Count the samples of every class in every split."""
+    labels = {split: [label for one in samples if one.split == split for label in one.target] for split in SPLITS}
+    return {split: dict(sorted(Counter(found).items())) for split, found in labels.items()}
+
+
+# Files of a user's own that a build reads: a manifest names them by name and hash, never by the words in them.
+
+
+_SHOWN_DIGITS = 12
+
+
+def name_of_file(path: Path) -> dict[str, str]:
+    """Return a file's name and the hash of its bytes."""
+    return {"name": path.name, "sha256": content_hash(path.read_bytes())}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenFiles:
+    """The files that somebody has who builds a benchmark again. Found by what is in them."""
+
+    paths: tuple[Path, ...] = ()
+
+    def find(self, named: Mapping[str, str]) -> Path:
+        """Return the file of that hash. UserError: none of the given files is it."""
+        for path in self.paths:
+            if name_of_file(path)["sha256"] == named["sha256"]:
+                return path
+        wanted = f"{named['name']} (sha256 {named['sha256'][:_SHOWN_DIGITS]}...)"
+        raise UserError(f"it was built with the file {wanted}: name yours with --given; none named so is that file")
+
+    def find_all(self, named: Sequence[Mapping[str, str]]) -> tuple[Path, ...]:
+        """Return the files of those hashes, in that order."""
+        return tuple(self.find(one) for one in named)

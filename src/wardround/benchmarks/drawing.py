@@ -1,24 +1,93 @@
-"""From a task's label events to its samples: one event per subject, weighed, pooled, drawn."""
+"""From label events to samples: splits, common and rare strata, seeded draws."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from wardround.benchmarks.encounters import Encounters
+from wardround.benchmarks.encounters import Encounters, count_kinds
 from wardround.benchmarks.label_events import EventFinder, LabelEvent
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
-from wardround.benchmarks.spans import count_kinds
-from wardround.benchmarks.split import person_id
-from wardround.benchmarks.strata import draw_key, sample_weights, strata_of
 from wardround.benchmarks.task import Task
-from wardround.core import Progress, Reporter, derive_seed, format_time, from_microseconds
+from wardround.core import Progress, Reporter, UserError, derive_seed, format_time, from_microseconds
 from wardround.records import Policy, SpanRole, Store
-from wardround.records.specs.coded_rows import CodedRows
+from wardround.records.specs.roles import CodedRows
 from wardround.tools.candidates import CandidateSpace
+
+# Which split a person belongs to: decided by the number and the seed alone, so that nobody is ever in two.
+
+
+Fractions = tuple[float, float, float]
+"""Shares of subjects in train, dev and test."""
+
+DEFAULT_FRACTIONS: Fractions = (0.7, 0.1, 0.2)
+TRAINING_GROUPS = 10
+"""What is counted over training people is also counted without each of these groups of them."""
+_SEED_RANGE = 2**63
+
+
+def unit_draw(*parts: object) -> float:
+    """Return a number in (0, 1) that depends on the parts and nothing else."""
+    return (derive_seed(*parts) + 0.5) / _SEED_RANGE
+
+
+def check_fractions(fractions: Fractions) -> None:
+    """Raise UserError unless the shares are none negative and add up to 1."""
+    if len(fractions) != 3 or not min(fractions) >= 0 or not abs(sum(fractions) - 1) <= 1e-9:  # not a number is neither
+        raise UserError(f"the shares of train, dev and test must be three that add up to 1, not {fractions!r}")
+
+
+def person_id(store: Store, subject_id: int) -> int | None:
+    """Return the person of a sample, for its record; None where subjects are people."""
+    return None if store.spec.person is None else store.person_of(subject_id)
+
+
+def split_of(person: int, seed: int, fractions: Fractions) -> Split:
+    """Return the split of a person. The same in every task and every benchmark of one seed."""
+    draw = unit_draw(seed, "split", person)
+    train, dev, _ = fractions
+    return SPLITS[0] if draw < train else SPLITS[1] if draw < train + dev else SPLITS[2]
+
+
+def group_of(person: int, seed: int) -> int:
+    """Return the group of a training person: questions about it are asked with what the other groups had."""
+    return derive_seed(seed, "group", person) % TRAINING_GROUPS
+
+
+# Common and rare: the weights of AgentEHR eq. 11, the two pools they make, and the draw within a pool.
+
+
+def label_counts(targets: Sequence[Sequence[str]]) -> Counter[str]:
+    """Count(y): in how many candidate samples of the task each label occurs."""
+    return Counter(label for target in targets for label in target)
+
+
+def sample_weights(targets: Sequence[Sequence[str]]) -> list[float]:
+    """Return w_S = mean over the labels of S of 1 / Count(y) (eq. 11), counted over these candidate samples."""
+    counts = label_counts(targets)
+    return [math.fsum(1 / counts[label] for label in target) / len(target) for target in targets]
+
+
+def strata_of(weights: Sequence[float]) -> list[Stratum]:
+    """Common up to the mean weight, rare above it."""
+    if not weights:
+        return []
+    mean = math.fsum(weights) / len(weights)
+    return ["common" if weight <= mean else "rare" for weight in weights]
+
+
+def draw_key(weight: float, *seed: object) -> float:
+    """The key of Efraimidis and Spirakis (2006): log(u) / w. The largest k keys are a draw of k without replacement in
+    which each next one is taken with a probability in proportion to its weight. ``u`` comes from the seed parts alone,
+    so a sample's key does not depend on who else is in the pool."""
+    return math.log(unit_draw(*seed)) / weight
+
+
+# From a task's label events to its samples: one event per subject, weighed, pooled, drawn.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

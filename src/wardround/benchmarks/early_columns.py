@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wardround.audits.shown_times import ShownTable
+from wardround.audits.leaks import ShownTable
 from wardround.benchmarks.clinseek.timeline import Span, Timeline
-from wardround.benchmarks.columns import DAY, MINUTE, NO_TIME, Flags, cell_times
+from wardround.benchmarks.encounters import DAY, MINUTE, NO_TIME, Flags, cell_times
 from wardround.core import Progress, Reporter, UserError, derive_seed, silent
 from wardround.records import Store, unplayed
 

@@ -1,18 +1,24 @@
-"""Proof, sample by sample, that nothing of the answer is on the chart when the question is asked."""
+"""Proof per sample that the chart does not show the answer; declared hindsight; other clocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
+from importlib import resources
+from pathlib import Path
 
 import numpy as np
 
-from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.benchmark import CLOCKS, Benchmark
 from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.task import get_task
-from wardround.core import parse_time, row_id
+from wardround.benchmarks.task import Task, get_task
+from wardround.core import UserError, parse_time, row_id
 from wardround.records import Chart, Policy, RowRole, Store
+
+# Proof, sample by sample, that nothing of the answer is on the chart when the question is asked.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +101,70 @@ def _twin_rows(chart: Chart, role: RowRole) -> set[str]:
 
 def _rows_from(chart: Chart, table: str, moment: datetime) -> int:
     return int(np.count_nonzero(chart.table(table).event_time >= np.datetime64(moment, "us")))
+
+
+# Where questions are chosen by what came after them: declared in ``hindsight.toml``, with the reason.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hindsight:
+    """A reason why questions of some tasks may be there because of what comes later; no ``sources`` are all."""
+
+    name: str
+    tasks: tuple[str, ...]
+    reason: str
+    sources: tuple[str, ...] = ()
+
+    def holds(self, task: str, source: str) -> bool:
+        """Whether it holds for a task in a source."""
+        return task in self.tasks and (not self.sources or source in self.sources)
+
+
+def hindsight_of(task: str, source: str) -> str | None:
+    """Say why a task's questions may be chosen by what comes later, None where they may not."""
+    return next((one.reason for one in load_hindsight() if one.holds(task, source)), None)
+
+
+def hindsight_facts(tasks: Sequence[Task], source: str) -> dict[str, str]:
+    """Say in a manifest which tasks' questions are chosen by what comes later, and why."""
+    reasons = {task.name: hindsight_of(task.name, source) for task in tasks}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def draw_reason() -> str:
+    """Say why another of a subject's events may be drawn in another future."""
+    return next(one.reason for one in load_hindsight() if one.name == "one event of a subject")
+
+
+@cache
+def load_hindsight() -> tuple[Hindsight, ...]:
+    """Return every declared reason."""
+    text = resources.files("wardround.benchmarks").joinpath("hindsight.toml").read_text(encoding="utf-8")
+    return tuple(
+        Hindsight(
+            name=body["name"],
+            tasks=tuple(body["tasks"]),
+            reason=body["reason"],
+            sources=tuple(body.get("sources", ())),
+        )
+        for body in tomllib.loads(text)["hindsight"]
+    )
+
+
+# The same questions on other clocks: what a benchmark's samples are worth to who sees rows before they were known.
+
+
+def reclock(benchmark: Benchmark, policy: Policy, folder: Path) -> Benchmark:
+    """Save a copy of a benchmark that is asked on the charts of another clock policy; samples and candidates stay.
+
+    Two runs, one on each, differ by what the clocks show and by nothing else. UserError: it has that policy already.
+    """
+    if benchmark.policy == policy:
+        raise UserError(f"the benchmark {benchmark.name!r} is asked on the clocks {policy!r} already")
+    manifest = {
+        **benchmark.manifest,
+        "policy": policy,
+        "clocks": CLOCKS[policy],
+        "reclocked": {"from": benchmark.policy, "samples": benchmark.digest},
+    }
+    return replace(benchmark, manifest=manifest, folder=None).save(folder)

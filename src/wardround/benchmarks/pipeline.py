@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from wardround import __version__
-from wardround.benchmarks.benchmark import Benchmark, LastAnswers, must_be_new
-from wardround.benchmarks.chart_moments import MomentReader
-from wardround.benchmarks.facts import CLOCKS, source_facts
-from wardround.benchmarks.hindsight import hindsight_facts
+from wardround.benchmarks.benchmark import CLOCKS, Benchmark, LastAnswers, must_be_new, source_facts
+from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
+from wardround.benchmarks.leaks import hindsight_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import Task
-from wardround.benchmarks.without_reading import WithoutReading, without_reading
+from wardround.benchmarks.without_reading import MomentReader, WithoutReading, without_reading
 from wardround.core import Progress, Reporter, UserError, loaded_plugins, silent
 from wardround.executors import EXECUTORS, each
 from wardround.records import Policy, Store

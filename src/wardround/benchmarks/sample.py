@@ -1,14 +1,23 @@
-"""One question: whose chart, as of when, what the answer was. Targets live here and never in what an agent is given."""
+"""One sample: subject, time, target, its question in parts and its rendered prompt."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from importlib import resources
 from typing import Any, Literal, get_args
 
-from wardround.core import RecordError, UserError, format_time, parse_time
+from wardround.answers import CuratedWindow, Question
+from wardround.benchmarks.task import QuestionText, Task
+from wardround.core import RecordError, UserError, content_hash, format_time, parse_time
 from wardround.records import Chart, Policy, Store, Withheld
+from wardround.tools.candidates import CandidateSpace
+
+# One question: whose chart, as of when, what the answer was. Targets live here and never in what an agent is given.
+
 
 Split = Literal["train", "dev", "test"]
 Stratum = Literal["common", "rare", "other-source", "any"]
@@ -111,3 +120,80 @@ class Sample:
 
 def _wrong(error: Exception) -> str:
     return f"it has no {error}" if isinstance(error, KeyError) else str(error)
+
+
+# A sample's question in parts, for methods that search with its queries and tell labels from other words.
+
+
+def question_of(task: Task, sample: Sample) -> Question:
+    """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it, from when on
+    a curated input shows events, which pictures are linked to it, and which options it lists."""
+    words = task.words or _words(task.name)
+    return Question(
+        name=task.name,
+        title=task.title,
+        category=words.category,
+        description=words.description,
+        factual_query=words.factual_query or words.description,
+        counterfactual_query=words.counterfactual_query or words.description,
+        prediction_time=sample.prediction_time,
+        answer=task.answer.asked(sample.facts),
+        instructions=words.instructions,
+        curated=_curated(sample),
+        images=tuple(sample.facts.get("images", ())),
+    )
+
+
+def _curated(sample: Sample) -> CuratedWindow | None:
+    """The window of the evidence package, of a sample that has one: it lies in the past."""
+    start = sample.facts.get("curated_from")
+    if start is None:
+        return None
+    return CuratedWindow(start=parse_time(start), most_events=int(sample.facts["curated_events"]))
+
+
+def _words(task: str) -> QuestionText:
+    if task not in _texts():
+        raise UserError(f"task {task!r} does not say what it asks; give it words=QuestionText(...)")
+    return QuestionText(**_texts()[task])
+
+
+def questions_sha256() -> str:
+    """Hash of the texts, for manifests."""
+    return content_hash(_source())
+
+
+def _source() -> str:
+    return resources.files("wardround.benchmarks").joinpath("questions.toml").read_text(encoding="utf-8")
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(_source())
+
+
+# A sample's prompt: the task's template with the subject and the time, then what its kind of answers says of them.
+
+
+def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> str:
+    """Return the first user message of an episode. ``space`` is the table that its answers come from as questions about
+    its person are asked with, None where they come from none.
+
+    Nothing of the target reaches it but, where a sample lists names of its own, that it is among them: only the
+    subject, the prediction time and names that all samples share.
+    """
+    question = question_of(task, sample)
+    asked = task.prompt_named(sample.facts.get("prompt")).render(
+        subject_id=sample.subject_id,
+        current_time="" if sample.told else format_time(sample.moment),
+        question=question,
+        asked=sample.facts.get("asked", ""),
+        images=question.images,
+    )
+    table = "" if space is None else space.name
+    own = sample.facts.get("listed")
+    listed = own or (() if space is None else space.most_used(task.answer.listed))
+    explained = question.answer.explain(
+        part="task", candidate_table=table, instructions=question.instructions, listed=listed, chosen=own is not None
+    )
+    return f"{asked}\n\n{explained}"

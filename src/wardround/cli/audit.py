@@ -22,13 +22,11 @@ from wardround.audits import (
 )
 from wardround.benchmarks import Benchmark, get_task, leak_check, names_its_answer
 from wardround.benchmarks.early_columns import audit_columns
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates
-from wardround.benchmarks.other_questions import differing_questions
-from wardround.benchmarks.own.other_futures import asked_of
-from wardround.bundles.futures import differing_bundles, differing_records
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.paths import user_codes_home
-from wardround.cli.progress import TerminalProgress
+from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
+from wardround.benchmarks.own.family import asked_of
+from wardround.cli.output import TerminalProgress, add_json_option, print_json
+from wardround.cli.parser import user_codes_home
+from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.core import UserError, parse_time
 from wardround.records import IngestSettings, Store
 from wardround.runs import check_files

@@ -1,14 +1,15 @@
-"""``wardround bench``: build or show a benchmark."""
+"""``wardround bench``: build, show, share or rebuild a benchmark."""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TypedDict
 
+from wardround.answers import AnswerClass
 from wardround.benchmarks import (
     CLINSEEK_TASKS,
     EHRSHOT_TASKS,
@@ -16,37 +17,263 @@ from wardround.benchmarks import (
     STRATA,
     TOLD_FAMILIES,
     Benchmark,
+    CaseFiles,
+    Conversion,
     Sample,
     Task,
     build_clinseek,
     build_clinseek_mm,
     build_ehrshot,
+    build_told,
     build_trace,
+    convert_ehrxqa,
+    convert_medmod,
     reclock,
+    write_examples,
 )
 from wardround.benchmarks.agentehr import build_agentehr
-from wardround.benchmarks.own import OWN_TASKS
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions
-from wardround.cli.bench_examples import configure_examples, write_manifest
-from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
-from wardround.cli.bench_share import (
-    SHARE_EXAMPLES,
-    configure_rebuild,
-    configure_share,
-    rebuild_benchmark,
-    share_benchmark,
-)
-from wardround.cli.bench_told import TOLD_OPTIONS, add_told_options, build_from_cases
-from wardround.cli.card import print_card, print_warnings
-from wardround.cli.executors import add_executor_options
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.paths import user_codes_home
-from wardround.cli.progress import TerminalProgress
-from wardround.cli.table import print_rows
+from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
+from wardround.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
+from wardround.benchmarks.own.labelling import OwnTask
+from wardround.benchmarks.pipeline import BuildSettings
+from wardround.benchmarks.sharing import read_share, rebuild, share, write_share
+from wardround.cli.output import TerminalProgress, add_json_option, print_card, print_json, print_rows, print_warnings
+from wardround.cli.parser import add_executor_options, user_codes_home
 from wardround.core import UserError
 from wardround.records import Store
-from wardround.runs.honesty import honesty_card
+from wardround.reports.baseline_card import honesty_card
 from wardround.scoring import trivial_scores
+
+# ``wardround bench examples``: questions with pictures of EHRXQA's and MedMod's own files, as a manifest.
+
+
+_CONVERTERS: Mapping[str, Callable[[Sequence[Path], Store], Conversion]] = {
+    "ehrxqa": convert_ehrxqa,
+    "medmod": convert_medmod,
+}
+
+
+def configure_examples(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("name", choices=tuple(_CONVERTERS), help="whose files")
+    parser.add_argument(
+        "files", nargs="+", type=Path, help="ehrxqa: train.json, valid.json, test.json; medmod: listfiles of its tasks"
+    )
+    parser.add_argument("--store", type=Path, required=True, help="folder of the store, with the films' tables")
+    parser.add_argument("--out", type=Path, required=True, help="the manifest to write (JSON lines)")
+
+
+def write_manifest(arguments: argparse.Namespace) -> int:
+    """Convert, write, and say how many of each task there are and what was left out."""
+    made = _CONVERTERS[arguments.name](arguments.files, Store.open(arguments.store))
+    if not made.examples:
+        raise UserError(f"no question of these files can be asked of this store; left out: {_counted(made.left_out)}")
+    write_examples(made.examples, arguments.out)
+    tasks = Counter(one.task for one in made.examples)
+    if arguments.json:
+        print_json({"examples": dict(tasks), "left_out": dict(made.left_out)})
+        return 0
+    print(f"{len(made.examples):,} examples: {arguments.out}")
+    print(f"  {_counted(tasks)}\n  left out: {_counted(made.left_out)}")
+    return 0
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in sorted(counts.items())) or "none"
+
+
+# ``wardround bench build medr-bench | medagentsbench | text-cases``: cases told in words, from a user's files.
+
+
+TOLD_OPTIONS = dict.fromkeys(("cases", "test_cases", "drop_overlaps"), TOLD_FAMILIES)
+"""Which kinds of benchmarks an option is for."""
+
+
+def add_told_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what cases told in words take."""
+    told = parser.add_argument_group(", ".join(TOLD_FAMILIES), "cases told in words: no store, no chart")
+    told.add_argument(
+        "--cases",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="cases, split by hash of report or question; a folder: its test_hard.jsonl files",
+    )
+    told.add_argument(
+        "--test-cases",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="the test; --cases are then the rest",
+    )
+    told.add_argument(
+        "--drop-overlaps",
+        action="store_true",
+        help="leave cases out of training that share a report or a question with the test, and count them",
+    )
+
+
+def build_from_cases(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    """Build a family from files of its cases."""
+    if arguments.store is not None or arguments.policy != "known_at":
+        raise UserError(f"{arguments.name} tells its cases in words: it takes no --store and has no clocks")
+    return build_told(
+        arguments.name,
+        CaseFiles(cases=tuple(arguments.cases), test=tuple(arguments.test_cases)),
+        arguments.out,
+        seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
+        drop_overlaps=arguments.drop_overlaps,
+    )
+
+
+# ``wardround bench build labels | tasks``: benchmarks of a user's own questions.
+
+
+OWN_OPTIONS = {
+    "labels": ("labels",),
+    "label_name": ("labels",),
+    "question": ("labels",),
+    "classes": ("labels",),
+    "cut": ("labels",),
+    "task_file": ("tasks",),
+}
+"""Which kinds of benchmarks an option is for."""
+
+
+def add_own_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what labels and tasks of a user's own take."""
+    labels = parser.add_argument_group("labels", "a table as MEDS has it: subject_id, prediction_time, *_value")
+    labels.add_argument("--labels", type=Path, default=None, metavar="FILE", help="CSV or Parquet file of labels")
+    labels.add_argument("--label-name", default=None, metavar="NAME", help="name of the task (default: the file's)")
+    labels.add_argument("--question", default=None, metavar="TEXT", help="what is asked, as the prompt says it")
+    labels.add_argument(
+        "--class",
+        dest="classes",
+        nargs="+",
+        default=[],
+        metavar="VALUE=MEANING",
+        help="what integer or categorical values mean, the negative one first",
+    )
+    labels.add_argument("--cut", nargs="+", type=float, default=[], help="where classes of float values begin")
+    tasks = parser.add_argument_group("tasks", "files that say what is asked, when, and how it is labelled")
+    tasks.add_argument("--task-file", nargs="+", type=Path, default=[], metavar="FILE", help="one TOML file per task")
+
+
+def build_from_labels(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    """Build the task of a table of labels."""
+    if arguments.labels is None:
+        raise UserError("say which table of labels: wardround bench build labels --labels FILE ...")
+    task = read_label_table(
+        arguments.labels,
+        name=arguments.label_name,
+        description=arguments.question,
+        classes=[_class(text) for text in arguments.classes],
+        cuts=arguments.cut,
+    )
+    return _build(arguments, Store.open(arguments.store), [task], progress)
+
+
+def build_from_files(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    """Build the tasks of some files and of plug-ins."""
+    if not arguments.task_file and not arguments.task:
+        raise UserError("say which tasks: wardround bench build tasks --task-file FILE ... (or --task of a plug-in)")
+    store = Store.open(arguments.store)
+    tasks = [read_task_file(path, store.spec) for path in arguments.task_file]
+    tasks += [OWN_TASKS.get(name)(store.spec) for name in arguments.task]
+    return _build(arguments, store, tasks, progress)
+
+
+def _build(arguments: argparse.Namespace, store: Store, tasks: list[OwnTask], progress: TerminalProgress) -> Benchmark:
+    settings = BuildSettings(
+        seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
+        policy=arguments.policy,
+        per_task=arguments.per_task,
+        per_subject=arguments.per_subject,
+        workers=arguments.workers,
+        executor=arguments.executor,
+    )
+    return build_own(tasks, store, arguments.out, settings, user_codes=user_codes_home(), report=progress)
+
+
+def _class(text: str) -> AnswerClass:
+    value, sign, meaning = text.partition("=")
+    if not sign or not value.strip() or not meaning.strip():
+        raise UserError(f"--class takes VALUE=MEANING, such as 1=mild, not {text!r}")
+    return value.strip(), meaning.strip()
+
+
+# ``wardround bench share`` and ``rebuild``: a benchmark for another licensed site, without answers or record text.
+
+
+SHARE_EXAMPLES = """
+  wardround bench share bench --store store --out bench.json
+      ids, moments, splits, definitions and hashes; ids and moments are still under the data use agreement
+  wardround bench rebuild bench.json --store store --out bench-again
+      builds it here and says in a line what differs, if anything
+  wardround bench rebuild sepsis.json --store store --given sepsis.csv --out bench-sepsis
+      with the files of one's own that it was built with, known by their hashes
+  wardround bench share bench-medr --out medr.json
+  wardround bench rebuild medr.json --given train.json test.json --out bench-medr
+      cases told in words: from their files, without a store
+"""
+
+
+def configure_share(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``share``."""
+    parser.add_argument("folder", type=Path, help="folder of a built benchmark")
+    parser.add_argument("--store", type=Path, help="folder of its store, whose records are hashed (not told cases)")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+
+
+def configure_rebuild(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``rebuild``."""
+    parser.add_argument("file", type=Path, help="what bench share wrote")
+    parser.add_argument("--store", type=Path, help="folder of the store of the same records (not told cases)")
+    parser.add_argument(
+        "--given", nargs="+", type=Path, default=[], metavar="FILE", help="files of your own it was built with"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
+
+
+def share_benchmark(arguments: argparse.Namespace) -> int:
+    """Write what may be shared."""
+    benchmark, progress = Benchmark.open(arguments.folder), TerminalProgress()
+    try:
+        write_share(share(benchmark, _store(arguments), report=progress), arguments.out)
+    finally:
+        progress.close()
+    print(f"{len(benchmark.all_samples):,} samples without answers or record text: {arguments.out}")
+    return 0
+
+
+def rebuild_benchmark(arguments: argparse.Namespace) -> int:
+    """Build it again and compare."""
+    shared, progress = read_share(arguments.file), TerminalProgress()
+    try:
+        built = rebuild(
+            shared,
+            _store(arguments),
+            arguments.out,
+            given=arguments.given,
+            user_codes=user_codes_home(),
+            report=progress,
+        )
+    finally:
+        progress.close()
+    print(f"{len(built.all_samples):,} samples, the same byte for byte: {arguments.out}")
+    return 0
+
+
+def _store(arguments: argparse.Namespace) -> Store | None:
+    return None if arguments.store is None else Store.open(arguments.store)
+
+
+# ``wardround bench``: build or show a benchmark.
+
 
 EXAMPLES = """
   wardround bench build agentehr --store store --out bench

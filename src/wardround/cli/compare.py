@@ -9,18 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from wardround.cli.progress import TerminalProgress
-from wardround.cli.table import print_rows
+from wardround.cli.output import TerminalProgress, print_rows
 from wardround.core import UserError
-from wardround.runs import (
-    Comparison,
-    Pair,
-    RunFolder,
-    by_contender,
-    compare_all,
-    gate_notes,
-    score_run,
-)
+from wardround.reports import Comparison, Pair, by_contender, compare_all
+from wardround.runs import RunFolder, gate_notes, score_run
 
 EXAMPLES = """
   wardround compare run-a run-b

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from wardround.cli.commands import COMMANDS
+from wardround.cli.main import COMMANDS
 from wardround.cli.parser import Parser
 from wardround.core import needs_extra
 

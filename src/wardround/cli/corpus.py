@@ -6,10 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.paths import corpora_home
-from wardround.cli.progress import TerminalProgress
-from wardround.cli.table import print_rows
+from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
+from wardround.cli.parser import corpora_home
 from wardround.core import printable
 from wardround.knowledge import FORMATS, HANDBOOK, Hit, KnowledgeSettings, Library, add_corpus, remove_corpus
 

@@ -13,10 +13,10 @@ from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 
 from wardround import __version__
-from wardround.cli.paths import home, user_codes_home
-from wardround.cli.table import print_rows
-from wardround.codes import how_to_add, user_codes
-from wardround.codes.user_codes import KINDS
+from wardround.cli.output import print_rows
+from wardround.cli.parser import home, user_codes_home
+from wardround.clinical.codes import how_to_add, user_codes
+from wardround.clinical.codes.user_codes import KINDS
 from wardround.core import how_to_install
 
 EXAMPLES = """

@@ -1,4 +1,4 @@
-"""``wardround evolve``: play training samples, reflect on them, and write what was learnt into a bank."""
+"""``wardround evolve``: run training samples and write what was learned into a bank."""
 
 from __future__ import annotations
 
@@ -9,17 +9,69 @@ from typing import Any
 
 from wardround.agents import kinds_read
 from wardround.benchmarks import Benchmark
-from wardround.cli.checked_bank import checked, print_contamination
-from wardround.cli.evolve_stream import stream
-from wardround.cli.json_output import print_json
-from wardround.cli.progress import TerminalProgress
-from wardround.cli.run_options import add_run_options, open_run, play
-from wardround.cli.settings_options import asked_settings
+from wardround.cli.output import TerminalProgress, print_json
+from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import UserError
-from wardround.memory import POLARITIES, REFLECTED_KINDS, Bank
-from wardround.runs import Evolution, RunFolder, RunSettings, evolve, training_strata
+from wardround.learning import ConstructionSettings, Evolution, StreamEvolution, evolve, evolve_stream, training_strata
+from wardround.memory import POLARITIES, REFLECTED_KINDS, Bank, ContaminationReport, contamination_check
+from wardround.runs import RunFolder, RunSettings, open_benchmark
 from wardround.runs.banks import TRAINING_SPLIT
 from wardround.runs.names import merged
+
+# The contamination check after a command that wrote into a bank, and its one line.
+
+
+def checked(folder: RunFolder, bank: Bank) -> ContaminationReport:
+    """Check the bank against the benchmark it was drawn from."""
+    return contamination_check(bank, open_benchmark(folder).all_samples, source=str(folder.manifest["people"]))
+
+
+def print_contamination(report: ContaminationReport) -> None:
+    """Say what it found."""
+    if report.clean:
+        print(f"contamination check: clean ({report.evaluation_samples:,} evaluation samples)")
+        return
+    found = ", ".join(f"{number:,} {kind}" for kind, number in report.counts().items() if number)
+    print(f"contamination check: {found}")
+
+
+# ``wardround evolve`` with an agent that reads a graph: it learns from an ordered stream of training samples.
+
+
+def stream(folder: RunFolder, path: Path, arguments: argparse.Namespace) -> int:
+    """Play and learn, check the bank, say what came of it; status 1 where an episode failed."""
+    own = folder.settings.memory.bank
+    if own is None or path.resolve() != Path(own):
+        raise UserError(f"the stream {str(folder.path)!r} learns into {own}: go on with --bank {own}")
+    construction = ConstructionSettings(rules=arguments.rules)
+    progress = TerminalProgress()
+    with Bank.open(path) as bank:
+        found = evolve_stream(folder, bank, construction, retry_errors=arguments.retry_errors, report=progress)
+        progress.close()
+        contamination = checked(folder, bank)
+        if arguments.json:
+            print_json({"run": folder.path, "bank": path, "stream": found, "contamination": contamination.counts()})
+        else:
+            _print_stream(found, bank)
+            print_contamination(contamination)
+    return 0 if contamination.clean and not found.failed else 1
+
+
+def _print_stream(found: StreamEvolution, bank: Bank) -> None:
+    print(f"{found.updates:,} updates by {found.episodes:,} episodes, {found.learnt:,} of them now")
+    print(f"experiences were shown {found.shown:,} times and masked {found.masked:,} times")
+    print(f"{found.inserted:,} drawn from the stream, {found.barred:,} barred from tasks they probably harm")
+    for name, revision in found.snapshots.items():
+        print(f"revision {revision:,} is called {name} (--set memory.bank_revision={name})")
+    for problem, number in found.problems.most_common():
+        print(f"{number:,} taught nothing: {problem}")
+    if found.failed:
+        print(f"{found.failed:,} episodes failed; --resume with --retry-errors plays them again")
+    print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
+
+
+# ``wardround evolve``: play training samples, reflect on them, and write what was learnt into a bank.
+
 
 EXAMPLES = """
   wardround evolve --benchmark bench --store store --out training --bank bank.sqlite --limit 100

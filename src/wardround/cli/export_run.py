@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.progress import TerminalProgress
+from wardround.cli.output import TerminalProgress, add_json_option, print_json
 from wardround.core import Progress, UserError
 from wardround.log import LogReader, Trajectory, atif_documents, conversations, episode_line, spans_document
+from wardround.reports.inspect_log import write_inspect_logs
 from wardround.runs import RunFolder
-from wardround.runs.inspect_log import write_inspect_logs
 
 _Lines = Callable[[Trajectory], Iterator[dict[str, Any]]]
 EXAMPLES = """

@@ -14,10 +14,9 @@ from typing import Any
 
 from wardround.agents import Paper, list_agents
 from wardround.benchmarks import Benchmark
-from wardround.cli.progress import TerminalProgress
+from wardround.cli.output import TerminalProgress
 from wardround.cli.report import no_pages, pages_of_few, print_place, print_summary, report_run
-from wardround.cli.run_options import add_run_options, open_run, play
-from wardround.cli.settings_options import asked_settings
+from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import UserError, how_to_install, strict
 from wardround.predictors import PredictorSettings, fit_predictors, missing_packages
 from wardround.runs import EpisodeKey, RunFolder, WorkQueue, open_benchmark, open_store

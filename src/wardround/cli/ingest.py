@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from wardround.cli.executors import add_executor_options
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.paths import user_codes_home
-from wardround.cli.progress import TerminalProgress, clock
+from wardround.cli.output import TerminalProgress, add_json_option, clock, print_json
+from wardround.cli.parser import add_executor_options, user_codes_home
 from wardround.core import Reporter, UserError, needs_extra
 from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
 from wardround.records.ingest.plan import is_finished

@@ -11,8 +11,7 @@ from wardround.agents import ADDITIONS, AGENTS, CONTEXT_POLICIES, kinds_read, li
 from wardround.answers import ANSWER_KINDS
 from wardround.benchmarks import list_tasks
 from wardround.benchmarks.own import OWN_TASKS
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.table import print_rows
+from wardround.cli.output import add_json_option, print_json, print_rows
 from wardround.core import Registry
 from wardround.knowledge import FORMATS, PROVIDERS
 from wardround.models import MODELS, list_models

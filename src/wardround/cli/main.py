@@ -1,8 +1,4 @@
-"""Finds the subcommand, imports only its module, runs it, and turns errors into one clear line and an exit status.
-
-Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted, 143 told
-to end (SIGTERM); 141 the reader of the output went away.
-"""
+"""The command line: find the command, import only its module, turn errors into one clear line."""
 
 from __future__ import annotations
 
@@ -11,15 +7,112 @@ import errno
 import gc
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from types import FrameType, TracebackType
 from typing import Protocol
 
 from wardround import __version__
-from wardround.cli.commands import COMMANDS
-from wardround.cli.ending import INTERRUPTED, TERMINATED, printable_output, terminable
 from wardround.cli.parser import Parser
-from wardround.core import LeakError, UserError, WardroundError, keep_private, load_plugins
+from wardround.core import LeakError, UserError, WardroundError, keep_private, load_plugins, printable, printing
+
+# The commands there are: the module of each, imported only when it is asked for, and what it does in a line.
+
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
+    "spec": ("wardround.cli.spec", "draft, check or show the spec of a source of your own"),
+    "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
+    "bench": ("wardround.cli.bench", "build or show a benchmark"),
+    "bundles": (
+        "wardround.cli.bundles",
+        "write or print what became known hour by hour, and the decisions to foretell",
+    ),
+    "stream": ("wardround.cli.stream", "follow live patients in a growing folder of JSON lines"),
+    "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
+    "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
+    "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),
+    "protocol": ("wardround.cli.protocol", "check, read, join and compare files of clinical rules"),
+    "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
+    "reproduce": ("wardround.cli.reproduce", "play a table or figure of a paper and print it beside the paper's"),
+    "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),
+    "report": ("wardround.cli.report", "score a run and write its HTML report"),
+    "view": ("wardround.cli.view", "look at runs in a browser: methods, samples, episodes, the record as of then"),
+    "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
+    "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),
+    "train": ("wardround.cli.train", "make training data of runs, fine-tune a model on it, compare its use of tools"),
+    "images": ("wardround.cli.images", "make a release of images into tables to ingest beside its records"),
+    "models": ("wardround.cli.models", "serve a small language model here; list, add and verify imaging weights"),
+    "serve": ("wardround.cli.serve", "serve a chart's tools over MCP, or a run's answers as CDS Hooks cards"),
+    "export": ("wardround.cli.export", "write stores, charts, labels, predictions or episodes for other tools"),
+    "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
+    "corpus": ("wardround.cli.corpus", "add, list, search or remove corpora of medical text"),
+    "codes": ("wardround.cli.codes", "add code tables that wardround may not ship"),
+    "list": (
+        "wardround.cli.listing",
+        "list what exists: sources, tables, tools, agents, tasks, settings and more",
+    ),
+    "completion": ("wardround.cli.completion", "print a completion script for your shell"),
+    "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
+}
+
+
+# How a command is told to end, and what it prints through: SIGTERM ends it like Ctrl-C, and no text commands the
+# terminal.
+
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+@contextmanager
+def printable_output() -> Iterator[None]:
+    """Everything that is printed goes through :func:`wardround.core.printable`, a bug's traceback too."""
+    before, sys.excepthook = sys.excepthook, _show_bug
+    with redirect_stdout(printing(sys.stdout)), redirect_stderr(printing(sys.stderr)):
+        yield
+    sys.excepthook = before  # kept where a bug ends the program: the interpreter shows it after this
+
+
+def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.stderr.write(printable("".join(traceback.format_exception(kind, error, trace))))
+
+
+@contextmanager
+def terminable() -> Iterator[list[int]]:
+    """SIGTERM does in here what Ctrl-C does, once: a KeyboardInterrupt where nobody handles it otherwise.
+
+    Yields what came, so that the exit status can tell the two apart.
+    """
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came  # only the main thread may set handlers
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:  # the first one is being answered
+            return
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):  # ignored: a shell's background job
+            raise KeyboardInterrupt
+        handler(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# Finds the subcommand, imports only its module, runs it, and turns errors into one clear line and an exit status.
+#
+# Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted, 143 told
+# to end (SIGTERM); 141 the reader of the output went away.
+
 
 _SHARE = "--share-group"
 _PLUGIN = "--plugin"

@@ -1,24 +1,182 @@
-"""``wardround memory``: look into a bank of experiences, and take back what it learnt."""
+"""``wardround memory``: build, inspect, validate, gate and forget experiences."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.memory_build import build
-from wardround.cli.memory_forget import forget_source
-from wardround.cli.memory_gate import gate_file
-from wardround.cli.memory_validate import validate_file
-from wardround.cli.table import print_rows
+from wardround.cli.evolve import checked, print_contamination
+from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
 from wardround.core import UserError
-from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, import_bank, undo, withdraw
-from wardround.memory.construction import SYNERGIES
+from wardround.learning import Construction, ConstructionSettings, build_peer, construct, gate_bank, stages
+from wardround.learning.reliability import FOLDER, ROLLOUTS, validate
+from wardround.log import LogReader
+from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, forget, import_bank, undo, withdraw
+from wardround.memory.construction import SYNERGIES, LinkSettings
 from wardround.memory.peers import PEERS
-from wardround.runs.reliability import ROLLOUTS
-from wardround.scoring.gate import GateStandard
+from wardround.retrieval import VectorCache
+from wardround.runs import RunFolder
+from wardround.runs.banks import VECTORS
+from wardround.scoring.gate import GATE_LEVEL, GateStandard
+
+# ``wardround memory forget``: the one operation on a bank that cannot be undone.
+
+
+def forget_source(bank_path: Path, arguments: argparse.Namespace) -> int:
+    """Forget, then say which runs still hold what was forgotten; status 1 where one does."""
+    with Bank.open(bank_path) as bank:
+        done = forget(bank, arguments.source, reason=arguments.reason)
+        print(f"{len(done.experiences)} experiences are forgotten for good; the file was rebuilt")
+    if arguments.store is not None and (arguments.store / VECTORS).is_file():
+        cache = VectorCache(arguments.store / VECTORS)
+        print(f"{cache.forget(done.text_hashes)} cached vectors of their texts were deleted")
+        cache.close()
+    holding = [path for path in arguments.run if _holds(path, done.experiences)]
+    for path in holding:
+        print(f"{path} still holds them in its log: delete the folder")
+    return 1 if holding else 0
+
+
+def _holds(path: Path, experiences: Sequence[str]) -> bool:
+    """Whether a run was served any of some experiences, or holds the replies they were drawn from."""
+    folder = RunFolder.open(path)
+    with LogReader(folder.logs, may_be_empty=True) as reader:
+        notes = [detail for _, detail in reader.notes("experiences")]
+    served = {str(one["id"]) for detail in notes for one in detail.get("served", ())}
+    return bool(served & set(experiences)) or _taught(folder.path, experiences)
+
+
+def _taught(path: Path, experiences: Sequence[str]) -> bool:
+    wanted = set(experiences)
+    for place in ("reflections", "construction"):
+        if (path / place).is_dir():
+            with LogReader(path / place, may_be_empty=True) as reader:
+                drawn = {name for entry in reader.episodes() for name in (entry.outcome or {}).get("ids", ())}
+            if drawn & wanted:
+                return True
+    return False
+
+
+# ``wardround memory gate``: judge a bank by two runs on held-out samples.
+
+
+def gate_file(arguments: argparse.Namespace) -> int:
+    """Judge, keep the verdict in the bank, print it; status 1 where no task is open."""
+    without, with_it = RunFolder.open(arguments.without), RunFolder.open(arguments.with_it)
+    with Bank.open(arguments.bank) as bank:
+        record = gate_bank(bank, without, with_it, standard=arguments.standard)
+    print_rows(
+        ("task", "gate", "difference", "95 % interval", "p of harm", "p of benefit", "patients", "episodes"),
+        [
+            (
+                *(task, one["state"], f"{one['difference']:+.3f}", _interval(one["low"], one["high"])),
+                *(f"{one['p_harm']:.4f}", f"{one['p_benefit']:.4f}", str(one["subjects"]), str(one["episodes"])),
+            )
+            for task, one in record.verdicts.items()
+        ],
+    )
+    (level,) = {one["level"] for one in record.verdicts.values()}
+    print(
+        f"look {record.look} at this bank, judged at level {level:.4f}, so that all looks together keep {GATE_LEVEL:g}"
+    )
+    print(
+        f"kept for revision {record.revision} as it was played; a run that reads anything else is served nothing: "
+        "--set memory.bank_revision=gated pins it"
+    )
+    return 0 if any(one["state"] == "open" for one in record.verdicts.values()) else 1
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
+
+
+# ``wardround memory validate``: how reliable new experiences are, and what finding out has cost.
+
+
+def validate_file(arguments: argparse.Namespace) -> int:
+    """Play, write qualities, print the budget that was spent; status 1 where an episode failed."""
+    if arguments.rollouts < 1 or arguments.concurrency < 1:
+        raise UserError("--rollouts and --concurrency must be at least 1")
+    folder = RunFolder.open(arguments.run)
+    progress = TerminalProgress()
+    with Bank.open(arguments.bank) as bank:
+        found = validate(folder, bank, rollouts=arguments.rollouts, concurrency=arguments.concurrency, report=progress)
+        progress.close()
+        print(f"{found.tried:,} experiences tried in {found.rollouts:,} pairs; {found.without:,} rollouts without any")
+        if found.untried:
+            print(f"{found.untried:,} apply to no other patient of the run, and keep their prior")
+        if found.failed:
+            print(f"{found.failed:,} were broken off by the endpoint; the same command tries them again")
+        print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
+    for stage in stages(folder, FOLDER):
+        tokens = f"{stage.usage.input_tokens:,} tokens in, {stage.usage.output_tokens:,} out"
+        print(f"rollouts, {stage.purpose}: {stage.calls:,} calls, {tokens}")
+    return 1 if found.failed else 0
+
+
+# ``wardround memory build``: from several attempts at each training sample to a graph of experiences, or to what
+# another published memory makes of them.
+
+
+def build(arguments: argparse.Namespace) -> int:
+    """Draw, add, link, check the bank; status 1 where something failed or the bank does not fit its benchmark."""
+    folder = RunFolder.open(arguments.run)
+    settings = ConstructionSettings(
+        success=arguments.success, rules=arguments.rules, link=LinkSettings(synergy=arguments.synergy)
+    )
+    progress = TerminalProgress()
+    with Bank.open(arguments.bank) as bank:
+        if arguments.peer is None:
+            found = construct(folder, bank, settings, report=progress)
+        else:
+            found = build_peer(folder, bank, arguments.peer, settings, report=progress)
+        progress.close()
+        _print_cases(found)
+        (_print_graph if arguments.peer is None else _print_notes)(found)
+        _print_end(found, bank)
+        _print_stages(folder)
+        report = checked(folder, bank)
+    print_contamination(report)
+    return 0 if report.clean and not found.failed else 1
+
+
+def _print_cases(found: Construction) -> None:
+    drawn = ", ".join(f"{number:,} {kind}s" for kind, number in sorted(found.drawn.items())) or "nothing"
+    print(f"{found.cases:,} samples, {found.attempts:,} attempts, {found.successes:,} successes: {drawn}")
+    if found.unfinished:
+        print(f"{found.unfinished:,} samples were left out: not all of their attempts are finished")
+
+
+def _print_graph(found: Construction) -> None:
+    print(
+        f"{found.added:,} added, {found.duplicates:,} said what another says; {found.naming_answers:,} name an answer"
+    )
+    edges = ", ".join(f"{number:,} {relation}" for relation, number in sorted(found.edges.items())) or "no"
+    print(f"{found.linked:,} linked: {edges} edges, {found.aliases:,} aliases")
+    print(f"{found.graph_calls:,} model calls for the graph, at most {found.most_graph_calls} for one experience")
+
+
+def _print_notes(found: Construction) -> None:
+    done = ", ".join(f"{number:,} {what}" for what, number in sorted(found.notes.items())) or "nothing new"
+    print(f"notes: {done}; {found.naming_answers:,} name an answer")
+
+
+def _print_end(found: Construction, bank: Bank) -> None:
+    for problem, number in found.problems.most_common():
+        print(f"{number:,} gave nothing: {problem}")
+    print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
+
+
+def _print_stages(folder: RunFolder) -> None:
+    for stage in stages(folder):
+        tokens = f"{stage.usage.input_tokens:,} tokens in, {stage.usage.output_tokens:,} out"
+        print(f"{stage.purpose}: {stage.calls:,} calls, {tokens}")
+
+
+# ``wardround memory``: look into a bank of experiences, and take back what it learnt.
+
 
 EXAMPLES = """
   wardround run --benchmark bench --store store --split train --epochs 5 --agent react --out training

@@ -1,4 +1,4 @@
-"""``wardround models``: serve a small language model on this machine, and see to the weights of image tools."""
+"""``wardround models``: serve a small language model; list, add and verify imaging weights."""
 
 from __future__ import annotations
 
@@ -6,10 +6,102 @@ import argparse
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
-from wardround.cli.imaging_models import configure_imaging, run_imaging
+from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.cli.parser import imaging_models_home
 from wardround.core import UserError
+from wardround.imaging.weights import ModelStore, find_known, known_models
 from wardround.models.local import LOCAL_MODELS, LocalModel, model_of_file, serving
+
+# ``wardround models list|add|verify``: the weights of image tools, which everybody brings.
+
+
+ADD_EXAMPLES = """
+  wardround models add densenet121-res224-all nih-pc-chex-mimic_ch-google-openi-kaggle-densenet121-d121-tw-lr001-rot45-tr15-sc15-seed0-best.pt
+  wardround models add chestx-det-pspnet pspnet_chestxray_best_model_4.pth --sha256 0123...
+  wardround models add chexpert-mimic-cxr-impression checkpoints/impression
+      the file is read without running what is in it, and becomes a graph once; `wardround models list` says where it is published
+"""  # noqa: E501 - names of files as they are published
+LIST_EXAMPLES = """
+  wardround models list
+  wardround models list --json
+"""
+VERIFY_EXAMPLES = """
+  wardround models verify
+  wardround models verify densenet121-res224-all
+"""
+
+
+def configure_imaging(actions: Any) -> None:
+    """Declare the actions beside ``serve``."""
+    listing = actions.add_parser(
+        "list", help="imaging weights: here or missing, where published", examples=LIST_EXAMPLES
+    )
+    add_json_option(listing)
+    add = actions.add_parser("add", help="take imaging weights in that you have downloaded", examples=ADD_EXAMPLES)
+    add.add_argument("name", help="which (wardround models list)")
+    add.add_argument("file", type=Path, help="the checkpoint (.pt, .pth), a graph (.onnx), or a checkpoint's folder")
+    add.add_argument("--sha256", help="what the file's SHA-256 has to be")
+    verify = actions.add_parser("verify", help="check that weights are what was added", examples=VERIFY_EXAMPLES)
+    verify.add_argument("name", nargs="?", help="which; all without a name")
+    for action in (listing, add, verify):
+        action.add_argument("--folder", type=Path, help="folder of the weights (default: your own)")
+
+
+def run_imaging(arguments: argparse.Namespace) -> int:
+    """Do the action."""
+    store = ModelStore(arguments.folder or imaging_models_home())
+    if arguments.action == "add":
+        return _add(store, arguments)
+    return _verify(store, arguments.name) if arguments.action == "verify" else _list(store, as_json=arguments.json)
+
+
+def _list(store: ModelStore, *, as_json: bool) -> int:
+    rows = [_row(store, name) for name in known_models()]
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(tuple(rows[0]), [tuple(row.values()) for row in rows])
+        print(f"folder: {store.root}; runs take it as --set images.models={store.root}")
+    return 0
+
+
+def _row(store: ModelStore, name: str) -> dict[str, str]:
+    known, here = find_known(name), store.find(name)
+    state = "endpoint" if known.kind == "grounding" else "missing" if here is None else "here"
+    seen = ", ".join(known.seen)
+    return {
+        "model": name,
+        "for": known.kind,
+        "state": state,
+        "trained on": seen,
+        "terms": known.licence,
+        "published": known.address,
+    }
+
+
+def _add(store: ModelStore, arguments: argparse.Namespace) -> int:
+    model = store.add(arguments.name, arguments.file, sha256=arguments.sha256)
+    print(f"{model.known.name}: {model.known.licence}; trained on {', '.join(model.known.seen)}")
+    print(f"SHA-256 {model.facts['sha256']}; added to {store.root}")
+    print(f"use it with --set images.models={store.root}")
+    return 0
+
+
+def _verify(store: ModelStore, name: str | None) -> int:
+    found = [model for one in ([name] if name else known_models()) if (model := store.find(one)) is not None]
+    if not found:
+        known = "" if name is None else f" of {name}, published at {find_known(name).address}"
+        raise UserError(f"there are no weights{known} in {store.root}; add them with wardround models add")
+    wrong = {model.known.name: store.verify(model) for model in found}
+    for model_name, what in wrong.items():
+        print(f"{model_name}: {what or 'as it was added'}")
+    return 1 if any(wrong.values()) else 0
+
+
+# ``wardround models``: serve a small language model on this machine, and see to the weights of image tools.
+
 
 EXAMPLES = """
   wardround models serve smollm2

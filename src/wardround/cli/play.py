@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
-from wardround.cli.paths import library_of
-from wardround.cli.progress import TerminalProgress
+from wardround.cli.output import TerminalProgress
+from wardround.cli.parser import library_of
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, start
 from wardround.tools import AID_NAMES, TOOLSETS, Aids
-from wardround.tools.toolsets import USUAL
+from wardround.tools.toolset import USUAL
 
 EXAMPLES = """
   wardround play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played

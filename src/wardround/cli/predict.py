@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark
-from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.progress import TerminalProgress
-from wardround.cli.settings_options import add_flag
+from wardround.cli.output import TerminalProgress, add_json_option, print_json
+from wardround.cli.run_options import add_flag
 from wardround.core import UserError, leaves
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors
 from wardround.records import Store
-from wardround.runs import predictor_rows
+from wardround.reports import predictor_rows
 from wardround.scoring import render_classes
 
 EXAMPLES = """

@@ -13,33 +13,32 @@ from functools import partial
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark
-from wardround.cli.arms import print_arms
-from wardround.cli.card import print_card, print_warnings
 from wardround.cli.compare import must_match, print_no_difference
-from wardround.cli.judged import print_judge
-from wardround.cli.progress import TerminalProgress
-from wardround.cli.subgroups import print_subgroups
-from wardround.cli.table import print_rows
+from wardround.cli.output import (
+    TerminalProgress,
+    print_arms,
+    print_card,
+    print_judge,
+    print_rows,
+    print_subgroups,
+    print_warnings,
+)
 from wardround.core import UserError, changed_plugins, is_read_only, must_be_new
 from wardround.predictors import MANIFEST, FitRow, read_manifest, read_predictions
-from wardround.runs import (
+from wardround.reports import (
     GROUPINGS,
     Comparison,
-    RunFolder,
     RunSummary,
     by_subgroup,
-    gate_notes,
-    open_benchmark,
-    open_store,
     points_of,
-    score_run,
     summarise_run,
     write_predictor_report,
     write_report,
 )
-from wardround.runs.chart_files import without_glyph, without_pdf, write_pdfs
-from wardround.runs.figures import write_figures
-from wardround.runs.paper_tables import paper_tables, write_tables
+from wardround.reports.charts import without_glyph, without_pdf, write_pdfs
+from wardround.reports.figures import write_figures
+from wardround.reports.paper_tables import paper_tables, write_tables
+from wardround.runs import RunFolder, gate_notes, open_benchmark, open_store, score_run
 from wardround.scoring import (
     EpisodeScore,
     SummaryRow,

@@ -11,15 +11,12 @@ from dataclasses import asdict
 from typing import Any
 
 from wardround.agents import kinds_read
+from wardround.cli.output import print_rows
 from wardround.cli.report import no_pages, report_run, write_pdfs_too
-from wardround.cli.run_options import add_run_options, open_run, play
-from wardround.cli.settings_options import asked_settings
-from wardround.cli.table import print_rows
+from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import UserError
-from wardround.runs import RunFolder, RunSettings, read_results
-from wardround.runs.banks import has_bank
-from wardround.runs.chart_files import write_svg
-from wardround.runs.exhibits import (
+from wardround.reports.charts import write_svg
+from wardround.reports.exhibits import (
     EXHIBITS,
     Exhibit,
     MergedRow,
@@ -30,7 +27,9 @@ from wardround.runs.exhibits import (
     published_figures,
     published_models,
 )
-from wardround.runs.exhibits.merging import IN_PER_CENT, Played
+from wardround.reports.exhibits.merging import IN_PER_CENT, Played
+from wardround.runs import RunFolder, RunSettings, read_results
+from wardround.runs.banks import has_bank
 from wardround.runs.names import merged
 
 EXAMPLES = """

@@ -7,9 +7,15 @@ import json
 import sys
 from typing import Any
 
-from wardround.cli.dry_run import add_dry_run_options, dry_run
-from wardround.cli.run_options import add_run_options, cost_limit, open_run, play
-from wardround.cli.settings_options import asked_settings
+from wardround.cli.run_options import (
+    add_dry_run_options,
+    add_run_options,
+    asked_settings,
+    cost_limit,
+    dry_run,
+    open_run,
+    play,
+)
 from wardround.core import UserError
 from wardround.runs import RunFolder, Spending, gate_notes
 

@@ -1,4 +1,4 @@
-"""What every command that plays episodes shares: its options, opening the run, playing it."""
+"""Options of commands that run episodes: settings, experiment files, dry run."""
 
 from __future__ import annotations
 
@@ -6,24 +6,159 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import reduce
+from operator import add
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin
 
 from wardround.agents import AgentName, get_method, kinds_read
 from wardround.benchmarks import Benchmark
-from wardround.cli.executors import WHERE
-from wardround.cli.paths import library_of
-from wardround.cli.progress import TerminalProgress
-from wardround.cli.settings_options import add_settings_options, asked_settings
-from wardround.core import UserError, estimate_tokens
+from wardround.cli.output import TerminalProgress, print_json, print_rows
+from wardround.cli.parser import WHERE, Parser, library_of
+from wardround.core import Leaf, UserError, choices_of, estimate_tokens
 from wardround.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
-from wardround.runs.experiment import refuse_other_settings
-from wardround.runs.names import merged
+from wardround.runs.execute import prepare
+from wardround.runs.experiment import every_setting, read_assignments, read_experiment, refuse_other_settings
+from wardround.runs.forecast import Bounds, Forecast, forecast
+from wardround.runs.names import merged, nested
 from wardround.runs.results import finished_entries
-from wardround.tools import open_toolset
+from wardround.tools import AID_NAMES, Aids, open_toolset
+
+# The settings of a run as options: some twenty flags, ``--set NAME=VALUE`` for all of them, an experiment file.
+
+
+_TITLES: Mapping[str, str] = {
+    "run": "what is played",
+    "model": "models",
+    "budget": "budgets",
+    "agent": "methods",
+    "retrieval": "retrieval",
+    "memory": "memory",
+    "aids": "aids",
+    "scoring": "scoring",
+}
+"""The sections that have flags."""
+
+
+def add_settings_options(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
+    """Declare the experiment file, ``--set``, and a flag for each common setting but those ``without``."""
+    parser.add_argument("experiment", nargs="?", type=Path, metavar="EXPERIMENT", help="TOML file of settings")
+    settings = every_setting()
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for leaf in settings:
+        section = leaf.name.partition(".")[0]
+        if not leaf.said.flag or leaf.name in without or section not in _TITLES:
+            continue
+        if section not in groups:
+            groups[section] = parser.add_argument_group(_TITLES[section])
+        add_flag(groups[section], leaf)
+    parser.add_argument(
+        "--set", dest="assigned", action="append", default=[], metavar="NAME=VALUE", help="any setting, by its name"
+    )
+    parser.add_argument(
+        "--aids",
+        nargs="+",
+        default=argparse.SUPPRESS,
+        choices=["all", "none", *AID_NAMES],
+        help="what is done for a language model beyond the papers' tools (default: all); none is a paper's preset",
+    )
+    parser.add_argument("--help-settings", action=_ShowSettings, help="show every setting by group and exit")
+    if isinstance(parser, Parser):
+        parser.settings = _assigned(settings)
+
+
+def add_flag(group: argparse._ArgumentGroup, leaf: Leaf) -> None:
+    """Declare the flag of a setting; what is not given is not in what was parsed."""
+    group.add_argument(leaf.said.flag, dest=leaf.name, default=argparse.SUPPRESS, **_read_as(leaf))
+
+
+def asked_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what was asked for as nested tables: the file's, over them the flags', over them those of ``--set``."""
+    body = read_experiment(arguments.experiment) if arguments.experiment else {}
+    known = {leaf.name for leaf in every_setting()}
+    flags = nested({name: value for name, value in vars(arguments).items() if name in known})
+    if "aids" in arguments:
+        flags["aids"] = asdict(Aids.named(arguments.aids))
+    body = merged(merged(body, flags), read_assignments(arguments.assigned))
+    plugins = [*body.get("run", {}).get("plugins", ()), *arguments.plugin]
+    return merged(body, {"run": {"plugins": plugins}}) if plugins else body
+
+
+def _read_as(leaf: Leaf) -> dict[str, Any]:
+    """Return how argparse reads a setting and what it says of it."""
+    kind, many = leaf.kind, get_origin(leaf.kind) is tuple
+    inner = get_args(kind)[0] if many else next((part for part in get_args(kind) if part is not NoneType), kind)
+    choices = choices_of(kind)
+    how: dict[str, Any] = {"help": _values_text(leaf), "metavar": None if choices else _metavar(leaf)}
+    if many:
+        how |= {"nargs": "+", "action": "extend"}  # given twice, it names both times
+    if choices:
+        how["choices"] = choices
+    else:
+        how["type"] = inner
+    return how
+
+
+def _metavar(leaf: Leaf) -> str:
+    """What stands for the value in the help: its unit where that is a kind of value, N for numbers, else the flag."""
+    shown = {"folder": "FOLDER", "file": "FILE", "URL": "URL", "URLs": "URL", "name of a variable": "NAME"}
+    if leaf.said.unit in shown:
+        return shown[leaf.said.unit]
+    if {int, float} & {leaf.kind, *get_args(leaf.kind)}:
+        return "N"
+    return leaf.said.flag.removeprefix("--").upper().replace("-", "_")
+
+
+def _values_text(leaf: Leaf) -> str:
+    """What is said of a setting, and its default where that says something."""
+    value = " ".join(map(str, leaf.default)) if isinstance(leaf.default, tuple) else leaf.default
+    default = "" if value in (None, "") else f" (default: {value})"
+    return f"{leaf.said.help}{default}".replace("%", "%%")
+
+
+class _ShowSettings(argparse.Action):
+    """Prints every setting by group: name, what it is, unit, default, source."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:
+        print("\n".join(settings_lines(every_setting())))
+        parser.exit()
+
+
+def settings_lines(settings: Iterable[Leaf]) -> list[str]:
+    """Return lines for people, by group."""
+    lines: list[str] = []
+    group = ""
+    for leaf in settings:
+        section = leaf.name.rpartition(".")[0]
+        if section != group:
+            group = section
+            lines += ["", f"[{section}]"]
+        told = " · ".join(filter(None, (_values_text(leaf).replace("%%", "%"), leaf.said.unit, leaf.said.source)))
+        lines.append(f"  {leaf.name.rpartition('.')[2]:<20} {told}".rstrip())
+    lines += ["", '[models.NAME] takes name = "openai/..." and what [model] takes, for one model of several.']
+    return lines[1:]
+
+
+def _assigned(settings: Iterable[Leaf]) -> dict[str, str]:
+    """Return how the settings without a flag here are written, by the flag that somebody may expect."""
+    names: dict[str, list[str]] = {}
+    for leaf in settings:
+        if not leaf.said.flag or leaf.name.partition(".")[0] not in _TITLES:
+            last = leaf.name.rpartition(".")[2].replace("_", "-")
+            names.setdefault(f"--{last}", []).append(f"--set {leaf.name}=VALUE")
+    return {flag: " or ".join(ways) for flag, ways in names.items()}
+
+
+# What every command that plays episodes shares: its options, opening the run, playing it.
+
 
 _REASON_CHARACTERS = 120
 
@@ -187,3 +322,97 @@ def _cut_evidence(folder: RunFolder) -> list[str]:
             budget = folder.settings.budget_tokens
             lines.append(f"{name}: evidence was cut in {cut}; --context-tokens above {budget:,} holds more")
     return lines
+
+
+# ``wardround run --dry-run``: what a run would take, without a call to a model and without a run folder.
+
+
+_BUDGETS = (
+    "From budgets, a range is from one call with an empty reply to the turn limit and a forced last call, each with a "
+    "full context and the longest reply. Calls beside the turns (summaries, queries, reflections, further trials) and "
+    "calls that are tried again come on top. --like RUN takes the means of an earlier run instead."
+)
+_LIKE = (
+    "From an earlier run: the means of its episodes of the same agent that no error ended; other tasks, models and "
+    "budgets have other means."
+)
+
+
+def add_dry_run_options(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    group = parser.add_argument_group("what it would take")
+    group.add_argument("--dry-run", action="store_true", help="say tokens, cost and hours; no model is called")
+    group.add_argument(
+        "--like", type=Path, metavar="RUN", help="with --dry-run: as an earlier run of the same agents went"
+    )
+
+
+def dry_run(arguments: argparse.Namespace, asked: Mapping[str, Any]) -> int:
+    """Forecast and print."""
+    if arguments.resume:
+        raise UserError("--dry-run is of a new run; leave --resume out")
+    settings = RunSettings.read(asked)
+    if not settings.run.benchmark:
+        raise UserError("a dry run needs --benchmark, and --store where its questions are about charts")
+    like = RunFolder.open(arguments.like) if arguments.like else None
+    found = forecast(prepare(settings), like)
+    at_once = min(arguments.workers * arguments.concurrency, sum(one.episodes for one in found))
+    if arguments.json:
+        print_json({"forecasts": found, "at_once": at_once, "assumes": _assumed(found)})
+    else:
+        _print(found, at_once)
+    return 0
+
+
+def _print(found: Sequence[Forecast], at_once: int) -> None:
+    header = ("agent", "model", "episodes", "first prompt", "schemas", "from", "calls", "tokens in", "tokens out")
+    print_rows((*header, "US dollars", "hours"), [_row(one) for one in found])
+    costs, hours = [one.cost for one in found], [one.hours for one in found]
+    print(
+        f"all {sum(one.episodes for one in found):,} episodes: {_total(costs, 4)} US dollars, {_total(hours, 2)} hours"
+    )
+    samples = found[0].first_prompt.samples
+    print(
+        f"first prompts: mean tokens of whatever call comes first, over {samples} samples, by the loop's own estimate"
+    )
+    print(
+        f"hours: one call after another; up to {at_once:,} episodes are played at once, so as little as 1/{at_once:,}"
+    )
+    if None in costs:
+        print("cost: unknown without a price: --set model.price=INPUT,OUTPUT (US dollars per million tokens)")
+    if None in hours:
+        print("hours: unknown without an earlier run; name one with --like RUN")
+    print("\n".join(_assumed(found)))
+
+
+def _assumed(found: Sequence[Forecast]) -> list[str]:
+    bases = {one.basis for one in found}
+    return [text for basis, text in (("budgets", _BUDGETS), ("earlier run", _LIKE)) if basis in bases]
+
+
+def _row(one: Forecast) -> tuple[str, ...]:
+    prompts = one.first_prompt
+    tokens = (f"{prompts.message_tokens:,.0f}", f"{prompts.schema_tokens:,.0f}")
+    taken = (_estimate_text(one.calls, 0), _estimate_text(one.input_tokens, 0), _estimate_text(one.output_tokens, 0))
+    return (
+        one.agent,
+        one.model,
+        f"{one.episodes:,}",
+        *tokens,
+        one.basis,
+        *taken,
+        _estimate_text(one.cost, 4),
+        _estimate_text(one.hours, 2),
+    )
+
+
+def _estimate_text(bounds: Bounds | None, digits: int) -> str:
+    if bounds is None:
+        return "unknown"
+    least, most = f"{bounds.least:,.{digits}f}", f"{bounds.most:,.{digits}f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def _total(some: Sequence[Bounds | None], digits: int) -> str:
+    known = [one for one in some if one is not None]
+    return _estimate_text(reduce(add, known) if len(known) == len(some) else None, digits)

@@ -1,4 +1,4 @@
-"""``wardround serve``: a chart's tools for outside agents, the cards of a run for a hospital's system."""
+"""``wardround serve``: a chart's tools over MCP, or a run's answers as CDS Hooks cards."""
 
 from __future__ import annotations
 
@@ -10,19 +10,160 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import httpx2
 
 from wardround.benchmarks import Benchmark
-from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
-from wardround.cli.paths import home, imaging_models_home, library_of
-from wardround.cli.serve_cds import CDS_EXAMPLES, configure_cds, serve_cds
-from wardround.core import UserError, content_hash, parse_time
+from wardround.cli.mcp_options import (
+    TOKEN_VARIABLE,
+    add_address_options,
+    add_listening_options,
+    address,
+    guarding_token,
+    listening,
+    needs_mcp,
+)
+from wardround.cli.parser import home, imaging_models_home, library_of
+from wardround.core import Sensitivity, UserError, content_hash, needs_extra, parse_time
 from wardround.imaging import ImageSettings, Imaging, open_images
 from wardround.knowledge import Knowledge, KnowledgeSettings
 from wardround.models import DataUseGuard
+from wardround.models.guard import is_loopback
 from wardround.records import Store
 from wardround.retrieval import open_encoder
+from wardround.runs import RunFolder, open_store
 from wardround.tools import Environment, default_toolset
+
+if TYPE_CHECKING:
+    from wardround.serve import Listening
+    from wardround.serve.cds import SignedCallers
+
+
+# Which systems may call ``serve cds-hooks`` by their signed JWTs: a file of settings, and a flag for each.
+
+
+_SETTINGS = ("base_url", "algorithms", "longest_seconds", "skew_seconds")
+
+
+def add_client_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the settings of trust; their defaults stand in ``TrustSettings``."""
+    group = parser.add_argument_group("trusted clients", "let in systems that sign their calls (JWT, CDS Hooks 2.0)")
+    left = argparse.SUPPRESS
+    group.add_argument("--clients", type=Path, metavar="FILE", help="TOML file of these settings, by the same names")
+    group.add_argument(
+        "--client",
+        action="append",
+        default=[],
+        metavar="ISS=KEYS",
+        help="who may call, as its JWTs say (iss), and its public keys: a JWK Set, in a file or at a URL (its jku)",
+    )
+    group.add_argument("--base-url", default=left, metavar="URL", help="how clients call this server (aud begins so)")
+    group.add_argument("--algorithms", nargs="+", default=left, help="what may be signed with (default: ES384 RS384)")
+    group.add_argument("--longest-seconds", type=float, default=left, help="a JWT is valid for so long at most (3600)")
+    group.add_argument("--skew-seconds", type=float, default=left, help="a client's clock may be so far off (30)")
+    group.add_argument(
+        "--permit-endpoint", action="append", default=[], metavar="URL", help="keys may be fetched from this URL"
+    )
+    group.add_argument(
+        "--access-log", type=Path, metavar="FILE", help="who called which service, and why not (in WARDROUND_HOME)"
+    )
+
+
+def signed_callers(arguments: argparse.Namespace, where: Listening, sensitivity: Sensitivity) -> SignedCallers | None:
+    """Return whose signed calls are let in; None where no client is named. UserError: settings that do not hold."""
+    from wardround.serve.cds import SignedCallers, read_trust, trust_of
+
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in _SETTINGS if name in arguments}
+    given["clients"] = dict(map(_client, arguments.client))
+    settings = trust_of(read_trust(arguments.clients) if arguments.clients else {}, given)
+    if not settings.clients:
+        if arguments.clients or len(given) > 1:
+            raise UserError("no client is named: give --client ISS=KEYS, or [clients] in the file of --clients")
+        return None
+    if os.environ.get(TOKEN_VARIABLE):
+        raise UserError(f"clients are let in by their JWTs or by {TOKEN_VARIABLE}, not by both: unset it, or name none")
+    if settings.base_url is None and not is_loopback(httpx2.URL(where.origin)):
+        raise UserError(f"say with --base-url how clients call what listens on {where.host}; their JWTs name it (aud)")
+    where.check(sensitivity)
+    guard = DataUseGuard(sensitivity=sensitivity, permitted=tuple(arguments.permit_endpoint))
+    log = arguments.access_log or home() / "cds-access.jsonl"
+    return SignedCallers.of(settings, guard, base_url=where.origin, log=log)
+
+
+def _client(text: str) -> tuple[str, str]:
+    """Read ``ISS=KEYS``; an ``iss`` may hold an equals sign, keys do not."""
+    issuer, _, keys = text.rpartition("=")
+    if not issuer or not keys:
+        raise UserError(f"--client {text!r}: write ISS=KEYS, such as https://ehr.example.org/=ehr-keys.json")
+    return issuer, keys
+
+
+# ``wardround serve cds-hooks``: the answers of a finished run as cards, by CDS Hooks 2.0.
+
+
+CDS_EXAMPLES = """
+  wardround serve cds-hooks --run run
+      then GET http://127.0.0.1:8765/cds-services
+  wardround serve cds-hooks --run run --agent retrosum --feedback said.jsonl
+  WARDROUND_TOKEN=... wardround serve cds-hooks --run run --host 0.0.0.0 --tls-certificate cert.pem --tls-key key.pem
+  wardround serve cds-hooks --run run --allow-origin https://sandbox.example.org
+  wardround serve cds-hooks --run run --client https://ehr.example.org/=ehr-keys.json
+      answers that system alone: every call carries a JWT that it signed
+  wardround serve cds-hooks --run run --clients clients.toml --base-url https://cds.example.org
+"""
+
+
+def configure_cds(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--run", type=Path, required=True, help="folder of a finished run")
+    parser.add_argument("--agent", help="whose answers, where several agents played")
+    parser.add_argument("--model", help="whose answers, where several models played")
+    parser.add_argument("--feedback", type=Path, metavar="FILE", help="where feedback goes (RUN-feedback.jsonl)")
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], metavar="URL", help="pages of this origin may call it (CORS)"
+    )
+    add_address_options(parser)
+    add_client_options(parser)
+
+
+def serve_cds(arguments: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    with needs_extra("view"):
+        import uvicorn
+
+        from wardround.serve.cds import CardShelf, FeedbackFile, cds_app, prepare_cards
+    folder = RunFolder.open(arguments.run)
+    store, where = open_store(folder), address(arguments)
+    signed = signed_callers(arguments, where, store.spec.sensitivity)
+    token = guarding_token(where, "the service", [store.spec.sensitivity]) if signed is None else None
+    for origin in arguments.allow_origin:
+        _must_be_origin(origin)
+    cards = prepare_cards(folder, agent=arguments.agent, model=arguments.model)
+    shelf = CardShelf.of(folder.provenance, store, cards)
+    feedback = FeedbackFile(arguments.feedback or _beside(folder), folder.path, shelf)
+    app = cds_app(shelf, feedback, token=token, signed=signed, origins=arguments.allow_origin)
+    guarded = f" (bearer token: as in {TOKEN_VARIABLE})" if token else ""
+    if signed is not None:
+        guarded = f" (JWTs of trusted clients; calls are noted in {signed.log.path})"
+    print(f"{len(cards):,} cards, research, not for care: {where.origin}/cds-services{guarded}", file=sys.stderr)
+    uvicorn.run(app, host=where.host, port=where.port, log_level="warning", **where.tls_options)
+    return 0
+
+
+def _beside(folder: RunFolder) -> Path:
+    run = folder.path.resolve()
+    return run.with_name(f"{run.name}-feedback.jsonl")
+
+
+def _must_be_origin(origin: str) -> None:
+    scheme, _, rest = origin.partition("://")
+    if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
+        raise UserError(f"{origin!r} is not an origin such as https://sandbox.example.org")
+
+
+# ``wardround serve``: a chart's tools for outside agents, the cards of a run for a hospital's system.
+
 
 _TOKEN_VARIABLE = "WARDROUND_TOKEN"
 EXAMPLES = """

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from wardround.audits.own import knowledge_questions, read_knowledge
-from wardround.cli.table import print_rows
+from wardround.cli.output import print_rows
 from wardround.core import UserError, write_atomically
 from wardround.records import SourceSpec, load_source_spec
 from wardround.records.drafts.draft import NOT_TAKEN, draft_spec

@@ -3,12 +3,12 @@
 Registries and plug-in files are here too. Nothing here knows records, models or tools.
 """
 
-from wardround.core.backends import find_backend, spelling
 from wardround.core.confined import ConfinedReader, UnreadableBytes
 from wardround.core.errors import (
     FormatError,
     LeakError,
     LimitReached,
+    PrintableStream,
     PromptTooLong,
     PromptWithheld,
     ProviderError,
@@ -17,41 +17,63 @@ from wardround.core.errors import (
     ToolFailure,
     UserError,
     WardroundError,
+    nearest,
+    printable,
+    printing,
+    unknown,
 )
 from wardround.core.extras import how_to_install, import_extra, missing_extra, needs_extra
-from wardround.core.files import is_read_only, sync_folder, sync_tree, this_boot, write_atomically
+from wardround.core.files import (
+    count_broken_seals,
+    is_read_only,
+    keep_private,
+    must_be_new,
+    must_be_sealed,
+    open_database_unchanged,
+    private_file,
+    private_folder,
+    register_seals,
+    sealed_tables,
+    set_up_database,
+    sync_folder,
+    sync_tree,
+    this_boot,
+    umask,
+    with_row_seals,
+    write_atomically,
+)
 from wardround.core.ids import (
+    SENSITIVITIES,
     RowId,
+    Sensitivity,
     canonical_json,
     content_hash,
     derive_seed,
     is_sealed_json,
     row_id,
     sealed_json,
+    strictest,
 )
-from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
-from wardround.core.pictures import Picture, PictureBytes, data_url
+from wardround.core.messages import (
+    Message,
+    Picture,
+    PictureBytes,
+    Price,
+    ToolCall,
+    ToolSchema,
+    Usage,
+    chain_hash,
+    data_url,
+    estimate_tokens,
+    without_thinking,
+)
 from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
-from wardround.core.private import keep_private, must_be_new, private_file, private_folder, umask
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
-from wardround.core.registry import Registered, Registry
-from wardround.core.row_seals import (
-    count_broken_seals,
-    must_be_sealed,
-    register_seals,
-    sealed_tables,
-    with_row_seals,
-)
-from wardround.core.sealed import Sealed, unsealed
-from wardround.core.secrets import Secret
-from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
+from wardround.core.registry import Registered, Registry, find_backend, spelling
+from wardround.core.secrets import Sealed, Secret, unsealed
 from wardround.core.settings import Leaf, Setting, check_settings, choices_of, leaves, setting
-from wardround.core.sqlite_files import open_database_unchanged, set_up_database
 from wardround.core.strict import read_toml, refuse_unknown, strict
-from wardround.core.suggestions import nearest, unknown
-from wardround.core.terminal import PrintableStream, printable, printing
-from wardround.core.thinking import without_thinking
 from wardround.core.time import (
     END_OF_DAY,
     end_of_day,
@@ -61,8 +83,6 @@ from wardround.core.time import (
     parse_time_bound,
     to_microseconds,
 )
-from wardround.core.tokens import estimate_tokens
-from wardround.core.usage import Price, Usage
 
 __all__ = [
     "END_OF_DAY",

@@ -1,11 +1,14 @@
-"""Identities: row ids, content hashes, canonical JSON and derived seeds."""
+"""Row ids, content hashes, canonical JSON, derived seeds, and record sensitivity."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, NewType
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NewType
+
+# Identities: row ids, content hashes, canonical JSON and derived seeds.
+
 
 RowId = NewType("RowId", str)
 """``table:key``, stable across runs, for example ``labevents:12345``."""
@@ -48,3 +51,16 @@ def derive_seed(*parts: object) -> int:
     """Return a 63-bit seed that depends on every part and on nothing else."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+# How sensitive records are: three words, and which of them is stricter.
+
+
+Sensitivity = Literal["synthetic", "open", "credentialed"]
+SENSITIVITIES: tuple[Sensitivity, ...] = ("synthetic", "open", "credentialed")
+"""From the freest to the strictest: invented records, openly licensed ones, those under a data-use agreement."""
+
+
+def strictest(words: Iterable[Sensitivity]) -> Sensitivity:
+    """Return the strictest of some words; ``credentialed`` of none."""
+    return max(words, key=SENSITIVITIES.index, default="credentialed")

@@ -1,4 +1,4 @@
-"""A key that is sent and never shown: whatever comes back with it in it is masked before anybody reads it."""
+"""Secrets that are sent but never shown, and objects that hide what they work with."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import json
 import re
 from collections.abc import Iterator
 from html import escape
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from wardround.core.errors import UserError
+
+# A key that is sent and never shown: whatever comes back with it in it is masked before anybody reads it.
+
 
 MASK = "***"
 _SHORTEST_IN_REPLIES = 8
@@ -112,3 +116,29 @@ def _in_base64(value: str) -> Iterator[str]:
         kept = data[-(-before * 8 // 6) : whole]
         yield kept
         yield kept.translate(str.maketrans("+/", "-_"))
+
+
+# Things that an object works with and does not hand on: no attribute of a :class:`Sealed` leads to what it stands for.
+#
+# Whoever imports this module can open one: Python has no walls inside a process (docs/security.md).
+
+
+T = TypeVar("T")
+
+
+class Sealed(Generic[T]):
+    """Stands for a thing that only :func:`unsealed` gives."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, thing: T) -> None:
+        _INSIDE[self] = thing
+
+
+_INSIDE: WeakKeyDictionary[Sealed[Any], Any] = WeakKeyDictionary()
+
+
+def unsealed(sealed: Sealed[T]) -> T:
+    """Return the thing that a seal stands for."""
+    thing: T = _INSIDE[sealed]
+    return thing

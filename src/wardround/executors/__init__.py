@@ -5,10 +5,8 @@ second. What the parts share is files in a folder that all machines see. What th
 """
 
 from wardround.executors.executor import Ended, Executor, ExecutorKind, Job, left_alone, perform
-from wardround.executors.processes import Processes
+from wardround.executors.processes import EXECUTORS, MOST_LOSSES, Processes, each, opened, starting, watched
 from wardround.executors.ray_cluster import RayCluster
-from wardround.executors.starting import starting
-from wardround.executors.watching import EXECUTORS, MOST_LOSSES, each, opened, watched
 
 __all__ = [
     "EXECUTORS",

@@ -1,26 +1,136 @@
-"""Processes of this machine: started one by one as jobs come, each playing one job after the other.
-
-They never see Ctrl-C, which is for the process that started them to answer; SIGTERM tells a job to end. A process ends
-by itself when nobody is left to tell the result to.
-"""
+"""Processes of this machine: how they start, how jobs are watched, what happens when one is lost."""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
+from functools import partial
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import DupFd
+from typing import Any
 
-from wardround.core import loaded_plugins, printing
-from wardround.executors.executor import Ended, Job, perform
-from wardround.executors.starting import starting
+from wardround.core import Registry, UserError, loaded_plugins, printing, umask
+from wardround.executors.executor import Ended, Executor, ExecutorKind, Job, perform
+from wardround.executors.ray_cluster import RayCluster
+
+# How a process of this machine starts: forked, on Linux, from one that has loaded what it will need, else spawned.
+#
+# To load what a worker needs takes most of a CPU-second, and a fork of *this* process would carry its threads and open
+# files. So another process is started at first use, loads, and forks whoever is asked for: multiprocessing's fork
+# server. What comes of it stands where a spawned process would: it has our variables, mask of new files, folder and
+# output.
+
+
+_HELD = {signal.SIGINT, signal.SIGTERM}
+_OUTPUTS = (1, 2)
+_TRIES, _PAUSE_SECONDS = 100, 0.1
+_LAST = "wardround.executors.fork_server"
+
+LOADED: list[str] = []
+"""The modules that the next fork server loads: those of what it is started for. Who will start processes of several
+kinds adds theirs before the first."""
+
+
+class _Forked(ForkServerProcess):
+    """A process that was forked elsewhere, which is as old as its first use, and has our surroundings of now."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._variables = dict(os.environ)
+        self._umask = umask()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent, with our standard output and error."""
+        return self.__dict__ | {"_outputs": {number: DupFd(number) for number in _OUTPUTS if _is_open(number)}}
+
+    def start(self) -> None:
+        """Start, also where who forks was killed so short a while ago that nobody can tell yet."""
+        for left in reversed(range(_TRIES)):
+            try:
+                super().start()
+                return
+            except (ConnectionError, EOFError):
+                if not left:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+                _start_forking()
+
+    def run(self) -> None:
+        os.environ.clear()
+        os.environ.update(self._variables)
+        os.umask(self._umask)
+        for number, output in self.__dict__.pop("_outputs").items():
+            descriptor = output.detach()
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        super().run()
+
+
+class _Forking(ForkServerContext):
+    Process = _Forked
+
+
+def starting(*works: Callable[..., Any]) -> ForkServerContext | SpawnContext:
+    """Return the context in which processes of this machine start that will call ``works``.
+
+    They never hear Ctrl-C where they are forked. Ask again for every process or pool: whoever forks may have died.
+    """
+    if sys.platform != "linux":  # elsewhere libraries of the system do not outlive a fork
+        return multiprocessing.get_context("spawn")
+    context = _Forking()
+    _will_load(works)
+    context.set_forkserver_preload([*LOADED, _LAST])
+    try:
+        _start_forking()
+    except OSError:  # no folder for its socket: TMPDIR is not there, or its path is longer than a socket's may be
+        return multiprocessing.get_context("spawn")
+    return context
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _will_load(works: Iterable[Callable[..., Any]]) -> None:
+    for work in works:
+        while isinstance(work, partial):
+            work = work.func
+        if work.__module__ not in (*LOADED, "__main__", None):  # a script is read by each, as where it is spawned
+            LOADED.append(work.__module__)
+
+
+def _start_forking() -> None:
+    """Start what forks, unless it runs, with the signals blocked that end or interrupt a whole group of processes: it
+    ends when the last of us and of its own has."""
+    resource_tracker.ensure_running()  # starting it later would unblock the signals
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+# Processes of this machine: started one by one as jobs come, each playing one job after the other.
+#
+# They never see Ctrl-C, which is for the process that started them to answer; SIGTERM tells a job to end. A process
+# ends by itself when nobody is left to tell the result to.
+
 
 _STOP_SECONDS = 10.0
 """How long a job may take to put away what it has when it is told to end."""
@@ -140,3 +250,88 @@ def _interrupt_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
     if came:
         raise KeyboardInterrupt
+
+
+# Watching jobs to their end: so many at once, what is lost is started again, what is raised ends them all.
+
+
+EXECUTORS: Registry[ExecutorKind] = Registry("executors", one="executor")
+"""The kinds of executors by name."""
+EXECUTORS.add("processes", Processes)
+EXECUTORS.add("ray", RayCluster)
+
+MOST_LOSSES = 5
+"""So often may one job be lost: what ends its process every time is no accident."""
+_POLL_SECONDS = 0.2
+
+
+@contextmanager
+def opened(name: str, workers: int) -> Iterator[Executor]:
+    """Open an executor by its name for so many jobs at once; it is stopped at the end. Raises UserError."""
+    executor = EXECUTORS.get(name)(workers)
+    try:
+        yield executor
+    finally:
+        executor.stop()
+
+
+def watched(
+    executor: Executor,
+    jobs: Iterable[Job],
+    *,
+    workers: int,
+    on_poll: Callable[[], object] = tuple,
+    on_loss: Callable[[], object] = tuple,
+) -> Iterator[Ended]:
+    """Run jobs, ``workers`` at once, and yield what each came to as it ends; a lost one starts again after the others.
+
+    ``on_poll`` is called several times a second, ``on_loss`` before a lost job may start again. Raises what a job
+    raised, and UserError where one was lost too often.
+    """
+    waiting, losses = deque(jobs), Counter[int]()
+    running = 0
+    while waiting or running:
+        while waiting and running < workers:
+            executor.start(waiting.popleft())
+            running += 1
+        for ended in executor.wait(_POLL_SECONDS):
+            running -= 1
+            if ended.lost is not None:
+                losses[ended.job.number] += 1
+                _must_go_on(ended, losses)
+                on_loss()
+                waiting.append(ended.job)
+            elif ended.error is not None:
+                raise ended.error
+            else:
+                yield ended
+        on_poll()
+
+
+def each(
+    work: Callable[..., Any],
+    items: Sequence[Any],
+    *,
+    executor: str,
+    workers: int,
+    on_done: Callable[[int], object] = str,
+) -> list[Any]:
+    """Do ``work(item)`` for every item, ``workers`` at once; return the results in the order of the items.
+
+    ``on_done`` is told how many are done. Raises what the work raised.
+    """
+    jobs = [Job(number=number, work=work, arguments=(item,)) for number, item in enumerate(items)]
+    results: dict[int, Any] = {}
+    with opened(executor, workers) as there:
+        for ended in watched(there, jobs, workers=workers):
+            results[ended.job.number] = ended.result
+            on_done(len(results))
+    return [results[number] for number in range(len(jobs))]
+
+
+def _must_go_on(ended: Ended, losses: Counter[int]) -> None:
+    if losses[ended.job.number] >= MOST_LOSSES:
+        raise UserError(
+            f"the same work was lost {MOST_LOSSES} times, the last time because {ended.lost}; "
+            "look for memory that runs out, then give the same command again: it goes on where it was"
+        )

@@ -4,16 +4,13 @@ Knows charts and image files; no model of language and no task. The libraries be
 are imported when the first image is opened.
 """
 
-from wardround.imaging.abilities import Abilities
-from wardround.imaging.chart_images import ChartImage, ChartImages
-from wardround.imaging.conflicts import conflicts_of
-from wardround.imaging.mentions import mentions_of
+from wardround.imaging.networks import Abilities
 from wardround.imaging.opening import Imaging, open_images
 from wardround.imaging.radiograph import Radiograph
-from wardround.imaging.reading import read_radiograph
-from wardround.imaging.rendering import LONGEST_EDGE, picture_of
+from wardround.imaging.reading import LONGEST_EDGE, picture_of, read_radiograph
+from wardround.imaging.reports import conflicts_of, mentions_of
 from wardround.imaging.settings import ImageSettings
-from wardround.imaging.source import ImageFolder, ImageSource
+from wardround.imaging.source import ChartImage, ChartImages, ImageFolder, ImageSource
 from wardround.imaging.windows import GreyWindow
 
 __all__ = [

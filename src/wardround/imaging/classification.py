@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from wardround.core import ToolFailure
-from wardround.imaging.framing import MiddleSquare
 from wardround.imaging.radiograph import Radiograph
-from wardround.imaging.rendering import Outline
-from wardround.imaging.weights.graph import LOGITS, MAPS
-from wardround.imaging.weights.known import KnownModel
-from wardround.imaging.weights.network import NeuralNetwork, Numbers, sigmoid
+from wardround.imaging.reading import MiddleSquare, Outline
+from wardround.imaging.weights.architectures import LOGITS, MAPS
+from wardround.imaging.weights.model_store import KnownModel, NeuralNetwork, Numbers, sigmoid
 
 _SCALE = 1024.0
 """The network takes pixels from -1024 to 1024."""

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wardround.core import UserError
-from wardround.imaging.abilities import Abilities, OpenModel
-from wardround.imaging.chart_images import ChartImages
-from wardround.imaging.dicomweb import DicomWeb
+from wardround.imaging.networks import Abilities, OpenModel
 from wardround.imaging.settings import ImageSettings
-from wardround.imaging.source import ImageFolder, ImageSource
+from wardround.imaging.source import ChartImages, DicomWeb, ImageFolder, ImageSource
 from wardround.models import DataUseGuard
 from wardround.records import Chart
 

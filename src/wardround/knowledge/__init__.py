@@ -6,13 +6,10 @@ Knows no patient: what is asked comes from tools, what leaves the machine passes
 from wardround.knowledge.access import Knowledge, WebAccess
 from wardround.knowledge.adding import Added, add_corpus, remove_corpus
 from wardround.knowledge.browser import CURRENT, Browser
-from wardround.knowledge.corpus import Corpus, parse_address
-from wardround.knowledge.damage import damage_of_corpus
-from wardround.knowledge.document import Deletion, Document, visible
+from wardround.knowledge.corpus import CORPUS, Corpus, CorpusManifest, damage_of_corpus, parse_address
 from wardround.knowledge.formats import FORMATS, CorpusFormat
-from wardround.knowledge.index import Hit
+from wardround.knowledge.index import Deletion, Document, Hit, visible
 from wardround.knowledge.library import HANDBOOK, Library
-from wardround.knowledge.manifest import CORPUS, CorpusManifest
 from wardround.knowledge.settings import KnowledgeSettings
 from wardround.knowledge.web.providers import PROVIDERS, ProviderOpening, Searcher, SearchProvider
 

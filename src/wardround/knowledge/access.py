@@ -12,11 +12,9 @@ from wardround.knowledge.browser import Browser, CorpusSource
 from wardround.knowledge.egress import EgressGuard, fingerprint_of
 from wardround.knowledge.library import Library
 from wardround.knowledge.settings import KnowledgeSettings
-from wardround.knowledge.web.fetcher import Fetcher
-from wardround.knowledge.web.network import Network
-from wardround.knowledge.web.page_cache import PageCache
+from wardround.knowledge.web.fetcher import Fetcher, Network
 from wardround.knowledge.web.providers import Searcher, open_provider
-from wardround.knowledge.web.source import WebSource
+from wardround.knowledge.web.source import PageCache, WebSource
 from wardround.models import DataUseGuard
 from wardround.records import Chart
 

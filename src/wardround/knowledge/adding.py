@@ -14,21 +14,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wardround.core import Progress, Reporter, UserError, private_folder, silent
-from wardround.knowledge.corpus import INDEX
-from wardround.knowledge.dates import read_day
-from wardround.knowledge.document import Deletion, Document
-from wardround.knowledge.formats import CorpusFormat, format_of
-from wardround.knowledge.index import CorpusIndex, CorpusWriter
-from wardround.knowledge.library import HANDBOOK
-from wardround.knowledge.manifest import (
+from wardround.knowledge.corpus import (
     CORPUS,
+    INDEX,
     AddedFile,
     CorpusManifest,
     check_name,
     holds_corpus,
+    read_day,
     read_manifest,
     write_manifest,
 )
+from wardround.knowledge.formats import CorpusFormat, format_of
+from wardround.knowledge.index import CorpusIndex, CorpusWriter, Deletion, Document
+from wardround.knowledge.library import HANDBOOK
 
 _DOCUMENTS_AT_ONCE = 50_000
 """So many are read before a commit, and the rest of their file."""

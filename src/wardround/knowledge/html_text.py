@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from wardround.core import ConfinedReader, ToolFailure, UnreadableBytes, needs_extra
-from wardround.knowledge.dates import last_day
-from wardround.knowledge.document import visible
+from wardround.knowledge.corpus import last_day
 from wardround.knowledge.html_hidden import drop_hidden
+from wardround.knowledge.index import visible
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser

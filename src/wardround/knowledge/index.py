@@ -1,13 +1,9 @@
-"""The full-text index of one corpus, on tantivy: what is stored of a document and how it is found.
-
-A query is taken apart by the analyser that took the documents apart and put together as terms, so that no character of
-it is query syntax. Ranking is BM25 (k1 1.2, b 0.75) over stems, in the title and in the text, each by its own lengths;
-no weights, with which the engine could not pass over blocks of documents that cannot be among the best.
-"""
+"""The full-text index of a corpus, and what a document is."""
 
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,10 +14,68 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from wardround.core import UserError, import_extra
-from wardround.knowledge.document import Document
 
 if TYPE_CHECKING:
     import tantivy
+
+
+# A document of a corpus: an id, a title, a text, and the last day it can have been published.
+
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+"""Characters that no reader sees and a model does: controls, joiners, turned directions, tags, halves of pairs."""
+_SPACES = re.compile(r" ?[^\S\n ][^\S\n]*| {2,}")
+"""Space that is not one plain space; single ones are not looked at, which is most of a text."""
+_BLANK_LINES = re.compile(r"\n(?: ?\n)+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One document. ``published`` is the last day that its date can mean, None where none is known; ``address`` says
+    where it came from (a file, a URL), empty where that says nothing."""
+
+    id: str
+    title: str
+    text: str
+    published: date | None = None
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """Says that a document is no longer: a PubMed ``DeleteCitation``."""
+
+    id: str
+
+
+def visible(text: str) -> str:
+    """Return a foreign text as people would see it: without unseen characters, one space for several.
+
+    >>> visible("fever\\u200b  and\\u202e chills")
+    'fever and chills'
+    """
+    if _is_plain(text):
+        return text.strip()
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    seen = _UNSEEN.sub("", text if text.isascii() else unicodedata.normalize("NFC", text))
+    return _BLANK_LINES.sub("\n\n", _SPACES.sub(" ", seen)).strip()
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is ASCII in which nothing would change: most are, and looking is a tenth of the work."""
+    irregular = any(one in text for one in ("  ", "\n\n\n", "\n \n"))
+    return not irregular and text.isascii() and text.replace("\n", "").isprintable()
+
+
+# The full-text index of one corpus, on tantivy: what is stored of a document and how it is found.
+#
+# A query is taken apart by the analyser that took the documents apart and put together as terms, so that no character
+# of it is query syntax. Ranking is BM25 (k1 1.2, b 0.75) over stems, in the title and in the text, each by its own
+# lengths; no weights, with which the engine could not pass over blocks of documents that cannot be among the best.
+
 
 _MOST_TERMS = 32
 """Of a query; of more those are looked for that weigh most: often in the query, rare in the corpus."""

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import UserError, unknown
-from wardround.knowledge.corpus import Corpus
-from wardround.knowledge.formats.pages import plain_document
+from wardround.knowledge.corpus import AddedFile, Corpus, CorpusManifest, holds_corpus, read_manifest
+from wardround.knowledge.formats import plain_document
 from wardround.knowledge.index import CorpusIndex
-from wardround.knowledge.manifest import AddedFile, CorpusManifest, holds_corpus, read_manifest
 
 HANDBOOK = "handbook"
 _HANDBOOK = CorpusManifest(

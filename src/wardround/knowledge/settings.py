@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from wardround.core import UserError, check_settings, setting
-from wardround.knowledge.dates import read_day
+from wardround.knowledge.corpus import read_day
 from wardround.knowledge.egress import Egress
 
 

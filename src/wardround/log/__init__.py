@@ -3,24 +3,30 @@
 It knows neither models nor tools: a request, a reply and a tool result reach it as plain data.
 """
 
-from wardround.log.atif import atif_documents
-from wardround.log.damage import damage_of_log
 from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION, settle_logs
 from wardround.log.export import (
     CONVERSATION_SCHEMA,
     TRAJECTORY_SCHEMA,
+    atif_documents,
     conversations,
     episode_line,
+    spans_document,
     write_conversations,
     write_trajectories,
 )
-from wardround.log.kept import KeptReply
-from wardround.log.path import PromptPath
-from wardround.log.played import Outline, Played, PlayedCall, PlayedTurn
-from wardround.log.reader import LogReader
-from wardround.log.rows import USAGE_FIELDS, AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
-from wardround.log.spans import spans_document
-from wardround.log.writer import EpisodeLog, EpisodeRecorder
+from wardround.log.reader import LogReader, Outline, Played, PlayedCall, PlayedTurn, damage_of_log
+from wardround.log.rows import (
+    USAGE_FIELDS,
+    AskedRequest,
+    EpisodeEntry,
+    GivenReply,
+    KeptReply,
+    Note,
+    ToolRecord,
+    Trajectory,
+    Turn,
+)
+from wardround.log.writer import EpisodeLog, EpisodeRecorder, PromptPath
 
 __all__ = [
     "CONVERSATION_SCHEMA",

@@ -1,19 +1,59 @@
-"""The SQLite file of a log: its tables, its version, and clear errors when it is not one.
-
-``body`` holds texts by their hash, ``message`` the tree: a node's hash names its whole path from the root. ``turn`` and
-``tool`` point into both. Everything content-addressed is written once, however many turns share it, and read against
-its hash; every other row holds a checksum of itself (`core/row_seals.py`), and a finished episode how many rows it has.
-"""
+"""The SQLite file of a log: tables, columns, texts and pictures by hash."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
+from collections.abc import Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from wardround.core import UserError, open_database_unchanged, private_file, set_up_database, with_row_seals
-from wardround.log.kept import TABLE as KEPT_TABLE
-from wardround.log.pictures import TABLE as PICTURE_TABLE
+from wardround.core import (
+    Message,
+    Picture,
+    ToolCall,
+    Usage,
+    UserError,
+    must_be_sealed,
+    open_database_unchanged,
+    private_file,
+    sealed_tables,
+    set_up_database,
+    with_row_seals,
+)
+from wardround.log.rows import TABLE as KEPT_TABLE
+from wardround.log.rows import USAGE_FIELDS, ToolRecord, Turn
+
+# The pictures of a log: their bytes, once each, by the hash that messages name them by.
+
+
+TABLE = "CREATE TABLE picture (hash BLOB PRIMARY KEY, media_type TEXT NOT NULL, data BLOB NOT NULL)"
+INSERT = "INSERT OR IGNORE INTO picture VALUES (?, ?, ?)"
+
+
+def row_of_picture(picture: Picture) -> tuple[bytes, str, bytes]:
+    """Return the row of a picture."""
+    return bytes.fromhex(picture.sha256), picture.media_type, picture.data
+
+
+def read_picture(connection: sqlite3.Connection, sha256: str) -> bytes:
+    """Return the bytes behind a hash; empty where the log has none. UserError: they are not as they were written."""
+    row = connection.execute("SELECT data FROM picture WHERE hash = ?", (bytes.fromhex(sha256),)).fetchone()
+    if row is not None and hashlib.sha256(row[0]).hexdigest() != sha256:
+        raise UserError("a log is damaged: a picture in it is not as it was written")
+    return b"" if row is None else bytes(row[0])
+
+
+# The SQLite file of a log: its tables, its version, and clear errors when it is not one.
+#
+# ``body`` holds texts by their hash, ``message`` the tree: a node's hash names its whole path from the root. ``turn``
+# and ``tool`` point into both. Everything content-addressed is written once, however many turns share it, and read
+# against its hash; every other row holds a checksum of itself (`core/files.py`), and a finished episode how many
+# rows it has.
+
 
 SCHEMA_VERSION = 1
 LOG_SUFFIX = ".episodes.sqlite"
@@ -76,7 +116,7 @@ def _prepare(connection: sqlite3.Connection, *, path: Path, several_machines: bo
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in (*with_row_seals(TABLES + KEPT_TABLE).split(";\n"), PICTURE_TABLE):
+        for statement in (*with_row_seals(TABLES + KEPT_TABLE).split(";\n"), TABLE):
             connection.execute(statement)
         connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
     connection.execute("COMMIT")
@@ -155,3 +195,123 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise UserError(
             f"{path} has log schema {row[0]}, this wardround reads {SCHEMA_VERSION}: run again with this one"
         )
+
+
+# Which columns make a turn and the record of a tool call, and texts by their hash.
+
+
+TURN_COLUMNS = """
+ordinal, purpose, prompt_hash, reply_hash, request_digest, model, identity, finish,
+input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, seconds, attempts, prompt_bytes, prefix_bytes,
+tools, settings, turn.ended
+"""
+"""Those of :func:`turn_of`, in its order."""
+
+TOOL_COLUMNS = """
+turn, call_id, name, arguments, is_error, seconds, table_name, rows_total, rows_shown, cursor
+"""
+"""Those of :func:`record_of`, in its order, after the turn that asked for it."""
+
+
+class Bodies:
+    """Texts by hash; what turns share (tool schemas, settings) is fetched and decoded once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._decoded: dict[bytes, Any] = {}
+        self._sealed = dict(sealed_tables(connection))
+
+    def must_be_sealed(self, table: str, where: str, values: Sequence[Any]) -> None:
+        """Raise UserError where rows of a table that are about to be read are not as they were written."""
+        must_be_sealed(self.connection, table, self._sealed[table], where, values)
+
+    def text(self, digest: bytes | None) -> str | None:
+        """Return a text; None of no hash. UserError: it is missing or damaged."""
+        if digest is None:
+            return None
+        row = self.connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
+        return checked(None if row is None else str(row[0]), digest)
+
+    def decoded(self, digest: bytes) -> Any:
+        """Return what a JSON text says."""
+        if digest not in self._decoded:
+            self._decoded[digest] = json.loads(self.text(digest) or "null")
+        return self._decoded[digest]
+
+    def must_be_complete(self, where: str, values: Sequence[Any]) -> None:
+        """Raise UserError where a finished episode has other numbers of rows than it was finished with."""
+        query = (
+            f"SELECT key FROM episode WHERE row_counts IS NOT NULL AND row_counts IS NOT {ROW_COUNTS} {where} LIMIT 1"
+        )
+        found = self.connection.execute(query, values).fetchone()
+        if found is not None:
+            raise UserError(f"a log is damaged: rows of the episode {found[0]} are missing")
+
+
+def checked(text: str | None, digest: bytes | None) -> str:
+    """Return a text that has its hash. UserError: it has another or is missing, so the log is damaged."""
+    if text is None or sha256(text.encode()).digest() != digest:
+        raise UserError("a log is damaged: a text in it is not as it was written; `wardround audit files` says which")
+    return text
+
+
+def turn_of(
+    columns: Sequence[Any],
+    bodies: Bodies,
+    *,
+    reply: Message,
+    results: tuple[ToolRecord, ...],
+    prompt: tuple[Message, ...] = (),
+    reasoning: str | None = None,
+    token_logprobs: tuple[float, ...] | None = None,
+) -> Turn:
+    """Make a turn of its columns and of what lies elsewhere."""
+    ordinal, purpose, prompt_hash, reply_hash, digest, model, identity, finish, *rest = columns
+    given, read, cached, thought, cost, seconds, attempts, prompt_bytes, prefix_bytes, tools, settings, ended = rest
+    counts = (given, read, cached, thought)
+    return Turn(
+        ordinal=ordinal,
+        purpose=purpose,
+        prompt=prompt,
+        reply=reply,
+        prompt_hash=prompt_hash.hex(),
+        reply_hash=reply_hash.hex(),
+        request_digest=digest,
+        model=model,
+        identity=identity,
+        finish_reason=finish,
+        usage=Usage(
+            input_tokens=given or 0, output_tokens=read or 0, cached_tokens=cached or 0, reasoning_tokens=thought or 0
+        ),
+        unreported=tuple(name for name, count in zip(USAGE_FIELDS, counts, strict=True) if count is None)
+        if None in counts
+        else (),
+        cost=cost,
+        seconds=seconds,
+        attempts=attempts,
+        prompt_bytes=prompt_bytes,
+        prefix_bytes=prefix_bytes,
+        tools=() if tools is None else tuple(bodies.decoded(tools)),
+        settings=bodies.decoded(settings),
+        reasoning=reasoning,
+        token_logprobs=token_logprobs,
+        ended=ended,
+        results=results,
+    )
+
+
+def record_of(columns: Sequence[Any], *, result: Message, row_ids: tuple[str, ...] = ()) -> ToolRecord:
+    """Make a record of its columns, without its turn's, and of its result's message."""
+    call_id, name, arguments, is_error, seconds, table, total, shown, cursor = columns
+    return ToolRecord(
+        call=ToolCall(id=call_id, name=name, arguments=arguments),
+        result_text=result.content or "",
+        is_error=bool(is_error),
+        seconds=seconds,
+        table=table,
+        rows_total=total,
+        rows_shown=shown,
+        row_ids=row_ids,
+        cursor=cursor,
+        pictures=result.pictures,
+    )

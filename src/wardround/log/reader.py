@@ -1,25 +1,271 @@
-"""Reading logs back: episodes, and trajectories whose prompts are rebuilt by walking the message tree to its root."""
+"""Read logs: episodes, trajectories, outlines for scoring, and an integrity check."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-from wardround.core import Message, PictureBytes, UserError
-from wardround.log.columns import TOOL_COLUMNS, TURN_COLUMNS, Bodies, checked, record_of, turn_of
-from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_reading
-from wardround.log.kept import KeptReply, read_kept
-from wardround.log.outlines import read_outlines
-from wardround.log.path import ROOT
-from wardround.log.pictures import read_picture
-from wardround.log.played import Outline
-from wardround.log.rows import EpisodeEntry, Note, ToolRecord, Trajectory
+from wardround.core import Message, PictureBytes, Usage, UserError, count_broken_seals, sealed_tables
+from wardround.log.database import (
+    LOG_SUFFIX,
+    TOOL_COLUMNS,
+    TURN_COLUMNS,
+    Bodies,
+    checked,
+    explained,
+    has_begun,
+    open_for_reading,
+    read_picture,
+    record_of,
+    turn_of,
+)
+from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, KeptReply, Note, ToolRecord, Trajectory, read_kept
+from wardround.log.writer import ROOT
+
+# What scoring asks of a recorded episode: trajectories have it, and so have outlines, at a fifth of the cost.
+#
+# An outline is made of plain tuples: of a large run there are hundreds of thousands, and a frozen dataclass of twenty
+# fields takes forty times as long to make.
+
+
+class PlayedCall(Protocol):
+    """A tool call, as the model wrote it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def arguments(self) -> str: ...
+
+
+class PlayedResult(Protocol):
+    """What came of a call."""
+
+    @property
+    def call(self) -> PlayedCall: ...
+    @property
+    def is_error(self) -> bool: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def table(self) -> str | None: ...
+
+
+class PlayedTurn(Protocol):
+    """One model call and what came of it."""
+
+    @property
+    def purpose(self) -> str: ...
+    @property
+    def reply(self) -> Message: ...
+    @property
+    def results(self) -> Sequence[PlayedResult]: ...
+    @property
+    def unreported(self) -> tuple[str, ...]: ...
+    @property
+    def cost(self) -> float | None: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def prompt_bytes(self) -> int: ...
+    @property
+    def prefix_bytes(self) -> int: ...
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+class Played(Protocol):
+    """An episode: ``facts`` were given at its start, ``outcome`` is how it ended, None while it is open."""
+
+    @property
+    def episode(self) -> str: ...
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+    @property
+    def outcome(self) -> Mapping[str, Any] | None: ...
+    @property
+    def turns(self) -> Sequence[PlayedTurn]: ...
+    @property
+    def notes(self) -> Sequence[Note]: ...
+    @property
+    def usage(self) -> Usage: ...
+
+
+class CallOutline(NamedTuple):
+    """A call."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ResultOutline(NamedTuple):
+    """What came of a call, without its text and its rows."""
+
+    call: CallOutline
+    is_error: bool
+    seconds: float
+    table: str | None
+
+
+class TurnOutline(NamedTuple):
+    """A turn without its prompt. ``tokens`` are those of ``USAGE_FIELDS``, None where the endpoint did not count."""
+
+    purpose: str
+    tokens: tuple[int | None, ...]
+    cost: float | None
+    seconds: float
+    prompt_bytes: int
+    prefix_bytes: int
+    tools: Sequence[Mapping[str, Any]]
+    reply: Message
+    results: Sequence[ResultOutline]
+
+    @property
+    def unreported(self) -> tuple[str, ...]:
+        """The fields of Usage that the endpoint did not count."""
+        if None not in self.tokens:
+            return ()
+        return tuple(name for name, count in zip(USAGE_FIELDS, self.tokens, strict=True) if count is None)
+
+
+class Outline(NamedTuple):
+    """An episode without what was read to its models."""
+
+    entry: EpisodeEntry
+    turns: Sequence[TurnOutline]
+    notes: Sequence[Note]
+
+    @property
+    def episode(self) -> str:
+        """The episode's key."""
+        return self.entry.key
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was said of the episode when it began."""
+        return self.entry.facts
+
+    @property
+    def outcome(self) -> Mapping[str, Any] | None:
+        """How it ended."""
+        return self.entry.outcome
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all turns (unreported ones count as 0)."""
+        columns = zip(*(turn.tokens for turn in self.turns), strict=True)
+        return Usage(**{name: sum(filter(None, column)) for name, column in zip(USAGE_FIELDS, columns, strict=False)})
+
+
+# Episodes without what was read to the models, one after another: all that scoring needs, in three statements.
+
+
+_OUTLINE_TURNS = f"""
+SELECT episode, body.text, body.hash, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, tools,
+{", ".join(USAGE_FIELDS)}
+FROM turn LEFT JOIN message ON message.hash = turn.reply_hash LEFT JOIN body ON body.hash = message.body
+WHERE episode BETWEEN ? AND ? ORDER BY episode, ordinal
+"""
+_TOOLS = """
+SELECT episode, turn, call_id, name, arguments, is_error, seconds, table_name
+FROM tool WHERE episode BETWEEN ? AND ? ORDER BY episode, turn, n
+"""
+_NOTES = "SELECT episode, n, kind, detail FROM note WHERE episode BETWEEN ? AND ? ORDER BY episode, n"
+
+_Row = Sequence[Any]
+
+
+def read_outlines(bodies: Bodies, entries: Sequence[EpisodeEntry]) -> Iterator[Outline]:
+    """Read episodes of one log file, given by key, in one view of the file.
+
+    What lies between the first and the last of them is passed over: they should be neighbours.
+    """
+    edges = (entries[0].key, entries[-1].key)
+    connection = bodies.connection
+    connection.execute("BEGIN")
+    try:
+        for table in ("turn", "tool", "note"):
+            bodies.must_be_sealed(table, "AND episode BETWEEN ? AND ?", edges)
+        turns, tools, notes = (_Merged(connection.execute(query, edges)) for query in (_OUTLINE_TURNS, _TOOLS, _NOTES))
+        for entry in entries:
+            yield Outline(
+                entry=entry,
+                turns=_turns(turns.of(entry.key), tools.of(entry.key), bodies),
+                notes=_notes(notes.of(entry.key)),
+            )
+    finally:
+        connection.execute("ROLLBACK")
+
+
+class _Merged:
+    """Rows that come sorted by their first column, the episode, taken episode by episode in that order."""
+
+    def __init__(self, rows: Iterable[_Row]) -> None:
+        self._groups = groupby(rows, itemgetter(0))
+        self._next = next(self._groups, None)
+
+    def of(self, episode: str) -> list[_Row]:
+        while self._next is not None and self._next[0] < episode:
+            self._next = next(self._groups, None)
+        if self._next is None or self._next[0] != episode:
+            return []
+        rows = list(self._next[1])
+        self._next = next(self._groups, None)
+        return rows
+
+
+def _turns(rows: Sequence[_Row], tools: Iterable[_Row], bodies: Bodies) -> tuple[TurnOutline, ...]:
+    results: dict[int, list[ResultOutline]] = {}
+    for _, turn, call_id, name, arguments, is_error, seconds, table in tools:
+        call = CallOutline(call_id, name, arguments)
+        results.setdefault(turn, []).append(ResultOutline(call, bool(is_error), seconds, table))
+    return tuple(
+        TurnOutline(
+            purpose,
+            tuple(tokens),
+            cost,
+            seconds,
+            prompt_bytes,
+            prefix_bytes,
+            () if schemas is None else bodies.decoded(schemas) or (),
+            _reply(body, ordinal),
+            results.get(ordinal, ()),
+        )
+        for (_, _, _, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, schemas, *tokens), body in zip(
+            rows, _decoded([text and checked(text, digest) for _, text, digest, *_ in rows]), strict=True
+        )
+    )
+
+
+def _reply(body: Any, ordinal: int) -> Message:
+    if body is None:
+        raise UserError(f"a log is damaged: turn {ordinal} of an episode has no reply in it")
+    return Message.from_wire(body)
+
+
+def _notes(rows: Sequence[_Row]) -> tuple[Note, ...]:
+    details = _decoded([detail for *_, detail in rows])
+    return tuple(Note(n=n, kind=kind, detail=detail) for (_, n, kind, _), detail in zip(rows, details, strict=True))
+
+
+def _decoded(texts: Iterable[str | None]) -> list[Any]:
+    """Decode JSON texts at once, which costs a third of one by one."""
+    values: list[Any] = json.loads(f"[{','.join('null' if text is None else text for text in texts)}]")
+    return values
+
+
+# Reading logs back: episodes, and trajectories whose prompts are rebuilt by walking the message tree to its root.
+
 
 _WALK = """
 WITH RECURSIVE node(hash) AS (
@@ -30,7 +276,7 @@ WITH RECURSIVE node(hash) AS (
 SELECT message.hash, message.parent, body.hash, body.text
 FROM node JOIN message ON message.hash = node.hash JOIN body ON body.hash = message.body
 """
-_TURNS = f"SELECT {TURN_COLUMNS}, reasoning, token_logprobs FROM turn WHERE episode = ? ORDER BY ordinal"
+_READER_TURNS = f"SELECT {TURN_COLUMNS}, reasoning, token_logprobs FROM turn WHERE episode = ? ORDER BY ordinal"
 _RESULTS = f"""
 SELECT {TOOL_COLUMNS}, row_ids, body.hash, body.text
 FROM tool LEFT JOIN body ON body.hash = tool.result WHERE episode = ? ORDER BY turn, n
@@ -256,7 +502,7 @@ def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
             reasoning=bodies.text(reasoning),
             token_logprobs=None if logprobs is None else tuple(json.loads(logprobs)),
         )
-        for *columns, reasoning, logprobs in connection.execute(_TURNS, (entry.key,))
+        for *columns, reasoning, logprobs in connection.execute(_READER_TURNS, (entry.key,))
     )
     notes = connection.execute("SELECT n, kind, detail FROM note WHERE episode = ? ORDER BY n", (entry.key,))
     read = tuple(Note(n=n, kind=kind, detail=json.loads(detail)) for n, kind, detail in notes)
@@ -296,3 +542,35 @@ def _results(connection: sqlite3.Connection, episode: str, find: PictureBytes) -
         record = record_of(columns, result=result, row_ids=tuple(json.loads(row_ids)))
         found.setdefault(turn, []).append(record)
     return found
+
+
+# A log read whole: every row against its seal, every text, message and picture against the hash that names it.
+
+
+def damage_of_log(path: Path) -> list[str]:
+    """Return what is damaged in a log, a line each; nothing where all is as it was written."""
+    try:
+        connection = open_for_reading(path)
+    except UserError as error:
+        return [str(error)]
+    try:
+        return [f"{path}: {line}" for line in _damage(connection)]
+    except sqlite3.Error as error:
+        return [f"{path} cannot be read whole: {error}"]
+    finally:
+        connection.close()
+
+
+def _damage(connection: sqlite3.Connection) -> list[str]:
+    found = {
+        f"rows of {name}": count_broken_seals(connection, name, columns) for name, columns in sealed_tables(connection)
+    }
+    texts = connection.execute("SELECT hash, text FROM body")
+    found["texts"] = sum(sha256(text.encode()).digest() != digest for digest, text in texts)
+    nodes = connection.execute("SELECT hash, parent, body FROM message")
+    found["messages"] = sum(sha256(parent + body).digest() != node for node, parent, body in nodes)
+    pictures = connection.execute("SELECT hash, data FROM picture")
+    found["pictures"] = sum(sha256(data).digest() != digest for digest, data in pictures)
+    lines = [f"{count:,} {what} are not as they were written" for what, count in found.items() if count]
+    whole = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
+    return lines + ([] if whole == ["ok"] else [f"its pages are damaged: {'; '.join(whole)}"])

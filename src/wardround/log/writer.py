@@ -1,12 +1,4 @@
-"""Writing a log: an episode hands over its turns, the file takes them in groups.
-
-Rows wait in memory and go in one transaction when an episode finishes, when a group is full, and ``group_seconds``
-after the first of them came: on an event loop a timer sees to that, without one the next turn does.
-
-What is promised: a killed process loses at most what came in the last ``group_seconds``, and the file stays whole. A
-power cut may take the last commits too, never the file (SQLite's WAL with ``synchronous=NORMAL``); a run that goes on
-plays again what is missing here, whatever its queue says.
-"""
+"""Write a log: turns in group commits, prompts placed in the message tree."""
 
 from __future__ import annotations
 
@@ -24,12 +16,65 @@ from types import TracebackType
 from typing import Any, Self
 
 from wardround.core import Message, Picture, Sealed, ToolSchema, UserError, canonical_json, chain_hash, unsealed
-from wardround.log.database import ROW_COUNTS, explained, open_for_writing
-from wardround.log.kept import row_of
-from wardround.log.path import ROOT, PromptPath
-from wardround.log.pictures import INSERT as INSERT_PICTURE
-from wardround.log.pictures import row_of_picture
-from wardround.log.rows import USAGE_FIELDS, AskedRequest, GivenReply, ToolRecord
+from wardround.log.database import INSERT as INSERT_PICTURE
+from wardround.log.database import ROW_COUNTS, explained, open_for_writing, row_of_picture
+from wardround.log.rows import USAGE_FIELDS, AskedRequest, GivenReply, ToolRecord, row_of
+
+# The place of a prompt in the message tree, followed from turn to turn at the price of what is new.
+
+
+ROOT = b""
+"""The parent of a first message."""
+
+
+class PromptPath:
+    """The chain hashes of the latest prompt. ``follow`` hashes only messages that were not in the previous one."""
+
+    def __init__(self) -> None:
+        self.messages: tuple[Message, ...] = ()
+        self.hashes: list[bytes] = []
+        self._bytes_until: list[int] = [0]
+
+    def follow(self, messages: tuple[Message, ...]) -> int:
+        """Move to a prompt; return how many of its leading messages the previous prompt had too."""
+        shared = self._shared(messages)
+        del self.hashes[shared:]
+        del self._bytes_until[shared + 1 :]
+        parent = self.hashes[-1] if self.hashes else ROOT
+        for message in messages[shared:]:
+            parent = chain_hash(parent, message)
+            self.hashes.append(parent)
+            self._bytes_until.append(self._bytes_until[-1] + len(message.wire))
+        self.messages = messages
+        return shared
+
+    @property
+    def tip(self) -> bytes:
+        """The hash that names the whole prompt."""
+        return self.hashes[-1] if self.hashes else ROOT
+
+    def size_bytes(self, count: int) -> int:
+        """Wire bytes of the first ``count`` messages."""
+        return self._bytes_until[count]
+
+    def _shared(self, messages: tuple[Message, ...]) -> int:
+        previous = self.messages
+        if messages[: len(previous)] == previous:
+            return len(previous)
+        limit = min(len(previous), len(messages))
+        pairs = enumerate(zip(previous, messages, strict=False))  # the same object is equal, without looking into it
+        return next((index for index, (old, new) in pairs if old is not new and old != new), limit)
+
+
+# Writing a log: an episode hands over its turns, the file takes them in groups.
+#
+# Rows wait in memory and go in one transaction when an episode finishes, when a group is full, and ``group_seconds``
+# after the first of them came: on an event loop a timer sees to that, without one the next turn does.
+#
+# What is promised: a killed process loses at most what came in the last ``group_seconds``, and the file stays whole. A
+# power cut may take the last commits too, never the file (SQLite's WAL with ``synchronous=NORMAL``); a run that goes on
+# plays again what is missing here, whatever its queue says.
+
 
 _STATEMENTS = {
     "episode": "INSERT INTO episode VALUES (?, ?, NULL, 'open', ?, NULL, NULL) ON CONFLICT (key) DO UPDATE SET "

@@ -5,52 +5,64 @@ A bank never serves an experience to the subject it came from, nor one from outs
 
 from wardround.memory.bank import Bank
 from wardround.memory.candidates import RecallQuestion
-from wardround.memory.cascade import Withdrawn, withdraw
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
-from wardround.memory.edges import Edge
-from wardround.memory.entities import ROLES, TASK_TYPES, Entity, RoleEdge, SeenIn
 from wardround.memory.experience import (
     KINDS,
     POLARITIES,
     REFLECTED_KINDS,
+    ROLES,
+    TASK_TYPES,
+    Entity,
     Experience,
     Kind,
     Polarity,
     Provenance,
     ReflectedKind,
+    RoleEdge,
+    SeenIn,
     Subject,
 )
 from wardround.memory.extract import (
     Asker,
     Extraction,
     ModelAsker,
+    ParsedItem,
     extract_experiences,
     extract_reasoning,
     extract_tool_advice,
     judge_success,
+    parse_experiences,
 )
-from wardround.memory.findings import Findings, findings_of_chart, findings_of_text
-from wardround.memory.forgetting import Forgotten, forget
 from wardround.memory.graph import GraphReader
 from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
-from wardround.memory.key import Key, KeyEncoder, chart_key, text_key
+from wardround.memory.history import Feedback, RevisionEntry
+from wardround.memory.keys import Key, KeyEncoder, chart_key, text_key
 from wardround.memory.known_case import KnownCase, known_case
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
-from wardround.memory.parse import ParsedItem, parse_experiences
-from wardround.memory.past import Feedback, RevisionEntry
-from wardround.memory.pinned import PinnedBank
-from wardround.memory.reading import BankReader
+from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text
+from wardround.memory.reading import BankReader, PinnedBank
 from wardround.memory.recall import Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
+from wardround.memory.rows import Edge
 from wardround.memory.scope import CheckedPhrase, Scope, scope_of
-from wardround.memory.serve import ServedText, render_experiences
-from wardround.memory.serve_graph import GRAPH_PROMPT, render_offered
+from wardround.memory.serve import GRAPH_PROMPT, ServedText, render_experiences, render_offered
 from wardround.memory.settings import MemorySettings
 from wardround.memory.state import BankState, Match, Recall
 from wardround.memory.transfer import Imported, export_bank, import_bank
-from wardround.memory.traversal import ACTIONS, Action, Neighbour, PathEnd, Traversal
-from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo
-from wardround.memory.walk import Passed, Taken, Walk, WalkSettings, may_be_served, walk
+from wardround.memory.upkeep import BankAudit, Forgotten, Undone, Withdrawn, audit_bank, forget, undo, withdraw
+from wardround.memory.walk import (
+    ACTIONS,
+    Action,
+    Neighbour,
+    Passed,
+    PathEnd,
+    Taken,
+    Traversal,
+    Walk,
+    WalkSettings,
+    may_be_served,
+    walk,
+)
 
 __all__ = [
     "ACTIONS",

@@ -15,16 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import UserError
-from wardround.memory.bank_file import BankFile
-from wardround.memory.database import open_for_reading, open_for_writing
-from wardround.memory.edges import Edge
-from wardround.memory.entities import normal_name
-from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject
-from wardround.memory.following import follow
+from wardround.memory.bank_file import BankFile, open_for_reading, open_for_writing
+from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject, normal_name
 from wardround.memory.gates import GateRecord, write_gate
-from wardround.memory.graph import write_alias, write_edges, write_own_name, write_qualities
-from wardround.memory.graph_cache import GraphCache
-from wardround.memory.key import Key
+from wardround.memory.graph import GraphCache, write_alias, write_edges, write_own_name, write_qualities
+from wardround.memory.history import RevisionEntry
+from wardround.memory.keys import Key
 from wardround.memory.outcomes import (
     LearningRule,
     LearntEpisode,
@@ -34,11 +30,10 @@ from wardround.memory.outcomes import (
     write_undone,
     write_withdrawal,
 )
-from wardround.memory.past import RevisionEntry
 from wardround.memory.past_reading import PastReader
 from wardround.memory.recall import nearest_experiences, related_experiences
-from wardround.memory.state import BankState
-from wardround.memory.writing import (
+from wardround.memory.rows import (
+    Edge,
     is_forgotten,
     write_experience,
     write_feedback,
@@ -47,6 +42,7 @@ from wardround.memory.writing import (
     write_snapshot,
     write_tick,
 )
+from wardround.memory.state import BankState, follow
 
 
 class Bank(PastReader):
@@ -223,7 +219,7 @@ class Bank(PastReader):
 
     def take_out(self, source: str, experiences: Iterable[str], *, reason: str) -> int:
         """Let nothing count that came of a source, from a new revision on, returned: see
-        :func:`wardround.memory.cascade.withdraw`."""
+        :func:`wardround.memory.upkeep.withdraw`."""
         with self._lock, self._writing():
             number = write_tick(self._file, reason)
             write_withdrawal(self._file.connection, number, source, experiences)
@@ -315,7 +311,7 @@ class Bank(PastReader):
             self._forget_state()
 
     def rebuild(self) -> None:
-        """Write the file anew without what was deleted from it: see :func:`wardround.memory.forgetting.forget`."""
+        """Write the file anew without what was deleted from it: see :func:`wardround.memory.upkeep.forget`."""
         with self._lock:
             self._forget_state()
             self._wrote = True

@@ -12,10 +12,9 @@ from operator import attrgetter
 import numpy as np
 
 from wardround.memory.choice import EligibleEntries, total
-from wardround.memory.entities import normal_name
-from wardround.memory.experience import Kind, Subject
+from wardround.memory.experience import Kind, Subject, normal_name
 from wardround.memory.graph import GraphReader
-from wardround.memory.key import Key
+from wardround.memory.keys import Key
 from wardround.memory.rows import Entry
 from wardround.memory.similarity import inverse_document_frequency
 from wardround.memory.state import SERVABLE_SPLITS, BankState

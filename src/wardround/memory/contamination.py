@@ -11,7 +11,7 @@ import numpy as np
 
 from wardround.memory.bank import Bank
 from wardround.memory.experience import KINDS, Subject
-from wardround.memory.key import Key
+from wardround.memory.keys import Key
 from wardround.memory.state import SERVABLE_SPLITS
 
 FindingKind = Literal["split", "sample", "subject", "served", "names_subject"]

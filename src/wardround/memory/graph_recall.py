@@ -14,9 +14,8 @@ from typing import Any, Literal
 from wardround.core import UserError, check_settings, setting
 from wardround.memory.candidates import RecallQuestion
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
-from wardround.memory.findings import Findings
 from wardround.memory.graph import GraphReader
-from wardround.memory.phrases import split_phrases
+from wardround.memory.phrases import Findings, split_phrases
 from wardround.memory.reading import BankReader
 from wardround.memory.recall import SeedRecall, SeedSettings
 from wardround.memory.scope import Scope, scope_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wardround.memory.experience import Subject
-from wardround.memory.findings import Findings, findings_of_chart, findings_of_text
-from wardround.memory.key import Key, chart_key, text_key
-from wardround.memory.setting import setting_of
+from wardround.memory.keys import Key, chart_key, text_key
+from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text
+from wardround.memory.scope import setting_of
 from wardround.records import TOLD_SOURCE, Chart, ToldCase
 from wardround.retrieval import Encoder, describe_recent_events
 

@@ -12,8 +12,16 @@ from typing import Literal
 
 from wardround.core import UserError, check_settings, setting
 from wardround.memory.bank import Bank
-from wardround.memory.credit import DECAY, QUALITY_RATE, WEIGHT_RATE, WeightReading
-from wardround.memory.effect import HALF_LIFE, MASKED_SHARE, RETEST_SHARE, EpisodeName
+from wardround.memory.credit import (
+    DECAY,
+    HALF_LIFE,
+    MASKED_SHARE,
+    QUALITY_RATE,
+    RETEST_SHARE,
+    WEIGHT_RATE,
+    EpisodeName,
+    WeightReading,
+)
 from wardround.memory.outcomes import DeltaBaseline, LearningRule, Met
 from wardround.memory.state import SERVABLE_SPLITS
 

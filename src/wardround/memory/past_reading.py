@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from wardround.core import UserError
-from wardround.memory import past
-from wardround.memory.database import damage
+from wardround.memory import history as past
+from wardround.memory.bank_file import damage
 from wardround.memory.experience import Provenance
-from wardround.memory.following import state_at
-from wardround.memory.graph import GraphReader
-from wardround.memory.graph_cache import GraphCache
+from wardround.memory.graph import GraphCache, GraphReader
+from wardround.memory.history import Feedback, LearningStep, RevisionEntry
 from wardround.memory.outcomes import LearntEpisode, outcomes_of
-from wardround.memory.past import Feedback, LearningStep, RevisionEntry
 from wardround.memory.reading import BankReader
-from wardround.memory.state import BankState
+from wardround.memory.state import BankState, state_at
 
 
 class PastReader(BankReader):

@@ -1,32 +1,245 @@
-"""Reading one phrase of a condition or an exclusion as something that can be checked: an age, a sex, a limit on the
-latest value of a measurement, an allergy, a drug, something that is there, was there or is denied. What cannot be read
-so stays unchecked.
-"""
+"""Read a condition or exclusion as something to check, and a patient's findings to check it against."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from math import isnan
+from typing import Any, Final, Protocol
 
-from wardround.memory.findings import Findings, measurement_name
-from wardround.memory.life_stages import read_person_words
-from wardround.memory.places import is_in, read_place
-from wardround.vocabulary import (
+from wardround.clinical.vocabulary import (
+    KnownFindings,
     Quantity,
     Relation,
+    Sex,
     Status,
+    TextReading,
     Truth,
     all_of,
     any_of,
+    charted_allergies,
+    clinical_name,
     compare,
     defining_values,
     denies,
+    find_measurement,
     leaves_a_mark,
     negate,
     parse_quantity,
+    read_person,
+    read_text,
+    told_before,
+    words_of,
 )
+from wardround.memory.places import is_in, places_of, read_place
+
+# What is known of one patient, as far as the limits of an experience can be checked against it: age, sex, the latest
+# value of each measurement, and what is there, denied, possible or past.
+#
+# Not being named is no evidence of absence: only what is denied is absent.
+
+
+_AROUND_A_NAME = frozenset(
+    {"serum", "plasma", "blood", "total", "level", "value", "latest", "current", "count", "last"}
+)
+_ALSO_MEASURED = {"fever": "temperature"}
+_STAYS = frozenset({"admission", "encounter", "emergency visit"})
+_MEASURED = frozenset({"lab", "vital sign", "vital signs", "charted value", "output", "intake and output"})
+_OF_A_STAY = frozenset(
+    {"diagnosis", "procedure", "prescription", "medication", "medication given", "medication dispensed", "infusion",
+     "pharmacy order", "dispense", "order", "treatment", "diagnosis list", "billing code", "care plan", "device"}
+)  # fmt: skip
+"""Kinds of rows that say how it was in their own stay: in a later one they are the past."""
+_BEFORE_STAY = timedelta(hours=24)
+"""What was measured so long before an admission, in the emergency room, belongs to it, as in rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """One patient as of a moment. ``days``: the age where it is told in days; ``measured``: by clinical name the
+    latest value; ``places``: the service and the unit, by the record's own names."""
+
+    age: int | None = None
+    days: float | None = None
+    sex: Sex | None = None
+    known: KnownFindings = field(default_factory=KnownFindings)
+    measured: Mapping[str, Quantity] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def statuses(self, name: str) -> frozenset[Status]:
+        """Return every way in which something is told of the patient; empty where nothing names it."""
+        return self.known.statuses(name)
+
+    def allergic_to(self, substance: str) -> Truth:
+        """Say whether an allergy to a substance or class is recorded."""
+        return self.known.allergic_to(substance)
+
+    def latest(self, name: str) -> Quantity | None:
+        """Return the latest value of what is measured under a name."""
+        return self.measured.get(measurement_name(name))
+
+
+class FindingsChart(Protocol):
+    """A chart as it is needed here; ``records.Chart`` is one."""
+
+    @property
+    def age(self) -> int | None: ...
+    def events(self) -> Iterator[Any]: ...
+
+
+def findings_of_chart(chart: FindingsChart) -> Findings:
+    """Read a chart: nothing that it does not show is in it. What an earlier stay says of itself is the past."""
+    events = list(chart.events())
+    began = max((event.time for event in events if event.kind in _STAYS and event.time is not None), default=None)
+    measured: dict[str, Quantity] = {}
+    known = KnownFindings()
+    sex: Sex | None = None
+    for event in events:
+        text = event.text_value or ""
+        is_number = event.numeric_value is not None and not isnan(event.numeric_value)
+        if is_number and not _is_of_earlier_stay(event, began):
+            measured[measurement_name(event.description)] = Quantity(value=event.numeric_value, unit=event.unit or None)
+        if event.kind == "person":
+            sex = sex or read_person(f"sex: {text}" if len(text) < 2 else text).sex
+        elif event.kind == "allergy":
+            allergies = charted_allergies(f"{event.description} {text}".strip())
+            known.add(TextReading(allergies=allergies))
+        elif not is_number or not (event.kind in _MEASURED or find_measurement(event.description) is not None):
+            said = f"{event.description}: {text}" if text and "\n" not in text else text or event.description
+            reading = read_text(said if not is_number else event.description)
+            known.add(told_before(reading) if _is_past(event, began) else reading)
+    return Findings(age=chart.age, sex=sex, known=known, measured=measured, places=places_of(events))
+
+
+def findings_of_text(text: str) -> Findings:
+    """Read a case that is told in words, as a question stem or a report is."""
+    reading, person = read_text(text), read_person(text)
+    known = KnownFindings()
+    known.add(reading)
+    measured = {
+        measurement_name(" ".join(one.words) if one.concept is None else one.concept.name): one.quantity
+        for one in reading.findings
+        if one.quantity is not None and one.status == "present"
+    }
+    return Findings(age=person.age, days=person.days, sex=person.sex, known=known, measured=measured)
+
+
+def measurement_name(text: str) -> str:
+    """Return the clinical name of a measurement, without the words that laboratories add.
+
+    >>> measurement_name("serum potassium level"), measurement_name("SBP")
+    ('potassium', 'systolic blood pressure')
+    """
+    if find_measurement(text) is None:
+        text = _ALSO_MEASURED.get(text, text.rstrip("+-"))
+        shorter = " ".join(word for word in words_of(text) if word not in _AROUND_A_NAME)
+        return clinical_name(shorter) if shorter else clinical_name(text)
+    return clinical_name(text)
+
+
+def _is_of_earlier_stay(event: Any, began: datetime | None) -> bool:
+    """Whether a value was measured before the newest stay, and the day before it."""
+    return began is not None and event.time is not None and event.time < began - _BEFORE_STAY
+
+
+def _is_past(event: Any, began: datetime | None) -> bool:
+    return event.kind in _OF_A_STAY and began is not None and event.time is not None and event.time < began
+
+
+# Words for who somebody is: man, pregnant woman, infant, elderly patients; alone or before more ("women over 50").
+
+
+_Check = Callable[[Findings], Truth]
+_LATEST_PREGNANCY = 60
+
+
+def _age_from(low: float, below: float = 999) -> _Check:
+    """Years from one up to below another."""
+
+    def check(found: Findings) -> Truth:
+        years = found.age if found.days is None else found.days / 365.25
+        if years is None:
+            return None
+        if found.days is None and found.age == 0 and 0 < below < 1:
+            return None
+        return low <= years < below
+
+    return check
+
+
+def _sex(wanted: str) -> _Check:
+    return lambda found: None if found.sex is None else found.sex == wanted
+
+
+def _pregnant(found: Findings) -> Truth:
+    if found.sex == "male" or (found.age is not None and not 9 <= found.age <= _LATEST_PREGNANCY):
+        return False
+    statuses = found.statuses("pregnancy")
+    return True if "present" in statuses else False if statuses == {"absent"} else None
+
+
+def _all(*checks: _Check) -> _Check:
+    return lambda found: all_of([check(found) for check in checks])
+
+
+_CHILD, _MALE, _FEMALE = _age_from(0, 18), _sex("male"), _sex("female")
+_FERTILE = _all(_FEMALE, _age_from(15, 50))
+_STAGES: Final[Mapping[str, _Check]] = {
+    "adult": _age_from(18), "grown-up": _age_from(18), "elderly": _age_from(65), "geriatric": _age_from(65),
+    "older adult": _age_from(65), "child": _CHILD, "children": _CHILD, "pediatric": _CHILD, "paediatric": _CHILD,
+    "minor": _CHILD, "adolescent": _age_from(10, 20), "teenager": _age_from(13, 20), "octogenarian": _age_from(80, 90),
+    "septuagenarian": _age_from(70, 80),
+    "nonagenarian": _age_from(90, 100), "infant": _age_from(0, 1),
+    "neonate": _age_from(0, 29 / 365.25), "newborn": _age_from(0, 29 / 365.25), "toddler": _age_from(1, 3),
+    "male": _MALE, "man": _MALE, "men": _MALE, "boy": _all(_MALE, _CHILD), "female": _FEMALE, "woman": _FEMALE,
+    "women": _FEMALE, "girl": _all(_FEMALE, _CHILD), "pregnant": _pregnant, "pregnancy": _pregnant, "gravid": _pregnant,
+    "women of childbearing age": _FERTILE, "woman of childbearing age": _FERTILE,
+    "women of childbearing potential": _FERTILE, "women of reproductive age": _FERTILE,
+}  # fmt: skip
+_NAMES = "|".join(sorted(_STAGES, key=len, reverse=True))
+_AGES = re.compile(
+    r"(?:adult|elderly|child|children|adolescent|teenager|infant|neonate|newborn|toddler)s?(?: patients)?"
+)
+"""Stages of life: of two with "and" between them one is enough."""
+_WORD = re.compile(
+    rf"^(?:(?:sex|aged|currently|known|a|an|the|patients?|persons?|people|is|are|in|on)\s+)*({_NAMES})s?\b(?!-)\s*"
+)
+_FILLED = re.compile(
+    r"^(?:patients?|persons?|people|sex|population|subjects?|individuals?)?\s*"
+    r"(?:who are|who is|who have|with|that are|aged)?\s*"
+)
+
+
+def read_person_words(text: str, read_rest: Callable[[str], _Check | None]) -> _Check | None:
+    """How to check a phrase that begins with words for who somebody is; what follows them is read by ``read_rest``."""
+    checks: list[_Check] = []
+    rest = text
+    while found := _WORD.match(rest):
+        checks.append(_STAGES[found[1]])
+        rest = rest[found.end() :]
+    if not checks:
+        return None
+    rest = _FILLED.sub("", rest, count=1).removeprefix("and ")
+    if rest.startswith(("or ", ",", "/")):
+        return None
+    if text.count(" and ") == 1 and all(_AGES.fullmatch(part) for part in text.split(" and ")):
+        stages = [_STAGES[found[1]] for part in text.split(" and ") if (found := _WORD.match(part))]
+        return lambda found: any_of([stage(found) for stage in stages])
+    if rest:
+        further = read_rest(rest)
+        if further is None:
+            return None
+        checks.append(further)
+    return _all(*checks)
+
+
+# Reading one phrase of a condition or an exclusion as something that can be checked: an age, a sex, a limit on the
+# latest value of a measurement, an allergy, a drug, something that is there, was there or is denied. What cannot be
+# read so stays unchecked.
+
 
 Check = Callable[[Findings], Truth]
 """True: it holds; False: it does not; None: the findings do not say."""

@@ -16,7 +16,7 @@ from wardround.core import check_settings, setting
 from wardround.memory.candidates import RecallCandidates, RecallQuestion
 from wardround.memory.choice import EligibleEntries
 from wardround.memory.experience import Experience, Kind, Subject
-from wardround.memory.key import Key
+from wardround.memory.keys import Key
 from wardround.memory.rows import Entry
 from wardround.memory.state import SERVABLE_SPLITS, BankState
 from wardround.memory.words import rarest_terms

@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wardround.codes import normalise_label
+from wardround.clinical.codes import normalise_label
 from wardround.core import Message
 from wardround.memory.experience import Experience, Kind, Provenance
-from wardround.memory.extract import as_experience
+from wardround.memory.extract import ParsedItem, as_experience
 from wardround.memory.material import Material
-from wardround.memory.parse import ParsedItem
 
 _MOST_LABELS = 5
 _REPEATS = 3

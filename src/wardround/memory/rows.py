@@ -1,17 +1,34 @@
-"""Experiences as rows of the file: what the guards go by is read at once, texts when an experience is looked at."""
+"""Experiences, revisions, feedback and edges as rows of a bank's file."""
 
 from __future__ import annotations
 
+import hmac
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from wardround.core import UserError
 from wardround.memory.bank_file import BankFile
-from wardround.memory.entities import Entity, RoleEdge, SeenIn
-from wardround.memory.experience import Experience, Provenance, plain_text
+from wardround.memory.experience import (
+    Entity,
+    Experience,
+    Provenance,
+    RoleEdge,
+    SeenIn,
+    normal_name,
+    plain_text,
+    utc_now,
+)
+from wardround.memory.history import RevisionEntry, history_of
+from wardround.memory.keys import Key
+from wardround.memory.words import index_text, unindex_text
+
+# Experiences as rows of the file: what the guards go by is read at once, texts when an experience is looked at.
+
 
 _SINCE = """
 SELECT number, experience, live, score, subject, split FROM revision WHERE number > ? AND number <= ? ORDER BY number
@@ -184,3 +201,210 @@ def _structure_of(text: str) -> dict[str, Any]:
         "role_edges": tuple(RoleEdge(source=source, target=target) for source, target in parts["role_edges"]),
         "evidence": tuple(SeenIn(step=step, rows=tuple(rows)) for step, rows in parts["evidence"]),
     }
+
+
+# How facts get into a bank's file: keys, experiences, revisions, feedback, ticks of its clock. Nothing is overwritten.
+#
+# Every function here is called inside one transaction of ``BankFile.writing``.
+
+
+_INSERT_EXPERIENCE = "INSERT OR IGNORE INTO experience VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_REVISION = """
+INSERT INTO revision (
+    experience, live, title, description, content, score, condition, exclusions, sample, subject, split, reason, at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_INSERT_FEEDBACK = (
+    "INSERT OR IGNORE INTO feedback (experience, kind, value, detail, at, episode) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_INSERT_KEY = "INSERT OR IGNORE INTO key (hash, encoder, text_hash, vector) VALUES (?, ?, ?, ?)"
+
+
+def write_key(file: BankFile, key: Key, group: tuple[str, ...]) -> int:
+    """Write the key of one episode's experiences and return its number. Raises UserError for another encoder."""
+    _check_encoder(file, key)
+    blob = key.vector.astype("<f4").tobytes()
+    digest = sha256(b"\x1f".join((key.encoder.encode(), *(part.encode() for part in group), blob))).digest()
+    file.connection.execute(_INSERT_KEY, (digest, key.encoder, key.text_hash, blob))
+    return int(file.rows("SELECT number FROM key WHERE hash = ?", (digest,))[0][0])
+
+
+def write_experience(file: BankFile, experience: Experience, key: int | None, reason: str) -> bool:
+    """Write an experience and its first revision; False where it is there already."""
+    origin = experience.provenance
+    values = (
+        *(experience.id, experience.kind, experience.task, experience.tool, key),
+        *(origin.sample, origin.subject, origin.split, json_text(asdict(origin))),
+        *(json_text(dict(experience.facts)), experience.task_type, structure_text(experience)),
+    )
+    if not file.connection.execute(_INSERT_EXPERIENCE, values).rowcount:
+        return False
+    names = [(normal_name(plain_text(entity.name)), experience.id) for entity in experience.entities]
+    file.connection.executemany("INSERT INTO mention VALUES (?, ?)", names)
+    write_revision(file, _first(experience, reason), by=origin, reason=reason)
+    return True
+
+
+def write_revision(file: BankFile, step: RevisionEntry, *, by: Provenance | None, reason: str) -> int:
+    """Write an experience down as a step says; returns the revision's number. ``by``: who taught it, if another."""
+    query = "SELECT sample, subject, split FROM experience WHERE id = ?"
+    hand = file.rows(query, (step.experience,))[0] if by is None else (by.sample, by.subject, by.split)
+    _unindex_last(file, step.experience)
+    title, description, content, condition, *exclusions = _indexed(step)
+    values = (step.experience, int(step.live), title, description, content, step.score, condition)
+    cursor = file.connection.execute(_INSERT_REVISION, (*values, json_text(exclusions), *hand, reason, utc_now()))
+    number = int(cursor.lastrowid or 0)
+    if step.live:
+        index_text(file.connection, number, _indexed(step))
+    return number
+
+
+def _unindex_last(file: BankFile, experience: str) -> None:
+    """Take out of the index what an experience said until now."""
+    if not file.rows("SELECT 1 FROM revision WHERE experience = ? LIMIT 1", (experience,)):
+        return
+    last = history_of(file, experience)[-1]
+    if last.live:
+        unindex_text(file.connection, last.number, _indexed(last))
+
+
+def _indexed(step: RevisionEntry) -> list[str]:
+    """The texts of a revision that are searched, exclusions last."""
+    texts = (step.title, step.description, step.content, step.condition, *step.exclusions)
+    return [plain_text(text) for text in texts]
+
+
+def mark_of(file: BankFile, name: str) -> bytes:
+    """What a tombstone holds of an id or a sample: a keyed hash, by which it is known again and nothing is told."""
+    return hmac.new(file.setting("subject_key"), f"forgotten {name}".encode(), sha256).digest()
+
+
+def is_forgotten(file: BankFile, name: str) -> bool:
+    """Whether an experience, a sample or a row was forgotten for good."""
+    return bool(file.rows("SELECT 1 FROM tombstone WHERE mark = ?", (mark_of(file, name),)))
+
+
+def write_feedback(
+    file: BankFile, experience: str, kind: str, value: float | None, detail: Mapping[str, Any], episode: str
+) -> bool:
+    """Write one feedback event; False where this was said of the episode before."""
+    values = (experience, kind, value, json_text(dict(detail)), utc_now(), episode)
+    return bool(file.connection.execute(_INSERT_FEEDBACK, values).rowcount)
+
+
+def write_snapshot(file: BankFile, name: str, revision: int) -> int:
+    """Name a revision; where the name is given already, return the one it stays with."""
+    values = (name, revision, utc_now())
+    file.connection.execute("INSERT OR IGNORE INTO snapshot VALUES (?, ?, ?)", values)
+    return int(file.rows("SELECT number FROM snapshot WHERE name = ?", (name,))[0][0])
+
+
+def write_tick(file: BankFile, reason: str, *, sample: str = "", episode: str = "") -> int:
+    """Take the next number of the bank's clock for a change that is not one of texts; ``sample`` is what caused it."""
+    number = file.last_number + 1
+    columns = "(number, reason, at, sample, episode)"
+    file.connection.execute(
+        f"INSERT INTO step {columns} VALUES (?, ?, ?, ?, ?)", (number, reason, utc_now(), sample, episode)
+    )
+    file.connection.execute("DELETE FROM sqlite_sequence WHERE name = 'revision'")
+    file.connection.execute("INSERT INTO sqlite_sequence VALUES ('revision', ?)", (number,))
+    return number
+
+
+def _check_encoder(file: BankFile, key: Key) -> None:
+    known = file.setting("encoder")
+    if known is None:
+        file.connection.execute("INSERT INTO setting VALUES ('encoder', ?)", (key.encoder,))
+        file.connection.execute("INSERT INTO setting VALUES ('dimensions', ?)", (len(key.vector),))
+    elif known != key.encoder or file.setting("dimensions") != len(key.vector):
+        raise UserError(
+            f"this bank's keys were made by encoder {known!r}, this one of {len(key.vector)} numbers by "
+            f"{key.encoder!r}; add with the bank's encoder, or to another bank"
+        )
+
+
+def _first(experience: Experience, reason: str) -> RevisionEntry:
+    return RevisionEntry(
+        number=0,
+        experience=experience.id,
+        live=True,
+        title=experience.title,
+        description=experience.description,
+        content=experience.content,
+        score=experience.score,
+        sample=experience.provenance.sample,
+        reason=reason,
+        at="",
+        condition=experience.condition,
+        exclusions=experience.exclusions,
+    )
+
+
+# Edges between experiences, and how one is read from a row of the file.
+
+
+Relation = Literal["related", "boundary", "conflict"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
+_FACT = "number, source, target, live, relation, weight, entity, structure, synergy, task"
+_FROM = f"SELECT {_FACT} FROM edge WHERE source = ? AND number <= ? ORDER BY number"
+_EVERY = f"SELECT {_FACT} FROM edge WHERE number <= ? ORDER BY source, target, number"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A directed edge between two experiences, with what its weight was made of.
+
+    ``boundary``: alike, but their conditions differ. ``conflict``: same condition, opposite polarity. A component that
+    nobody judged is None, never 0. ``live`` is False from the revision on at which it was taken away. ``phi`` is what
+    outcomes have moved it by (equation 10).
+    """
+
+    source: str
+    target: str
+    weight: float
+    relation: Relation = "related"
+    live: bool = True
+    entity: float | None = None
+    structure: float | None = None
+    synergy: float | None = None
+    task: float | None = None
+    phi: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.relation not in RELATIONS:
+            raise ValueError(f"an edge is one of {', '.join(RELATIONS)}, not {self.relation!r}")
+        if self.source == self.target:
+            raise ValueError(f"an edge leads from {self.source!r} to itself")
+        parts = (self.weight, self.entity, self.structure, self.synergy, self.task)
+        if not all(part is None or 0.0 <= part <= 1.0 for part in parts):
+            raise ValueError("an edge's weight and components lie between 0 and 1")
+
+
+EdgeFact = tuple[int, Edge]
+"""An edge as it was set, and the number it was set at."""
+
+
+def facts_from(connection: sqlite3.Connection, experience: str, revision: int) -> list[EdgeFact]:
+    """Every setting of the edges that lead from an experience as of a revision, oldest first."""
+    return [_fact(row) for row in connection.execute(_FROM, (experience, revision)).fetchall()]
+
+
+def every_edge_fact(connection: sqlite3.Connection, revision: int) -> Iterator[EdgeFact]:
+    """Every setting of every edge as of a revision, by ends, oldest first."""
+    return map(_fact, connection.execute(_EVERY, (revision,)))
+
+
+def _fact(row: Sequence[Any]) -> EdgeFact:
+    number, source, target, live, relation, weight, entity, structure, synergy, task = row
+    return number, Edge(
+        source=source,
+        target=target,
+        live=bool(live),
+        relation=relation,
+        weight=weight,
+        entity=entity,
+        structure=structure,
+        synergy=synergy,
+        task=task,
+    )

@@ -1,19 +1,21 @@
-"""Whether an experience applies to a patient: its condition and its exclusions, phrase by phrase, before it is used.
-
-An exclusion that holds, or a phrase of the condition that is contradicted, bars the experience. What the findings do
-not say is unchecked, and is shown so.
-"""
+"""Whether an experience applies to a patient: conditions and exclusions, and where it was learned."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from wardround.memory.experience import Experience
-from wardround.memory.findings import Findings
-from wardround.memory.phrases import Check, read_phrase, split_phrases
+from wardround.memory.phrases import Check, Findings, read_phrase, split_phrases
+from wardround.memory.places import PLACES, places_of
+
+# Whether an experience applies to a patient: its condition and its exclusions, phrase by phrase, before it is used.
+#
+# An exclusion that holds, or a phrase of the condition that is contradicted, bars the experience. What the findings do
+# not say is unchecked, and is shown so.
+
 
 Checked = Literal["holds", "fails", "unchecked"]
 _read = lru_cache(maxsize=100_000)(read_phrase)
@@ -76,3 +78,34 @@ def _checked(phrases: Sequence[str], findings: Findings) -> tuple[CheckedPhrase,
 def _standing(check: Check | None, findings: Findings) -> Checked:
     holds = None if check is None else check(findings)
     return "unchecked" if holds is None else "holds" if holds else "fails"
+
+
+# Which patient an experience was learnt from, in a few names that another record can be compared with.
+
+
+_PROBLEMS = frozenset({"diagnosis", "problem", "condition", "triage"})
+_PROCEDURES = frozenset({"procedure"})
+_DRUGS = frozenset({"prescription", "medication", "drug"})
+_LONGEST_NAME = 60
+_MOST_OF_A_KIND = 2
+
+
+class SettingChart(Protocol):
+    """A chart as it is needed here; ``records.Chart`` is one."""
+
+    def events(self) -> Iterator[Any]: ...
+
+
+def setting_of(chart: SettingChart) -> tuple[str, ...]:
+    """The service and the unit that a chart ends in, its latest problems and procedures; drugs, which half a hospital
+    has, only where there is none of these. No identifiers, no times."""
+    events = [one for one in chart.events() if ";" not in str(one.description)]
+    places = places_of(events)
+    told = [f"{kind}: {places[kind]}" for kind in PLACES if kind in places]
+    told += _latest(events, _PROBLEMS) + _latest(events, _PROCEDURES)
+    return tuple(told or _latest(events, _DRUGS))
+
+
+def _latest(events: Sequence[Any], kinds: frozenset[str]) -> list[str]:
+    names = [str(one.description) for one in events if one.kind in kinds and len(str(one.description)) <= _LONGEST_NAME]
+    return list(dict.fromkeys(reversed(names)))[:_MOST_OF_A_KIND]

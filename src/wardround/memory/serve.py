@@ -1,4 +1,4 @@
-"""Experiences as the block of text that goes into a prompt."""
+"""Experiences as the block of text in a prompt, plain or through the graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 from wardround.core import PromptFile, UserError, estimate_tokens, load_prompt
 from wardround.memory.experience import KINDS, Experience
+from wardround.memory.graph_recall import Offered
 from wardround.memory.material import Count
+from wardround.memory.scope import CheckedPhrase
+
+# Experiences as the block of text that goes into a prompt.
+
 
 SERVED_PROMPTS = tuple(f"served_{kind}" for kind in KINDS)
 
@@ -57,3 +62,50 @@ def render_experiences(
 
 def _ids(experiences: Sequence[Experience]) -> tuple[str, ...]:
     return tuple(experience.id for experience in experiences)
+
+
+# Experiences that came through the graph, as the block of text that goes into a prompt: polarity, condition and
+# exclusions as far as they were checked, the whole text, boundaries, and conflicts where both sides are shown.
+
+
+GRAPH_PROMPT = "served_graph"
+_MARKS = {"holds": " [so in this record]", "fails": " [not so in this record]", "unchecked": " [not checked]"}
+
+
+def render_offered(
+    offered: Sequence[Offered], *, max_tokens: int | None = None, count: Count = estimate_tokens
+) -> ServedText:
+    """Write what is served as a prompt block, in order; the last ones are left out whole where there is no room."""
+    prompt = load_prompt("wardround.memory", GRAPH_PROMPT)
+    for number in range(len(offered), 0, -1):
+        shown = offered[:number]
+        text = prompt.render(items=[_item(one, shown) for one in shown])
+        tokens = count(text)
+        if max_tokens is None or tokens <= max_tokens:
+            return ServedText(
+                text=text, tokens=tokens, shown=_graph_ids(shown), left_out=_graph_ids(offered[number:]), prompt=prompt
+            )
+    return ServedText(text="", tokens=0, shown=(), left_out=_graph_ids(offered), prompt=prompt)
+
+
+def _item(one: Offered, shown: Sequence[Offered]) -> dict[str, Any]:
+    numbers = {other.experience.id: number for number, other in enumerate(shown, start=1)}
+    return {
+        "polarity": one.experience.kind.upper(),
+        "title": one.experience.title,
+        "cases": one.experience.facts.get("cases", 1),
+        "description": one.experience.description,
+        "content": one.experience.content,
+        "condition": [_marked(phrase) for phrase in one.scope.condition],
+        "exclusions": [_marked(phrase) for phrase in one.scope.exclusions],
+        "boundaries": list(one.boundaries),
+        "conflicts": [numbers[other] for other in one.conflicts if other in numbers],
+    }
+
+
+def _marked(phrase: CheckedPhrase) -> str:
+    return phrase.text + _MARKS[phrase.checked]
+
+
+def _graph_ids(offered: Sequence[Offered]) -> tuple[str, ...]:
+    return tuple(one.experience.id for one in offered)

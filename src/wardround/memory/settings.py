@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wardround.core import check_settings, setting
-from wardround.memory.extract import MAXIMUM_REASONING_ITEMS, MAXIMUM_TOOL_ITEMS, REFLECTION_SETTINGS
+from wardround.memory.extract import MAXIMUM_ITEMS, MAXIMUM_REASONING_ITEMS, MAXIMUM_TOOL_ITEMS, REFLECTION_SETTINGS
 from wardround.memory.gates import GateUse
 from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.learning import EvolutionSettings
-from wardround.memory.parse import MAXIMUM_ITEMS
-from wardround.memory.peers.settings import PeerSettings
+from wardround.memory.peers.peer import PeerSettings
 from wardround.models import ModelSettings
 from wardround.retrieval.recent import MAX_TOKENS
 

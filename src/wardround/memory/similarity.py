@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from wardround.memory.entities import Role, RoleEdge, normal_name
+from wardround.memory.experience import Role, RoleEdge, normal_name
 
 LONGEST_PATH = 4
 EDGE_THRESHOLD = 0.35

@@ -18,11 +18,11 @@ import numpy as np
 
 from wardround.core import UserError, private_file
 from wardround.memory.bank import Bank
-from wardround.memory.edges import Edge, every_edge_fact
 from wardround.memory.experience import Experience, Provenance
 from wardround.memory.graph import edge_facts
-from wardround.memory.key import Key
+from wardround.memory.keys import Key
 from wardround.memory.outcomes import Counted, LearningRule, LearntEpisode, Met, counted, outcomes_between
+from wardround.memory.rows import Edge, every_edge_fact
 
 _FORMAT = "wardround-bank-lines"
 _VERSION = 1

@@ -4,20 +4,29 @@ Nothing here knows records, tools or agents.
 """
 
 from wardround.models.client import ChatModel
-from wardround.models.endpoint import Endpoint
+from wardround.models.endpoint import Endpoint, RetryPolicy
 from wardround.models.guard import DataUseGuard
 from wardround.models.label_scoring import LabelScores, score_labels
 from wardround.models.offline import OfflineModel
 from wardround.models.opening import MODELS, ModelEntry, Opening, find_model, list_models, open_model
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
-from wardround.models.recording import Recorded, recorded_replies, reply_of
 from wardround.models.relay import RelayModel
-from wardround.models.replay import RecordedModel, ReplayModel, beside, resumed
-from wardround.models.retry import RetryPolicy
+from wardround.models.replay import (
+    Recorded,
+    RecordedModel,
+    ReplayModel,
+    ScriptedModel,
+    beside,
+    call,
+    calls,
+    recorded_replies,
+    reply_of,
+    resumed,
+    say,
+)
+from wardround.models.schema import Structured, ask_for_value, complete_structured, read_value
 from wardround.models.schema_calls import TOOL_CALLS
-from wardround.models.scripted import ScriptedModel, call, calls, say
 from wardround.models.settings import ModelOptions, NamedModel
-from wardround.models.structured import Structured, ask_for_value, complete_structured, read_value
 from wardround.models.tool_questions import AskOwnModel, EpisodeQuestions, ask_alone
 
 __all__ = [

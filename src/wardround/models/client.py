@@ -7,14 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from wardround.core import Price, ProviderError, content_hash
-from wardround.models.endpoint import Endpoint
+from wardround.models.endpoint import Attempts, Endpoint, Fault
 from wardround.models.protocol import Reply, Request
-from wardround.models.retry import Attempts, Fault
-from wardround.models.shown_pictures import ShowPictures
-from wardround.models.strict_schema import in_strict_form, refuses_form
-from wardround.models.too_long import as_too_long
-from wardround.models.tool_names import has_dots, refuses_dots, with_own_names, without_dots
-from wardround.models.wire import ReadReply, encode_request, read_reply
+from wardround.models.schema import in_strict_form, refuses_form
+from wardround.models.wire import (
+    ReadReply,
+    ShowPictures,
+    as_too_long,
+    encode_request,
+    has_dots,
+    read_reply,
+    refuses_dots,
+    with_own_names,
+    without_dots,
+)
 from wardround.models.withheld import as_withheld
 
 _SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "guided", "structured", "grammar")

@@ -1,25 +1,286 @@
-"""One OpenAI-compatible endpoint: its concurrency limit, its breaker, one attempt at a time, and what it sends.
-
-What comes back is taken in safely: bounded bytes, one JSON value, texts in one masked and printable line. Nothing an
-endpoint writes goes any other way, so that no bytes of it can end a run, fill the memory, print the key or command a
-terminal.
-"""
+"""One OpenAI-compatible endpoint: connections, retries, breaker, and what went wrong."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import math
+import random
+import ssl
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import httpx2
 
 from wardround.core import ProviderError, Secret, printable
-from wardround.models.connections import Connections
-from wardround.models.guard import DataUseGuard, parse_endpoint
-from wardround.models.retry import RETRIED_STATUSES, Attempts, Breaker, Fault, RetryPolicy, retry_after_seconds
+from wardround.models.guard import DataUseGuard, environment_proxy, is_loopback, parse_endpoint
 from wardround.models.withheld import FILTER_CODES
+
+# When to try again, how long to wait, and when an endpoint is to be left alone.
+
+
+RETRIED_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+"""Statuses that may pass by themselves. Every other 3xx, 4xx and 5xx is final."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """At most ``attempts`` tries of one request. Waits are uniform between 0 and ``base_seconds`` doubled per try
+    (full jitter), capped; a Retry-After is honoured as given. One fault ``same_fault_attempts`` times on one request
+    (a 5xx, a timeout, a malformed body) is the end, never a loop; 429 and refused connections have all attempts."""
+
+    attempts: int = 6
+    same_fault_attempts: int = 3
+    base_seconds: float = 1.0
+    cap_seconds: float = 60.0
+    connect_seconds: float = 10.0
+    attempt_seconds: float = 600.0
+    deadline_seconds: float = 1800.0
+
+    def wait_seconds(self, attempt: int, retry_after: float | None) -> float:
+        """How long to wait after the given attempt (1, 2, ...)."""
+        if retry_after is not None:
+            return retry_after + random.uniform(0, self.base_seconds)
+        return random.uniform(0, min(self.cap_seconds, self.base_seconds * 2**attempt))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One attempt that gave no usable reply. ``kind`` says when two faults are the same one."""
+
+    kind: str
+    message: str
+    status: int | None = None
+    final: bool = False
+    patient: bool = False
+    retry_after: float | None = None
+
+
+class Attempts:
+    """The tries of one request: counts faults and says when to give up."""
+
+    def __init__(self, policy: RetryPolicy, where: str) -> None:
+        self.count = 0
+        self._policy = policy
+        self._where = where
+        self._kinds: Counter[str] = Counter()
+        self._started: float | None = None
+
+    @property
+    def remaining_seconds(self) -> float:
+        """Time left before the total deadline; the clock starts with the first try."""
+        if self._started is None:
+            return self._policy.deadline_seconds
+        return self._policy.deadline_seconds - self.seconds
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the first try."""
+        return 0.0 if self._started is None else time.monotonic() - self._started
+
+    def start(self) -> None:
+        """Count a try."""
+        self.count += 1
+        if self._started is None:
+            self._started = time.monotonic()
+
+    def wait_after(self, fault: Fault) -> float:
+        """Seconds to wait before the next try. Raises ProviderError when there is none."""
+        self._kinds[fault.kind] += 1
+        if fault.final:
+            raise self.error(fault.message, fault.status)
+        if not fault.patient and self._kinds[fault.kind] >= self._policy.same_fault_attempts:
+            raise self.error(f"{fault.message} ({self._kinds[fault.kind]} times on one request)", fault.status)
+        if self.count >= self._policy.attempts:
+            raise self.error(f"{fault.message} (gave up after {self.count} attempts)", fault.status)
+        wait = self._policy.wait_seconds(self.count, fault.retry_after)
+        if wait >= self.remaining_seconds:
+            asked = f"; it asks to wait {fault.retry_after:.6g} s" if fault.retry_after is not None else ""
+            raise self.error(f"{fault.message}{asked} (deadline of {self._policy.deadline_seconds:g} s)", fault.status)
+        return wait
+
+    def error(self, message: str, status: int | None = None) -> ProviderError:
+        """The error that ends this request."""
+        return ProviderError(f"{self._where}: {message}", status=status, attempts=max(self.count, 1))
+
+
+class Breaker:
+    """Stops a failing endpoint from being hammered: after ``threshold`` failures in a row one request at a time probes
+    it and the others wait. An outage longer than ``outage_seconds`` fails them at once instead."""
+
+    def __init__(
+        self, *, threshold: int = 8, cool_seconds: float = 5.0, cap_seconds: float = 60.0, outage_seconds: float = 900.0
+    ) -> None:
+        self._threshold = threshold
+        self._first_cool_seconds = self._cool_seconds = cool_seconds
+        self._cap_seconds = cap_seconds
+        self._outage_seconds = outage_seconds
+        self._failures = 0
+        self._failing_since = 0.0
+        self._next_probe = 0.0
+        self._last = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are being held back."""
+        return self._failures >= self._threshold
+
+    async def admit(self, attempts: Attempts) -> None:
+        """Return when a try may start. Raises ProviderError in a long outage or past the request's deadline."""
+        waited = 0.0
+        while self.is_open:
+            now = time.monotonic()
+            if now >= self._next_probe:
+                self._next_probe = now + self._cool_seconds
+                self._cool_seconds = min(self._cap_seconds, self._cool_seconds * 2)
+                return
+            if now - self._failing_since >= self._outage_seconds:
+                raise attempts.error(f"no usable answer for {now - self._failing_since:.0f} s (last: {self._last})")
+            pause = self._next_probe - now + random.uniform(0, 0.1)
+            if waited + pause > attempts.remaining_seconds:
+                raise attempts.error(f"the endpoint is failing (last: {self._last}) and the deadline is near")
+            waited += pause
+            await asyncio.sleep(pause)
+
+    def failed(self, message: str) -> None:
+        """Count an attempt that the endpoint did not survive."""
+        if self._failures == 0:
+            self._failing_since = time.monotonic()
+        self._failures += 1
+        self._last = message
+        if self._failures == self._threshold:
+            self._next_probe = time.monotonic() + self._cool_seconds
+
+    def answered(self) -> None:
+        """The endpoint works again."""
+        self._failures = 0
+        self._cool_seconds = self._first_cool_seconds
+
+
+def retry_after_seconds(header: str | None, now: datetime | None = None) -> float | None:
+    """Read a Retry-After header, seconds or an HTTP date; None when absent or unreadable, never negative."""
+    if not header:
+        return None
+    try:
+        seconds = float(header)
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    except ValueError:
+        pass
+    try:
+        moment = parsedate_to_datetime(header)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+    except (ValueError, OverflowError, TypeError, IndexError):  # whatever the date's parts are, it is no date
+        return None
+
+
+# The connections of one endpoint: a client each, lent for a request, and closed when anything was left over.
+#
+# Bytes that came after a reply would be read as the reply to the next request, which may be another episode's. The HTTP
+# library keeps such bytes and does not say so, so its parser is asked; a connection whose parser is not where it is
+# looked for counts as unclean, which costs a new connection and no answer.
+
+
+_DEPTH = 4
+"""Connections hold connections: one through a proxy and a tunnel holds three."""
+
+
+class Connections:
+    """Clients of one base URL. ``secret`` masks the key, and the password of the proxy, in all that comes back.
+
+    Proxies and certificates named in the environment are used for remote endpoints only.
+    """
+
+    def __init__(self, url: httpx2.URL, *, api_key: str | None, policy: RetryPolicy) -> None:
+        self._key = Secret(api_key) if api_key else None
+        self._policy = policy
+        self._proxy = environment_proxy(url)
+        secrets = [secret for secret in (api_key, self._proxy.password if self._proxy else None) if secret]
+        self.secret = Secret(*secrets) if secrets else None
+        self._tls = _tls_context(url, trust_environment=not is_loopback(url))
+        self._open: list[httpx2.AsyncClient] = []
+        self._free: list[httpx2.AsyncClient] = []
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[httpx2.AsyncClient]:
+        """Lend a client that holds one connection. A shared pool walks all its connections for every request, which at
+        256 of them costs more than the request. One that met an error, or on which something came after the reply, is
+        closed, not lent again."""
+        client = self._free.pop() if self._free else self._new()
+        try:
+            yield client
+        except BaseException:
+            self._open.remove(client)
+            await client.aclose()
+            raise
+        if is_clean(client):
+            self._free.append(client)
+        else:
+            self._open.remove(client)
+            await client.aclose()
+
+    async def close(self) -> None:
+        """Close all of them."""
+        for client in self._open:
+            await client.aclose()
+        self._open.clear()
+        self._free.clear()
+
+    def _new(self) -> httpx2.AsyncClient:
+        headers = {"content-type": "application/json"}
+        if self._key is not None:
+            headers["authorization"] = f"Bearer {self._key.reveal()}"
+        seconds = self._policy.attempt_seconds
+        client = httpx2.AsyncClient(
+            headers=headers,
+            timeout=httpx2.Timeout(seconds, connect=min(self._policy.connect_seconds, seconds), pool=None),
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=4.0),
+            verify=self._tls,
+            trust_env=False,  # the guard and the client must mean the same proxy
+            proxy=self._proxy,
+        )
+        self._open.append(client)
+        return client
+
+
+def _tls_context(url: httpx2.URL, *, trust_environment: bool) -> ssl.SSLContext:
+    """The usual certificates for https; for plain http a context that would trust nobody, and loads nothing."""
+    if url.scheme == "https":
+        return httpx2.create_ssl_context(trust_env=trust_environment)
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def is_clean(line: httpx2.AsyncClient) -> bool:
+    """Say whether nothing has come after the last reply on a client's connections."""
+    pool = getattr(getattr(line, "_transport", None), "_pool", None)
+    for transport in getattr(line, "_mounts", {}).values():  # a proxy's
+        pool = getattr(transport, "_pool", None) or pool
+    connections = getattr(pool, "connections", None)
+    return connections is not None and all(map(_has_nothing_left, connections))
+
+
+def _has_nothing_left(connection: Any) -> bool:
+    for _ in range(_DEPTH):
+        parser = getattr(connection, "_h11_state", None)
+        if parser is not None:
+            return not parser.trailing_data[0]
+        connection = getattr(connection, "_connection", None)
+    return False
+
+
+# One OpenAI-compatible endpoint: its concurrency limit, its breaker, one attempt at a time, and what it sends.
+#
+# What comes back is taken in safely: bounded bytes, one JSON value, texts in one masked and printable line. Nothing an
+# endpoint writes goes any other way, so that no bytes of it can end a run, fill the memory, print the key or command a
+# terminal.
+
 
 MOST_BODY_BYTES = 16 * 2**20
 """Of a reply, decompressed. Room for the log-probabilities of a long reply or the vectors of a batch of texts."""

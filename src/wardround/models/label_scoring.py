@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wardround.models.protocol import Model, Reply, Request
-from wardround.models.structured import read_value
+from wardround.models.schema import read_value
 
 _ROOM = 0.01
 """By how much probabilities of different replies may sum to more than one, through rounding."""

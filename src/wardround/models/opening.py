@@ -9,15 +9,14 @@ from typing import Any
 
 from wardround.core import Price, Registry, UserError, find_backend, spelling
 from wardround.models.client import ChatModel
-from wardround.models.endpoint import Endpoint
+from wardround.models.endpoint import Endpoint, RetryPolicy
 from wardround.models.guard import DataUseGuard
 from wardround.models.offline import OfflineModel
 from wardround.models.protocol import Model
 from wardround.models.relay import RelayModel
 from wardround.models.replay import ReplayModel
-from wardround.models.retry import RetryPolicy
 from wardround.models.schema_calls import with_tool_calls
-from wardround.models.shown_pictures import ShowPictures
+from wardround.models.wire import ShowPictures
 from wardround.records import Roles
 
 

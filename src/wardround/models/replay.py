@@ -1,15 +1,59 @@
-"""Models that speak from recordings: a cassette that never goes live, and the beginning of an interrupted episode."""
+"""Models that answer from recordings or scripts."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
-from wardround.core import ProviderError, UserError
-from wardround.log import LogReader, PromptPath, Trajectory
-from wardround.models.protocol import Model, Reply, Request
-from wardround.models.recording import Recorded, reply_of
+from wardround.core import Message, ProviderError, ToolCall, Usage, UserError
+from wardround.log import KeptReply, LogReader, PromptPath, Trajectory, Turn
+from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, Reply, Request
+
+# Recorded replies: from an episode's log back to what a model said.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A reply that was recorded: which of its episode's calls it answered, and the digest of the request."""
+
+    ordinal: int
+    digest: str
+    reply: Reply
+
+
+def recorded_replies(reader: LogReader, episode: str) -> list[Recorded]:
+    """Return an episode's replies in order, those without a turn too. An episode that was never begun has none."""
+    if not reader.has(episode):
+        return []
+    found: list[Turn | KeptReply] = [*reader.trajectory(episode).turns, *reader.kept(episode)]
+    found.sort(key=lambda one: one.ordinal)
+    return [Recorded(ordinal=one.ordinal, digest=one.request_digest, reply=reply_of(one)) for one in found]
+
+
+def reply_of(turn: Turn | KeptReply) -> Reply:
+    """The reply as its model gave it, with its own time, attempts and cost."""
+    reason = turn.finish_reason if turn.finish_reason in get_args(FinishReason) else "other"
+    return Reply(
+        message=turn.reply,
+        usage=turn.usage,
+        finish_reason=cast(FinishReason, reason),
+        model=turn.model,
+        seconds=turn.seconds,
+        attempts=turn.attempts,
+        cost=turn.cost,
+        token_logprobs=turn.token_logprobs,
+        unreported=turn.unreported,
+        identity=turn.identity,
+        reasoning=turn.reasoning,
+    )
+
+
+# Models that speak from recordings: a cassette that never goes live, and the beginning of an interrupted episode.
+
 
 Noter = Callable[[str, Mapping[str, Any]], None]
 """Takes a kind and a detail, as ``EpisodeRecorder.note`` does."""
@@ -189,3 +233,81 @@ def _first_difference(asked: bytes, recorded: bytes) -> str:
 def _piece(wire: bytes, start: int) -> str:
     text = wire[start : start + _SHOWN].decode(errors="replace")
     return f"{'...' if start else ''}{text}{'...' if start + _SHOWN < len(wire) else ''}"
+
+
+# A model that says what it was told to: the double for tests, demonstrations and measurements. It sends nothing.
+
+
+Line = Reply | Message | str | Exception
+"""What a script may hold: a reply, a message, the text of one, or an error to raise."""
+
+
+def say(text: str) -> Reply:
+    """A reply that is text."""
+    return _reply(Message(role="assistant", content=text))
+
+
+def call(name: str, arguments: str | None = None, **named: Any) -> Reply:
+    """A reply that calls one tool, with arguments by name or as the text a model would write."""
+    return calls((name, json.dumps(named) if arguments is None else arguments))
+
+
+def calls(*wanted: tuple[str, str]) -> Reply:
+    """A reply that calls several tools at once: (name, arguments as text)."""
+    made = tuple(ToolCall(id=f"call_{n}", name=name, arguments=text) for n, (name, text) in enumerate(wanted))
+    return _reply(Message(role="assistant", content=None, tool_calls=made))
+
+
+class ScriptedModel:
+    """Replies in order from a list, or from a function of the request. ``requests`` keeps what it was asked.
+
+    ``seconds`` makes every reply take that long, for measurements. A list that runs out is a mistake in the script and
+    raises RuntimeError.
+    """
+
+    def __init__(
+        self, script: Sequence[Line] | Callable[[Request], Line], *, name: str = "scripted", seconds: float = 0.0
+    ) -> None:
+        self.name = name
+        self.identity = name
+        self.requests: list[Request] = []
+        self._script = script
+        self._seconds = seconds
+
+    async def check(self) -> None:
+        """Nothing to reach."""
+
+    async def complete(self, request: Request) -> Reply:
+        """Give the next line; ids of tool calls are made unique by the request's ordinal."""
+        position = len(self.requests)
+        self.requests.append(request)
+        if self._seconds:
+            await asyncio.sleep(self._seconds)
+        if callable(self._script):
+            line = self._script(request)
+        elif position < len(self._script):
+            line = self._script[position]
+        else:
+            raise RuntimeError(f"the script holds {len(self._script)} replies and was asked for one more")
+        return self._spoken(line, request)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    def _spoken(self, line: Line, request: Request) -> Reply:
+        if isinstance(line, Exception):
+            raise line
+        if isinstance(line, str):
+            line = say(line)
+        if isinstance(line, Message):
+            line = _reply(line)
+        message = line.message
+        if message.tool_calls:
+            renamed = tuple(replace(one, id=f"{one.id}_{request.ordinal}") for one in message.tool_calls)
+            message = Message(role=message.role, content=message.content, tool_calls=renamed)
+        return replace(line, message=message, model=line.model or self.name, identity=self.identity)
+
+
+def _reply(message: Message) -> Reply:
+    reason: FinishReason = "tool_calls" if message.tool_calls else "stop"
+    return Reply(message=message, usage=Usage(), finish_reason=reason, model="", unreported=USAGE_FIELDS)

@@ -1,9 +1,18 @@
-"""A small JSON-schema check: the keywords our own schemas use. An unknown keyword is a ValueError, never ignored."""
+"""JSON schemas: a small validator, the strict form, and replies that must be data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from wardround.core import FormatError, Message, ToolSchema, load_prompt, without_thinking
+from wardround.models.protocol import Model, Reply, Request
+
+# A small JSON-schema check: the keywords our own schemas use. An unknown keyword is a ValueError, never ignored.
+
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -89,3 +98,229 @@ def _wrong_members(value: Any, schema: Mapping[str, Any], where: str) -> str | N
     members = {name: properties.get(name, rest if isinstance(rest, Mapping) else {}) for name in value}
     broken = (violation(value[name], members[name], f"{name!r}") for name in value)
     return next(filter(None, broken), None)
+
+
+# Schemas in the strict form that some hosted endpoints ask for: closed objects, every field required, no defaults.
+#
+# What may be left out is required and may be null there, and a reply that is no object is the field ``value`` of one;
+# both are undone when the reply is read. An endpoint that refuses a schema for its form is asked in the strict form
+# from then on (`models/client.py`).
+
+
+_ABOUT_FORM = re.compile(
+    r"missing items|additionalproperties|'required' is required|invalid schema|schema must|not permitted|strict",
+    re.IGNORECASE,
+)
+_DROPPED = ("default", "title", "minLength", "maxLength")
+_NULL = {"type": "null"}
+_VALUE = "value"
+
+
+def refuses_form(status: int | None, message: str) -> bool:
+    """Whether an endpoint's error says that a schema is not in the form that it takes."""
+    return status in (400, 422) and _ABOUT_FORM.search(message) is not None
+
+
+def in_strict_form(request: Request) -> Request:
+    """Return the request with every schema in strict form."""
+    schema = request.response_schema
+    if schema is not None and schema.get("type") != "object":
+        schema = {"type": "object", "properties": {_VALUE: schema}, "required": [_VALUE]}
+    return replace(
+        request,
+        tools=tuple(
+            ToolSchema(
+                name=tool.name, description=tool.description, parameters=strict_form(tool.parameters), strict=True
+            )
+            for tool in request.tools
+        ),
+        response_schema=strict_form(schema) if schema is not None else None,
+    )
+
+
+def strict_form(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema in strict form: it allows the same values, with null for what is left out.
+
+    >>> strict_form({"type": "object", "properties": {"why": {"type": "string"}}, "required": []})["required"]
+    ['why']
+    """
+    strict = {key: value for key, value in schema.items() if key not in _DROPPED}
+    if "const" in strict:
+        strict["enum"] = [strict.pop("const")]
+    if "items" in strict:
+        strict["items"] = strict_form(strict["items"])
+    if "anyOf" in strict:
+        strict["anyOf"] = [strict_form(option) for option in strict["anyOf"]]
+    if strict.get("type") == "object":
+        required = schema.get("required", ())
+        members = schema.get("properties", {})
+        strict["properties"] = {
+            name: strict_form(member) if name in required else _or_null(member) for name, member in members.items()
+        }
+        strict["required"] = list(members)
+        strict["additionalProperties"] = False
+    return strict
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    strict = strict_form(schema)
+    about = strict.pop("description", "")
+    if "default" in schema:
+        about = f"{about} Null: {schema['default']!r}.".strip()
+    options = [*strict["anyOf"], _NULL] if "anyOf" in strict else [strict, _NULL]
+    return {"anyOf": options} | ({"description": about} if about else {})
+
+
+def from_strict_form(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return the value of a schema that a reply in the schema's strict form holds; any other reply stays as it is."""
+    if schema.get("type") != "object" and isinstance(value, dict) and set(value) == {_VALUE}:
+        value = value[_VALUE]
+    return _without_nulls(value, schema)
+
+
+def _without_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
+    """The value without the nulls that stand for optional fields which were left out."""
+    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        return [_without_nulls(item, schema["items"]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    members, required = schema.get("properties", {}), schema.get("required", ())
+    left_out = {name for name in value if value[name] is None and name in members and name not in required} - {
+        name for name, member in members.items() if _takes_null(member)
+    }
+    return {name: _without_nulls(item, members.get(name, {})) for name, item in value.items() if name not in left_out}
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    kinds = schema.get("type", ())
+    return "null" in ((kinds,) if isinstance(kinds, str) else kinds) or any(map(_takes_null, schema.get("anyOf", ())))
+
+
+# Replies that are data: a JSON schema where the endpoint takes one, else tolerant reading and one repair turn.
+
+
+_FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
+_MOST_OPENINGS = 500
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+
+ReadReplyText = Callable[[str, Mapping[str, Any]], tuple[Any, str | None]]
+"""Reads a reply: its value by the schema, or None and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structured:
+    """A value that follows its schema, and the calls it took (one, or two with the repair), to be recorded."""
+
+    value: Any
+    exchanges: tuple[tuple[Request, Reply], ...]
+
+
+async def complete_structured(
+    model: Model,
+    request: Request,
+    schema: Mapping[str, Any],
+    *,
+    record: Callable[[Request, Reply], None] = lambda request, reply: None,
+    read: ReadReplyText | None = None,
+) -> Structured:
+    """Ask for a value of a JSON schema. A repair turn takes the ordinal after the request's.
+
+    ``read`` reads a reply's text, where not only JSON will do. ``record`` is told of each call as it is answered.
+    Raises FormatError when the second reply is no such value either.
+    """
+    exchanges: list[tuple[Request, Reply]] = []
+
+    async def ask(messages: Sequence[Message]) -> Reply:
+        ordinal = request.ordinal + len(exchanges)
+        asked = replace(request, messages=tuple(messages), response_schema=schema, ordinal=ordinal)
+        reply = await model.complete(asked)
+        record(asked, reply)
+        exchanges.append((asked, reply))
+        return reply
+
+    value = await ask_for_value(ask, request.messages, schema, read=read)
+    return Structured(value=value, exchanges=tuple(exchanges))
+
+
+async def ask_for_value(
+    ask: Callable[[Sequence[Message]], Awaitable[Reply]],
+    messages: Sequence[Message],
+    schema: Mapping[str, Any],
+    *,
+    read: ReadReplyText | None = None,
+) -> Any:
+    """Ask for a value of a JSON schema; where the reply is none, once more with what is wrong.
+
+    Raises FormatError where the second is none either.
+    """
+    for _ in range(2):
+        reply = await ask(messages)
+        value, problem = (read or read_value)(reply.message.content or "", schema)
+        if problem is None:
+            return value
+        correction = _correction(problem, schema)
+        messages = (*messages, _spoken(reply), Message(role="user", content=correction))
+    raise FormatError(f"no usable value after one repair: {problem}", correction=correction)
+
+
+def read_value(text: str, schema: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Find a value of the schema in a reply; return it, or None and what is wrong with the best candidate.
+
+    Thinking, prose around, code fences and trailing commas are forgiven; a value that breaks the schema is not.
+    """
+    problem: str | None = None
+    for candidate in _candidates(without_thinking(text).strip()):
+        value, found = _load(candidate)
+        if not found:
+            continue
+        value = from_strict_form(value, schema)
+        broken = violation(value, schema)
+        if broken is None:
+            return value, None
+        problem = problem or broken
+    return None, problem or "there is no JSON value in it"
+
+
+def _candidates(text: str) -> Iterator[str]:
+    yield text
+    for match in _FENCE.finditer(text):
+        yield match.group(1).strip()
+    decoder = json.JSONDecoder()
+    cleaned = _TRAILING_COMMA.sub(r"\1", text)
+    position = 0
+    for _ in range(_MOST_OPENINGS):
+        start = _opening(cleaned, position)
+        if start < 0:
+            return
+        try:
+            _, end = decoder.raw_decode(cleaned, start)
+        except (ValueError, RecursionError):
+            position = start + 1
+        else:
+            yield cleaned[start:end]
+            position = end
+
+
+def _opening(text: str, start: int) -> int:
+    found = [place for place in (text.find("{", start), text.find("[", start)) if place >= 0]
+    return min(found, default=-1)
+
+
+def _load(text: str) -> tuple[Any, bool]:
+    for attempt in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        try:
+            return json.loads(attempt), True
+        except (ValueError, RecursionError):
+            continue
+    return None, False
+
+
+def _correction(problem: str, schema: Mapping[str, Any]) -> str:
+    shown = json.dumps(schema, ensure_ascii=False)
+    return load_prompt("wardround.models", "repair").render(problem=problem, schema=shown)
+
+
+def _spoken(reply: Reply) -> Message:
+    """The reply as plain text: calls nobody answered may not stay in a prompt."""
+    return Message(role="assistant", content=reply.message.content or "")

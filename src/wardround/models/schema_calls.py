@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from wardround.core import Message, ProviderError, ToolCall, ToolSchema, UserError, load_prompt
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
-from wardround.models.structured import read_value
+from wardround.models.schema import read_value
 
 ToolCalls = Literal["native", "schema", "auto"]
 TOOL_CALLS: tuple[ToolCalls, ...] = get_args(ToolCalls)

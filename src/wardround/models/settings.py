@@ -7,7 +7,7 @@ from math import inf
 
 from wardround.core import Price, UserError, check_settings, setting
 from wardround.models.schema_calls import ToolCalls
-from wardround.models.shown_pictures import ShowPictures
+from wardround.models.wire import ShowPictures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from wardround.core import ToolFailure
 from wardround.models.protocol import Model, Reply, Request
 from wardround.models.replay import beside
-from wardround.models.structured import ReadReplyText, complete_structured
+from wardround.models.schema import ReadReplyText, complete_structured
 
 PURPOSE = "tool"
 """What these calls are recorded under."""

@@ -1,24 +1,89 @@
-"""The chat-completions wire: a request to bytes, bytes to a reply. No network here.
-
-Messages go out as the bytes they were encoded to once; user messages in a row go out as one, because some chat
-templates refuse two. Replies are read as endpoints really send them: null or part-wise content, arguments as objects,
-the old ``function_call``, missing ids and usage.
-"""
+"""The chat-completions wire: requests to bytes, bytes to replies, pictures, tool names, refusals."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
-from wardround.core import Message, ToolCall, Usage
+from wardround.core import (
+    Message,
+    Picture,
+    PromptTooLong,
+    ProviderError,
+    ToolCall,
+    ToolSchema,
+    Usage,
+    UserError,
+    data_url,
+)
 from wardround.models.endpoint import MalformedReply, error_text, read_json
 from wardround.models.protocol import FinishReason, Request
-from wardround.models.shown_pictures import ShowPictures, placed, with_parts
+
+# Pictures on the wire: the bytes that messages only name, put where an endpoint takes them.
+#
+# Chat-completions servers take images in user messages; most refuse them in the result of a tool. So pictures of
+# results go out in a user message behind the results of their turn, each under its title. A model that takes no images
+# is told that there were some.
+
+
+ShowPictures = Literal["user", "tool", "none"]
+_OF_RESULTS = "Pictures that belong to the results above:"
+_NOT_SHOWN = "(not shown, because this model takes no images: {titles})"
+
+
+def placed(messages: Sequence[Message], show: ShowPictures) -> Iterator[Message]:
+    """Yield the messages with their pictures where ``show`` wants them: behind a turn's results in a ``user`` message,
+    in the ``tool`` messages themselves, or nowhere."""
+    waiting: list[Picture] = []
+    for message in messages:
+        if waiting and message.role != "tool":
+            yield _behind(waiting)
+            waiting = []
+        if message.pictures and show == "none":
+            yield _without(message)
+        elif message.pictures and message.role == "tool" and show == "user":
+            waiting += message.pictures
+            yield replace(message, pictures=())
+        else:
+            yield message
+    if waiting:
+        yield _behind(waiting)
+
+
+def _behind(pictures: Sequence[Picture]) -> Message:
+    return Message(role="user", content=_OF_RESULTS, pictures=tuple(pictures))
+
+
+def _without(message: Message) -> Message:
+    said = _NOT_SHOWN.format(titles="; ".join(picture.title for picture in message.pictures))
+    content = f"{message.content}\n{said}" if message.content else said
+    return replace(message, content=content, pictures=())
+
+
+def with_parts(message: Message) -> bytes:
+    """Return a message with pictures as an endpoint takes it: content in parts, each picture behind its title."""
+    body = message.to_wire()
+    del body["pictures"]
+    parts: list[dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
+    for picture in message.pictures:
+        parts.append({"type": "text", "text": picture.title})
+        parts.append({"type": "image_url", "image_url": {"url": data_url(picture)}})
+    body["content"] = parts
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
+# The chat-completions wire: a request to bytes, bytes to a reply. No network here.
+#
+# Messages go out as the bytes they were encoded to once; user messages in a row go out as one, because some chat
+# templates refuse two. Replies are read as endpoints really send them: null or part-wise content, arguments as objects,
+# the old ``function_call``, missing ids and usage.
+
 
 MOST_CALLS = 64
 """Tool calls of one reply that are taken in; the next one stands for all that came after it, and is refused."""
@@ -285,3 +350,103 @@ def _mended(arguments: str) -> str:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
+# Tool names on the wire: where an endpoint refuses dots, names go out with two underscores for each and come back as
+# they were. Which name a plain form stands for is read off the tools that are offered, so no two of these may share
+# one.
+
+
+_REFUSING = re.compile(r"pattern|invalid|alphanumeric|characters|must match", re.IGNORECASE)
+
+
+def plain_name(name: str) -> str:
+    """Return a name without dots.
+
+    >>> plain_name("browser.search")
+    'browser__search'
+    """
+    return name.replace(".", "__")
+
+
+def own_name(plain: str, names: Iterable[str]) -> str:
+    """Return the name that is meant by a plain form, among those offered; what is none of them stays as it is."""
+    return next((name for name in names if plain in (name, plain_name(name))), plain)
+
+
+def has_dots(request: Request) -> bool:
+    """Whether a request's tools, or the calls in its history, have dots in their names."""
+    calls = (call.name for message in request.messages for call in message.tool_calls)
+    return any("." in name for name in (*(tool.name for tool in request.tools), *calls))
+
+
+def refuses_dots(status: int | None, message: str) -> bool:
+    """Whether an endpoint's error says that it does not take a tool's name."""
+    return status in (400, 422) and "name" in message.lower() and _REFUSING.search(message) is not None
+
+
+def without_dots(request: Request) -> Request:
+    """Return the request with every tool under its plain name, in the history too. UserError: two would share one."""
+    plain = [plain_name(tool.name) for tool in request.tools]
+    shared = next((name for name in plain if plain.count(name) > 1), None)
+    if shared is not None:
+        raise UserError(f"two tools are called {shared!r} where an endpoint takes no dots; leave one of them out")
+    return replace(
+        request,
+        tools=tuple(_plain_schema(tool) for tool in request.tools),
+        messages=tuple(_plain_message(message) for message in request.messages),
+    )
+
+
+def with_own_names(message: Message, request: Request) -> Message:
+    """Return a reply's message with its calls under the names that the request's tools have."""
+    names = [tool.name for tool in request.tools]
+    calls = tuple(_named(call, own_name(call.name, names)) for call in message.tool_calls)
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+
+
+def _plain_schema(tool: ToolSchema) -> ToolSchema:
+    return replace(tool, name=plain_name(tool.name)) if "." in tool.name else tool
+
+
+def _plain_message(message: Message) -> Message:
+    calls = tuple(_named(call, plain_name(call.name)) for call in message.tool_calls)
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+
+
+def _named(call: ToolCall, name: str) -> ToolCall:
+    return call if call.name == name else replace(call, name=name)
+
+
+# Endpoints that refuse a prompt for its length, each in its own words: read, so that the prompt can be made to fit.
+
+
+_STATUSES = (400, 413, 422)
+_ABOUT = re.compile(r"context (?:length|size|window)|(?:prompt|input) is (?:too long|longer)", re.IGNORECASE)
+_WINDOW = re.compile(r"context (?:length|size|window)\D{0,40}?(\d[\d,]*)|> (\d[\d,]*) maximum", re.IGNORECASE)
+_PROMPT = re.compile(
+    r"(?:request|input) \((\d[\d,]*) tokens|(\d[\d,]*) in the messages|has (\d[\d,]*) input tokens"
+    r"|resulted in (\d[\d,]*) tokens|too long: (\d[\d,]*)",
+    re.IGNORECASE,
+)
+
+
+def as_too_long(error: ProviderError) -> ProviderError:
+    """Return the error as a PromptTooLong with the figures it names where it is one; else itself."""
+    text = str(error)
+    if error.status not in _STATUSES or not _ABOUT.search(text):
+        return error
+    return PromptTooLong(
+        text,
+        status=error.status,
+        attempts=error.attempts,
+        prompt_tokens=_figure(_PROMPT, text),
+        window_tokens=_figure(_WINDOW, text),
+    )
+
+
+def _figure(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    digits = next((group for group in found.groups() if group), "") if found else ""
+    number = int(digits.replace(",", "")[:12]) if digits else 0
+    return number or None

@@ -1,8 +1,4 @@
-"""Counts of every event code of a chart as of a prediction time, and the subject's age: EHRSHOT's features.
-
-A row is made from :meth:`wardround.records.Chart.event_columns` and from nothing else, so that it holds what was known
-at its time and no more. Rows are shared by every task that asks about the same subject and time.
-"""
+"""Event counts as features, with ancestors of codes, as a design matrix."""
 
 from __future__ import annotations
 
@@ -14,13 +10,22 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from wardround.core import Progress, Reporter, silent, to_microseconds
+from wardround.clinical.codes import CodeGrouper, load_ccs, plain_code
+from wardround.core import Progress, RecordError, Reporter, silent, to_microseconds
 from wardround.executors import starting
+from wardround.predictors.heads import optional
 from wardround.records import Chart, EventColumns, Policy, Store, Withheld
+
+# Counts of every event code of a chart as of a prediction time, and the subject's age: EHRSHOT's features.
+#
+# A row is made from :meth:`wardround.records.Chart.event_columns` and from nothing else, so that it holds what was
+# known at its time and no more. Rows are shared by every task that asks about the same subject and time.
+
 
 Key = tuple[int, datetime]
 """A subject and a prediction time."""
@@ -220,3 +225,149 @@ def write_counts(path: Path, table: CountTable) -> None:
         counts=table.counts,
     )
     scratch.replace(path)
+
+
+# The ancestors of event codes: an event of a code is an event of everything above it (EHRSHOT's ontology expansion).
+#
+# Two sources, none of them guessed: the store's own dictionary of codes with ``parent_codes`` (MEDS), followed upwards,
+# and CCS categories of ICD codes. A code whose ICD version is not said and that both versions have gets no category.
+
+
+_ICD_SYSTEMS: Mapping[str, Literal["diagnoses", "procedures"]] = {
+    "icd-diagnosis": "diagnoses",
+    "icd-procedure": "procedures",
+    "DIAGNOSIS//ICD": "diagnoses",
+    "PROCEDURE//ICD": "procedures",
+}
+_SEPARATOR = "//"
+_DEEPEST = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ancestry:
+    """Ancestors by code, never the code itself; codes without any are left out. ``sources``: where from."""
+
+    ancestors: Mapping[str, tuple[str, ...]]
+    sources: tuple[str, ...] = ()
+
+
+def ancestry(codes: Iterable[str], store: Store) -> Ancestry:
+    """Return the ancestors of these codes that the store and the packaged groupers know."""
+    parents = stored_parents(store)
+    groupers = {kind: load_ccs(kind) for kind in set(_ICD_SYSTEMS.values())}
+    found: dict[str, tuple[str, ...]] = {}
+    used: set[str] = set()
+    for code in codes:
+        above = climb(code, parents)
+        category = ccs_category(code, groupers)
+        used |= {"parent codes of the store"} if above else set()
+        used |= {"CCS categories"} if category else set()
+        if above or category:
+            found[code] = tuple(dict.fromkeys((*above, *((category,) if category else ()))))
+    return Ancestry(ancestors=found, sources=tuple(sorted(used)))
+
+
+def stored_parents(store: Store) -> dict[str, tuple[str, ...]]:
+    """Return the parents of each code in the store's dictionaries; empty where there are none."""
+    parents: dict[str, tuple[str, ...]] = {}
+    for name in store.manifest["dictionaries"]:
+        try:
+            table = store.dictionary(name)
+        except RecordError:
+            continue
+        if {"code", "parent_codes"} <= set(table.column_names):
+            rows = zip(table.column("code").to_pylist(), table.column("parent_codes").to_pylist(), strict=True)
+            parents.update({str(code): _names(above) for code, above in rows if above})
+    return parents
+
+
+def climb(code: str, parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return everything above a code, each once, nearest first. A circle in the hierarchy ends where it closes."""
+    seen: dict[str, None] = {}
+    level = [code]
+    for _ in range(_DEEPEST):
+        level = [one for below in level for one in parents.get(below, ()) if one != code and one not in seen]
+        if not level:
+            break
+        seen.update(dict.fromkeys(level))
+    return tuple(seen)
+
+
+def ccs_category(code: str, groupers: Mapping[Literal["diagnoses", "procedures"], CodeGrouper]) -> str | None:
+    """Return the CCS category of an ICD code, as a code of its own; None where it is not known or not certain."""
+    for system, kind in _ICD_SYSTEMS.items():
+        if not code.startswith(system + _SEPARATOR):
+            continue
+        parts = code.removeprefix(system + _SEPARATOR).split(_SEPARATOR)
+        versions = [int(parts[0])] if len(parts) == 2 and parts[0].isdigit() else [9, 10]
+        plain = plain_code(parts[-1])
+        tables = groupers[kind].codes
+        numbers = {tables[version][plain] for version in versions if plain in tables.get(version, {})}
+        return f"ccs-{kind}{_SEPARATOR}{numbers.pop()}" if len(numbers) == 1 else None
+    return None
+
+
+def _names(above: object) -> tuple[str, ...]:
+    """Read a list of codes; a store keeps it as text, a code a line."""
+    names = above.split("\n") if isinstance(above, str) else above if isinstance(above, list) else []
+    return tuple(str(name) for name in names if name)
+
+
+# From counts to a design matrix: which codes are columns, and how the age is put. Both are learnt in training only.
+
+
+AGE = "age"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """Columns of a matrix: the age, then ``codes``. Made of training rows; held-out rows are put into it as they are.
+
+    The age is in standard deviations from the mean of the training rows; an unknown one is the mean. A code that no
+    training row has is no column, in whoever's chart it stands.
+    """
+
+    codes: tuple[str, ...]
+    age_mean: float
+    age_spread: float
+
+    @classmethod
+    def of(cls, counts: Any, table: CountTable, codes: Sequence[str], training: Integers) -> Design:
+        """Learn the columns. ``counts`` is the sparse matrix of all rows, whose columns are ``codes``."""
+        present = np.flatnonzero(counts[training].getnnz(axis=0))
+        ages = table.ages[training]
+        known = ages[~np.isnan(ages)]
+        return cls(
+            codes=tuple(codes[place] for place in present.tolist()),
+            age_mean=float(known.mean()) if len(known) else 0.0,
+            age_spread=float(known.std()) or 1.0 if len(known) else 1.0,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each column is."""
+        return (AGE, *self.codes)
+
+    def matrix(self, counts: Any, table: CountTable, codes: Sequence[str], rows: Integers) -> Any:
+        """Return these rows in this design: sparse, one row per row asked for."""
+        sparse = optional("scipy.sparse")
+        place = {code: n for n, code in enumerate(codes)}
+        kept = counts[rows][:, np.array([place[code] for code in self.codes], np.int64)]
+        ages = (table.ages[rows] - self.age_mean) / self.age_spread
+        age = sparse.csr_matrix(np.nan_to_num(ages, nan=0.0)[:, None])
+        return sparse.hstack([age, kept], format="csr").astype(float)
+
+
+def count_matrix(table: CountTable, ancestors: Mapping[str, Sequence[str]]) -> tuple[Any, tuple[str, ...]]:
+    """Return the counts as a sparse matrix and the code of every column; ancestors are columns as well."""
+    sparse = optional("scipy.sparse")
+    shape = (len(table.subjects), len(table.codes))
+    counts = sparse.csr_matrix((table.counts.astype(float), table.places, table.starts), shape=shape)
+    if not ancestors:
+        return counts, table.codes
+    columns = tuple(sorted({*table.codes, *(above for code in table.codes for above in ancestors.get(code, ()))}))
+    place = {code: n for n, code in enumerate(columns)}
+    pairs = [(n, place[to]) for n, code in enumerate(table.codes) for to in (code, *ancestors.get(code, ()))]
+    rows, cols = np.array(pairs, np.int64).reshape(-1, 2).T
+    spread = sparse.csr_matrix((np.ones(len(pairs)), (rows, cols)), shape=(len(table.codes), len(columns)))
+    return (counts @ spread).tocsr(), columns

@@ -1,19 +1,15 @@
-"""Fitting predictors on a benchmark: one pass over the charts, then every task, predictor, shot and replicate in turn.
-
-The same call serves a new folder and a killed one: rows that are on disk are not fitted again. Everything random takes
-the seed; nothing depends on the number of processes or threads.
-"""
+"""Fit predictors on a benchmark: tasks, few-shot samples, replicates."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +21,7 @@ from wardround.core import (
     Reporter,
     UserError,
     content_hash,
+    derive_seed,
     load_plugins,
     loaded_plugins,
     private_folder,
@@ -33,18 +30,128 @@ from wardround.core import (
 )
 from wardround.executors import starting
 from wardround.predictors.catalogue import PREDICTORS, Reads, asked_predictors
-from wardround.predictors.extras import package_versions
-from wardround.predictors.features import CountTable, Key, count_table, read_counts, write_counts
-from wardround.predictors.heads import Fit
-from wardround.predictors.hierarchy import Ancestry, ancestry
-from wardround.predictors.matrix import Design, count_matrix
-from wardround.predictors.problems import Problem, problems
+from wardround.predictors.features import (
+    Ancestry,
+    CountTable,
+    Design,
+    Key,
+    ancestry,
+    count_matrix,
+    count_table,
+    read_counts,
+    write_counts,
+)
+from wardround.predictors.heads import Fit, package_versions
 from wardround.predictors.representations import Representations, read_representations
 from wardround.predictors.results import MANIFEST, FitKey, FitRow, append_row, drop_torn_line, read_predictions
 from wardround.predictors.settings import ALL_SHOTS, PredictorSettings
-from wardround.predictors.shots import Shots, draw_shots
 from wardround.records import Store
 from wardround.scoring import PatientDraws, class_metrics, score_metrics
+
+# What a predictor is asked: a task's samples in their splits, each with the place of its class.
+#
+# A task of more than two classes is asked twice: as it is (the paper's tables) and as normal against anything else (as
+# EHRSHOT does with lab results). Of a task whose labels may hold at once, each label is a question of its own.
+
+
+Part = Literal["train", "dev", "test"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One question to predictors. ``truth_*`` hold the place of each sample's class in ``classes``."""
+
+    task: str
+    view: str
+    classes: tuple[str, ...]
+    class_names: tuple[str, ...]
+    train: tuple[Sample, ...]
+    dev: tuple[Sample, ...]
+    test: tuple[Sample, ...]
+    positive: frozenset[str] | None = None
+
+    def truth(self, samples: Sequence[Sample]) -> npt.NDArray[np.int64]:
+        """Return the place of each sample's class."""
+        if self.positive is not None:
+            return np.array([bool(self.positive & set(sample.target)) for sample in samples], np.int64)
+        place = {name: n for n, name in enumerate(self.classes)}
+        try:
+            return np.array([place[sample.target[0]] for sample in samples], np.int64)
+        except KeyError as error:
+            raise UserError(f"task {self.task} has a sample of class {error}, which it does not declare") from error
+
+
+def problems(
+    benchmark: Benchmark,
+    *,
+    tasks: Collection[str] = (),
+    split: str = "test",
+    samples: Collection[str] | None = None,
+) -> Iterator[Problem]:
+    """Yield the questions of a benchmark's tasks whose answers are classes; of test samples only those named, if any
+    are."""
+    wanted = None if samples is None else set(samples)
+    for task in benchmark.tasks:
+        if tasks and task.name not in tasks:
+            continue
+        test = [one for one in benchmark.samples(task.name, split) if wanted is None or one.id in wanted]
+        for view in task.answer.views:
+            yield Problem(
+                task=task.name,
+                view=view.name,
+                classes=view.classes,
+                class_names=view.class_names,
+                train=benchmark.samples(task.name, "train"),
+                dev=benchmark.samples(task.name, "dev"),
+                test=tuple(test),
+                positive=view.positive,
+            )
+
+
+# EHRSHOT's few-shot samples: k of each class, k for fitting and k for choosing, nested in one another.
+#
+# A class is shuffled once per replicate and read from the front, so that the sample of k is the start of the sample of
+# any larger k. A class with fewer members than asked for goes on with members drawn again, and these are counted.
+
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shots:
+    """Places of the drawn samples; ``repeated`` counts, per class, those that came up before."""
+
+    places: Places
+    repeated: tuple[int, ...]
+
+
+def draw_shots(truth: Places, classes: int, k: int, *, most: int, seed: int, name: str) -> Shots:
+    """Draw ``k`` samples of each of ``classes`` that ``truth`` (the class of every sample) has any of.
+
+    ``most`` is the largest k of the protocol; with the same seed and name, the sample of k is the start of the sample
+    of any other k up to it.
+    """
+    parts: list[Places] = []
+    repeated = []
+    for one in range(classes):
+        members = np.flatnonzero(truth == one)
+        parts.append(_ordered(members, most, derive_seed(seed, "shots", name, one))[:k] if len(members) else members)
+        repeated.append(max(0, k - len(members)) if len(members) else 0)
+    return Shots(places=np.concatenate(parts), repeated=tuple(repeated))
+
+
+def _ordered(members: Places, most: int, seed: int) -> Places:
+    generator = np.random.default_rng(seed)
+    shuffled = generator.permutation(members)
+    short = max(0, most - len(members))
+    return np.concatenate([shuffled, generator.choice(members, size=short)])
+
+
+# Fitting predictors on a benchmark: one pass over the charts, then every task, predictor, shot and replicate in turn.
+#
+# The same call serves a new folder and a killed one: rows that are on disk are not fitted again. Everything random
+# takes the seed; nothing depends on the number of processes or threads.
+
 
 SCHEMA = 1
 Integers = npt.NDArray[np.int64]

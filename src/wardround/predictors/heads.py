@@ -1,13 +1,9 @@
-"""What is fitted on features: a penalised logistic regression and gradient boosting, each with its grid.
-
-A head sees training and dev rows only. The point of its grid that ranks the dev rows best is kept; where dev rows
-cannot rank (none, or one class only) it is the default point, and the fit says so. Points that rank alike, the rule
-with few dev rows, are told apart by the dev rows' log loss: EHRSHOT takes the first, C = 1e-8, whose probabilities are
-all alike, so that its accuracy and F1 are those of a coin. ``first`` does as EHRSHOT does.
-"""
+"""Logistic regression and gradient boosting with their grids; optional packages."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +14,41 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from wardround.predictors.extras import optional
+from wardround.core import import_extra
 from wardround.predictors.settings import C_GRID, GBM_GRIDS, Grid, Ties
-from wardround.scoring.ranking import auroc
+from wardround.scoring.classification import auroc
+
+# The optional packages, imported when first used; a missing one is one clear line.
+
+
+_PACKAGES = ("scikit-learn", "lightgbm", "scipy", "numpy")
+
+
+def optional(module: str) -> Any:
+    """Import a module of the extra [predictors]."""
+    return import_extra(module, "predictors", what="a predictor")
+
+
+def missing_packages() -> tuple[str, ...]:
+    """Which packages of the extra [predictors] are not installed; nothing is imported."""
+    modules = {"scikit-learn": "sklearn", "lightgbm": "lightgbm"}
+    return tuple(package for package, module in modules.items() if importlib.util.find_spec(module) is None)
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of what the fitted numbers depend on, for the manifest."""
+    for module in ("sklearn", "lightgbm"):
+        optional(module)
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+
+
+# What is fitted on features: a penalised logistic regression and gradient boosting, each with its grid.
+#
+# A head sees training and dev rows only. The point of its grid that ranks the dev rows best is kept; where dev rows
+# cannot rank (none, or one class only) it is the default point, and the fit says so. Points that rank alike, the rule
+# with few dev rows, are told apart by the dev rows' log loss: EHRSHOT takes the first, C = 1e-8, whose probabilities
+# are all alike, so that its accuracy and F1 are those of a coin. ``first`` does as EHRSHOT does.
+
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -8,15 +8,15 @@ An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``St
 
 from wardround.records.chart.censor import ChartTable
 from wardround.records.chart.chart import Chart, Event, Policy, Withheld
-from wardround.records.chart.event_columns import EventColumns
+from wardround.records.chart.events import EventColumns
 from wardround.records.ingest.ingest import ingest
+from wardround.records.ingest.plan import IngestReport, IngestSettings
 from wardround.records.ingest.sections import admission_sections
-from wardround.records.ingest.settings import IngestReport, IngestSettings
 from wardround.records.specs.roles import ImageRole, MomentRole, PersonRole, Roles, RowRole, SpanRole, unplayed
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_file import SOURCES, list_sources, load_source_spec
 from wardround.records.store import Store
-from wardround.records.told import TOLD_SOURCE, NoRecords, ToldCase
+from wardround.records.text_cases import TOLD_SOURCE, NoRecords, ToldCase
 
 __all__ = [
     "SOURCES",

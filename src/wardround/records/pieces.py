@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.records.shards.layout import TableLayout
 from wardround.records.shards.shard_file import TableShard
-from wardround.records.shards.table_layout import TableLayout
 from wardround.records.store import Store
 
 ROWS_AT_ONCE = 1 << 17

@@ -21,8 +21,7 @@ import pyarrow as pa
 from wardround.core import RecordError, Sealed, UserError
 from wardround.records.chart.censor import first_versions
 from wardround.records.chart.chart import Chart, Policy, StoredRecord, Withheld
-from wardround.records.reading.subject_keys import read_keys, subject_number
-from wardround.records.shards.checksums import damaged, map_checked
+from wardround.records.reading.source_files import read_keys, subject_number
 from wardround.records.shards.layout import (
     AVAILABLE,
     EVENT,
@@ -32,15 +31,17 @@ from wardround.records.shards.layout import (
     SPEC_FOLDER,
     SUBJECT_KEYS,
     SUBJECTS,
+    TableLayout,
     bucket_numbers,
+    damaged,
     dictionary_file,
+    map_checked,
+    read_manifest,
     shard_folder,
+    table_layout,
 )
-from wardround.records.shards.manifest import read_manifest
 from wardround.records.shards.shard_file import Shard, TableShard, read_dictionary
-from wardround.records.shards.table_layout import TableLayout, table_layout
-from wardround.records.specs.arrow_types import ARROW_TYPES
-from wardround.records.specs.spec import SourceSpec
+from wardround.records.specs.spec import ARROW_TYPES, SourceSpec
 from wardround.records.specs.spec_file import load_source_spec
 
 

@@ -3,17 +3,20 @@
 Knows charts and encoders; no task and no agent. What is shown, and when, is decided by whoever asks.
 """
 
-from wardround.retrieval.cache import CachedEncoder, VectorCache
-from wardround.retrieval.encoder import Encoder, Vectors
-from wardround.retrieval.endpoint import EndpointEncoder
+from wardround.retrieval.chunks import IndicatorTrajectory, Passage, described_codes, merge
+from wardround.retrieval.encoder import CachedEncoder, Encoder, LexicalEncoder, VectorCache, Vectors
 from wardround.retrieval.evidence_index import EvidenceIndex
 from wardround.retrieval.evidence_settings import RetrievalSettings
-from wardround.retrieval.lexical import LexicalEncoder
-from wardround.retrieval.opening import ENCODERS, EncoderEntry, EncoderOpening, list_encoders, open_encoder
-from wardround.retrieval.passages import IndicatorTrajectory, Passage, merge
+from wardround.retrieval.opening import (
+    ENCODERS,
+    EncoderEntry,
+    EncoderOpening,
+    EndpointEncoder,
+    SentenceEncoder,
+    list_encoders,
+    open_encoder,
+)
 from wardround.retrieval.recent import describe_recent_events
-from wardround.retrieval.sentence import SentenceEncoder
-from wardround.retrieval.telling import described_codes
 from wardround.retrieval.time_relevance import combined_score, time_relevance
 
 __all__ = [

@@ -1,21 +1,128 @@
-"""The chunks of some rows of a chart: their texts, vectors and times."""
+"""Chunks and passages of a chart: texts, vectors, times."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
-from wardround.core import from_microseconds
+from wardround.core import format_time, from_microseconds
 from wardround.records import EventColumns
-from wardround.retrieval.chunk_vectors import mean_name_vectors
-from wardround.retrieval.encoder import Encoder, Vectors
+from wardround.retrieval.encoder import Encoder, Vectors, unit_rows
 from wardround.retrieval.event_lines import EventLines
 from wardround.retrieval.evidence_settings import ChunkTime, RetrievalSettings
-from wardround.retrieval.passages import Passage, chunk_bounds
 from wardround.retrieval.time_relevance import Scores, Times
+
+# Vectors of chunks from the vectors of their event names.
+#
+# An encoder that reads 256 tokens sees the first ten lines of a chunk of 100. The mean of the vectors of the names in a
+# chunk sees all of it, and costs one vector per name of the hospital instead of one per chunk of every patient.
+
+
+def mean_name_vectors(columns: EventColumns, groups: Sequence[npt.NDArray[np.int64]], encoder: Encoder) -> Vectors:
+    """Return a unit vector per group of rows: the mean of its ``kind - description`` vectors, a name that occurs n
+    times weighing 1 + ln n. Values and times are not in it."""
+    if not groups:
+        return np.empty((0, encoder.dimensions), np.float32)
+    used = np.unique(columns.concept[np.concatenate(groups)])
+    names = [f"{columns.kinds[concept]} - {columns.descriptions[concept]}" for concept in used.tolist()]
+    vectors = encoder.encode(names).astype(np.float64)
+    weights = np.zeros((len(groups), len(used)))
+    for row, group in zip(weights, groups, strict=True):
+        found, counts = np.unique(np.searchsorted(used, columns.concept[group]), return_counts=True)
+        row[found] = 1.0 + np.log(counts)
+    return unit_rows(weights @ vectors)
+
+
+# Passages and trajectories: what retrieval hands out, and how passages are cut and merged.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """Events of one chart as lines of text, in time order.
+
+    ``rows`` are places in the chart's event columns, one per line. ``start`` and ``end`` are the first and last time
+    among them, None where no row has one. ``score`` is what it was chosen by (0 where nothing was scored). ``id`` names
+    the rows it was cut from: the same rows of a grown history have the same id.
+    """
+
+    id: str
+    lines: tuple[str, ...]
+    rows: tuple[int, ...]
+    start: datetime | None
+    end: datetime | None
+    score: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The lines as one text."""
+        return "\n".join(self.lines)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndicatorTrajectory:
+    """The latest values of one indicator, oldest first. ``rows`` are their places, ``total`` how many there are."""
+
+    name: str
+    unit: str | None
+    values: tuple[tuple[datetime | None, float], ...]
+    rows: tuple[int, ...]
+    total: int
+    value_texts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """One line: ``name (unit): value at time, ...``, with how many values are older."""
+        unit = f" ({self.unit})" if self.unit else ""
+        shown = ", ".join(
+            f"{text} at {'no time' if time is None else format_time(time)}"
+            for (time, _), text in zip(self.values, self.value_texts, strict=True)
+        )
+        older = self.total - len(self.values)
+        return f"{self.name}{unit}: {shown}" + (f" ({older:,} older not shown)" if older else "")
+
+
+def merge(*passages: Passage) -> Passage:
+    """Eq. 5 of the EHR-RAG paper: the union of passages of one chart, each row once, in time order.
+
+    Event columns are in time order, so the order of places is the order of times. The score is the best one.
+    """
+    lines: dict[int, str] = {}
+    for passage in passages:
+        lines.update(zip(passage.rows, passage.lines, strict=True))
+    rows = tuple(sorted(lines))
+    return Passage(
+        id="+".join(sorted({passage.id for passage in passages if passage.rows})),
+        lines=tuple(lines[row] for row in rows),
+        rows=rows,
+        start=min((passage.start for passage in passages if passage.start is not None), default=None),
+        end=max((passage.end for passage in passages if passage.end is not None), default=None),
+        score=max((passage.score for passage in passages), default=0.0),
+    )
+
+
+def chunk_bounds(rows: int, *, size: int, overlap: int) -> tuple[tuple[int, int], ...]:
+    """Cut ``rows`` rows into chunks of ``size`` that share ``overlap`` with the one before, from the beginning.
+
+    Cut from the beginning, a full chunk stays what it is when rows are added at the end, and so does its vector. No
+    chunk holds nothing but rows of the one before.
+    """
+    if rows <= size:
+        return ((0, rows),) if rows else ()
+    step = size - overlap
+    return tuple((start, min(start + size, rows)) for start in range(0, rows - overlap, step))
+
+
+# The chunks of some rows of a chart: their texts, vectors and times.
+
 
 Places = npt.NDArray[np.int64]
 
@@ -128,3 +235,47 @@ def chunk_times(
         ends = {"middle": (middle, middle), "first": (timed[0],) * 2, "last": (timed[-1],) * 2}
         times[place] = time[list(ends.get(kind, (timed[0], timed[-1])))]
     return times, dated
+
+
+# Which events say something in words: retrieval by likeness of words finds nothing in the others.
+
+
+def described(columns: EventColumns) -> npt.NDArray[np.bool_]:
+    """Return, by concept, whether it has words of its own: not its code again, nor the name of its table."""
+    tables = set(columns.table_names)
+    return np.array(
+        [
+            text.strip() not in ("", code) and text not in tables
+            for code, text in zip(columns.codes, columns.descriptions, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def described_codes(charts: Iterable[EventColumns]) -> tuple[int, int]:
+    """Return how many of the distinct codes of some charts have words, and how many codes there are."""
+    words: dict[str, bool] = {}
+    for columns in charts:
+        for code, has_words in zip(columns.codes, described(columns).tolist(), strict=True):
+            words[code] = words.get(code, False) or has_words
+    return sum(words.values()), len(words)
+
+
+def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
+    """Return, by event, whether it has a line that says anything: a value, a text, or words beyond the class of a row
+    (which its source's spec names) or the name of a table. Rows shown in another row's line have none of their own."""
+    empty = np.array(
+        [
+            text in columns.table_names or class_only
+            for text, class_only in zip(columns.descriptions, columns.class_only, strict=True)
+        ],
+        dtype=bool,
+    )
+    own = ~columns.notes.shown_elsewhere & ~columns.notes.unnamed
+    if not empty.any():
+        return own
+    with_text = np.asarray(pc.is_valid(columns.text_array).to_numpy(zero_copy_only=False), dtype=bool)
+    telling: npt.NDArray[np.bool_] = with_text | ~np.isnan(columns.numeric_value) | ~empty[columns.concept]
+    for place in np.flatnonzero(own & ~telling).tolist():
+        telling[place] = bool(columns.notes.notes(place))
+    return telling & own

@@ -18,14 +18,20 @@ import pyarrow as pa
 
 from wardround.core import estimate_tokens, to_microseconds
 from wardround.records import EventColumns
-from wardround.retrieval.chunks import Chunks, chunk_times, first_time, passage_of
-from wardround.retrieval.encoder import Encoder, Vectors
+from wardround.retrieval.chunks import (
+    Chunks,
+    IndicatorTrajectory,
+    Passage,
+    chunk_times,
+    described_codes,
+    first_time,
+    passage_of,
+    tells,
+)
+from wardround.retrieval.encoder import Encoder, Vectors, is_lexical
 from wardround.retrieval.event_lines import EventLines
 from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.indicators import Indicators
-from wardround.retrieval.lexical import is_lexical
-from wardround.retrieval.passages import IndicatorTrajectory, Passage
-from wardround.retrieval.telling import described_codes, tells
 from wardround.retrieval.time_relevance import Scores, combined_score, spread_out, stretched, time_relevance
 
 Places = npt.NDArray[np.int64]

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from wardround.core import from_microseconds
 from wardround.records import EventColumns
+from wardround.retrieval.chunks import IndicatorTrajectory
 from wardround.retrieval.event_lines import number_texts
 from wardround.retrieval.evidence_settings import Indicator
-from wardround.retrieval.passages import IndicatorTrajectory
 
 Places = npt.NDArray[np.int64]
 

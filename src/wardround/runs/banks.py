@@ -22,9 +22,9 @@ from wardround.memory.gates import UNJUDGED, GateRecord
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.retrieval.recent import MAX_TOKENS
-from wardround.runs.evolving_record import RECORD
+from wardround.runs.evolution_record import RECORD
 from wardround.runs.folder import RunFolder
-from wardround.runs.guard import data_use_guard
+from wardround.runs.models import data_use_guard
 from wardround.runs.settings import RunSettings
 from wardround.runs.sources import open_records
 

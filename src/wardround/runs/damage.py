@@ -17,7 +17,7 @@ from wardround.benchmarks import Benchmark
 from wardround.core import RecordError, UserError, count_broken_seals, is_sealed_json, register_seals, sealed_tables
 from wardround.knowledge import CORPUS, damage_of_corpus
 from wardround.log import LOG_SUFFIX, damage_of_log
-from wardround.memory.database import damage_of_bank
+from wardround.memory.bank_file import damage_of_bank
 from wardround.stream import LEDGER, damage_of_stream
 
 _MANIFEST = "manifest.json"

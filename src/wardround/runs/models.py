@@ -1,15 +1,71 @@
-"""The models of a run, opened by the names it gives them: each with its own endpoint, price and sampling."""
+"""What a run opens by name: models, knowledge, protocols, and the data-use guard."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from wardround.core import UserError
+from wardround.agents import AgentSpec
+from wardround.benchmarks import Benchmark, split_of
+from wardround.clinical.protocols import GlobalProtocol, read_protocol
+from wardround.core import UserError, leaves
+from wardround.knowledge import Knowledge
 from wardround.models import DataUseGuard, Endpoint, Model, ModelSettings, NamedModel, find_model, open_model
 from wardround.records import Roles, Store
-from wardround.runs.guard import data_use_guard
+from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.variants import Variant
+from wardround.tools import TOOLS, open_toolset
+
+# The protocols that a run's agents are given, and whom they may not be shown about.
+
+
+TRAINING = "train"
+
+
+def must_not_be_taught_by(settings: RunSettings, store: Store, benchmark: Benchmark, keys: Sequence[str]) -> None:
+    """Raise UserError where a protocol was induced from people whom this run asks about."""
+    induced = [one for one in protocols_of(settings) if one.induced is not None]
+    if not induced:
+        return
+    asked = {EpisodeKey.parse(key).sample for key in keys}
+    people = {sample.person for sample in benchmark.all_samples if sample.id in asked}
+    for protocol in induced:
+        taught = sum(_taught(protocol, store, person) for person in people)
+        if taught:
+            raise UserError(
+                f"the protocol {protocol.name!r} was induced from people of this split: {taught} of {len(people)} whom "
+                "this run asks about were in its training; run it on others (--split test of the same seed)"
+            )
+
+
+def protocols_of(settings: RunSettings) -> Iterator[GlobalProtocol]:
+    """Yield the protocols that the run's methods are set to."""
+    for held in settings.agent.values():
+        section = held.settings if isinstance(held, Variant) else held
+        files = [leaf.default for leaf in leaves(section) if leaf.name == "protocol" and leaf.default]
+        yield from (read_protocol(Path(path)) for path in files)
+
+
+def _taught(protocol: GlobalProtocol, store: Store, person: int) -> bool:
+    origin = protocol.induced
+    if origin is None or origin.source != store.spec.name:
+        return False
+    return split_of(person, origin.seed, origin.fractions) == TRAINING
+
+
+# The data-use guard of a run: which endpoints its store's records may be sent to.
+
+
+def data_use_guard(settings: RunSettings, store: Store) -> DataUseGuard:
+    """Return the guard for everything a run sends anywhere: prompts to models, chart texts to encoders."""
+    return DataUseGuard(sensitivity=store.spec.sensitivity, permitted=settings.run.permitted_endpoints)
+
+
+# The models of a run, opened by the names it gives them: each with its own endpoint, price and sampling.
 
 
 def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> dict[str, Model]:
@@ -81,3 +137,60 @@ def asked_with(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
     one = settings.model_named(key.model)
     base = ModelSettings(temperature=one.temperature, top_p=one.top_p, presence_penalty=one.presence_penalty)
     return replace(base, max_output_tokens=settings.budget.reply_tokens, seed=key.seed(settings.run.seed) % 2**31)
+
+
+# The knowledge of a run: what its manifest says of its corpora, that these are the same, and its way to the web.
+
+
+_READING = frozenset({"knowledge", "web"})
+"""The categories of tools that read corpora."""
+_PAGES = "pages"
+"""The folder of a run in which fetched pages are kept."""
+
+
+def corpora_facts(settings: RunSettings, agents: Iterable[AgentSpec], store: Store) -> dict[str, Any] | None:
+    """Return what the manifest says of the corpora that a run's tools may read; None where none of them does.
+
+    Raises UserError for knowledge that cannot be opened, before anything is paid for.
+    """
+    more = {*settings.run.tools, *(name for agent in agents for name in agent.more_tools)}
+    offered = (*open_toolset(settings.run.toolset).tools, *map(TOOLS.get, more))
+    if not any(tool.category in _READING for tool in offered):
+        return None
+    knowledge = _opened_library(settings, store, None)
+    try:
+        return dict(knowledge.library.facts())
+    finally:
+        knowledge.close()
+
+
+def open_knowledge(folder: RunFolder, store: Store) -> Knowledge:
+    """Open what a run may read. UserError: its corpora are no longer those that its manifest describes."""
+    facts: Mapping[str, Any] | None = folder.manifest.get("corpora")
+    if facts is None:
+        return Knowledge()
+    knowledge = _opened_library(folder.settings, store, folder.path / _PAGES)
+    now = knowledge.library.facts()
+    changed = [name for name, fact in facts.items() if dict(now.get(name, {})) != dict(fact)]
+    if changed:
+        raise UserError(
+            f"the corpus {changed[0]!r} is not what it was when this run began (documents were added, or it was "
+            "removed): start a new run"
+        )
+    return knowledge
+
+
+def _opened_library(settings: RunSettings, store: Store, pages: Path | None) -> Knowledge:
+    guard, key = data_use_guard(settings, store), _key(settings.knowledge.provider_key_variable)
+    return Knowledge.open(settings.knowledge, guard=guard, api_key=key, pages=pages)
+
+
+def _key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable)
+    if not key:
+        raise UserError(  # its name is not repeated: whoever misread the setting has put the key itself there
+            "the environment variable that knowledge.provider_key_variable names is not set; it takes a variable's name"
+        )
+    return key

@@ -15,12 +15,11 @@ from wardround.core import Progress, Reporter, is_read_only, silent, write_atomi
 from wardround.executors import starting
 from wardround.log import EpisodeEntry, LogReader, Outline
 from wardround.runs.folder import RunFolder
-from wardround.runs.grading import Grades
-from wardround.runs.judging import Verdicts
+from wardround.runs.judging import Grades, Verdicts
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
 from wardround.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
-from wardround.scoring.evidence_cuts import NOTES
+from wardround.scoring.task_means import NOTES
 from wardround.tools import TOOLS
 
 _FEW = 2_000

@@ -25,7 +25,7 @@ from wardround.runs.presets import PRESETS
 from wardround.runs.variants import Variant, is_variant, read_variant
 from wardround.scoring import ScoringSettings
 from wardround.tools import Aids
-from wardround.tools.toolsets import USUAL
+from wardround.tools.toolset import USUAL
 
 _SEPARATOR = "|"
 Split = Literal["train", "dev", "test"]

@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from wardround.agents.stays.batch.facts import BatchFacts
-from wardround.agents.stays.batch.holding import holding
+from wardround.agents.stays.batch.steps import holding
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import BundleStream, EventKind, carried_by, store_bundles
-from wardround.bundles.events import HOUR
-from wardround.bundles.fold import DONE, TRENDS
-from wardround.core import from_microseconds
-from wardround.definitions.items import items_of
-from wardround.protocols import (
+from wardround.clinical.bundles import BundleStream, EventKind, carried_by, store_bundles
+from wardround.clinical.bundles.events import HOUR
+from wardround.clinical.bundles.fold import DONE, TRENDS
+from wardround.clinical.definitions.charted import items_of
+from wardround.clinical.protocols import (
     HOUR_OF_DAY,
     STAY,
     AtScore,
@@ -37,9 +36,10 @@ from wardround.protocols import (
     is_problem,
     keys_of,
 )
+from wardround.clinical.vocabulary import clinical_name, comparison
+from wardround.core import from_microseconds
 from wardround.records import Store
 from wardround.runs.stays import store_score
-from wardround.vocabulary import clinical_name, comparison
 
 SHOWN = 5
 

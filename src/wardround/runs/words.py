@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wardround.retrieval import described_codes
+from wardround.runs.execute import episode_keys
 from wardround.runs.folder import RunFolder
-from wardround.runs.preparing import episode_keys
 from wardround.runs.sources import open_benchmark, open_store
 
 _CHARTS = 5

@@ -4,31 +4,57 @@ Nothing here runs an agent or reads a chart; it reads samples, answers and logs.
 """
 
 from wardround.scoring.arms import ArmCell, ArmFigure, ArmRow, arm_cells, arm_rows
-from wardround.scoring.bootstrap import Interval, cluster_bootstrap, patient_bootstrap
+from wardround.scoring.bootstrap import (
+    RESAMPLES,
+    Interval,
+    PatientDraws,
+    cluster_bootstrap,
+    patient_bootstrap,
+    student_quantile,
+    student_radius,
+)
 from wardround.scoring.class_tables import ClassificationRow, class_answer, classify, render_classes, same_samples
 from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
-from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_answer, score_episode
-from wardround.scoring.errors import ErrorClass, classify_errors
-from wardround.scoring.evidence_cuts import EvidenceCut, events_left_out, evidence_cut
-from wardround.scoring.families import Hypothesis, linear_hypothesis, step_down
-from wardround.scoring.figure_tables import FigureRow, figure_rows, render_figures
+from wardround.scoring.errors import ErrorClass, NoPrediction, classify_errors, no_prediction_mode
 from wardround.scoring.gate import HeldOutPairs, TaskGate, gate
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
-from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
-from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
-from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
+from wardround.scoring.paired import (
+    Hypothesis,
+    PairedTest,
+    holm,
+    linear_hypothesis,
+    macro_hypothesis,
+    paired_macro_f1,
+    paired_test,
+    paired_test_by_key,
+    patients_parts,
+    step_down,
+)
 from wardround.scoring.safety import PlantedKey, SafetyCounts, played_steps
 from wardround.scoring.safety_curve import NotedStay, SafetyPoint, safety_curve
 from wardround.scoring.scorer import ACCURACY, MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
 from wardround.scoring.stay_tables import AdherenceRow, render_stays, stay_rows
-from wardround.scoring.steps import RecallRow, missed_actions
-from wardround.scoring.student import student_quantile, student_radius
+from wardround.scoring.stays import RecallRow, missed_actions
 from wardround.scoring.successes import Successes, successes
-from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
-from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
+from wardround.scoring.tables import (
+    FigureRow,
+    SummaryRow,
+    figure_rows,
+    per_sample,
+    render_figures,
+    render_table,
+    summarise,
+)
+from wardround.scoring.task_means import (
+    EvidenceCut,
+    events_left_out,
+    evidence_cut,
+    mean_of_task_means,
+    task_mean_interval,
+)
 from wardround.scoring.trivial import TrivialScores, trivial_scores
 
 __all__ = [

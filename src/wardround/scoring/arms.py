@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TypeVar
 
-from wardround.scoring.bootstrap import Interval, patient_bootstrap
+from wardround.scoring.bootstrap import Interval, patient_bootstrap, student_radius
 from wardround.scoring.episodes import EpisodeScore
-from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 from wardround.scoring.paired import PairedTest, paired_test_by_key
-from wardround.scoring.student import student_radius
+from wardround.scoring.task_means import EvidenceCut, evidence_cut
 
 OVERALL = "overall"
 K = TypeVar("K", bound=Hashable)

@@ -1,19 +1,22 @@
-"""Intervals over patients: whole patients are drawn with replacement, never single samples, because two questions
-about one patient are not two independent observations. Everything is one matrix product; every draw has a seed."""
+"""Bootstrap intervals over patients, and Student's t where a paper prints it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from statistics import NormalDist
+from statistics import NormalDist, stdev
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.core import UserError, derive_seed
+
+# Intervals over patients: whole patients are drawn with replacement, never single samples, because two questions about
+# one patient are not two independent observations. Everything is one matrix product; every draw has a seed.
+
 
 Floats = npt.NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
@@ -226,3 +229,139 @@ def _bca_levels(
     shifted = [bias + _NORMAL.inv_cdf(level) for level in levels]
     low, high = (_NORMAL.cdf(bias + z / (1 - skew * z)) for z in shifted)
     return low, high
+
+
+# Resamples of patients, drawn once for a set of samples and used for every figure about it.
+#
+# Many models are judged on the same test samples. Drawing once is what makes a thousand resamples of each cheap, and
+# what makes their intervals comparable: every figure sees the same patients.
+
+
+RESAMPLES = 1_000
+"""As EHRSHOT has it."""
+_DRAW_CHUNK_CELLS = 4_000_000
+
+SampleStatistic = Callable[[Floats], Floats]
+"""Maps weights of samples, shape (resamples, samples), to one number per resample. NaN where it is not defined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatientDraws:
+    """How often each patient was drawn in each resample (resamples, patients), and whose each sample is."""
+
+    subjects: Sequence[Hashable]
+    times: npt.NDArray[np.uint16] = field(repr=False)
+    place: npt.NDArray[np.int64] = field(repr=False)
+
+    @classmethod
+    def of(cls, subjects: Sequence[Hashable], *, seed: int, resamples: int = RESAMPLES) -> PatientDraws:
+        """Draw patients with replacement; ``subjects`` names the patient of every sample."""
+        if not subjects:
+            raise UserError("there are no samples to draw patients from")
+        order: dict[Hashable, int] = {}
+        place = np.fromiter((order.setdefault(one, len(order)) for one in subjects), np.int64, len(subjects))
+        count = len(order)
+        generator = np.random.default_rng(derive_seed(seed, "bootstrap"))
+        times = np.empty((resamples if count > 1 else 0, count), np.uint16)  # about one each, never so many
+        chunk = max(1, _DRAW_CHUNK_CELLS // count)
+        for start in range(0, len(times), chunk):
+            part = times[start : start + chunk]
+            part[:] = generator.multinomial(count, np.full(count, 1 / count), size=len(part))
+        return cls(subjects=tuple(subjects), times=times, place=place)
+
+    def of_sums(self, rows: Floats, statistic: Statistic) -> Interval | None:
+        """Return a statistic of column sums of the samples' rows, and its interval; None where it is not defined."""
+        sums = sum_by_subject(rows, self.subjects)
+        estimate = float(statistic(sums.sum(axis=0)))
+        return self._interval(estimate, lambda times: statistic(times @ sums))
+
+    def of_weights(self, statistic: SampleStatistic) -> Interval | None:
+        """Return a statistic of weighted samples, and its interval; None where it is not defined."""
+        estimate = float(statistic(np.ones((1, len(self.place))))[0])
+        return self._interval(estimate, lambda times: statistic(times[:, self.place]))
+
+    def _interval(self, estimate: float, statistic: Callable[[Floats], Floats]) -> Interval | None:
+        """The percentile interval: with a thousand resamples, as EHRSHOT has it, BCa's far tails would be noise."""
+        if np.isnan(estimate):
+            return None
+        chunk = max(1, _DRAW_CHUNK_CELLS // max(len(self.place), 1))
+        starts = range(0, len(self.times), chunk)
+        parts = [statistic(self.times[start : start + chunk].astype(float)) for start in starts]
+        drawn = np.concatenate(parts) if parts else np.empty(0)
+        defined = drawn[~np.isnan(drawn)]
+        low, high = (float(edge) for edge in np.quantile(defined, (0.025, 0.975))) if len(defined) else (None, None)
+        return Interval(
+            estimate=estimate,
+            low=low,
+            high=high,
+            n=len(self.place),
+            subjects=self.times.shape[1],
+            method="percentile",
+            undefined=len(drawn) - len(defined),
+            standard_error=float(defined.std()) if len(defined) else None,
+        )
+
+
+# Student's t: the interval of a mean that the ClinSeekAgent paper prints (appendix B), over samples and unpaired.
+
+
+_STEPS = 200
+_TINY = 1e-300
+_PRECISION = 1e-15
+
+
+def student_radius(values: Sequence[float], confidence: float = 0.95) -> float | None:
+    """Return half the width of the two-sided interval of a mean; None of fewer than two values."""
+    if len(values) < 2:
+        return None
+    return student_quantile((1 + confidence) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+def student_quantile(probability: float, degrees: int) -> float:
+    """Return the t below which a share ``probability`` (at least one half) of the distribution lies."""
+    if not 0.5 <= probability < 1 or degrees < 1:
+        raise ValueError("a quantile of Student's t needs a probability from 0.5 to 1 and a degree of freedom or more")
+    low, high = 0.0, 1.0
+    while student_share(high, degrees) < probability:
+        low, high = high, 2 * high
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_share(middle, degrees) < probability else (low, middle)
+    return (low + high) / 2
+
+
+def student_share(t: float, degrees: int) -> float:
+    """Return the share of the distribution below a ``t`` that is not negative."""
+    return 1 - _incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5) / 2
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by the continued fraction on the side where it converges fast."""
+    if x in (0.0, 1.0):
+        return x
+    scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    if x < (a + 1) / (a + b + 2):
+        return scale * _fraction(x, a, b) / a
+    return 1 - scale * _fraction(1 - x, b, a) / b
+
+
+def _fraction(x: float, a: float, b: float) -> float:
+    """Lentz's evaluation of the continued fraction of the incomplete beta function."""
+    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, _STEPS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        change = 1.0
+        for step in (even, odd):
+            d = 1 / _not_zero(1 + step * d)
+            c = _not_zero(1 + step / c)
+            value *= c * d
+            change = c * d
+        if abs(change - 1) < _PRECISION:
+            break
+    return value
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

@@ -13,11 +13,10 @@ from math import gcd
 import numpy as np
 
 from wardround.benchmarks import get_task
-from wardround.scoring.bootstrap import Interval
+from wardround.scoring.bootstrap import RESAMPLES, Interval, PatientDraws
 from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
-from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore
-from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
+from wardround.scoring.task_means import EvidenceCut, evidence_cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,17 +9,15 @@ from typing import Any
 
 from wardround.answers import AnswerKind
 from wardround.benchmarks import Sample, get_task
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import Usage
 from wardround.log import Played, PlayedTurn
-from wardround.scoring.errors import ErrorClass, classify_errors
-from wardround.scoring.evidence_cuts import NOTES, PACKAGE, events_left_out, package_hours
+from wardround.scoring.errors import ErrorClass, NoPrediction, classify_errors, no_prediction_mode, trials_of
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
-from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.scorer import scorer_of
 from wardround.scoring.sets import SetScore
-from wardround.scoring.steps import StepCounts, step_counts
-from wardround.scoring.trials import trials_of
+from wardround.scoring.stays import StepCounts, step_counts
+from wardround.scoring.task_means import NOTES, PACKAGE, events_left_out, package_hours
 
 SCHEMA = 1
 

@@ -1,21 +1,184 @@
-"""The six error classes of AgentEHR, appendix E, as code over a trajectory.
-
-A *turn* is one reply of the actor (purpose ``act``); its tool calls may be several. Parameters are compared as
-canonical JSON, so that key order and spaces make no difference; arguments that are no JSON are compared as written.
-Repetition is looked for within a trial: a later one starts afresh and has to read again what the one before it read.
-"""
+"""The error taxonomy of AgentEHR (appendix E) over trajectories."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from enum import StrEnum
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
-from wardround.log import Played, PlayedTurn
-from wardround.scoring.calls import Call, are_identical, are_similar, tool_calls
-from wardround.scoring.no_prediction import no_prediction_mode
-from wardround.scoring.trials import trials_of
+from rapidfuzz.distance import Indel, Postfix, Prefix
+
+from wardround.core import canonical_json
+from wardround.log import Played, PlayedCall, PlayedTurn
 from wardround.tools.sql_text import tokens
+
+# Tool calls as the taxonomy compares them: by name and by how alike their parameters are (appendix E, eq. 18).
+
+
+SIMILARITY = 0.95
+_SHORT = 500
+"""Characters of arguments that are remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call: ``parameters`` in one canonical spelling, ``values`` None where the text is no JSON object."""
+
+    name: str
+    parameters: str
+    values: Mapping[str, Any] | None = field(default=None, compare=False)
+
+    @classmethod
+    def read(cls, call: PlayedCall) -> Call:
+        """Read a call as the model wrote it."""
+        return cls.of(call.name, call.arguments)
+
+    @classmethod
+    def of(cls, name: str, arguments: str) -> Call:
+        """Read a call by its parts."""
+        read = _read_short if len(arguments) <= _SHORT else _read_arguments
+        parameters, values = read(arguments)
+        return cls(name=name, parameters=parameters, values=values)
+
+
+def _read_arguments(arguments: str) -> tuple[str, Mapping[str, Any] | None]:
+    """Return the canonical spelling of arguments and what they say, None where that is no JSON object."""
+    try:
+        values = json.loads(arguments or "{}")
+        text = canonical_json(values).decode()
+    except (ValueError, RecursionError):
+        return arguments.strip(), None
+    return text, values if isinstance(values, dict) else None
+
+
+_read_short = lru_cache(maxsize=16_384)(_read_arguments)
+"""Most calls of a run are made in other episodes too: the latest rows of one table, say."""
+
+
+def tool_calls(turn: PlayedTurn) -> tuple[Call, ...]:
+    """The calls of one turn, in order."""
+    return tuple(Call.read(call) for call in turn.reply.tool_calls)
+
+
+def are_identical(first: Call, second: Call) -> bool:
+    """Same tool, same parameters."""
+    return first == second
+
+
+def are_similar(first: Call, second: Call) -> bool:
+    """Same tool, Ratcliff-Obershelp similarity of the parameters above 0.95."""
+    if first.name != second.name:
+        return False
+    return is_above(*sorted((first.parameters, second.parameters)), SIMILARITY)
+
+
+def ratcliff_obershelp(first: str, second: str) -> float:
+    """Return 2 K_m / (|P1| + |P2|) (eq. 18); of the two orders, which ties between matches tell apart, the larger."""
+    forward = SequenceMatcher(None, first, second, autojunk=False).ratio()
+    return max(forward, SequenceMatcher(None, second, first, autojunk=False).ratio())
+
+
+@lru_cache(maxsize=4096)
+def is_above(first: str, second: str, bound: float) -> bool:
+    """Say whether the similarity exceeds a bound.
+
+    What Ratcliff-Obershelp matches is a common subsequence, so the longest common subsequence (fast, compiled) bounds
+    it from above and rules out nearly every pair. Its first match is the longest common block, so a common start or end
+    that is long enough decides too. Only what is left is computed.
+    """
+    if first == second:
+        return True
+    if Indel.normalized_similarity(first, second) <= bound:
+        return False
+    ends = max(Prefix.similarity(first, second), Postfix.similarity(first, second))
+    return 2 * ends > bound * (len(first) + len(second)) or ratcliff_obershelp(first, second) > bound
+
+
+# The four ways in which an episode ends without an answer (AgentEHR, appendix E).
+
+
+FINISH = "finish"
+_CALL_IN_TEXT = re.compile(
+    r"<tool_call|<function|\"arguments\"\s*:|\[TOOL_CALLS\]|```tool_code|\b(?:finish|get_\w+)\s*[({]"
+)
+
+
+class NoPrediction(StrEnum):
+    """Why there is no answer."""
+
+    TOOL_PARSING = "tool_parsing_failure"
+    FORMAT_SUBMERSION = "format_submersion"
+    EMPTY_ANSWER = "answer_induced_failure"
+    INCOMPLETE = "incomplete_termination"
+
+
+def no_prediction_mode(trajectory: Played) -> NoPrediction | None:
+    """Return why an episode has no answer, or None when it has one.
+
+    *Tool parsing*: a call written as text, or ``finish`` with arguments that cannot be read. *Format submersion*:
+    ``finish`` was called with something from which no answer could be taken, or a method that is offered no tools wrote
+    a text without one. *Answer induced*: ``finish`` with nothing.
+    *Incomplete*: ``finish`` was never called (a limit, an endpoint's error, plain text).
+    """
+    if any(str(label).strip() for label in (trajectory.outcome or {}).get("answer") or ()):
+        return None
+    turns = [turn for turn in trajectory.turns if turn.purpose == "act"]
+    finishes = [call for turn in turns for call in turn.reply.tool_calls if call.name == FINISH]
+    if finishes:
+        return _of_finish(finishes[-1])
+    text = turns[-1].reply.content if turns and not turns[-1].reply.tool_calls else None
+    if text and not any(turn.tools for turn in turns):
+        return NoPrediction.FORMAT_SUBMERSION
+    return NoPrediction.TOOL_PARSING if text and _CALL_IN_TEXT.search(text) else NoPrediction.INCOMPLETE
+
+
+def _of_finish(call: PlayedCall) -> NoPrediction:
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return NoPrediction.TOOL_PARSING
+    response = arguments.get("response") if isinstance(arguments, Mapping) else arguments
+    if _is_empty(response):
+        return NoPrediction.EMPTY_ANSWER
+    return NoPrediction.TOOL_PARSING if _CALL_IN_TEXT.search(str(response)) else NoPrediction.FORMAT_SUBMERSION
+
+
+def _is_empty(response: Any) -> bool:
+    if isinstance(response, list):
+        return all(_is_empty(one) for one in response)
+    return (
+        response is None
+        or response == {}
+        or (isinstance(response, str) and response.strip() in ("", "[]", "null", "None"))
+    )
+
+
+# The trials of an episode: Reflexion plays a question several times, and each trial starts afresh.
+
+
+def trials_of(trajectory: Played) -> tuple[tuple[PlayedTurn, ...], ...]:
+    """Return the actor's turns trial by trial; methods without trials have one.
+
+    A note says how many actions went before each further trial.
+    """
+    turns = tuple(turn for turn in trajectory.turns if turn.purpose == "act")
+    starts = [int(note.detail["acts"]) for note in trajectory.notes if note.kind == "trial" and "trial" in note.detail]
+    edges = [0, *(start for start in starts if start < len(turns)), len(turns)]
+    return tuple(turns[start:end] for start, end in pairwise(edges))
+
+
+# The six error classes of AgentEHR, appendix E, as code over a trajectory.
+#
+# A *turn* is one reply of the actor (purpose ``act``); its tool calls may be several. Parameters are compared as
+# canonical JSON, so that key order and spaces make no difference; arguments that are no JSON are compared as written.
+# Repetition is looked for within a trial: a later one starts afresh and has to read again what the one before it read.
+
 
 REPEAT_TURNS = 5
 LOOP_TURNS = 10

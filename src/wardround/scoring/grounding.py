@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from wardround.codes import normalise_label
+from wardround.clinical.codes import normalise_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from wardround.clinical.vocabulary import clinical_name, drug_name
 from wardround.core import UserError
 from wardround.log import Played
-from wardround.scoring.steps import MOST
-from wardround.vocabulary import clinical_name, drug_name
+from wardround.scoring.stays import MOST
 
 _HOUR = timedelta(hours=1)
 

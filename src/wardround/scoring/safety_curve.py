@@ -17,7 +17,7 @@ import numpy as np
 from wardround.answers import StepAction
 from wardround.log import Played
 from wardround.scoring.safety import PlantedKey, SafetyCounts, played_step
-from wardround.scoring.steps import step_hits
+from wardround.scoring.stays import step_hits
 
 QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Of the uncertainties that were noted: where the curve is looked at, between the run's own tau and none."""

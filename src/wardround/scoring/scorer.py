@@ -17,11 +17,9 @@ from wardround.answers import (
     OneOption,
     SeveralClasses,
 )
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import Registry
-from wardround.scoring.families import Hypothesis
-from wardround.scoring.paired import PairedTest
-from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
+from wardround.scoring.paired import Hypothesis, PairedTest, macro_hypothesis, paired_macro_f1
 from wardround.scoring.sets import SetScore, class_score, set_scores
 
 MACRO_F1 = "macro-F1"

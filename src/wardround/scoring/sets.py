@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from wardround.codes import LabelSet, normalise_label
+from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import UserError
 
 

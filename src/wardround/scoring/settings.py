@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wardround.core import check_settings, setting
-from wardround.scoring.judging.verdict import POINTS, JudgeProtocol
+from wardround.scoring.judging.judge import POINTS, JudgeProtocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from wardround.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_rows
 from wardround.scoring.episodes import EpisodeScore
-from wardround.scoring.steps import RecallRow, StepCounts, recall_rows
+from wardround.scoring.stays import RecallRow, StepCounts, recall_rows
 
 PAPER_AUDITED = (0.0515, 0.0942)
 """The paper's share of steps at which the Auditor is asked (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""

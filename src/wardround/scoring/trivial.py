@@ -9,7 +9,7 @@ from typing import Any
 
 from wardround.benchmarks import Benchmark, Sample, Task
 from wardround.benchmarks.trivial import ORACLE, TRIVIAL, trivial_answers
-from wardround.codes import LabelSet
+from wardround.clinical.codes import LabelSet
 from wardround.core import Usage
 from wardround.scoring.episodes import EpisodeScore, EpisodeUse
 from wardround.scoring.grounding import GroundingCounts

@@ -1,12 +1,10 @@
 """Serve: the toolset for outside agents over MCP, and episodes they play. Needs the extra ``[mcp]``."""
 
-from wardround.serve.access import TOKEN_SECONDS, SessionTokens
+from wardround.serve.access import TOKEN_SECONDS, Listening, SessionTokens
 from wardround.serve.access_log import AccessLog
-from wardround.serve.exposure import Listening
 from wardround.serve.mcp_server import build_server, http_app, serve_stdio
 from wardround.serve.play import Game, PlaySettings, read_handout
-from wardround.serve.session import ServedSession, SessionLimits
-from wardround.serve.sql_lane import SqlLane, SqlShare
+from wardround.serve.session import ServedSession, SessionLimits, SqlLane, SqlShare
 
 __all__ = [
     "TOKEN_SECONDS",

@@ -28,14 +28,12 @@ from wardround.runs import (
     open_environment,
     open_store,
 )
-from wardround.runs.episode import open_run_images
-from wardround.runs.knowledge import open_knowledge
-from wardround.serve.access import TOKEN_SECONDS, SessionTokens
+from wardround.runs.models import open_knowledge
+from wardround.runs.worker import open_run_images
+from wardround.serve.access import TOKEN_SECONDS, Listening, SessionTokens
 from wardround.serve.access_log import AccessLog
-from wardround.serve.exposure import Listening
 from wardround.serve.mcp_server import http_app, serve_stdio
-from wardround.serve.session import ServedSession, SessionLimits
-from wardround.serve.sql_lane import SqlLane
+from wardround.serve.session import ServedSession, SessionLimits, SqlLane
 
 HANDOUT = "handout.jsonl"
 ACCESS_LOG = "access.jsonl"

@@ -17,14 +17,12 @@ from typing import Any
 
 from msgspec import structs
 
-from wardround.bundles.events import HOUR, amends
+from wardround.clinical.bundles.events import HOUR, amends
 from wardround.core import from_microseconds, to_microseconds
 from wardround.stream.closing import OpenBundle
-from wardround.stream.ledger import Commit
-from wardround.stream.ledger_reading import LoggedBundle, LoggedLine
-from wardround.stream.logged import NO_HOUR, LoggedEvents
-from wardround.stream.patients import Patients
-from wardround.stream.taken import TakenEvents, packed_events
+from wardround.stream.ledger import Commit, LoggedBundle, LoggedLine
+from wardround.stream.patients import NO_HOUR, LoggedEvents, Patients
+from wardround.stream.reading import TakenEvents, packed_events
 
 MANY = 1_000
 """Where so many bundles wait to be closed, a line is followed by one only if its number is a multiple of ..."""

@@ -1,24 +1,193 @@
-"""The patients of a stream: those who are idle lie in their snapshots, and are read back with the bundles since."""
+"""Patients of a stream: snapshots, recent states, logged events."""
 
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from wardround.agents.stays.router import RuleMemory
-from wardround.bundles import PatientState
-from wardround.bundles.events import HOUR
+from wardround.clinical.bundles import PatientState
+from wardround.clinical.bundles.events import HOUR
 from wardround.core import from_microseconds
-from wardround.stream.amending import HourEvents, amended_rows, as_read_now, first_hours
-from wardround.stream.closing import Closing, FirstValues, OpenBundle, Patient, Responder, size_of
-from wardround.stream.ledger_reading import LedgerReading
-from wardround.stream.logged import LoggedEvents
-from wardround.stream.recent import RecentStates
+from wardround.stream.closing import (
+    Closing,
+    FirstValues,
+    HourEvents,
+    OpenBundle,
+    Patient,
+    Responder,
+    amended_rows,
+    as_read_now,
+    first_hours,
+    size_of,
+)
+from wardround.stream.ledger import Commit, LedgerReading, LoggedBundle
+from wardround.stream.reading import TakenEvents, unpacked_events
+
+# The last states of patients with the events of their bundles, in memory: a correction is folded from the one before
+# what it corrects, without a look at the ledger. Nothing that is told depends on what is held here.
+
+
+MOST_HOURS = 26
+"""Of one patient the states of so many bundles, the last: what is corrected is seldom older than a day."""
+_SHARED = 8
+"""A state shares with those beside it what did not change: it takes such a part of its entries."""
+_hour = attrgetter("bundle.hour")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentState:
+    """A patient after a bundle, whose events are as they were taken. ``unsaved``: bundles since the snapshot."""
+
+    bundle: HourEvents
+    state: PatientState
+    first_values: FirstValues
+    memory: RuleMemory
+    unsaved: int
+
+    @property
+    def size(self) -> int:
+        """About how many entries it holds in memory."""
+        state = self.state
+        entries = len(state.trends) + len(state.actions) + len(state.medications) + len(state.problems)
+        return 2 + len(self.bundle.events) + entries // _SHARED
+
+    def patient(self) -> Patient:
+        """Return the patient as after the bundle."""
+        return Patient(
+            state=self.state,
+            first_values=dict(self.first_values),
+            memory=copied(self.memory),
+            hour=self.bundle.hour,
+            unsaved=self.unsaved,
+        )
+
+
+@dataclass(slots=True)
+class RecentStates:
+    """Patients by when something was last kept of them. ``size``: entries of all."""
+
+    size: int = 0
+    _held: OrderedDict[int, list[RecentState]] = field(default_factory=OrderedDict)
+
+    def keep(self, patient: Patient, bundle: HourEvents) -> None:
+        """Keep a patient after a bundle."""
+        subject = patient.state.subject_id
+        own = self._held.setdefault(subject, [])
+        own.append(
+            RecentState(
+                bundle=bundle,
+                state=patient.state,
+                first_values=dict(patient.first_values),
+                memory=copied(patient.memory),
+                unsaved=patient.unsaved,
+            )
+        )
+        self._held.move_to_end(subject)
+        self.size += own[-1].size
+        if len(own) > MOST_HOURS:
+            self.size -= own.pop(0).size
+
+    def before(self, subject: int, hour: int) -> list[RecentState]:
+        """Return what is held of a patient before an hour, by hour."""
+        own = self._held.get(subject, [])
+        return own[: bisect_left(own, hour, key=_hour)]
+
+    def drop_after(self, subject: int, hour: int | None) -> None:
+        """Forget a patient's states after an hour (None: all): they are not so any more."""
+        own = self._held.get(subject, [])
+        first = 0 if hour is None else bisect_right(own, hour, key=_hour)
+        self.size -= sum(each.size for each in own[first:])
+        del own[first:]
+
+    def forget(self, most_entries: int) -> None:
+        """Hold no more entries than so many."""
+        while self.size > most_entries and self._held:
+            _, own = self._held.popitem(last=False)
+            self.size -= sum(each.size for each in own)
+
+
+def copied(memory: RuleMemory) -> RuleMemory:
+    """Return what is remembered, so that it does not change with the other."""
+    return RuleMemory(
+        began=memory.began,
+        played=memory.played,
+        encounter=memory.encounter,
+        held_since=dict(memory.held_since),
+        suspected=dict(memory.suspected),
+        courses=dict(memory.courses),
+        counts=dict(memory.counts),
+        counted=dict(memory.counted),
+    )
+
+
+# What a ledger has of patients, and of the commit that is being made: events of bundles, and the past read again.
+
+
+NO_HOUR = -(1 << 40)
+"""Before every hour."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LoggedEvents:
+    """Events by the numbers of their lines. ``commit``: the one that is being made, which the ledger does not know."""
+
+    ledger: LedgerReading
+    commit: Commit = field(default_factory=Commit)
+
+    def by_number(self, numbers: Iterable[int]) -> dict[int, TakenEvents]:
+        """Return the events of some lines, as when they were taken."""
+        wanted = sorted(numbers)
+        split = bisect_right(wanted, self.ledger.lines)
+        pending = (self.commit.lines[number - self.ledger.lines - 1] for number in wanted[split:])
+        lines = [*self.ledger.lines_by_number(wanted[:split]), *pending] if wanted else []
+        return {line.number: unpacked_events(line.events) for line in lines}
+
+    def bundles(self, bundles: Sequence[LoggedBundle]) -> list[HourEvents]:
+        """Return closed bundles with their events."""
+        events = self.by_number(number for bundle in bundles for number in bundle.lines)
+        return [HourEvents(each.hour, [one for number in each.lines for one in events[number]]) for each in bundles]
+
+    def snapshot_hours(self, subject: int) -> list[int]:
+        """Return the hours of a subject's snapshots that are still so, the last first."""
+        stale = self.commit.stale.get(subject)
+        hours = self.ledger.snapshot_hours(subject)
+        return hours if stale is None else [hour for hour in hours if hour < stale]
+
+    def between(self, subject: int, after: int | None, before: int) -> list[HourEvents]:
+        """Return a subject's closed bundles after an hour (None: from the first) and before another."""
+        pending = (
+            each
+            for each in self.commit.closed.get(subject, ())
+            if each.hour < before and (after is None or each.hour > after)
+        )
+        return self.bundles([*self.ledger.between(subject, after, before), *pending])
+
+    def drop_snapshots(self, subject: int, after: int | None) -> None:
+        """Say of a subject's snapshots after an hour, or of all, that they are not so any more."""
+        since = NO_HOUR if after is None else after + 1
+        self.commit.stale[subject] = min(since, self.commit.stale.get(subject, since))
+        self.commit.snapshots = [each for each in self.commit.snapshots if each[0] != subject or each[1] < since]
+
+    def note_unbased(self, subject: int, rows: set[str]) -> None:
+        """Note rows of which the first that is known is a later version: they are not amended, they begin."""
+        self.commit.unbased.update((subject, row) for row in rows)
+
+    def unbased(self, subject: int) -> frozenset[str]:
+        """Return a subject's rows of which the first that is known is a later version."""
+        ours = (row for whose, row in self.commit.unbased if whose == subject)
+        return frozenset((*ours, *self.ledger.unbased(subject)))
+
+
+# The patients of a stream: those who are idle lie in their snapshots, and are read back with the bundles since.
+
 
 SNAPSHOT_BUNDLES = 24
 """A patient is written down after so many bundles: more are never folded again."""

@@ -1,36 +1,183 @@
-"""Lines that say when they became known, as events of bundles: table by table, with the code that reads a store's rows.
-
-What a cell plans, an end that lies ahead, is known when the source's own late clock says, by the row's cells alone.
-"""
+"""Lines as events of bundles: typed cells, repeats and corrections."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
+from functools import lru_cache
+from hashlib import blake2b
 from itertools import product
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
-from wardround.bundles import BundleEvent
-from wardround.bundles.events import BundleEvents, Integers
-from wardround.bundles.levels import levels_by_limits
-from wardround.bundles.playing import PlayedRows
-from wardround.bundles.reading import KindCells, gathered, read_revision
+from wardround.clinical.bundles import BundleEvent
+from wardround.clinical.bundles.events import BundleEvents, Integers
+from wardround.clinical.bundles.reading import KindCells, PlayedRows, gathered, read_revision
+from wardround.clinical.bundles.text import levels_by_limits
 from wardround.core import to_microseconds
-from wardround.records import TableSpec
+from wardround.core.time import parse_time
+from wardround.records import SourceSpec, TableSpec
 from wardround.records.chart.censor import Mask
 from wardround.records.chart.revisions import Revisions
 from wardround.records.ingest.clocks import ShardClocks
+from wardround.records.reading.cell_texts import reader_of
+from wardround.records.reading.source_files import subject_number
 from wardround.records.rules.language import NO_TIME, Times
-from wardround.records.specs.arrow_types import microseconds, valid
-from wardround.stream.cells import FIRST_YEAR, LAST_YEAR, column, line_time, subject_of
-from wardround.stream.lines import DECODER, StreamLine
+from wardround.records.specs.file_format import FileFormat
+from wardround.records.specs.spec import ARROW_TYPES, ColumnType, microseconds, valid
+from wardround.stream.input import DECODER, ENCODER, StreamLine
+from wardround.stream.ledger import RowReading
 from wardround.stream.source_rules import SourceRules
-from wardround.stream.taken import TakenEvents
+
+# Cells of lines as columns: typed as ingest reads the text of a file, or refused.
+
+
+FIRST_YEAR, LAST_YEAR = 1700, 9000
+"""Years of which a time may be at which something became known: others stand for what was never or always so."""
+_PLAIN: Mapping[ColumnType, frozenset[type]] = {
+    "int": frozenset({int, type(None)}),
+    "float": frozenset({int, float, type(None)}),
+    "text": frozenset({str, type(None)}),
+}
+"""Types of cells that are taken as they are."""
+
+
+def subject_of(spec: SourceSpec, table: TableSpec, row: Mapping[str, Any]) -> int:
+    """Return the number of the subject whose row it is. ValueError: it does not say."""
+    key = row.get(table.subject or "subject_id")
+    if type(key) is int and -(1 << 63) <= key < 1 << 63 and not table.has_text_subject:
+        return key
+    if key is None or key == "":
+        raise ValueError("the row does not say whose it is")
+    if table.has_text_subject:
+        return subject_number(str(one_cell("text", key, table.files)).strip())
+    found = one_cell("int", key, table.files)
+    if found is None:
+        raise ValueError("the row does not say whose it is")
+    return int(found)
+
+
+def column(cells: Sequence[Any], kind: ColumnType, files: FileFormat) -> Any:
+    """Return cells as an Arrow array. ValueError, pa.ArrowException: one of them is no such value."""
+    arrow = ARROW_TYPES[kind]
+    types = frozenset(map(type, cells))
+    if types <= _PLAIN.get(kind, frozenset()):
+        return pa.array(cells, arrow)
+    return pa.array([one_cell(kind, cell, files) for cell in cells], arrow)
+
+
+def one_cell(kind: ColumnType, cell: Any, files: FileFormat) -> Any:
+    """Return a cell as a value of its column's type, None for an empty one. ValueError: it is none."""
+    if cell is None or (kind == "time" and isinstance(cell, datetime)) or (kind == "date" and isinstance(cell, date)):
+        return cell
+    if isinstance(cell, bool) or not isinstance(cell, str | int | float):
+        if kind == "text" and isinstance(cell, bool):
+            return "true" if cell else "false"
+        raise ValueError(f"{cell!r:.40} is no {kind}")
+    if isinstance(cell, str):
+        return _read(kind, cell, files)
+    if kind == "text":
+        return str(cell)
+    if kind == "float":
+        return float(cell)
+    if kind == "int" and cell == int(cell) and -(1 << 63) <= cell < 1 << 63:
+        return int(cell)
+    raise ValueError(f"{cell!r:.40} is no {kind}")
+
+
+def _read(kind: ColumnType, text: str, files: FileFormat) -> Any:
+    """Read the text of a cell: as the source's files have it, or a time as records write it."""
+    if (
+        files.clock is None
+        and kind in ("time", "date")
+        and (len(text) > 10 or kind == "date")
+        and text[4:5] == text[7:8] == "-"
+    ):
+        moment = _moment(text)
+        return moment.date() if kind == "date" else moment
+    try:
+        return _reader(kind, files)(text)
+    except ValueError:
+        raise ValueError(f"{text!r:.40} is no {kind}") from None
+
+
+@lru_cache(maxsize=65_536)
+def _moment(text: str) -> datetime:
+    return parse_time(text)
+
+
+def _reader(kind: ColumnType, files: FileFormat) -> Callable[[str | None], Any]:
+    key = kind, id(files)
+    if key not in _READERS:
+        _READERS[key] = reader_of(kind, files), files
+    return _READERS[key][0]
+
+
+_READERS: dict[tuple[str, int], tuple[Callable[[str | None], Any], FileFormat]] = {}
+
+
+@lru_cache(maxsize=65_536)
+def line_time(text: str, what: str) -> datetime:
+    """Read a time that a line itself says. ValueError: it is none, or of no year in which anything can be known."""
+    moment = _moment(text)
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise ValueError(f"{what} {text!r:.40} is no time: years are {FIRST_YEAR} to {LAST_YEAR}")
+    return moment
+
+
+# Rows that come again: what says nothing new is one reading, what reads differently is a correction.
+
+
+def row_key(subject: int, table: str, row_id: str) -> int:
+    """Return the number under which the ledger keeps how a row read last."""
+    return _number(f"{subject}\n{table}\n{row_id}".encode())
+
+
+def new_reading(line: StreamLine, last: RowReading | None) -> tuple[StreamLine | None, RowReading]:
+    """Return a line as it is to be taken, and how its row reads now; None where it says what was said before.
+
+    A row that comes again without a later revision and reads differently is its next revision.
+    """
+    cells = _number(ENCODER.encode([sorted(line.row.items()), line.withdrawn, line.pending]))
+    if last is None or line.revision > last.revision:
+        return line, RowReading(line.revision, cells)
+    if cells == last.cells:
+        return None, last
+    revision = last.revision + 1
+    return msgspec.structs.replace(line, revision=revision), RowReading(revision, cells)
+
+
+def _number(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
+
+
+# Events as the ledger keeps them: what was read of a line stays what it was, whatever is read later.
+
+
+TakenEvents = list[tuple[BundleEvent, bool]]
+"""Events with, of each, whether only the person's own values can tell its level."""
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(TakenEvents)
+
+
+def packed_events(events: Sequence[tuple[BundleEvent, bool]]) -> bytes:
+    """Return events as bytes."""
+    return _ENCODER.encode(events)
+
+
+def unpacked_events(body: bytes) -> TakenEvents:
+    """Return the events that some bytes hold."""
+    return _DECODER.decode(body)
+
+
+# Lines that say when they became known, as events of bundles: table by table, with the code that reads a store's rows.
+#
+# What a cell plans, an end that lies ahead, is known when the source's own late clock says, by the row's cells alone.
+
 
 _FIRST, _LAST = (to_microseconds(datetime(year, 1, 1)) for year in (FIRST_YEAR, LAST_YEAR))
 

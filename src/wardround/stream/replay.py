@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wardround.bundles.events import HOUR
-from wardround.bundles.playing import PlayedRows, played_rows
+from wardround.clinical.bundles.events import HOUR
+from wardround.clinical.bundles.reading import PlayedRows, played_rows
 from wardround.core import Progress, Reporter, from_microseconds, must_be_new, private_folder, silent
 from wardround.records import Store
 from wardround.records.chart.revisions import Revisions, revisions
 from wardround.records.pieces import StoredTable, stored_pieces
 from wardround.records.rules.language import ALWAYS_TIME
-from wardround.stream.lines import ENCODER, StreamLine, written_cell
+from wardround.stream.input import ENCODER, StreamLine, written_cell
 
 _Key = tuple[int, int, int, int]
 """Hour, subject, event time, known: the order of lines."""

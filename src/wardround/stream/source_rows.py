@@ -1,21 +1,38 @@
-"""Rows as a source's files have them, by subject and table: what the ledger keeps of them, and what comes anew."""
+"""Rows as the source's files have them, and their events by the rules of ingest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from wardround.records import SourceSpec, TableSpec
-from wardround.records.shards.row_ids import Identity, fingerprints, mix, row_ids, row_numbers
-from wardround.records.specs.spec import ColumnType
-from wardround.stream.cells import column, one_cell
-from wardround.stream.ledger import Commit
-from wardround.stream.ledger_reading import LedgerReading, SourceRow
+from wardround.clinical.bundles.reading import gathered, table_events
+from wardround.records import TableSpec
+from wardround.records.ingest.clocks import ShardClocks
+from wardround.records.ingest.finalise import dated_rows
+from wardround.records.pieces import StoredTable
+from wardround.records.reading.flat_tables import FlatTables
+from wardround.records.shards.layout import GROUP, table_layout
+from wardround.records.shards.row_ids import Identity, fingerprints, mix, numbered_ids, row_ids, row_numbers
+from wardround.records.sources.fhir.context import NAMING_TYPES, Names, ResourceReading
+from wardround.records.sources.fhir.files import Found, parsed_resources
+from wardround.records.sources.fhir.flattener import on_the_wall, resource_rows
+from wardround.records.sources.fhir.values import Malformed
+from wardround.records.specs.spec import ColumnType, SourceSpec
+from wardround.records.specs.wall_clock import UndeclaredZone, WallClock
+from wardround.stream.input import ENCODER
+from wardround.stream.ledger import Commit, LedgerReading, SourceRow
+from wardround.stream.reading import TakenEvents, column, one_cell, taken, timely_events
+from wardround.stream.source_rules import SourceRules
+
+# Rows as a source's files have them, by subject and table: what the ledger keeps of them, and what comes anew.
+
 
 Cells = dict[str, Any]
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Cells])
@@ -179,3 +196,140 @@ def _batch(table: TableSpec, cells: Sequence[Cells], subjects: Sequence[int], na
 def _kinds(table: TableSpec) -> Mapping[str, ColumnType]:
     """The columns that rows may have: those of the file, and labels that a line brings along."""
     return {**table.read_columns, **table.joined}
+
+
+# What rows of the source's files come to as events, by the very rules with which ingest makes a store of them.
+
+
+RowEvents = dict[tuple[int, str], TakenEvents]
+"""By subject and name of a row all that is ever known of it, however far ahead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowClocks:
+    """Evaluates rows together with the rows of their subjects to which the rules of the source look."""
+
+    rules: SourceRules
+    rows: SourceRows
+
+    def events(self, table: str, rows: Sequence[StreamedRow]) -> RowEvents:
+        """Return the events of rows of one table; each row, and each group that collapses, is among them."""
+        spec, played = self.rules.spec.tables[table], self.rules.played[table]
+        batch = batch_of(spec, rows)
+        batch = batch.select([name for name in batch.schema.names if not self._is_labelled(table, name)])
+        ids = [row.name for row in rows for _ in row.versions]
+        subjects = np.array([row.subject for row in rows for _ in row.versions], np.int64)
+        dated = dated_rows(spec, batch, self._clocks({row.subject for row in rows}))
+        stored = self.rules.labels.joined(spec, dated.stored(batch, pa.array(ids, pa.string())))
+        layout = table_layout(spec, batch.schema.names, self.rules.labels.dictionaries)
+        order = np.argsort(subjects, kind="stable")
+        piece = StoredTable(layout=layout, subject=subjects[order], stored=stored.take(pa.array(order)))
+        found: RowEvents = {(row.subject, row.name): [] for row in rows}
+        if GROUP in stored.schema.names:
+            groups = numbered_ids(table, stored.column(GROUP)).to_pylist()
+            found |= {(subject, group): [] for subject, group in zip(subjects.tolist(), groups, strict=True)}
+        parts = list(table_events(piece, played))
+        events = timely_events(gathered(parts))
+        for subject, pair in zip(events.subject.tolist(), taken(events), strict=True):
+            found[subject, pair[0].row_id].append(pair)
+        return found
+
+    def _is_labelled(self, table: str, name: str) -> bool:
+        """Whether a label that a row brings along is one of the store's dictionaries, or made of other columns."""
+        spec = self.rules.spec.tables[table]
+        if name not in spec.joined:
+            return False
+        ours = {new for join in spec.dictionaries if join.table in self.rules.labels.dictionaries for new in join.add}
+        return name in ours or name in spec.first_of or (spec.group is not None and name == spec.group.name)
+
+    def _clocks(self, subjects: set[int]) -> ShardClocks:
+        def load(name: str, columns: tuple[str, ...]) -> pa.RecordBatch | None:
+            rows = self.rows.of(subjects, name)
+            return batch_of(self.rules.spec.tables[name], rows, columns) if rows else None
+
+        return ShardClocks(spec=self.rules.spec, settings=self.rules.settings, load=load)
+
+
+def in_rounds(steps: Sequence[tuple[int, str, bool]]) -> list[list[int]]:
+    """Cut lines into rounds that may be read together, so that each comes to what it would alone: of each subject one
+    line on which others hang, or several on which none does, none of one row twice.
+
+    ``steps``: subject, row, and whether others hang on it. The rounds hold places, in order.
+    """
+    rounds: list[list[int]] = []
+    begun: dict[int, int] = defaultdict(int)
+    inside: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for place, (subject, row, alone) in enumerate(steps):
+        number = begun[subject]
+        seen = inside[subject, number]
+        if seen and (alone or "" in seen or row in seen):
+            number = begun[subject] = number + 1
+            seen = inside[subject, number]
+        seen.add("" if alone else row)
+        while len(rounds) <= number:
+            rounds.append([])
+        rounds[number].append(place)
+    return rounds
+
+
+# FHIR resources as rows of the source's tables: flattened as at ingest; the clocks of the source say the rest.
+
+
+_MARK = b'"resourceType"'
+_NOWHERE = Path("resources")
+"""Rows are handed on; nothing is written where a file of theirs would be."""
+
+
+def is_resource(text: bytes) -> bool:
+    """Whether a line is a resource and not a row."""
+    return _MARK in text
+
+
+@dataclass(slots=True)
+class ResourceRows:
+    """Makes rows of resources, of the subjects who are ours. What they refer to for a name has to come before them."""
+
+    spec: SourceSpec
+    ledger: LedgerReading
+    is_ours: Callable[[int], bool]
+    _names: Names = field(default_factory=Names)
+    _flat: FlatTables = field(init=False)
+    _clock: WallClock | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._flat = FlatTables(self.spec, _NOWHERE, _NOWHERE)
+        self._clock = WallClock.named(self.spec.time_zone) if self.spec.time_zone else None
+        for text in self.ledger.naming():
+            for found in parsed_resources(_NOWHERE, 0, text):
+                self._names.learn(found)
+
+    def read(self, text: bytes, commit: Commit) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return the rows that a line of resources comes to, by their tables; names go to the commit.
+
+        Malformed, ValueError: one of the resources cannot be read.
+        """
+        return list(self._rows(text, commit))
+
+    def _rows(self, text: bytes, commit: Commit) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for found in parsed_resources(_NOWHERE, 0, text):
+            if found.reason:
+                raise ValueError(found.reason)
+            if found.resource["resourceType"] in NAMING_TYPES:
+                self._names.learn(found)
+                commit.naming.append(ENCODER.encode(found.resource))
+            if self._is_ours(found):
+                yield from resource_rows(self._on_the_wall(found), self._names, self._flat)
+
+    def _is_ours(self, found: Found) -> bool:
+        """Whether a resource is of our part of the patients; one that names nobody is everybody's."""
+        try:
+            subject = ResourceReading(found=found, names=self._names, flat=self._flat).subject()
+        except Malformed:
+            return True
+        return subject is None or self.is_ours(subject)
+
+    def _on_the_wall(self, found: Found) -> Found:
+        try:
+            return on_the_wall(found, self._clock)
+        except UndeclaredZone as error:
+            raise ValueError(f"its times have an offset from UTC ({error}), and --time-zone was not said") from None

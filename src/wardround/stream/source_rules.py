@@ -8,14 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from wardround.bundles.playing import PlayedRows, played_rows
+from wardround.clinical.bundles.reading import PlayedRows, played_rows
 from wardround.core import content_hash
 from wardround.records import SourceSpec, Store
 from wardround.records.ingest.clocks import ClockSettings
 from wardround.records.ingest.joins import CodeLabels
-from wardround.records.ingest.settings import IngestSettings
-from wardround.records.rules.language import Rule, walk_everywhere
-from wardround.records.rules.other_tables import Among, Around, Closed, Following, LateCell, NamedRow
+from wardround.records.ingest.plan import IngestSettings
+from wardround.records.rules.language import Among, Around, Closed, Following, LateCell, NamedRow, Rule, walk_everywhere
 from wardround.records.rules.own_row import Choice
 from wardround.records.specs.spec import TableSpec
 

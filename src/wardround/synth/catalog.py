@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from wardround.core import content_hash
-from wardround.synth.table_lines import quoted
+from wardround.synth.output import quoted
 
 Effect = tuple[str, float, str, float]
 """(op "+" or "x", amount, shape, hours)."""

@@ -2,16 +2,14 @@
 
 A result just after a stay, a result told again with another value later, a death a week after intensive care began;
 beside them drips by the minute (:mod:`wardround.synth.icu_flows`) and the orders of people whom the emergency
-department sends home (:mod:`wardround.synth.care_orders`), which MIMIC-IV does not keep.
+department sends home (:mod:`wardround.synth.orders`), which MIMIC-IV does not keep.
 """
 
 from __future__ import annotations
 
-from wardround.synth.clock import DAY, MINUTE
-from wardround.synth.dice import Dice
-from wardround.synth.encounter import Encounter
-from wardround.synth.labs import Laboratory, Results, Values
-from wardround.synth.signals import Signals
+from wardround.synth.labs import Laboratory, Results, Signals, Values
+from wardround.synth.person import DAY, MINUTE, Dice
+from wardround.synth.planning import Encounter
 from wardround.synth.subject_writer import SubjectWriter
 
 _TOLD_AGAIN = 130 * MINUTE

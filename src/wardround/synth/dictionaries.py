@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from wardround.synth.catalog import Catalog
 from wardround.synth.coding import extra_codes
-from wardround.synth.ids import caregivers, providers
-from wardround.synth.table_lines import quoted
+from wardround.synth.output import quoted
+from wardround.synth.person import caregivers, providers
 
 _HCPCS = (
     ("G0378", "", "Hospital observation service, per hour", "Hospital observation per hr"),

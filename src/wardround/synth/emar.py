@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, stamp
-from wardround.synth.dice import Dice
 from wardround.synth.medication import Course
+from wardround.synth.output import number_text
+from wardround.synth.person import DAY, HOUR, MINUTE, Dice, at_minute, stamp
 from wardround.synth.subject_writer import SubjectWriter
-from wardround.synth.table_lines import number_text
 
 _HOURS = {
     "DAILY": (8,), "Q24H": (10,), "QHS": (22,), "QPM": (20,), "DAILY16": (16,), "BID": (8, 20), "Q12H": (8, 20),

@@ -15,10 +15,9 @@ from wardround.executors import starting
 from wardround.synth.catalog import load_catalog
 from wardround.synth.columns import MODULES
 from wardround.synth.dictionaries import dictionary_lines
-from wardround.synth.ids import MOST_PATIENTS
-from wardround.synth.output import Files, Packed, pack
+from wardround.synth.output import Files, Packed, TableLines, pack
 from wardround.synth.patient_life import Modules, write_subject
-from wardround.synth.table_lines import TableLines
+from wardround.synth.person import MOST_PATIENTS
 
 BATCH = 40
 """Subjects per batch; part of the file format, because a batch is one gzip member."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wardround.synth.clock import HOUR, MINUTE, at_minute, stamp
 from wardround.synth.emar import Dose
-from wardround.synth.encounter import Encounter
 from wardround.synth.icu_charting import shift_nurse
+from wardround.synth.labs import Signals
 from wardround.synth.medication import Course
-from wardround.synth.signals import Signals
+from wardround.synth.output import number_text
+from wardround.synth.person import HOUR, MINUTE, at_minute, stamp
+from wardround.synth.planning import Encounter
 from wardround.synth.subject_writer import SubjectWriter
-from wardround.synth.table_lines import number_text
 
 _RATES = {"mcg/kg/min": ("mcg/kg/min", "mg"), "mcg/hr": ("mcg/hour", "mcg"), "UNIT/HR": ("units/hour", "units")}
 _CARRIER = {

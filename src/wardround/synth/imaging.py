@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from wardround.synth.care_orders import imaging_subtype
-from wardround.synth.clock import HOUR, MINUTE, at_minute, stamp
-from wardround.synth.encounter import ClinicalProblem, Encounter
-from wardround.synth.orders import place_order
+from wardround.synth.orders import imaging_subtype, place_order
+from wardround.synth.output import quoted
+from wardround.synth.person import HOUR, MINUTE, at_minute, stamp
+from wardround.synth.planning import ClinicalProblem, Encounter
 from wardround.synth.subject_writer import SubjectWriter
-from wardround.synth.table_lines import quoted
 
 _SERIAL = "Tubes and lines in standard position. No significant interval change in lung opacities. No pneumothorax."
 

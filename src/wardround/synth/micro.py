@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wardround.synth.clock import HOUR, at_minute, day_stamp, stamp
-from wardround.synth.encounter import ClinicalProblem, Encounter
+from wardround.synth.output import quoted
+from wardround.synth.person import HOUR, at_minute, day_stamp, stamp
+from wardround.synth.planning import ClinicalProblem, Encounter
 from wardround.synth.subject_writer import SubjectWriter
-from wardround.synth.table_lines import quoted
 
 _MIDNIGHT = " 00:00:00"
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from wardround.synth.catalog import Drug
-from wardround.synth.clock import HOUR, at_minute, day_stamp, stamp
-from wardround.synth.encounter import ClinicalProblem, Encounter
 from wardround.synth.imaging import Exam
-from wardround.synth.labs import Results
+from wardround.synth.labs import Results, Signals
 from wardround.synth.medication import Course
 from wardround.synth.micro import CultureOrder
-from wardround.synth.signals import Signals
+from wardround.synth.output import number_text, quoted
+from wardround.synth.person import HOUR, at_minute, day_stamp, stamp
+from wardround.synth.planning import ClinicalProblem, Encounter
 from wardround.synth.subject_writer import SubjectWriter
-from wardround.synth.table_lines import number_text, quoted
 
 _PLACES = {
     "HOME": "Home", "HOME HEALTH CARE": "Home With Service", "DIED": "Expired", "HOSPICE": "Home With Service",

@@ -1,7 +1,4 @@
-"""Writing the hospital's files: batches of finished lines, compressed where they are made, appended in order.
-
-A batch is one gzip member (time stamp 0), so files are the same bytes however many processes made them.
-"""
+"""Write the hospital's files in compressed batches."""
 
 from __future__ import annotations
 
@@ -13,7 +10,12 @@ from types import TracebackType
 from typing import BinaryIO
 
 from wardround.core import UserError
-from wardround.synth.columns import COLUMNS, MODULES
+from wardround.synth.columns import COLUMNS, DICTIONARIES, MODULES
+
+# Writing the hospital's files: batches of finished lines, compressed where they are made, appended in order.
+#
+# A batch is one gzip member (time stamp 0), so files are the same bytes however many processes made them.
+
 
 Packed = Mapping[str, tuple[bytes, int, int]]
 """Table -> (bytes, rows, uncompressed bytes)."""
@@ -82,3 +84,32 @@ class Files:
     def checksums(self) -> dict[str, str]:
         """Return table -> CRC-32 of the file as hex: the same for the same seed."""
         return {table: f"{value:08x}" for table, value in self._checksums.items()}
+
+
+# Rows waiting to be written: one list of finished CSV lines per table.
+
+
+class TableLines:
+    """The rows of a batch of subjects. ``tables[name].append(line)``; a line ends in a newline."""
+
+    __slots__ = ("tables",)
+
+    def __init__(self) -> None:
+        self.tables: dict[str, list[str]] = {name: [] for name in COLUMNS if name not in DICTIONARIES}
+
+
+def quoted(text: str) -> str:
+    """Return a CSV cell: quoted exactly when it must be."""
+    if "," in text or '"' in text or "\n" in text or "\r" in text:
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+_WITH_DIGITS = tuple(f"%.{digits}f" for digits in range(5))
+
+
+def number_text(value: float, digits: int) -> str:
+    """Return a number as laboratories print it: that many decimals, trailing zeros dropped."""
+    if digits == 0:
+        return str(round(value))
+    return (_WITH_DIGITS[digits] % value).rstrip("0").rstrip(".")

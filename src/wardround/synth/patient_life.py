@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wardround.synth.care_orders import order_in_emergency, order_tests, write_care_orders
 from wardround.synth.catalog import Catalog, Condition
-from wardround.synth.clinic import write_clinic_visit
-from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, stamp
-from wardround.synth.coding import write_coding
+from wardround.synth.coding import write_clinic_visit, write_coding
 from wardround.synth.decoys import a_week_after, write_decoys
-from wardround.synth.dice import Dice
-from wardround.synth.ed import EdVisit, write_ed_visit
 from wardround.synth.emar import Dose, administrations, charts_electronically, write_administrations
-from wardround.synth.encounter import ClinicalProblem, Encounter
-from wardround.synth.front_desk import icu_stays, write_admission, write_patient
-from wardround.synth.icu_charting import write_charting
+from wardround.synth.front_desk import EdVisit, icu_stays, write_admission, write_ed_visit, write_patient
+from wardround.synth.icu_charting import write_charting, write_icu_procedures
 from wardround.synth.icu_flows import Flows, write_flows
-from wardround.synth.icu_procedures import write_icu_procedures
 from wardround.synth.imaging import plan_imaging, write_reports
-from wardround.synth.labs import Laboratory, Results, write_labs
-from wardround.synth.medication import Course, plan_drugs
+from wardround.synth.labs import Laboratory, Results, Signals, write_labs
+from wardround.synth.medication import Course, plan_drugs, write_pharmacy
 from wardround.synth.micro import draw_growth, write_culture, write_microbiology
 from wardround.synth.notes import write_summary
-from wardround.synth.orders import number_orders, write_orders
-from wardround.synth.person import LAST_YEAR, acquire, draw_subject
-from wardround.synth.pharmacy import write_pharmacy
-from wardround.synth.planning import plan_encounter, severity
+from wardround.synth.orders import number_orders, order_in_emergency, order_tests, write_care_orders, write_orders
+from wardround.synth.output import TableLines
+from wardround.synth.person import (
+    DAY,
+    HOUR,
+    LAST_YEAR,
+    MINUTE,
+    Dice,
+    acquire,
+    at_minute,
+    choose_reason,
+    draw_subject,
+    stamp,
+)
+from wardround.synth.planning import ClinicalProblem, Encounter, plan_encounter, severity
 from wardround.synth.radiographs.films import write_film_rows
 from wardround.synth.rarer import quick_return, rarer_dice
-from wardround.synth.reasons import choose_reason
-from wardround.synth.signals import Signals
 from wardround.synth.subject_writer import SubjectWriter
-from wardround.synth.table_lines import TableLines
 
 _MOST_STAYS = 12
 _MOST_VISITS = 18

@@ -1,18 +1,220 @@
-"""Subjects: who they are, what they live with for good, what they take at home and what they must not be given."""
+"""Invented subjects: who they are, why they come, seeded chance, ids and hospital time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from functools import cache
 from graphlib import TopologicalSorter
 from itertools import pairwise
+from typing import TypeVar
 
 from wardround.core import derive_seed
 from wardround.synth.catalog import Catalog, Condition, Drug
-from wardround.synth.clock import DAY, moment_of
-from wardround.synth.dice import Dice
-from wardround.synth.ids import SUBJECT_BASE
+
+# Seeded chance for one subject.
+#
+# Built on ``random.random`` alone, whose stream Python promises to keep: a seed means the same hospital everywhere.
+
+
+T = TypeVar("T")
+_SQRT3 = math.sqrt(3.0)
+
+
+class Dice:
+    """Draws for one subject; every method advances the same stream."""
+
+    __slots__ = ("unit",)
+
+    def __init__(self, seed: int) -> None:
+        self.unit = random.Random(seed).random
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self.unit() < probability
+
+    def between(self, low: float, high: float) -> float:
+        """Uniform."""
+        return low + (high - low) * self.unit()
+
+    def whole(self, low: int, high: int) -> int:
+        """Uniform whole number, both ends included."""
+        return low + int((high - low + 1) * self.unit())
+
+    def normal(self, mean: float, deviation: float) -> float:
+        """Bell-shaped with tails cut at 3.5 deviations (sum of four uniforms): nobody gets a sodium of 190 by luck."""
+        unit = self.unit
+        return mean + deviation * _SQRT3 * (unit() + unit() + unit() + unit() - 2.0)
+
+    def skewed(self, median: float, spread: float) -> float:
+        """Log-normal-shaped around a median; ``spread`` 0.5 gives about 0.4 to 2.5 times it."""
+        return median * math.exp(self.normal(0.0, spread))
+
+    def waiting(self, mean: float) -> float:
+        """Exponential waiting time."""
+        return -mean * math.log(1.0 - self.unit())
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of these, all alike."""
+        return items[int(self.unit() * len(items))]
+
+    def weighted(self, weights: Mapping[T, float]) -> T:
+        """One key, in proportion to its weight."""
+        point = self.unit() * sum(weights.values())
+        for item, weight in weights.items():  # noqa: B007
+            point -= weight
+            if point < 0:
+                break
+        return item
+
+
+# Numbers of the synthetic hospital: unique, a function of (subject index, running number) alone, none of them real.
+#
+# Every kind owns a block of numbers per subject. Kinds whose real numbers look random are scrambled by a bijection, so
+# that a number says nothing about order in time; labevent_id and microevent_id run up within a subject, as in MIMIC.
+
+
+SUBJECT_BASE = 90_000_000
+MOST_PATIENTS = 1 << 22
+"""More would run out of blocks."""
+_SUBJECT_BITS = 22
+_ODD = 0x9E3779B97F4A7C15
+_PROVIDERS = 2400
+_CAREGIVERS = 900
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def scramble(number: int, bits: int) -> int:
+    """Map ``0 .. 2**bits - 1`` onto itself, one to one."""
+    mask = (1 << bits) - 1
+    number = number * _ODD & mask
+    number ^= number >> (bits // 2)
+    return number * _ODD & mask
+
+
+class NumberBlock:
+    """The numbers of one kind for one subject."""
+
+    __slots__ = ("_base", "_bits", "_block_bits", "_next", "_start")
+
+    def __init__(self, index: int, base: int, block_bits: int) -> None:
+        self._base = base
+        self._block_bits = block_bits
+        self._bits = _SUBJECT_BITS + block_bits
+        self._start = index << block_bits
+        self._next = 0
+
+    def take(self) -> int:
+        """Return the next number; raises OverflowError when the block is used up."""
+        number = self._next
+        if number >> self._block_bits:
+            raise OverflowError("a subject needs more numbers than its block holds")
+        self._next = number + 1
+        return self._base + scramble(self._start + number, self._bits)
+
+
+class Numbers:
+    """All blocks of one subject."""
+
+    __slots__ = ("encounter", "infusion", "micro_specimen", "pharmacy", "place", "row_base", "specimen")
+
+    def __init__(self, index: int) -> None:
+        self.encounter = NumberBlock(index, 200_000_000, 4)
+        self.place = NumberBlock(index, 300_000_000, 8)
+        self.pharmacy = NumberBlock(index, 40_000_000_000, 13)
+        self.specimen = NumberBlock(index, 10_000_000_000, 13)
+        self.micro_specimen = NumberBlock(index, 3_000_000_000, 10)
+        self.infusion = NumberBlock(index, 1_000_000_000_000, 17)
+        self.row_base = index << 17
+
+
+@cache
+def provider(number: int) -> str:
+    """Return the code of one of the hospital's clinicians."""
+    number = scramble(number % _PROVIDERS, 25) + 36**4
+    letters = []
+    for _ in range(5):
+        number, digit = divmod(number, 36)
+        letters.append(_DIGITS[digit])
+    return "P" + "".join(reversed(letters))
+
+
+def providers() -> list[str]:
+    """Return every clinician's code, sorted."""
+    return sorted(provider(number) for number in range(_PROVIDERS))
+
+
+@cache
+def caregiver(number: int) -> int:
+    """Return the number of one of the hospital's ICU nurses and therapists."""
+    return 900_000 + scramble(number % _CAREGIVERS, 16)
+
+
+def caregivers() -> list[int]:
+    """Return every caregiver number, sorted."""
+    return sorted(caregiver(number) for number in range(_CAREGIVERS))
+
+
+# Shifted hospital time as integer seconds since 1970-01-01, and its two spellings.
+#
+# Integers keep the generator fast; nothing outside this room sees them.
+
+
+MINUTE = 60
+HOUR = 3600
+DAY = 86400
+_EPOCH = date(1970, 1, 1)
+_EPOCH_TIME = datetime(1970, 1, 1)
+
+
+class _Days(dict[int, str]):
+    def __missing__(self, day: int) -> str:
+        text = self[day] = (_EPOCH + timedelta(days=day)).isoformat()
+        return text
+
+
+class _Clocks(dict[int, str]):
+    def __missing__(self, second: int) -> str:
+        text = self[second] = f" {second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+        return text
+
+
+_DAYS = _Days()
+_CLOCKS = _Clocks()
+
+
+def stamp(moment: int) -> str:
+    """Return ``YYYY-MM-DD HH:MM:SS``."""
+    day, second = divmod(moment, 86400)
+    return _DAYS[day] + _CLOCKS[second]
+
+
+def day_stamp(moment: int) -> str:
+    """Return ``YYYY-MM-DD``."""
+    return _DAYS[moment // 86400]
+
+
+def at_minute(moment: float) -> int:
+    """Cut to the whole minute: nurses and laboratories chart minutes."""
+    whole = int(moment)
+    return whole - whole % 60
+
+
+def moment_of(year: int, month: int, day: int, hour: int = 0) -> int:
+    """Return the moment of a calendar date and hour."""
+    return ((date(year, month, day) - _EPOCH).days * 24 + hour) * HOUR
+
+
+def calendar(moment: int) -> datetime:
+    """Return the moment as a datetime."""
+    return _EPOCH_TIME + timedelta(seconds=moment)
+
+
+# Subjects: who they are, what they live with for good, what they take at home and what they must not be given.
+
 
 YEAR = 365.25 * DAY
 _FIRST_YEAR, _LAST_YEAR = 2008, 2022
@@ -196,3 +398,31 @@ def draw_subject(seed: int, index: int, catalog: Catalog) -> tuple[SyntheticSubj
 
 
 LAST_YEAR = _LAST_YEAR
+
+
+# Why people come: the choice of the next condition that brings a subject to hospital.
+
+
+def choose_reason(dice: Dice, catalog: Catalog, subject: SyntheticSubject, moment: int, past: set[str]) -> Condition:
+    """Draw what brings a subject to hospital, given age, sex, season, year, what they live with and what is past."""
+    weights: dict[str, float] = {}
+    age, year, month = subject.age(moment), subject.real_year(moment), calendar(moment).month
+    present = {ailment.condition.key for ailment in subject.ailments_at(moment)}
+    for key, condition in catalog.conditions.items():
+        if condition.kind != "acute" or year < condition.get("from_year", 0):
+            continue
+        if condition.get("once", False) and key in past:
+            continue
+        if condition.get("sex", subject.sex) != subject.sex or not set(condition.get("needs")) <= present:
+            continue
+        if set(condition.get("never_with")) & present or age < condition.get("age_least", 18):
+            continue
+        gap = (age - condition.get("age_peak", 62)) / 22
+        weight = float(condition.get("weight", 1)) * max(0.06, 2.718281828 ** (-gap * gap))
+        weight *= condition.get("female_factor", 1.0) if subject.sex == "F" else condition.get("male_factor", 1.0)
+        for other, factor in condition.get("driven_by", {}).items():
+            weight *= factor if other in present else 1.0
+        if condition.get("season", "") == "winter":
+            weight *= 3.0 if month in (12, 1, 2, 3) else 0.12
+        weights[key] = weight
+    return catalog.conditions[dice.weighted(weights)]

@@ -1,15 +1,9 @@
-"""Rules planted into a synthetic hospital: after a result that meets a condition, an action follows at a known rate.
-
-A copy of the hospital is written with rows added: the order, test or procedure in the hour after the result was known,
-and ``planted.json``, which says of every planted row which rule it obeys, when an action was forbidden, and when a
-result no longer met the rule that the one before it had met (a flip): for scoring, never for an agent. Flips come of
-themselves; where a share of them is asked for, results that turn the evidence are planted too.
-"""
+"""Rules and corrections planted into a synthetic hospital."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -17,11 +11,43 @@ from pathlib import Path
 from typing import Literal
 
 from wardround.core import UserError, derive_seed
-from wardround.synth.correcting import drawn_corrections
 from wardround.synth.dialects.source import HospitalTables, Row, copy_csv, moment, write_csv
 
-KEY = "planted.json"
+# Corrections planted into a synthetic hospital: results that a laboratory gives another value later.
+#
+# MIMIC-IV's tables have no versions, so that they lie in a table of their own, which a form with versions writes out.
+
+
+CORRECTED_AFTER = timedelta(minutes=130)
+"""A planted correction is told so long after the result was."""
 _RANGE = 2**63
+
+
+def drawn_corrections(
+    stay: Row, results: Sequence[Row], meets: Callable[[float], bool], *, value: float, share: float, seed: str
+) -> Iterator[Row]:
+    """Yield corrections of a share of the results of one test that meet a rule, each before the next one is taken:
+    which result, how it reads from then on, since when."""
+    for row, after in zip(results, [*results[1:], None], strict=True):
+        known = moment(row["storetime"]) + CORRECTED_AFTER
+        ends = stay["outtime"] if after is None else min(stay["outtime"], after["charttime"], after["storetime"])
+        fits = stay["intime"] <= row["storetime"] and row["charttime"] <= row["storetime"]
+        if not (fits and meets(float(row["valuenum"])) and known < moment(ends)):
+            continue
+        if derive_seed(seed, row["labevent_id"], "correction") / _RANGE < share:
+            yield {"labevent_id": row["labevent_id"], "valuenum": f"{value:g}", "storetime": str(known)}
+
+
+# Rules planted into a synthetic hospital: after a result that meets a condition, an action follows at a known rate.
+#
+# A copy of the hospital is written with rows added: the order, test or procedure in the hour after the result was
+# known, and ``planted.json``, which says of every planted row which rule it obeys, when an action was forbidden, and
+# when a result no longer met the rule that the one before it had met (a flip): for scoring, never for an agent. Flips
+# come of themselves; where a share of them is asked for, results that turn the evidence are planted too.
+
+
+KEY = "planted.json"
+_PLANTED_RANGE = 2**63
 _TABLES = ("poe", "pharmacy", "prescriptions", "labevents", "procedureevents")
 _GIVEN = timedelta(hours=6)
 """How long a planted drug runs."""
@@ -169,7 +195,7 @@ def _plant_stay(
             known = max(moment(row["storetime"]), moment(row["charttime"]))
             if rested is not None and known < rested:
                 continue
-            if derive_seed(seed, rule.id, row["labevent_id"]) / _RANGE >= rule.rate:
+            if derive_seed(seed, rule.id, row["labevent_id"]) / _PLANTED_RANGE >= rule.rate:
                 continue
             minutes = 5 + derive_seed(seed, rule.id, row["labevent_id"], "minute") % 45
             when = known.replace(minute=0, second=0) + timedelta(hours=1, minutes=minutes)
@@ -201,7 +227,7 @@ def _plant_flips(
         fits = stay["intime"] <= row["storetime"] and row["charttime"] <= row["storetime"]
         if not (fits and rule.holds(float(row["valuenum"])) and when + _TOLD_AFTER < moment(ends)):
             continue
-        if derive_seed(seed, rule.id, row["labevent_id"], "flip") / _RANGE < share:
+        if derive_seed(seed, rule.id, row["labevent_id"], "flip") / _PLANTED_RANGE < share:
             results.append(_turned(row, rule, when, planted))
     results.sort(key=lambda row: (row["storetime"], row["labevent_id"]))
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wardround.core import derive_seed
-from wardround.synth.clock import DAY
-from wardround.synth.dice import Dice
+from wardround.synth.person import DAY, Dice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 from wardround.core import derive_seed
 from wardround.synth.catalog import Catalog
-from wardround.synth.dice import Dice
-from wardround.synth.ids import Numbers, provider
-from wardround.synth.person import SyntheticSubject
-from wardround.synth.table_lines import TableLines
+from wardround.synth.output import TableLines
+from wardround.synth.person import Dice, Numbers, SyntheticSubject, provider
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

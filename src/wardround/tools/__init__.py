@@ -3,19 +3,24 @@
 Knows charts, codes and candidate spaces; no model, no task and no target.
 """
 
-from wardround.tools.aids import AID_NAMES, Aids
-from wardround.tools.definition import Tool
+from wardround.tools.definition import Tool, ToolResult
 from wardround.tools.environment import Environment
 from wardround.tools.grounding import Citation, supports_answer
 from wardround.tools.knowledge_tools import corpus_tool
+from wardround.tools.no_chart import ToldEnvironment
 from wardround.tools.page import Page
-from wardround.tools.result import ToolResult
-from wardround.tools.session import Session
+from wardround.tools.session import AID_NAMES, Aids, Session
 from wardround.tools.signature import Range, tool
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
-from wardround.tools.told import ToldEnvironment
-from wardround.tools.toolset import TOOLS, Toolset, default_toolset
-from wardround.tools.toolsets import CLINSEEK_TOOLS, TOOLSETS, NamedToolset, open_toolset
+from wardround.tools.toolset import (
+    CLINSEEK_TOOLS,
+    TOOLS,
+    TOOLSETS,
+    NamedToolset,
+    Toolset,
+    default_toolset,
+    open_toolset,
+)
 
 __all__ = [
     "AID_NAMES",

@@ -1,4 +1,4 @@
-"""What a tool is: a name, a schema for the model, and the function behind it."""
+"""What a tool is, and what a call returns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from wardround.core import ToolSchema
-from wardround.tools.result import ToolResult
+from wardround.core import Picture, ToolSchema
+
+# What a tool call gives.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call gave. ``text`` is what the model reads, ``pictures`` what it sees beside it.
+
+    ``row_ids`` are the record rows whose content is in the text (grounding checks citations against them);
+    ``table`` is the record table they are of (SQL may name several, joined by ", "); ``rows_shown`` of ``rows_total``
+    says what a limit cut; ``cursor`` fetches the next page, None at the end.
+    ``answer`` and ``evidence`` are set only by ``finish``.
+    """
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    is_error: bool = False
+    table: str | None = None
+    row_ids: tuple[str, ...] = ()
+    rows_total: int | None = None
+    rows_shown: int | None = None
+    cursor: str | None = None
+    answer: tuple[str, ...] | None = None
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+# What a tool is: a name, a schema for the model, and the function behind it.
+
 
 Category = Literal["inner", "record", "table", "candidate", "knowledge", "web", "image", "retrieval"]
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from wardround.codes import load_abbreviations, load_ccs, normalise_label
+from wardround.clinical.codes import load_abbreviations, load_ccs, normalise_label
 from wardround.tools.session import Session
 from wardround.tools.table_view import TableView
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from wardround.core import ToolFailure, content_hash
-from wardround.tools.result import ToolResult
+from wardround.tools.definition import ToolResult
 
 Continuation = Callable[[], ToolResult]
 

@@ -1,39 +1,89 @@
-"""The SQL gate: one read-only SELECT of a model over one chart, within bounds of time and memory.
-
-Three walls, the first of which is the one that matters:
-
-1. *Data*: an in-memory database that holds only the chart's visible rows. What is not known yet is not in it.
-2. *Engine*: an authorizer that allows reading these tables and calling listed functions, and nothing else;
-   ``query_only``, ``trusted_schema=OFF``, SQLite's own limits; ``now`` is the chart's clock; temporary data stays in
-   memory.
-3. *Budgets*: operations, CPU time, memory, rows and bytes, checked from the progress handler. What happens inside one
-   step is bounded by the length limit and by replacing SQLite's quadratic functions (``sql_functions``), what happens
-   while compiling by bounding the unfolded statement (``sql_text``).
-"""
+"""The SQL gate: one read-only SELECT over one chart, bounded in time and memory."""
 
 from __future__ import annotations
 
+import _sqlite3
+import ctypes
 import marshal
+import os
 import re
 import sqlite3
+import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wardround.core import ToolFailure
-from wardround.core.suggestions import nearest, unknown
-from wardround.tools.sql_functions import LONGEST_VALUE, STRING_MAKERS, allowed_functions, install
-from wardround.tools.sql_heap import heap_probe
-from wardround.tools.sql_tables import TableLoader, quoted
+from wardround.core.errors import nearest, unknown
+from wardround.tools.sql_tables import LONGEST_VALUE, STRING_MAKERS, TableLoader, allowed_functions, install, quoted
 from wardround.tools.sql_text import Token, common_tables, named, tokens, unfolded_tokens
 
 if TYPE_CHECKING:
     from wardround.records import Chart
     from wardround.tools.candidates import CandidateSpace
+
+
+# How much memory SQLite holds in this process, so that a statement that takes too much can be stopped.
+#
+# SQLite's own hard heap limit is a process-wide setting: hitting it would fail the episode log's database too. So the
+# gate reads the figure and stops only its own statement.
+
+
+if sys.platform != "win32":
+    import resource
+
+
+@cache
+def heap_probe() -> Callable[[], int]:
+    """Return a cheap function that gives the bytes in use: SQLite's own count, else the process's resident size."""
+    try:
+        library = ctypes.PyDLL(getattr(_sqlite3, "__file__", None))
+        count = library.sqlite3_memory_used
+    except (OSError, AttributeError):
+        return _resident_probe()
+    count.restype = ctypes.c_int64
+    count.argtypes = ()
+    return count if _counts(count) else _resident_probe()
+
+
+def _counts(count: Callable[[], int]) -> bool:
+    """Whether the library keeps its statistics (some builds do not) and is the one Python uses."""
+    before = count()
+    connection = _sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t(a)")
+    grown = count() > before
+    connection.close()
+    return grown
+
+
+def _resident_probe() -> Callable[[], int]:
+    """Return the process's resident size where Linux tells it, else its peak (macOS), else nothing (Windows)."""
+    if sys.platform == "win32":
+        return int
+    if not Path("/proc/self/statm").exists():
+        return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    page = resource.getpagesize()
+    return lambda: int(os.pread(file, 128, 0).split()[1]) * page
+
+
+# The SQL gate: one read-only SELECT of a model over one chart, within bounds of time and memory.
+#
+# Three walls, the first of which is the one that matters:
+#
+# 1. *Data*: an in-memory database that holds only the chart's visible rows. What is not known yet is not in it. 2.
+# *Engine*: an authorizer that allows reading these tables and calling listed functions, and nothing else;
+# ``query_only``, ``trusted_schema=OFF``, SQLite's own limits; ``now`` is the chart's clock; temporary data stays in
+# memory. 3. *Budgets*: operations, CPU time, memory, rows and bytes, checked from the progress handler. What happens
+# inside one step is bounded by the length limit and by replacing SQLite's quadratic functions (``sql_functions``), what
+# happens while compiling by bounding the unfolded statement (``sql_text``).
+
 
 _FIRST_WORDS = frozenset(("select", "with", "values"))
 _SQL_LENGTH = 20_000

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from wardround.core import ToolFailure
-from wardround.core.tokens import estimate_tokens
+from wardround.core.messages import estimate_tokens
+from wardround.tools.definition import ToolResult
 from wardround.tools.page import Page
 from wardround.tools.render import SEPARATOR, cell_limit, long_text, table_page
-from wardround.tools.result import ToolResult
 from wardround.tools.session import Session
 from wardround.tools.signature import tool
 from wardround.tools.sql_gate import SqlAnswer

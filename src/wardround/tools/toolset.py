@@ -1,4 +1,4 @@
-"""A toolset: the tools a session offers, by name, in a fixed order."""
+"""Toolsets: the tools a session offers, by name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from wardround.core import Registry, ToolSchema, UserError
-from wardround.core.suggestions import unknown
-from wardround.tools.browser_tools import browser_find, browser_open, browser_search
+from wardround.core.errors import unknown
 from wardround.tools.candidate_tools import (
     get_candidates,
     get_candidates_by_fuzzy_matching,
@@ -16,15 +15,19 @@ from wardround.tools.candidate_tools import (
 )
 from wardround.tools.definition import Tool
 from wardround.tools.evidence_tool import retrieve_evidence
-from wardround.tools.finding_tools import (
+from wardround.tools.image_tools import (
     chest_xray_classifier,
     chest_xray_report_generator,
     chest_xray_segmentation,
+    dicom_processor,
+    image_visualizer,
     xray_phrase_grounding,
 )
-from wardround.tools.image_tools import dicom_processor, image_visualizer
-from wardround.tools.inner_tools import finish, get_next_page, load_ehr, think
+from wardround.tools.inner_tools import finish, get_clinical_score, get_next_page, load_ehr, think
 from wardround.tools.knowledge_tools import (
+    browser_find,
+    browser_open,
+    browser_search,
     retrieve_corpus,
     retrieve_handbook,
     retrieve_pubmed,
@@ -33,16 +36,20 @@ from wardround.tools.knowledge_tools import (
     retrieve_wikipedia,
 )
 from wardround.tools.record_tools import (
+    get_column_names,
     get_event_counts_by_time,
     get_latest_records,
     get_records_by_keyword,
     get_records_by_time,
     get_records_by_value,
+    get_table_description,
+    get_table_names,
     get_unique_values,
 )
-from wardround.tools.score_tool import get_clinical_score
 from wardround.tools.sql_tool import run_sql_query
-from wardround.tools.table_tools import get_column_names, get_table_description, get_table_names
+
+# A toolset: the tools a session offers, by name, in a fixed order.
+
 
 _TABLES_AND_RECORDS = (
     get_table_names,
@@ -180,3 +187,73 @@ def default_toolset(*, evidence: bool = False, more: Iterable[str] = ()) -> Tool
     asked = dict.fromkeys((*((retrieve_evidence.name,) if evidence else ()), *more))
     found = [TOOLS.get(name) for name in asked if name not in usual]
     return Toolset((*_TABLES_AND_RECORDS, *found, get_candidates, *_INNER))
+
+
+# Toolsets by name: which tools a run offers, and the names under which other systems know them.
+
+
+USUAL = "usual"
+CLINSEEK_TOOLS = (
+    "load_ehr",
+    "get_table_description",
+    "get_table_names",
+    "get_column_names",
+    "get_records_by_time",
+    "run_sql_query",
+    "get_candidates_by_semantic_similarity",
+    "get_candidates_by_keyword",
+    "get_latest_records",
+    "think",
+    "finish",
+    "browser.search",
+    "browser.open",
+    "browser.find",
+    "image.dicom_processor",
+    "image.image_visualizer",
+    "image.chest_xray_classifier",
+    "image.chest_xray_report_generator",
+    "image.xray_phrase_grounding",
+    "image.chest_xray_segmentation",
+)
+"""Table 1 of ClinSeekAgent, in its order; what it calls ``ehr.load_ehr`` is ``load_ehr`` here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedToolset:
+    """A toolset by name. ``tools`` None: the usual ones of :func:`default_toolset`."""
+
+    name: str
+    description: str
+    tools: tuple[str, ...] | None
+
+
+TOOLSETS: Registry[NamedToolset] = Registry("toolsets", one="toolset", of=NamedToolset)
+"""Every toolset that a run may ask for by name."""
+for _toolset in (
+    NamedToolset(
+        name=USUAL, description="tables, records, one lookup of names, get_next_page, think, finish", tools=None
+    ),
+    NamedToolset(
+        name="agentehr",
+        description="the tools of AgentEHR (table 6), with three lookups of names; and get_next_page",
+        tools=PUBLISHED_TOOLS,
+    ),
+    NamedToolset(
+        name="clinseek",
+        description="the twenty tools of ClinSeekAgent (table 1): record, browser and X-ray; and get_next_page",
+        tools=CLINSEEK_TOOLS,
+    ),
+):
+    TOOLSETS.add(_toolset.name, _toolset)
+
+
+def open_toolset(name: str = USUAL, *, more: Iterable[str] = ()) -> Toolset:
+    """Return a toolset by its name, with ``more`` tools by theirs. Raises UserError for a name that nothing has.
+
+    Every one has ``get_next_page``: results that do not fit on a page go on by it.
+    """
+    named = TOOLSETS.get(name)
+    if named.tools is None:
+        return default_toolset(more=more)
+    wanted = dict.fromkeys((*named.tools, get_next_page.name, *more))
+    return Toolset(tuple(map(TOOLS.get, wanted)))

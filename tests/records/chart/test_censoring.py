@@ -12,11 +12,9 @@ import pytest
 
 from wardround.records.chart.censor import censored, late_masks, published
 from wardround.records.chart.revisions import first_known, last_revisions, revisions
-from wardround.records.rules.language import ALWAYS, Column
-from wardround.records.rules.parser import parse_rule
-from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.rules.language import ALWAYS, Column, parse_rule
+from wardround.records.shards.layout import NEVER_TIME, TableLayout, table_layout
 from wardround.records.shards.row_ids import numbered_ids
-from wardround.records.shards.table_layout import TableLayout, table_layout
 from wardround.records.specs.spec import PendingRows, PublishedClock, TableSpec
 
 NEVER = int(NEVER_TIME)

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wardround.core import UserError
-from wardround.records.ingest.plan import Plan, is_finished, prepare, shard_count
-from wardround.records.ingest.settings import IngestSettings
+from wardround.records.ingest.plan import IngestSettings, Plan, is_finished, prepare, shard_count
 from wardround.records.reading.source_files import SourceFiles
 
 

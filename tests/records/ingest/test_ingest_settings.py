@@ -11,7 +11,7 @@ import pytest
 
 from declared import MISSING, beginnings_of, defaults_of
 from wardround.core import UserError, content_hash
-from wardround.records.ingest.settings import IngestReport, IngestSettings
+from wardround.records.ingest.plan import IngestReport, IngestSettings
 
 
 def test_nothing_is_lagged_but_results_and_cultures() -> None:

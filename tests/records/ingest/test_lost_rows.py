@@ -13,8 +13,7 @@ from records.small_source import SPEC, small_spec
 from wardround.records import SourceSpec
 from wardround.records.ingest.buckets import BucketWriter, _needed, _required, bucket_file, medians_of, read_bucket
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
-from wardround.records.ingest.foreign_keys import foreign_keys, orphans
-from wardround.records.ingest.needed_tables import LostRows, needed_tables
+from wardround.records.ingest.joins import LostRows, foreign_keys, needed_tables, orphans
 from wardround.records.shards.layout import bucket_numbers
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wardround.records.ingest.ordering import row_order, sortable
+from wardround.records.ingest.shard_rows import row_order, sortable
 
 FAR = 1 << 62
 """Too far from zero to lie beside another number in 64 bits."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wardround.records.ingest.versions import version_clocks
+from wardround.records.ingest.shard_rows import version_clocks
 from wardround.records.rules.language import ALWAYS
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.spec import Amendments, TableSpec

@@ -19,8 +19,7 @@ from wardround.records.ingest.clocks import (
     median_of_counts,
     rule_columns,
 )
-from wardround.records.rules.language import NO_TIME, Column
-from wardround.records.rules.parser import parse_rule
+from wardround.records.rules.language import NO_TIME, Column, parse_rule
 
 SPEC = """
 [source]

@@ -15,7 +15,7 @@ from wardround.core import RecordError, UserError
 from wardround.records import IngestReport, Store, ingest, load_source_spec
 from wardround.records.reading import csv_cells
 from wardround.records.reading.csv_blocks import CsvFile
-from wardround.records.reading.subject_keys import subject_number
+from wardround.records.reading.source_files import subject_number
 from wardround.records.specs.file_format import FileFormat
 
 SPEC = """

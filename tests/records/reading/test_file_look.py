@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from wardround.core import UserError
-from wardround.records.drafts import file_look, first_rows
-from wardround.records.drafts.file_look import look_at, spelt
+from wardround.records.drafts import look as file_look
+from wardround.records.drafts import look as first_rows
+from wardround.records.drafts.look import look_at, spelt
 
 
 @pytest.mark.parametrize(

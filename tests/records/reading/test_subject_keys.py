@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from wardround.core import RecordError
-from wardround.records.reading import subject_keys
-from wardround.records.reading.quarantine import BrokenRow, reason_kinds, write_quarantine
-from wardround.records.reading.subject_keys import SubjectKeys, joined_keys, read_keys, subject_number, write_keys
+from wardround.records.reading import source_files
+from wardround.records.reading.source_files import (
+    BrokenRow,
+    SubjectKeys,
+    joined_keys,
+    read_keys,
+    reason_kinds,
+    subject_number,
+    write_keys,
+    write_quarantine,
+)
 
 
 @pytest.mark.parametrize(("key", "number"), [("1", 1), ("10018078", 10018078), (f"{2**53 - 1}", 2**53 - 1)])
@@ -41,7 +49,7 @@ def test_outer_spaces_do_not_count_and_every_number_keeps_its_key() -> None:
 
 
 def test_two_keys_of_one_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject_keys, "subject_number", len)
+    monkeypatch.setattr(source_files, "subject_number", len)
     subjects = SubjectKeys()
     assert subjects.number("ab") == 2
     with pytest.raises(RecordError, match="subjects 'ab' and 'cd' would have one number, 2"):

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.core import UserError
-from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Rule, Times, evaluate
-from wardround.records.rules.parser import parse_rule
+from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Rule, Times, evaluate, parse_rule
 
 
 @dataclass

@@ -16,9 +16,9 @@ from wardround.audits import check_store
 from wardround.cli.main import main
 from wardround.core import RecordError, UserError
 from wardround.records import Store
-from wardround.records.ingest.origin import Origin
-from wardround.records.shards.checksums import map_checked
-from wardround.records.shards.file_order import order_file, read_orders
+from wardround.records.ingest.reuse import Origin
+from wardround.records.shards.layout import map_checked
+from wardround.records.shards.shard_file import order_file, read_orders
 
 FLIPS_IN_A_FILE = 8
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.records.shards.layout import MANIFEST
-from wardround.records.shards.manifest import write_manifest
+from wardround.records.shards.layout import MANIFEST, write_manifest
 
 
 def test_every_file_is_synced_before_the_manifest_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

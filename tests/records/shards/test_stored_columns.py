@@ -11,13 +11,17 @@ import pyarrow as pa
 import pytest
 
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
-from wardround.records.ingest.derive import derive_rows
 from wardround.records.ingest.finalise import _first_of_each_key, _groups, _is_reflex, _versions, table_clocks
-from wardround.records.rules.language import NO_TIME, Column
-from wardround.records.rules.parser import parse_rule
-from wardround.records.shards.layout import NEVER_TIME, bucket_numbers, dictionary_file, shard_folder
-from wardround.records.shards.table_layout import LateGroup, table_layout
-from wardround.records.specs.arrow_types import integers, microseconds, one_array, one_batch, timestamps
+from wardround.records.ingest.sections import derive_rows
+from wardround.records.rules.language import NO_TIME, Column, parse_rule
+from wardround.records.shards.layout import (
+    NEVER_TIME,
+    LateGroup,
+    bucket_numbers,
+    dictionary_file,
+    shard_folder,
+    table_layout,
+)
 from wardround.records.specs.spec import (
     WRITTEN,
     AgeColumns,
@@ -28,6 +32,11 @@ from wardround.records.specs.spec import (
     PendingRows,
     PublishedClock,
     TableSpec,
+    integers,
+    microseconds,
+    one_array,
+    one_batch,
+    timestamps,
 )
 
 NEVER = int(NEVER_TIME)

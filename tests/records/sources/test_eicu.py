@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from effort import drawn, often
 from records.eicu_tables import LATER_UNIT, PATIENT, SPEC, eicu_store, write_eicu
 from wardround.audits import audit_leaks
-from wardround.benchmarks.split import split_of
+from wardround.benchmarks.drawing import split_of
 from wardround.core import UserError
 from wardround.records import Store, ingest
 from wardround.records.sources.eicu import UnitStay, place_stays

@@ -26,8 +26,8 @@ from records.fhir_resources import (
 from wardround.core import RecordError
 from wardround.records import Store, ingest
 from wardround.records.sources.fhir import files
+from wardround.records.sources.fhir.context import target
 from wardround.records.sources.fhir.files import Found
-from wardround.records.sources.fhir.references import target
 from wardround.records.sources.fhir.values import Malformed, concept, day, moment, number, plain_texts, system_name
 
 

@@ -16,8 +16,8 @@ from effort import drawn, often
 from wardround.records import load_source_spec
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import flatten_fhir
+from wardround.records.sources.fhir.context import NAMING_TYPES
 from wardround.records.sources.fhir.flattener import MAKERS
-from wardround.records.sources.fhir.references import NAMING_TYPES
 
 SPEC = load_source_spec("fhir").in_zone("America/New_York")
 RESOURCES = [body for seed in range(6) for body in Hospital(seed, 2).resources]

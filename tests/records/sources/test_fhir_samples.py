@@ -19,7 +19,7 @@ from effort import LONG, often
 from records.fhir_resources import SAMPLES_ZONE
 from wardround.audits import audit_leaks
 from wardround.records import IngestReport, IngestSettings, Store, ingest
-from wardround.records.reading.subject_keys import subject_number
+from wardround.records.reading.source_files import subject_number
 
 MIMIC, BULK, BUNDLES = "mimic-iv-demo-fhir-2.1.0", "synthea-bulk-fhir-10", "synthea-fhir-r4"
 Made = tuple[Path, Store, IngestReport]

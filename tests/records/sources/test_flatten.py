@@ -16,7 +16,7 @@ from records.fhir_resources import ANN, ANN_NUMBER, ndjson, patient, resource, r
 from wardround.core import Progress, RecordError, UserError
 from wardround.records import Store, ingest, load_source_spec
 from wardround.records.reading.flat_tables import FlatTables
-from wardround.records.reading.subject_keys import SubjectKeys, subject_number
+from wardround.records.reading.source_files import SubjectKeys, subject_number
 from wardround.records.sources import flatten
 
 

@@ -12,8 +12,7 @@ import pytest
 from wardround.core import UserError, to_microseconds
 from wardround.records import Store, ingest, load_source_spec
 from wardround.records.ingest.joins import DictionaryIndex
-from wardround.records.rules.language import NO_TIME, evaluate
-from wardround.records.rules.parser import parse_rule
+from wardround.records.rules.language import NO_TIME, evaluate, parse_rule
 from wardround.records.specs.spec import DictionaryJoin
 
 SPEC = """

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from wardround.core import UserError
-from wardround.records.rules.language import ALWAYS, Column
-from wardround.records.rules.parser import parse_rule
+from wardround.records.rules.language import ALWAYS, Column, parse_rule
 from wardround.records.specs.spec import (
     AgeColumns,
     Amendments,

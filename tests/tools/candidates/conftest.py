@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from wardround.codes import load_ccs, load_ccs_words
+from wardround.clinical.codes import load_ccs, load_ccs_words
 from wardround.tools.candidates import CandidateSpace
 
 Kind = Literal["diagnoses", "procedures"]

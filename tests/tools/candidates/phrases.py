@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from wardround.codes import load_ccs
+from wardround.clinical.codes import load_ccs
 from wardround.tools.candidates import CandidateSpace
 
 FOLDER = Path(__file__).parent

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.codes import add_user_codes
+from wardround.clinical.codes import add_user_codes
 from wardround.records import Store, ingest
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 

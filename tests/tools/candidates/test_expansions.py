@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.tools.candidates.expansions import PhraseTable
+from wardround.tools.candidates.words import PhraseTable
 
 TABLE = PhraseTable.build(
     {

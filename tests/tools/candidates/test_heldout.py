@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from phrases import hits, read_phrases
 
-from wardround.codes import load_abbreviations, load_ccs, normalise_label
+from wardround.clinical.codes import load_abbreviations, load_ccs, normalise_label
 from wardround.tools.candidates import CandidateSpace
 
 

@@ -10,7 +10,7 @@ import csv
 
 from phrases import FOLDER, Phrase, hits
 
-from wardround.codes import load_ccs, normalise_label
+from wardround.clinical.codes import load_ccs, normalise_label
 from wardround.tools.candidates import CandidateSpace
 
 

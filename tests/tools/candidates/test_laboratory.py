@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from phrases import FOLDER
 
-from wardround.codes import LabelSet, distinct_labels, load_lab_words, load_panels, normalise_label
+from wardround.clinical.codes import LabelSet, distinct_labels, load_lab_words, load_panels, normalise_label
 from wardround.records import Store
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 
 from effort import often
-from wardround.codes import LabelSet, distinct_labels
+from wardround.clinical.codes import LabelSet, distinct_labels
 from wardround.tools.candidates import CandidateSpace
 
 SYLLABLES = (

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from wardround.codes import LabelSet, normalise_label
+from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import UserError
 from wardround.tools.candidates import CandidateSpace, LabelMatch
 

@@ -1,23 +1,28 @@
-"""Tool calls as models really write them: ids made unique, arguments read, every call answered, order kept."""
+"""Tool calls as models write them: read arguments, number and answer each call; the episode's outcome."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.history import Observation
-from wardround.core import Message, ToolBroke, ToolCall, WardroundError
+from wardround.answers import AnswerKind, Candidates, Question
+from wardround.core import Message, Picture, ToolBroke, ToolCall, Usage, WardroundError, without_thinking
 from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart, ToldCase
 from wardround.retrieval import EvidenceIndex
+from wardround.tools.definition import ToolResult
 from wardround.tools.grounding import Citation
-from wardround.tools.result import ToolResult
 from wardround.tools.toolset import Toolset
+
+# Tool calls as models really write them: ids made unique, arguments read, every call answered, order kept.
+
 
 _KEPT_CHARACTERS = 500
 
@@ -203,3 +208,154 @@ class CallRunner:
 
 def _failure(text: str) -> ToolResult:
     return ToolResult(text=f"Error: {text}", is_error=True)
+
+
+# Tool calls that a model wrote into its text, because a server's template did not lift them out, as calls.
+#
+# Read are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` (also without its end), the function and
+# parameter tags of some coders' templates inside it, and a reply that is one such JSON object and nothing else. A call
+# must name a tool that is offered; nothing else in a text is ever taken for a call.
+
+
+MOST_WRITTEN_CALLS = 16
+_LONGEST = 100_000
+_BLOCK = re.compile(r"<tool_call>(.*?)(?:</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
+_FUNCTION = re.compile(r"\s*<function=([\w.-]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([\w.-]+)>\n?(.*?)\n?(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json|tool_call)?\s*\n(.*?)\n?```\Z", re.DOTALL)
+
+
+def with_written_calls(message: Message, offered: Collection[str]) -> Message:
+    """Return the message with the calls that stand in its text; as it is where there are none."""
+    if message.tool_calls or not message.content:
+        return message
+    text = without_thinking(message.content)[-_LONGEST:].strip()
+    blocks = list(_BLOCK.finditer(text))
+    bodies = [block.group(1) for block in blocks] or [_FENCE.sub(r"\1", text)]
+    found = [call for body in bodies[:MOST_WRITTEN_CALLS] for call in _calls(body.strip()) if call[0] in offered]
+    if not found:
+        return message
+    spoken = text[: blocks[0].start()].strip() if blocks else ""
+    calls = tuple(
+        ToolCall(id=f"written_{number}", name=name, arguments=json.dumps(given, ensure_ascii=False))
+        for number, (name, given) in enumerate(found, start=1)
+    )
+    return replace(message, content=spoken or None, tool_calls=calls)
+
+
+def _calls(body: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    function = _FUNCTION.match(body)
+    if function:
+        yield function.group(1), {name: _value(text) for name, text in _PARAMETER.findall(function.group(2))}
+        return
+    try:
+        value, _ = json.JSONDecoder(strict=False).raw_decode(body)
+    except (ValueError, RecursionError):
+        return
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, dict) and isinstance(one.get("name"), str):
+            given = one.get("arguments", one.get("parameters", {}))
+            if isinstance(given, str):
+                given = _value(given)
+            if isinstance(given, dict):
+                yield one["name"], given
+
+
+def _value(text: str) -> Any:
+    """A value as JSON where it is, else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+# What goes into an episode and what comes out of it.
+
+
+Finish = Literal[
+    "finish", "text", "length", "content_filter", "turn_limit", "step_limit", "time_limit", "budget", "error"
+]
+
+
+_NAMES = Candidates(tables=("candidates",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message, with
+    ``pictures``.
+
+    ``task`` is its name, by which memory tells the tasks apart; no model is shown it. ``question`` is the same task in
+    parts, for methods that search with its queries and for reading a label out of a reply.
+    """
+
+    user: str
+    system: str = ""
+    task: str = ""
+    pictures: tuple[Picture, ...] = ()
+    question: Question | None = None
+
+    @property
+    def answers(self) -> AnswerKind:
+        """What is answered with: names from a candidate table where the question says nothing else."""
+        return _NAMES if self.question is None else self.question.answer
+
+    @property
+    def about(self) -> str:
+        """The question's own words, empty where it is not known in parts."""
+        return "" if self.question is None else self.question.about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an episode may use.
+
+    ``turns`` model calls that act. ``context_tokens`` hold schemas, prompt and reply of one call, of which
+    ``reply_tokens`` are kept free for the reply. ``total_tokens`` (input and output of all calls) is unlimited if None,
+    and so are the ``seconds`` of wall time. ``steps`` bound an episode of many steps, whose model calls are no turns.
+    """
+
+    turns: int = 100
+    context_tokens: int = 64_000
+    reply_tokens: int = 4096
+    total_tokens: int | None = None
+    seconds: float | None = None
+    steps: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an episode ended.
+
+    ``finish``: by the finish tool, by text without a call (``length``, ``content_filter``: a text that was cut off or
+    withheld), at the turn limit, at the budget (an answer given in the forced last call still counts), at the limit of
+    wall time, or by an endpoint's error. ``answer`` is None when there was none to read.
+    ``citations`` are the environment's checks of the evidence. ``cost`` is in US dollars, None when no price is known.
+    ``prefix_share`` is the part of all prompt tokens that repeats the start of the prompt before it.
+    """
+
+    answer: tuple[str, ...] | None
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    citations: tuple[Citation, ...] = ()
+    finish: Finish
+    turns: int
+    model_calls: int
+    usage: Usage
+    cost: float | None
+    seconds: float
+    prefix_share: float | None = None
+    forced: bool = False
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values for the log."""
+        body = {name: getattr(self, name) for name in _PLAIN}
+        return body | {
+            "answer": None if self.answer is None else list(self.answer),
+            "evidence": {answer: list(rows) for answer, rows in self.evidence.items()},
+            "citations": [asdict(citation) for citation in self.citations],
+            "usage": asdict(self.usage),
+        }
+
+
+_PLAIN = ("finish", "turns", "model_calls", "cost", "seconds", "prefix_share", "forced", "error")

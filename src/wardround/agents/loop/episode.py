@@ -1,21 +1,48 @@
-"""An episode while it runs: what the loop and the hooks share."""
+"""The state of a running episode, side readers (summariser, critic), and how an episode ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from traceback import format_exception
 from typing import Any, Literal, Protocol
 
-from wardround.agents.loop.calls import Surroundings
-from wardround.agents.loop.context import ContextFactory, Rendered
-from wardround.agents.loop.history import History
-from wardround.agents.loop.outcome import Finish, Limits, Prompt
-from wardround.agents.loop.tokens import Calibration, TokenCounter, count_message, count_schemas
-from wardround.core import Message, Picture, PromptTooLong, ToolSchema, Usage, load_prompt
+from wardround.agents.loop.calls import Finish, Limits, Outcome, Prompt, Surroundings
+from wardround.agents.loop.context import ContextFactory, Rendered, cut_notice, cut_text
+from wardround.agents.loop.history import (
+    Block,
+    Calibration,
+    History,
+    TokenCounter,
+    Transcript,
+    count_message,
+    count_schemas,
+)
+from wardround.core import (
+    LimitReached,
+    Message,
+    Picture,
+    PromptTooLong,
+    PromptWithheld,
+    ProviderError,
+    ToolBroke,
+    ToolSchema,
+    Usage,
+    load_prompt,
+    without_thinking,
+)
 from wardround.log import ToolRecord
 from wardround.memory import Experience, Kind
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
 from wardround.models.replay import beside
+from wardround.models.tool_questions import PURPOSE, EpisodeQuestions
+from wardround.tools.grounding import Citation
+
+# An episode while it runs: what the loop and the hooks share.
 
 
 class Recorder(Protocol):
@@ -259,3 +286,205 @@ def _prompt_messages(agent: PlayingAgent, prompt: Prompt, limits: Limits) -> tup
     joined = "\n\n".join(part for part in (system, prompt.system) if part)
     asked = Message(role="user", content=prompt.user, pictures=prompt.pictures)
     return Message(role="system", content=joined), asked
+
+
+# A reader at the side of the actor: a summariser or a critic reads the history under a prompt and a budget of its own.
+#
+# What it reads is reduced by the same context policy as what the actor reads, and every step is noted under its role;
+# it reads it as text (``transcript``). Nothing it does can end the episode: a reply that cannot be used is a named
+# problem.
+
+
+_SUMMARY = re.compile(r"<summary>(.*?\S.*?)</summary>", re.DOTALL | re.IGNORECASE)
+FEW_WORDS = 10
+_TAGS = re.compile(r"</?summary>", re.IGNORECASE)
+
+
+Flaw = Callable[[str], str]
+"""Why a reply, without its thinking, is not what was asked for; empty where it is."""
+
+
+def none_found(text: str) -> str:
+    """Any text will do."""
+    return ""
+
+
+def too_short(text: str) -> str:
+    """Say that a text of ten words or fewer is neither notes nor a case; notes between their tags may be short."""
+    count = len(text.split())
+    return "" if count > FEW_WORDS or _SUMMARY.search(text) else f"its {count} words are not what was asked for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What came of asking: ``text``, or the ``problem`` why there is none. ``cut``: it was too long for its share."""
+
+    text: str = ""
+    problem: str | None = None
+    cut: bool = False
+
+
+class SideReader:
+    """One reader of an episode's history. ``role`` names it in notes; the question it is given is the task's own.
+    ``model`` reads, where that is not the one that plays."""
+
+    def __init__(self, episode: Episode, *, role: str, system: str, model: Model | None = None) -> None:
+        self._episode = episode
+        self._role = role
+        self._model = model
+        self._history = History((Message(role="system", content=system), *episode.history.prompt[1:]))
+        self._context = episode.agent.context(episode.counter)
+        self._transcript = Transcript(episode.counter)
+
+    def show(self, blocks: Iterable[Block]) -> None:
+        """Give it turns and reminders to read, after what it has read already."""
+        before = self._episode.turn - self._episode.trial_turn
+        for block in blocks:
+            if block.kind == "turn":
+                self._transcript.number(block.messages[0], block.turn - before)
+            if block.kind != "pinned":
+                self._history.add(*block.messages, turn=block.turn, kind=block.kind, observations=block.observations)
+
+    def say(self, text: str) -> int:
+        """Put a message between what it reads; returns its number, to take it out again."""
+        message = Message(role="user", content=text)
+        return self._history.add(message, turn=self._episode.turn, kind="pinned").number
+
+    def take_out(self, numbers: Iterable[int]) -> None:
+        """Take messages out again."""
+        self._history.withdraw(numbers)
+
+    def forget(self) -> None:
+        """Take everything out that it was shown."""
+        self.take_out(block.number for block in self._history.visible())
+
+    async def ask(self, instruction: str, *, purpose: str, limit_tokens: int, flaw: Flaw = none_found) -> Written:
+        """Ask for a text, cut to ``limit_tokens``; each call is recorded under ``purpose``.
+
+        A reply that calls a tool, says nothing or has a ``flaw`` is not used: it is asked for again, once. The reply
+        may be as long as any: a thinking model would spend a smaller limit before it writes.
+        """
+        said = [self.say(instruction)]
+        try:
+            asked = await self._record(purpose)
+            written = self._read(asked, limit_tokens, flaw)
+            if written.problem is not None and asked.reply.finish_reason != "content_filter":
+                self._note_unused(written.problem, purpose)
+                said.append(self.say(prompt_text("ask_again", problem=written.problem)))
+                written = self._read(await self._record(purpose), limit_tokens, flaw)
+        except (LimitReached, ProviderError) as error:
+            return Written(problem=str(error))
+        finally:
+            self.take_out(said)
+        return written
+
+    async def _record(self, purpose: str) -> Asked:
+        asked = await self._ask()
+        self._episode.record(asked, purpose)
+        return asked
+
+    def _note_unused(self, problem: str, purpose: str) -> None:
+        detail = {"turn": self._episode.turn, "role": purpose, "problem": problem}
+        self._episode.recorder.note("asked_again", detail)
+
+    async def _ask(self) -> Asked:
+        episode = self._episode
+        messages, tokens = self._rendered()
+        return await episode.ask(messages, schemas=(), counted=tokens, of=self._model)
+
+    def _rendered(self) -> tuple[tuple[Message, ...], int]:
+        """Return what it reads as text, within the room there is; headings may take more than what they replace."""
+        room, excess = self._episode.room(()), 0
+        for _ in range(3):
+            rendered = self._context.render(self._history, room - excess)
+            self._episode.note_decisions(rendered, role=self._role)
+            messages, tokens = self._transcript.write(rendered.messages)
+            if tokens <= room:
+                break
+            excess += tokens - room
+        return messages, tokens
+
+    def _read(self, asked: Asked, limit_tokens: int, flaw: Flaw) -> Written:
+        text, problem = read_text(asked.reply.message, asked.reply.finish_reason)
+        problem = problem or flaw(without_thinking(asked.reply.message.content or ""))
+        if problem:
+            return Written(problem=problem)
+        fitted = cut_text(text, self._episode.counter, limit_tokens, notice=cut_notice)
+        return Written(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")
+
+
+def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:
+    """Return what a reply says (no thinking, nothing around a summary), or the problem why it says nothing."""
+    said = without_thinking(message.content or "")
+    inside = _SUMMARY.findall(said)
+    text = _TAGS.sub("", inside[-1] if inside else said).strip()
+    if message.tool_calls or "<tool_call" in text:
+        return "", "it called a tool instead"
+    if finish_reason == "content_filter":
+        return "", "it was withheld by the endpoint's content filter"
+    return (text, None) if text else ("", "it was empty")
+
+
+def prompt_text(name: str, **values: object) -> str:
+    """Fill one of the room's templates."""
+    return load_prompt("wardround.agents", name).render(**values)
+
+
+# How an episode ends that does not end by itself: a limit, an endpoint's failure and a tool that breaks are endings;
+# any other bug is raised.
+
+
+async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
+    """Await an episode's own ending, or say which limit or whose failure ended it."""
+    limits = state.limits
+    try:
+        async with asyncio.timeout(limits.seconds) as clock:
+            with _tools_asking_in(state):
+                return await playing
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        return Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
+    except ProviderError as error:
+        withheld = isinstance(error, PromptWithheld)
+        said = f"{error} (status {error.status}, {error.attempts} attempts)"
+        return Ending(finish="content_filter" if withheld else "error", error=said)
+    except ToolBroke as error:
+        state.recorder.note("tool_broke", {"error": str(error), "traceback": format_exception(error.__cause__)})
+        return Ending(finish="error", error=str(error))
+    except LimitReached as limit:
+        return Ending(finish="budget", error=str(limit))
+
+
+@contextmanager
+def _tools_asking_in(state: Episode) -> Iterator[None]:
+    """What tools ask of models of their own is this episode's: in its log, its cost and its recordings."""
+    questions = EpisodeQuestions(
+        state.id,
+        player=state.model,
+        ordinal=lambda: state.model_calls,
+        record=partial(state.charge, purpose=PURPOSE),
+    )
+    state.environment.ask_model = questions
+    try:
+        yield
+    finally:
+        questions.end()
+
+
+def outcome_of(state: Episode, ending: Ending, *, seconds: float, citations: tuple[Citation, ...] = ()) -> Outcome:
+    """What an episode came to: its ending, and what it used until then."""
+    return Outcome(
+        answer=ending.answer,
+        evidence=ending.evidence,
+        citations=citations,
+        finish=ending.finish,
+        turns=state.turn,
+        model_calls=state.model_calls,
+        usage=state.usage,
+        cost=state.cost,
+        seconds=seconds,
+        prefix_share=state.shared_tokens / state.prompt_tokens if state.prompt_tokens else None,
+        forced=ending.forced,
+        error=ending.error,
+    )

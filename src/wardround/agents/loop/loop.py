@@ -13,13 +13,21 @@ from dataclasses import replace
 from functools import partial
 
 from wardround.agents.loop.agent import AgentSpec, Hooks
-from wardround.agents.loop.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids, with_own_names
-from wardround.agents.loop.ending import outcome_of, to_its_ending
-from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
-from wardround.agents.loop.history import Observation
-from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
-from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
-from wardround.agents.loop.written_calls import with_written_calls
+from wardround.agents.loop.calls import (
+    FINISH,
+    CallRunner,
+    Finish,
+    Limits,
+    Outcome,
+    Prompt,
+    Surroundings,
+    as_sent_back,
+    unique_ids,
+    with_own_names,
+    with_written_calls,
+)
+from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder, outcome_of, to_its_ending
+from wardround.agents.loop.history import EstimatedTokens, Observation, TokenCounter
 from wardround.core import (
     FormatError,
     Message,
@@ -30,7 +38,7 @@ from wardround.core import (
 )
 from wardround.log import ToolRecord
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
-from wardround.models.structured import complete_structured
+from wardround.models.schema import complete_structured
 from wardround.models.wire import MOST_CALLS
 
 MOST_TOO_LONG = 3

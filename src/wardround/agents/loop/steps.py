@@ -12,17 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from wardround.agents.loop.calls import Surroundings
-from wardround.agents.loop.ending import outcome_of, to_its_ending
-from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorder
-from wardround.agents.loop.outcome import Limits, Outcome, Prompt
-from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
+from wardround.agents.loop.calls import Limits, Outcome, Prompt, Surroundings
+from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorder, outcome_of, to_its_ending
+from wardround.agents.loop.history import EstimatedTokens, TokenCounter
 from wardround.answers import StepAction
-from wardround.bundles import NOTHING_KNOWN, Bundle, Carried
+from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, Carried
+from wardround.clinical.protocols import ActionKind, Dose
+from wardround.clinical.vocabulary import Bounds
 from wardround.core import Sealed, unsealed
 from wardround.models.protocol import Model, ModelSettings
-from wardround.protocols import ActionKind, Dose
-from wardround.vocabulary import Bounds
 
 STEP_NOTE = "step"
 _FAILED = ("error", "content_filter")

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from wardround.agents.evidence.curated_input import CuratedInput, curated_input
+from wardround.agents.evidence import CuratedInput, curated_input
 from wardround.agents.loop.agent import AgentSpec, Hooks, LoopSettings
-from wardround.agents.loop.episode import Episode
-from wardround.agents.loop.side_reader import prompt_text
-from wardround.agents.loop.tokens import count_message
-from wardround.agents.method import Method
-from wardround.agents.settings import NoSettings
+from wardround.agents.loop.episode import Episode, prompt_text
+from wardround.agents.loop.history import count_message
+from wardround.agents.method import Method, NoSettings
 from wardround.answers import CuratedWindow
 from wardround.core import Picture, UserError, to_microseconds
 from wardround.records import Chart

@@ -1,4 +1,4 @@
-"""The methods that read a bank's graph, and any agent with what was walked to: ``<agent>+gsem``, ``+gsem-walk``."""
+"""GSEM and the memories it is compared with, as additions to any agent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from wardround.agents.method import Addition, Method
 from wardround.agents.methods.react import REACT
 from wardround.memory import POLARITIES
+from wardround.memory.peers import PEERS
+
+# The methods that read a bank's graph, and any agent with what was walked to: ``<agent>+gsem``, ``+gsem-walk``.
+
 
 GRAPH_METHODS = (
     Method(
@@ -31,4 +35,34 @@ GRAPH_METHODS = (
 GRAPH_ADDITIONS: Mapping[str, Addition] = {
     "gsem": Addition(title="with experiences that the model walked to", walker="model"),
     "gsem-walk": Addition(title="with experiences that were walked to by rule", walker="beam"),
+}
+
+
+# What GSEM is compared with (its Table 1): the same loop without memory and with each peer's; ``<agent>+a-mem``.
+
+
+VANILLA = Method(
+    name="vanilla",
+    title="vanilla: the loop of all rows without a memory; where there is no record to read, one direct answer",
+    make=lambda settings: REACT,
+    tables=(1,),
+    paper="gsem",
+)
+PEER_METHODS = (
+    VANILLA,
+    *(
+        Method(
+            name=peer.name,
+            title=peer.title,
+            make=lambda settings: REACT,
+            memory=("note",),
+            tables=(1,),
+            paper="gsem",
+            peer=peer.name,
+        )
+        for peer in PEERS.registered
+    ),
+)
+PEER_ADDITIONS: Mapping[str, Addition] = {
+    peer.name: Addition(title=f"with notes of {peer.title}", peer=peer.name) for peer in PEERS.registered
 }

@@ -1,10 +1,16 @@
-"""ReAct: the loop with nothing added. The model sees its whole history and acts on it (Yao et al., 2023)."""
+"""ReAct, Reflexion and ReasoningBank on the one loop."""
 
 from __future__ import annotations
 
-from wardround.agents.loop.agent import AgentSpec
-from wardround.agents.method import Method
-from wardround.agents.settings import NoSettings
+from dataclasses import dataclass, replace
+
+from wardround.agents.loop.agent import AgentSpec, Hooks
+from wardround.agents.loop.episode import Ending, Episode, SideReader, prompt_text
+from wardround.agents.method import Method, NoSettings
+from wardround.core import check_settings, setting
+
+# ReAct: the loop with nothing added. The model sees its whole history and acts on it (Yao et al., 2023).
+
 
 REACT = AgentSpec(name="react", title="ReAct: reason and act on the whole history", system="react_system")
 
@@ -15,3 +21,84 @@ def make_react(settings: NoSettings) -> AgentSpec:
 
 
 REACT_METHODS = (Method(name="react", title=REACT.title, make=make_react, paper="retrosum", tables=(2,)),)
+
+
+# ReasoningBank: the loop with strategies of similar cases in front, drawn from episodes judged without the truth.
+
+
+REASONINGBANK_METHODS = (
+    Method(
+        name="reasoningbank",
+        title="ReasoningBank: strategies of similar cases, judged without the truth",
+        make=make_react,
+        memory=("reasoning",),
+        tables=(2,),
+        paper="retrosum",
+    ),
+)
+
+
+# Reflexion (Shinn et al., 2023): try, criticise oneself without knowing the right answer, try again.
+#
+# The next trial starts from the question, the critiques so far and the answers that they are about. Every trial has the
+# whole turn limit, all its turns are in the log, and the last trial's answer counts.
+
+
+REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried", "ask_again")
+_CRITIQUE_SHARE = 0.15
+_CRITIQUES_SHARE = 0.3
+"""The most of the actor's room that one critique and all of them together may take: nothing removes them from there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflexionSettings:
+    """How often it tries."""
+
+    trials: int = setting(2, "attempts, the first one included", least=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+class SelfCritique(Hooks):
+    """Plays ``trials`` trials. A critique that fails ends it with the answer there is."""
+
+    def __init__(self, *, trials: int) -> None:
+        self._trials = trials
+        self._start = 0
+
+    async def at_answer(self, episode: Episode, ending: Ending) -> bool:
+        """Criticise the trial that has just ended, and start the next one."""
+        if episode.trial >= self._trials or episode.spent:
+            return False
+        critic = SideReader(episode, role="critic", system=prompt_text("critic_system"))
+        critic.show(episode.history.blocks[self._start :])
+        self._start = len(episode.history.blocks)
+        instruction = prompt_text("criticise", answer=ending.answer, finish=ending.finish)
+        limit = int(episode.room() * min(_CRITIQUE_SHARE, _CRITIQUES_SHARE / (self._trials - 1)))
+        written = await critic.ask(instruction, purpose="reflect", limit_tokens=limit)
+        if written.problem is not None:
+            episode.recorder.note("trial", {"turn": episode.turn, "skipped": written.problem})
+            return False
+        if written.cut:
+            episode.recorder.note("critique", {"turn": episode.turn, "trial": episode.trial, "cut": True})
+        trial = episode.trial
+        episode.new_trial()
+        episode.pin(prompt_text("critique_carried", trial=trial, answer=ending.answer, text=written.text))
+        return True
+
+
+def _reflexion(settings: ReflexionSettings) -> AgentSpec:
+    return replace(REACT, hooks=(lambda: SelfCritique(trials=settings.trials),), prompts=REFLEXION_PROMPTS)
+
+
+REFLEXION_METHODS = (
+    Method(
+        name="reflexion",
+        title="Reflexion: try, criticise without the truth, try again",
+        make=_reflexion,
+        settings=ReflexionSettings,
+        tables=(2,),
+        paper="retrosum",
+    ),
+)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from wardround.agents.experiences.served import served_text
 from wardround.agents.loop.agent import AgentSpec
-from wardround.agents.loop.episode import Asked, Episode
-from wardround.agents.loop.reductions import cut_notice, cut_text
-from wardround.agents.loop.side_reader import prompt_text
-from wardround.agents.loop.tokens import count_message
+from wardround.agents.loop.context import cut_notice, cut_text
+from wardround.agents.loop.episode import Asked, Episode, prompt_text
+from wardround.agents.loop.history import count_message
 from wardround.agents.method import Method
 from wardround.agents.methods.react import REACT
+from wardround.agents.recall import served_text
 from wardround.core import Message, ProviderError, ToolCall, check_settings, setting, without_thinking
 from wardround.models.protocol import ModelSettings
 

@@ -1,15 +1,4 @@
-"""ReSum, RetroSum and the ablations between them: one hook with two switches (RetroSum paper, eq. 3-5 and table 4).
-
-Every ``window`` tool calls the summariser writes one summary: the paper's turn is one call with its observation, and a
-model that batches its calls would else never come to a tenth turn. A turn is not parted, so a batch may overshoot. A
-summary is due as well where the turns since the last one fill ``share`` of the actor's room: later, the budget would
-have taken out what nobody had summarised. *Summariser retrospect*: it reads the distant turns again,
-beside the recent ones, the previous summary and the question (eq. 3); without it only the recent ones. *Actor
-retrospect*: the actor keeps its history and carries the newest summary beside it (eq. 4-5); without it the summary
-replaces the history. Either way there is exactly one summary in the actor's context, the latest.
-
-A summary that fails changes nothing: the previous one stays, the history stays, the next one reads that much more.
-"""
+"""ReSum, RetroSum and the ablations between them: one hook with two switches (eq. 3-5)."""
 
 from __future__ import annotations
 
@@ -17,15 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wardround.agents.experiences.served import served_text
 from wardround.agents.loop.agent import AgentSpec, Hooks
-from wardround.agents.loop.episode import Ending, Episode
-from wardround.agents.loop.history import Block
-from wardround.agents.loop.side_reader import SideReader, Written, prompt_text, too_short
-from wardround.agents.loop.tokens import count_message
+from wardround.agents.loop.episode import Ending, Episode, SideReader, Written, prompt_text, too_short
+from wardround.agents.loop.history import Block, count_message
 from wardround.agents.method import Method
 from wardround.agents.methods.react import REACT
+from wardround.agents.recall import served_text
 from wardround.core import check_settings, setting
+
+# ReSum, RetroSum and the ablations between them: one hook with two switches (RetroSum paper, eq. 3-5 and table 4).
+#
+# Every ``window`` tool calls the summariser writes one summary: the paper's turn is one call with its observation, and
+# a model that batches its calls would else never come to a tenth turn. A turn is not parted, so a batch may overshoot.
+# A summary is due as well where the turns since the last one fill ``share`` of the actor's room: later, the budget
+# would have taken out what nobody had summarised. *Summariser retrospect*: it reads the distant turns again, beside the
+# recent ones, the previous summary and the question (eq. 3); without it only the recent ones. *Actor retrospect*: the
+# actor keeps its history and carries the newest summary beside it (eq. 4-5); without it the summary replaces the
+# history. Either way there is exactly one summary in the actor's context, the latest.
+#
+# A summary that fails changes nothing: the previous one stays, the history stays, the next one reads that much more.
+
 
 SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried", "ask_again")
 _SUMMARY_SHARE = 0.25
@@ -246,5 +246,20 @@ RETROSUM_METHODS = (
         make=summing(),
         memory=("summariser",),
         tables=(4,),
+    ),
+)
+
+
+# ReSum: RetroSum's hook without either retrospect. A summary of the newest calls replaces the history (eq. 3-5).
+
+
+RESUM_METHODS = (
+    Method(
+        name="resum",
+        title="ReSum: every w calls a summary replaces the history",
+        make=summing(actor=False, summariser=False),
+        settings=SummarySettings,
+        tables=(2, 4),
+        paper="retrosum",
     ),
 )

@@ -1,8 +1,9 @@
-"""TRACE: a frozen protocol, an exact patient state, audited decisions; and its ablations (Table 2)."""
+"""TRACE, its ablations (table 2) and its baselines (section 5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +11,15 @@ import jinja2
 
 from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.loop.steps import StepPlayer
-from wardround.agents.method import Method
+from wardround.agents.method import Addition, Method
+from wardround.agents.stays.plain import NewestHistory, PlainPlayer, RunningSummary, SimilarSegments, StayMemory
 from wardround.agents.stays.player import Parts, TracePlayer
 from wardround.agents.stays.settings import TraceSettings
-from wardround.core import PromptFile
-from wardround.protocols import GlobalProtocol, RuleIndex, read_protocol
+from wardround.clinical.protocols import GlobalProtocol, RuleIndex, read_protocol
+from wardround.core import PromptFile, UserError
+
+# TRACE: a frozen protocol, an exact patient state, audited decisions; and its ablations (Table 2).
+
 
 NO_PROTOCOL = GlobalProtocol(name="none", rules=())
 ROLE_PROMPTS = ("reasoner", "route", "audit", "keep")
@@ -73,3 +78,34 @@ TRACE_METHODS = (
     _arm("trace-no-state", "Ablation: TRACE without the state: it knows the last hours only", Parts(state=False), 2),
     _arm("trace-no-auditor", "Ablation: TRACE without the Auditor", Parts(auditor=False), 2),
 )
+
+
+# The baselines of TRACE (section 5): long context, static RAG, one running summary; each also ``+protocol``.
+
+
+def with_protocol(agent: AgentSpec) -> AgentSpec:
+    """Return a baseline with the rules that its router selects in its prompts. UserError: it plays no stays."""
+    if not isinstance(agent.steps, partial) or agent.steps.func is not PlainPlayer:
+        raise UserError(f"{agent.name!r} cannot be given a protocol; long-context, static-rag and single-summary can")
+    return replace(agent, steps=partial(agent.steps, with_protocol=True))
+
+
+def _baseline(name: str, title: str, history: Callable[..., StayMemory], *more_prompts: str) -> Method:
+    player = partial(PlainPlayer, history=history)
+    return stay_method(name, title, player, prompts=("reasoner", *more_prompts), tables=(1,))
+
+
+STAY_BASELINES = (
+    _baseline("long-context", "Long context: the newest hours of the record that fit", NewestHistory),
+    _baseline("static-rag", "Static RAG: parts of the patient's past that resemble the newest hour", SimilarSegments),
+    _baseline(
+        "single-summary",
+        "One free-text summary, rewritten at every step (MemGPT-like)",
+        RunningSummary,
+        "stay_summary",
+    ),
+)
+PROTOCOL_ADDITIONS: Mapping[str, Addition] = {
+    "protocol": Addition(title="with the rules that the protocol's router selects", give=with_protocol)
+}
+"""What a baseline can be given: the global protocol."""

@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.router import HeldRule
-from wardround.protocols import RuleAction
-from wardround.vocabulary import drug_class, drug_classes, ingredients, is_known_drug, misspelled_drug
+from wardround.clinical.protocols import RuleAction
+from wardround.clinical.vocabulary import drug_class, drug_classes, ingredients, is_known_drug, misspelled_drug
 
 OnFail = Literal["replace", "drop", "flag"]
 _LEAST_SHARE = 1e-4

@@ -1,8 +1,4 @@
-"""What rules may ask of a patient, answered from the state and the clock: only what was charted, and not long ago.
-
-Readings, what was done, and problems are those of this encounter: a culture, a baseline or a weight of last year's
-admission is none of this one's. A rule that says ``ever``, or in how many last hours something was done, means it.
-"""
+"""Facts that rules ask of one patient, answered from state and clock; what is not charted is unknown."""
 
 from __future__ import annotations
 
@@ -13,8 +9,8 @@ from functools import cached_property, lru_cache
 import msgspec
 
 from wardround.agents.loop.steps import ChartScore
-from wardround.bundles import NOTHING_KNOWN, ActiveProblem, Carried, EventKind, PatientState, Trend, ValueLevel
-from wardround.protocols import (
+from wardround.clinical.bundles import NOTHING_KNOWN, ActiveProblem, Carried, EventKind, PatientState, Trend, ValueLevel
+from wardround.clinical.protocols import (
     HOUR_OF_DAY,
     STAY,
     AtLevel,
@@ -41,7 +37,21 @@ from wardround.protocols import (
     is_problem,
     keys_of,
 )
-from wardround.vocabulary import Bounds, clinical_name, convert, find_concept, is_drug, is_lasting, reading_unit
+from wardround.clinical.vocabulary import (
+    Bounds,
+    clinical_name,
+    convert,
+    find_concept,
+    is_drug,
+    is_lasting,
+    reading_unit,
+)
+
+# What rules may ask of a patient, answered from the state and the clock: only what was charted, and not long ago.
+#
+# Readings, what was done, and problems are those of this encounter: a culture, a baseline or a weight of last year's
+# admission is none of this one's. A rule that says ``ever``, or in how many last hours something was done, means it.
+
 
 LEVELS: Mapping[ValueLevel, Level] = {
     ValueLevel.LOW: "low",
@@ -333,3 +343,47 @@ def kilograms_of(value: float, unit: str | None, charted: Collection[str]) -> fl
     """A weight in kilograms; None where nothing says its unit. ``charted``: the units that the source has."""
     said = reading_unit(value, unit, "weight", charted)
     return None if said is None else convert(value, said, "kg")
+
+
+# What rules look back on beyond a state's window: readings by name, and how often something was done when.
+
+
+KEPT_HOURS = 24.0
+"""Readings are kept so much longer than rules look back."""
+Counts = dict[str, list[tuple[datetime | None, datetime]]]
+
+
+def remember_courses(courses: dict[str, list[CourseReading]], state: PatientState, hours: Mapping[str, float]) -> None:
+    """Add a state's new readings of the names that rules look back on, and forget those older than they look."""
+    if not hours:
+        return
+    for trend in state.trends.values():
+        name = clinical_name(trend.concept)
+        if name not in hours:
+            continue
+        held = courses.get(name, [])
+        known = {(one.row_id, one.time) for one in held}
+        new = [each for each in trend.readings if (each.row_id, each.time) not in known]
+        if new:
+            read = (CourseReading(each.time, each.value, trend.unit, each.row_id) for each in new)
+            held = sorted([*held, *read], key=lambda one: (one.time, one.row_id))
+            oldest = held[-1].time - timedelta(hours=hours[name] + KEPT_HOURS)
+            courses[name] = [one for one in held if one.time >= oldest]
+
+
+def remember_counts(
+    counts: Counts, counted: dict[str, int], state: PatientState, hour: datetime, hours: Mapping[str, float]
+) -> None:
+    """Note what was done since the last bundle, by the keys that rules count. The state tells how often and when last:
+    the time of any other is unknown, but for the hour in which it became known."""
+    if not hours:
+        return
+    for (kind, concept), action in state.actions.items():
+        key = f"{int(kind)} {concept}"
+        new = action.count - counted.get(key, 0)
+        if new <= 0 or keys_of(concept).isdisjoint(hours):
+            continue
+        counted[key] = action.count
+        held = counts.get(concept, [])
+        is_newest = all(time is None or time < action.last for time, _ in held)
+        counts[concept] = [*held, *((action.last if is_newest and place == 0 else None, hour) for place in range(new))]

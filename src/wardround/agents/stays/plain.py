@@ -9,20 +9,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wardround.agents.loop.context import cut_notice, cut_text
 from wardround.agents.loop.episode import Episode
-from wardround.agents.loop.reductions import cut_notice, cut_text
+from wardround.agents.loop.history import TokenCounter
 from wardround.agents.loop.steps import ChartScore, PredictedAction, StepPrediction
-from wardround.agents.loop.tokens import TokenCounter
 from wardround.agents.stays.asking import SUMMARISER, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.player import OFFLINE
-from wardround.agents.stays.reasoner import due_actions, first_of_each_type
-from wardround.agents.stays.router import HeldRule, Router
+from wardround.agents.stays.router import HeldRule, Router, due_actions, first_of_each_type
 from wardround.agents.stays.settings import TraceSettings
-from wardround.agents.stays.showing import newest_bundles, shown_rules
-from wardround.agents.stays.steward import Steward
-from wardround.bundles import NOTHING_KNOWN, Bundle, Carried, bundle_text
-from wardround.bundles.targets import DECIDED
-from wardround.protocols import RuleIndex
+from wardround.agents.stays.steward import Steward, newest_bundles, shown_rules
+from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, Carried, bundle_text
+from wardround.clinical.bundles.targets import DECIDED
+from wardround.clinical.protocols import RuleIndex
 from wardround.retrieval import Encoder, LexicalEncoder
 
 SEGMENT_BUNDLES = 4

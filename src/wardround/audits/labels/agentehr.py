@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from wardround.audits.labels.raw_files import RawFiles, Row, when
-from wardround.codes import load_ccs, normalise_drug_name
+from wardround.clinical.codes import load_ccs, normalise_drug_name
 
 MINUTE = timedelta(minutes=1)
 ADDED_LATER = (

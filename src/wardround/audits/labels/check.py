@@ -11,10 +11,9 @@ from typing import Protocol
 
 from wardround.audits.labels.agentehr import TASKS as NAMES
 from wardround.audits.labels.agentehr import RawAnswers
-from wardround.audits.labels.clinseek_events import TASKS as EVENTS
-from wardround.audits.labels.clinseek_events import RawEvents
-from wardround.audits.labels.clinseek_risks import TASKS as RISKS
-from wardround.audits.labels.clinseek_risks import RawRisks
+from wardround.audits.labels.clinseek import DECISION_TASKS as EVENTS
+from wardround.audits.labels.clinseek import RISK_TASKS as RISKS
+from wardround.audits.labels.clinseek import RawEvents, RawRisks
 from wardround.audits.labels.ehrshot import TASKS as CLASSES
 from wardround.audits.labels.ehrshot import RawQuestions
 from wardround.audits.labels.raw_files import RawFiles

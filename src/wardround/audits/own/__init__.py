@@ -5,10 +5,7 @@ swap changes, ``early_cells.py`` compares the answers with what a store shows, `
 seen before what by the roles of a spec. They take names of tables, columns and keys from the spec, and no clock.
 """
 
-from wardround.audits.own.answers import answered_by, read_knowledge
-from wardround.audits.own.by_roles import known_by_roles
-from wardround.audits.own.early_cells import count_early_cells
-from wardround.audits.own.plain_copy import write_plain
-from wardround.audits.own.questions import knowledge_questions
+from wardround.audits.own.findings import count_early_cells, known_by_roles, write_plain
+from wardround.audits.own.knowledge_table import answered_by, knowledge_questions, read_knowledge
 
 __all__ = ["answered_by", "count_early_cells", "knowledge_questions", "known_by_roles", "read_knowledge", "write_plain"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wardround.audits.swap.records import RawRecord, Resource, TableRow
+from wardround.audits.swap.change import RawRecord, Resource, TableRow
 from wardround.records.specs.wall_clock import WallClock
 
 TABLES = (".csv", ".csv.gz", ".parquet")

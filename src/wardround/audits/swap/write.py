@@ -10,13 +10,11 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from wardround.audits.swap.change import Future, SeenValues, one_of_each
-from wardround.audits.swap.clocks import Clockwork, keys_of, latest
+from wardround.audits.swap.change import Future, RawRecord, Resource, SeenValues, one_of_each
 from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_records, stem, write_records
-from wardround.audits.swap.knowledge import KnowledgeRule, SwapTable, fits
-from wardround.audits.swap.records import RawRecord, Resource
+from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
 from wardround.core import UserError
-from wardround.records.reading.subject_keys import subject_number
+from wardround.records.reading.source_files import subject_number
 
 _STRETCHES = (0.4, 1.7, 0.75, 2.6)
 _SAMPLE = 500

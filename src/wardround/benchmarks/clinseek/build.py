@@ -1,38 +1,118 @@
-"""ClinSeek-Bench as a family of the pipeline: one question a subject, subjects in an order of each task's own.
-
-Answers of decisions come from candidate tables that training subjects make. A question lists a hundred names, the same
-in both arms: its target among names drawn in proportion to how many training subjects have them, so that a rare name
-is no likelier for being listed; or, where that is asked for, the commonest ones whatever the target. Risks are drawn so
-that half the answers are yes, where there are enough; how many are yes of those looked at stands in the manifest.
-"""
+"""ClinSeek-Bench as a family of the pipeline: tables kept for admitted people, candidate spaces, build."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from wardround.benchmarks.answer_rules import AnswerRules
-from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.benchmark import Benchmark, samples_by_class
 from wardround.benchmarks.clinseek.decision import DecisionAsking
-from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS, FAMILY, RULES, DecisionRule, RiskRule
-from wardround.benchmarks.clinseek.kept_for import KeptFor, kept_for
-from wardround.benchmarks.clinseek.questions import MOST_EVENTS, Asking, StayQuestion
-from wardround.benchmarks.clinseek.risk import NO, YES, RiskAsking
-from wardround.benchmarks.clinseek.spaces import Listing, decision_spaces, listed_names
-from wardround.benchmarks.clinseek.timeline import Timelines
-from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS, FAMILY, RULES, DecisionRule, RiskRule, space_name
+from wardround.benchmarks.clinseek.risk import NO, YES, RiskAsking, led_to
+from wardround.benchmarks.clinseek.timeline import MOST_EVENTS, Asking, StayQuestion, Timelines
+from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, draw_key, group_of, person_id
+from wardround.benchmarks.encounters import NO_TIME
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, group_of, person_id
 from wardround.benchmarks.task import Task
-from wardround.codes import normalise_label
+from wardround.clinical.codes import normalise_label
 from wardround.core import Progress, Reporter, UserError, derive_seed, format_time, from_microseconds, silent
 from wardround.records import Policy, Store
-from wardround.tools.candidates import CandidateSpace
+from wardround.tools.candidates import CandidateSpace, SeenByGroup, seen_space
+
+# The candidate tables of the decisions: the names that training subjects' events have, by how many have them.
+#
+# Nothing of a question takes part in a table: not its target, not its subject (a training subject is asked with what
+# other groups have). What a question lists of it holds its target, as the published candidates do, or common names.
+
+
+Listing = Literal["target", "common"]
+"""Which names a question lists: its target among others, or those in most use."""
+
+
+def listed_names(space: CandidateSpace, target: Sequence[str], most: int, *seed: object) -> tuple[str, ...]:
+    """Return the target among other names, in order of the alphabet: ``most`` in all, but half of them others at least.
+
+    The others are drawn by the seed, each next one in proportion to how many training subjects have it. That a name is
+    listed then says nothing of it beyond its use, which everybody is told by the table.
+    """
+    own = {space.labels.resolve(name) or name for name in target}
+    uses = (
+        dict.fromkeys(space.labels.labels, 1)
+        if space.uses is None
+        else dict(zip(space.labels.labels, space.uses.tolist(), strict=True))
+    )
+    others = [name for name, count in uses.items() if count and name not in own]
+    drawn = sorted(others, key=lambda name: -draw_key(float(uses[name]), *seed, name))
+    return tuple(sorted({*own, *drawn[: max(most - len(own), most // 2)]}))
+
+
+def decision_spaces(
+    decisions: Sequence[DecisionAsking], groups: Mapping[int, int], timelines: Timelines
+) -> dict[str, CandidateSpace]:
+    """Return a table for every decision that training subjects have events of."""
+    seen = {asking.task: SeenByGroup() for asking in decisions}
+    for subject, group in groups.items():
+        timeline = timelines.of(subject)
+        for asking in decisions:
+            names = {name for event in asking.events(timeline).names for name in event}
+            seen[asking.task].add(group, dict.fromkeys(sorted(names), ()))
+    made = {space_name(one.rule): seen_space(space_name(one.rule), seen[one.task], groups) for one in decisions}
+    return {name: space for name, space in made.items() if space is not None}
+
+
+# Tables that are kept for admitted people only: where the admission is asked about, a row itself would tell it.
+#
+# Which these are is declared by the source (``roles.kept_for_admitted``) and checked: a table that holds a row of an
+# emergency visit after which somebody went home is kept for everybody, and is shown.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFor:
+    """``admitted``: tables that no one who went home has a row of; ``everybody``: those declared so wrongly, with the
+    rows of people who went home; ``visits``: of how many such visits."""
+
+    admitted: tuple[str, ...]
+    everybody: dict[str, int]
+    visits: int
+
+
+def kept_for(store: Store, timelines: Timelines, subjects: Iterable[int]) -> KeptFor:
+    """Look at the emergency visits of some subjects that led to no stay in hospital."""
+    declared = [name for name in store.spec.roles.kept_for_admitted if name in store.table_names]
+    rows: Counter[str] = Counter()
+    visits = 0
+    for subject in subjects if declared else ():
+        timeline = timelines.of(subject)
+        for visit in timeline.spans("emergency"):
+            if visit.end == NO_TIME or visit.encounter is not None or led_to(timeline, visit) is not None:
+                continue
+            visits += 1
+            for name in declared:
+                known = timeline.known(name)
+                rows[name] += int(np.count_nonzero((known >= visit.start) & (known <= visit.end)))
+    return KeptFor(
+        admitted=tuple(name for name in declared if not rows[name]),
+        everybody={name: rows[name] for name in declared if rows[name]},
+        visits=visits,
+    )
+
+
+# ClinSeek-Bench as a family of the pipeline: one question a subject, subjects in an order of each task's own.
+#
+# Answers of decisions come from candidate tables that training subjects make. A question lists a hundred names, the
+# same in both arms: its target among names drawn in proportion to how many training subjects have them, so that a rare
+# name is no likelier for being listed; or, where that is asked for, the commonest ones whatever the target. Risks are
+# drawn so that half the answers are yes, where there are enough; how many are yes of those looked at stands in the
+# manifest.
+
 
 PER_TASK = 40
 """Of the paper: 1,080 decisions and 720 risks."""

@@ -17,19 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.benchmarks.clinseek.definitions import DecisionRule, SpanName
-from wardround.benchmarks.clinseek.questions import HOUR, StayQuestion
-from wardround.benchmarks.clinseek.timeline import Span, Timeline
-from wardround.benchmarks.columns import DAY, NO_TIME, Flags, Ints, texts
-from wardround.benchmarks.label_events import session_starts
-from wardround.benchmarks.label_sources import label_source
+from wardround.benchmarks.clinseek.timeline import HOUR, Span, StayQuestion, Timeline
+from wardround.benchmarks.encounters import DAY, NO_TIME, Flags, Ints, texts
+from wardround.benchmarks.label_events import label_source, session_starts
 from wardround.benchmarks.pipeline import BuildSettings
 from wardround.benchmarks.task import get_task
-from wardround.codes import how_to_add, load_drugs
+from wardround.clinical.codes import how_to_add, load_drugs
 from wardround.core import derive_seed
 from wardround.records import Policy, SourceSpec, Store, unplayed
 from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.coded_rows import CodedRows
-from wardround.records.specs.roles import Conditions
+from wardround.records.specs.roles import CodedRows, Conditions
 from wardround.tools.candidates import naming_columns
 
 _WINDOW = 24 * HOUR

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from wardround.benchmarks.clinseek.build import asking_of
 from wardround.benchmarks.clinseek.definitions import RULES
-from wardround.benchmarks.clinseek.questions import Asking, StayQuestion
-from wardround.benchmarks.clinseek.timeline import Timeline
+from wardround.benchmarks.clinseek.timeline import Asking, StayQuestion, Timeline
 from wardround.benchmarks.pipeline import BuildSettings
 from wardround.core import format_time, from_microseconds, to_microseconds
 from wardround.records import Chart, Store

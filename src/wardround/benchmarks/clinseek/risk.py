@@ -16,9 +16,8 @@ from functools import partial
 import numpy as np
 
 from wardround.benchmarks.clinseek.definitions import Anchor, RiskRule, SpanName
-from wardround.benchmarks.clinseek.questions import HOUR, StayQuestion
-from wardround.benchmarks.clinseek.timeline import Span, Timeline
-from wardround.benchmarks.columns import NO_TIME
+from wardround.benchmarks.clinseek.timeline import HOUR, Span, StayQuestion, Timeline
+from wardround.benchmarks.encounters import NO_TIME
 from wardround.core import derive_seed
 from wardround.records import Store, unplayed
 

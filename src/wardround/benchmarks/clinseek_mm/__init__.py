@@ -4,11 +4,9 @@ Definitions: docs/clinseek-bench.md.
 """
 
 from wardround.benchmarks.clinseek_mm.build import build_clinseek_mm
-from wardround.benchmarks.clinseek_mm.conversion import Conversion
 from wardround.benchmarks.clinseek_mm.definitions import CLINSEEK_MM_TASKS
-from wardround.benchmarks.clinseek_mm.ehrxqa import convert_ehrxqa
-from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, write_examples
-from wardround.benchmarks.clinseek_mm.medmod import convert_medmod
+from wardround.benchmarks.clinseek_mm.examples import Conversion, MultimodalExample, write_examples
+from wardround.benchmarks.clinseek_mm.published import convert_ehrxqa, convert_medmod
 
 __all__ = [
     "CLINSEEK_MM_TASKS",

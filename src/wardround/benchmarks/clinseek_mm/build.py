@@ -1,30 +1,45 @@
-"""ClinSeek-Bench with pictures as a family of the pipeline: examples of a manifest or of a store's own films."""
+"""ClinSeek-Bench with chest films as a family of the pipeline."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wardround.benchmarks.benchmark import Benchmark
-from wardround.benchmarks.clinseek.questions import MOST_EVENTS
-from wardround.benchmarks.clinseek.timeline import Timeline
-from wardround.benchmarks.clinseek_mm.definitions import CLINSEEK_MM_TASKS, FAMILY, MOST_SAMPLES, mm_name
-from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, read_examples
-from wardround.benchmarks.clinseek_mm.films import image_role
+from wardround.benchmarks.benchmark import Benchmark, name_of_file, samples_by_class
+from wardround.benchmarks.clinseek.other_futures import stays_over
+from wardround.benchmarks.clinseek.timeline import MOST_EVENTS, Timeline
+from wardround.benchmarks.clinseek_mm.definitions import (
+    CLINSEEK_MM_TASKS,
+    FAMILY,
+    MOST_SAMPLES,
+    PUBLISHED_COUNTS,
+    mm_name,
+)
+from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, image_role, read_examples
 from wardround.benchmarks.clinseek_mm.stand_in import StandIn
-from wardround.benchmarks.facts import samples_by_class
-from wardround.benchmarks.given_files import name_of_file
+from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, person_id
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, person_id
 from wardround.benchmarks.task import Task
-from wardround.core import Reporter, UserError, content_hash, derive_seed, format_time, parse_time, silent
+from wardround.core import (
+    Reporter,
+    UserError,
+    content_hash,
+    derive_seed,
+    format_time,
+    parse_time,
+    silent,
+    to_microseconds,
+)
 from wardround.records import ImageRole, Policy, Store
 from wardround.tools.candidates import CandidateSpace
+
+# ClinSeek-Bench with pictures as a family of the pipeline: examples of a manifest or of a store's own films.
+
 
 _WINDOW = timedelta(hours=24)
 
@@ -212,3 +227,28 @@ class _OpenClinSeekMm:
         if absent:
             raise UserError(f"no picture {absent[0]!r} of subject {one.subject_id} in the store")
         return [named[image] for image in one.images]
+
+
+# The questions with pictures that could be asked by some moments: what must be the same in another future.
+
+
+def possible_film_questions(
+    store: Store, moments: Mapping[int, datetime]
+) -> tuple[dict[tuple[str, int, str], bool], dict[str, str]]:
+    """Return every question about films that a subject is asked by its moment, with whether what made it be asked was
+    known by then; and the tasks that the store cannot ask, with the reasons."""
+    tasks = {what: mm_name(what, shown=True) for what in PUBLISHED_COUNTS}
+    try:
+        maker = StandIn(role=image_role(store), reports=False)
+    except UserError as error:
+        return {}, dict.fromkeys(tasks.values(), str(error))
+    settled: dict[tuple[str, int, str], bool] = {}
+    for subject in sorted(moments.keys() & set(store.subjects.tolist())):
+        now, over = to_microseconds(moments[subject]), stays_over(store.chart(subject, moments[subject]))
+        for one in maker.examples(Timeline(store, subject, "known_at")):
+            example = one.example
+            if parse_time(example.cutoff) <= moments[subject]:
+                told = content_hash([example.asked, list(example.images)])[:8]
+                known = one.settled <= now and (one.stay in over or not one.told_late)
+                settled[tasks[example.task], subject, f"{example.cutoff}-{told}"] = known
+    return settled, {}

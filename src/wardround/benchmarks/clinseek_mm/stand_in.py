@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from wardround.benchmarks.clinseek.questions import HOUR
-from wardround.benchmarks.clinseek.timeline import Span, Timeline
+from wardround.benchmarks.clinseek.timeline import HOUR, Span, Timeline
 from wardround.benchmarks.clinseek_mm.definitions import NO_CHANGE, PHENOTYPES
-from wardround.benchmarks.clinseek_mm.examples import MultimodalExample
-from wardround.benchmarks.clinseek_mm.films import Film, films_of
-from wardround.benchmarks.columns import NO_TIME
-from wardround.codes import load_ccs
+from wardround.benchmarks.clinseek_mm.examples import Film, MultimodalExample, films_of
+from wardround.benchmarks.encounters import NO_TIME
+from wardround.clinical.codes import load_ccs
 from wardround.core import derive_seed, from_microseconds
 from wardround.records import ImageRole
 from wardround.tools.candidates import role_labels

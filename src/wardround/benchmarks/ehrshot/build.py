@@ -13,23 +13,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wardround.benchmarks.benchmark import Benchmark
-from wardround.benchmarks.columns import Ints
-from wardround.benchmarks.ehrshot.chexpert import ReportLabels, read_labels, report_questions
-from wardround.benchmarks.ehrshot.concepts import TaskConcept, load_concepts
-from wardround.benchmarks.ehrshot.hierarchy import descendants
-from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
-from wardround.benchmarks.ehrshot.matching import CodeMatcher
-from wardround.benchmarks.ehrshot.places import Places, places_of
+from wardround.benchmarks.benchmark import Benchmark, name_of_file, samples_by_class
+from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
+from wardround.benchmarks.ehrshot.concepts import (
+    CodeMatcher,
+    Places,
+    TaskConcept,
+    descendants,
+    load_concepts,
+    places_of,
+    rules_of,
+)
+from wardround.benchmarks.ehrshot.labelling import Labeller, Questions, ReportLabels, read_labels, report_questions
 from wardround.benchmarks.ehrshot.record import FirstEvents, SubjectRecord, read_record
-from wardround.benchmarks.ehrshot.samples import by_class, last_answers, make_samples
-from wardround.benchmarks.ehrshot.sampling import draw
-from wardround.benchmarks.ehrshot.thresholds import rules_of
-from wardround.benchmarks.facts import samples_by_class
-from wardround.benchmarks.given_files import name_of_file
+from wardround.benchmarks.ehrshot.samples import by_class, draw, last_answers, make_samples
+from wardround.benchmarks.encounters import Ints
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions
 from wardround.benchmarks.task import EHRSHOT_TASKS, Task, get_task
 from wardround.core import Reporter, UserError, content_hash, silent
 from wardround.records import Policy, Store

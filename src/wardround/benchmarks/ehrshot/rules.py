@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wardround.benchmarks.columns import DAY, NO_TIME, SECOND, Ints
-from wardround.benchmarks.spans import Spans
+from wardround.benchmarks.encounters import DAY, NO_TIME, SECOND, Ints, Spans
 
 LONG_STAY_DAYS, READMISSION_DAYS, DIAGNOSIS_DAYS = 7, 30, 365
 UNKNOWN = -1

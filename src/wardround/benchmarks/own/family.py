@@ -1,4 +1,4 @@
-"""Tasks of a user's own as a family of the pipeline: asked by what a chart shows, drawn, and only then labelled."""
+"""Own tasks as a family of the pipeline, and their check in another future."""
 
 from __future__ import annotations
 
@@ -6,24 +6,34 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from wardround.audits import Compared
 from wardround.benchmarks.answer_rules import AnswerRules
-from wardround.benchmarks.benchmark import Benchmark, LastAnswers
-from wardround.benchmarks.facts import samples_by_class
-from wardround.benchmarks.own.asking import AfterRows
-from wardround.benchmarks.own.labelling import RuleLabel
-from wardround.benchmarks.own.last import last_answers
-from wardround.benchmarks.own.questions import END_OF_TIME, Label, Moment, OwnTask
+from wardround.benchmarks.benchmark import Benchmark, LastAnswers, samples_by_class
+from wardround.benchmarks.drawing import group_of, person_id
+from wardround.benchmarks.own.labelling import (
+    END_OF_TIME,
+    AfterRows,
+    AskingRule,
+    Label,
+    Moment,
+    OwnTask,
+    RuleLabel,
+    last_answers,
+)
 from wardround.benchmarks.own.rows import no_row_matches
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.split import group_of, person_id
 from wardround.benchmarks.task import Task, declare, must_be_free
 from wardround.core import Reporter, UserError, derive_seed, format_time, silent
 from wardround.records import Chart, Store
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
+
+# Tasks of a user's own as a family of the pipeline: asked by what a chart shows, drawn, and only then labelled.
+
 
 _HINDSIGHT = "questions without a label are left out, and what comes later decides which have none"
 
@@ -235,3 +245,37 @@ class _OpenOwnTasks:
 def _groups(ground: Ground) -> dict[int, int]:
     training = (subject for subject, split in ground.splits.items() if split == "train")
     return {subject: group_of(ground.store.person_of(subject), ground.settings.seed) for subject in training}
+
+
+# Whether the questions of a user's own tasks are the same in another future of the same past.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferingMoments:
+    """Compares, by task, the moments asked of two stores by each subject's own; there is no excuse for a difference."""
+
+    asked: Mapping[str, AskingRule]
+
+    def __call__(self, store: Store, other: Store, moments: Mapping[int, datetime]) -> Compared:
+        found = Compared()
+        for task, asked in self.asked.items():
+            here, there = (_asked_by_then(asked, each, moments) for each in (store, other))
+            found.compared[f"questions of {task}"] += len(here | there)
+            for one in here ^ there:
+                where = "only here" if one in here else "only in the other future"
+                found.differences.append(f"{one.subject_id}: {task} at {one.prediction_time} is asked {where}")
+                found.places[f"own: {task}"] += 1
+        return found
+
+
+def asked_of(benchmark: Benchmark) -> DifferingMoments:
+    """Return the comparison for the tasks of a benchmark whose manifest says when they are asked by the record."""
+    said = {name: told["asked"] for name, told in benchmark.manifest.get("tasks", {}).items() if "asked" in told}
+    return DifferingMoments(
+        asked={name: AfterRows.from_facts(facts) for name, facts in said.items() if "table" in facts}
+    )
+
+
+def _asked_by_then(asked: AskingRule, store: Store, moments: Mapping[int, datetime]) -> set[Moment]:
+    every = asked.moments(store, "known_at", Counter())
+    return {one for one in every if one.prediction_time <= moments.get(one.subject_id, datetime.min)}

@@ -17,12 +17,12 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from wardround.answers import AnswerClass, OneClass
-from wardround.benchmarks.given_files import name_of_file
-from wardround.benchmarks.own.questions import Label, Moment, OwnTask
+from wardround.benchmarks.benchmark import name_of_file
+from wardround.benchmarks.own.labelling import Label, Moment, OwnTask
 from wardround.benchmarks.task import QuestionText, Task
 from wardround.core import UserError
 from wardround.records import Chart, Policy, Store
-from wardround.records.reading.subject_keys import subject_number
+from wardround.records.reading.source_files import subject_number
 
 VALUE_COLUMNS = ("boolean_value", "integer_value", "float_value", "categorical_value")
 _YES_NO: tuple[AnswerClass, ...] = (("0", "no"), ("1", "yes"))

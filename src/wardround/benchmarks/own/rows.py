@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.records import Store
-from wardround.records.specs.coded_rows import CodedRows
-from wardround.records.specs.roles import Conditions
+from wardround.records.specs.roles import CodedRows, Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from wardround.answers import answer_kind
-from wardround.benchmarks.columns import EVENT
-from wardround.benchmarks.given_files import name_of_file
-from wardround.benchmarks.own.asking import AfterRows
-from wardround.benchmarks.own.labelling import RuleLabel, SqlLabel
-from wardround.benchmarks.own.questions import Labelling, OwnTask
+from wardround.benchmarks.benchmark import name_of_file
+from wardround.benchmarks.encounters import EVENT
+from wardround.benchmarks.own.labelling import AfterRows, Labelling, OwnTask, RuleLabel, SqlLabel
 from wardround.benchmarks.own.rows import Where
 from wardround.benchmarks.task import QuestionText, Task
 from wardround.core import Registry, UserError, content_hash
-from wardround.core.suggestions import unknown
+from wardround.core.errors import unknown
 from wardround.records import SourceSpec
 from wardround.records.specs.roles import ROLES, Conditions
 

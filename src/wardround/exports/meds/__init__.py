@@ -1,7 +1,6 @@
 """MEDS out: any store as a MEDS 0.4 data set whose times are times of knowledge."""
 
-from wardround.exports.meds.export import ExportReport, ExportSettings, export_meds
-from wardround.exports.meds.write import LabelColumn, write_labels
+from wardround.exports.meds.export import ExportReport, ExportSettings, LabelColumn, export_meds, write_labels
 
 __all__ = [
     "ExportReport",

@@ -1,22 +1,143 @@
-"""A folder of a user's own weights: checkpoints become graphs once, and are known by the hash of what was given."""
+"""A folder of imaging weights: known networks, conversion, running a graph."""
 
 from __future__ import annotations
 
 import json
+import threading
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from wardround.core import UserError, content_hash, private_folder, write_atomically
-from wardround.imaging.weights.densenet import densenet_graph
-from wardround.imaging.weights.known import KnownModel, ModelKind, find_known, known_models
-from wardround.imaging.weights.network import NeuralNetwork
-from wardround.imaging.weights.pspnet import pspnet_graph
-from wardround.imaging.weights.resnet import resnet_graph
+from wardround.core.errors import unknown
+from wardround.imaging.libraries import needed
+from wardround.imaging.weights.architectures import densenet_graph, pspnet_graph, resnet_graph
 from wardround.imaging.weights.torch_file import read_torch_file
+
+# The published networks that image tools work with (``known.toml``): nothing of them is shipped.
+
+
+ModelKind = Literal["classifier", "segmentation", "findings", "impression", "grounding"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """One published network. ``labels`` are its outputs, in order; ``operating_points`` the sigmoid at which each calls
+    a finding. ``architecture`` and ``size``, the side of the pictures it takes, are of those that are run here.
+    ``seen`` are the collections of films it was trained on: scores on those say little."""
+
+    name: str
+    kind: ModelKind
+    file: str
+    published: str
+    licence: str
+    seen: tuple[str, ...]
+    labels: tuple[str, ...]
+    operating_points: tuple[float, ...] = ()
+    architecture: Literal["densenet", "resnet", "pspnet", ""] = ""
+    size: int = 0
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is run here, as a graph."""
+        return self.kind in ("classifier", "segmentation")
+
+    @property
+    def address(self) -> str:
+        """Where its file, or its folder, is published."""
+        return self.published + self.file if self.is_graph else self.published
+
+
+@cache
+def known_models() -> Mapping[str, KnownModel]:
+    """Return every published network by name, in the order to show them."""
+    text = resources.files(__package__).joinpath("known.toml").read_text(encoding="utf-8")
+    body = tomllib.loads(text)
+    return {name: _model(name, one, body["sets"]) for name, one in body["models"].items()}
+
+
+def _model(name: str, body: dict[str, object], sets: Mapping[str, str]) -> KnownModel:
+    lists = {key: tuple(value) for key, value in body.items() if isinstance(value, list)}
+    published = str(body["published"])
+    return KnownModel(**{**body, **lists, "name": name, "published": sets.get(published, published)})  # type: ignore[arg-type]
+
+
+def find_known(name: str) -> KnownModel:
+    """Return a published network. UserError names the nearest."""
+    known = known_models()
+    if name not in known:
+        raise UserError(unknown("imaging model", name, known))
+    return known[name]
+
+
+# A graph that is run: onnxruntime, on one thread unless said, opened when first used and shared between threads.
+
+
+Numbers = npt.NDArray[np.float32]
+_FAR = 500.0
+
+
+def sigmoid(values: Any) -> npt.NDArray[np.float64]:
+    """Return numbers as shares of one; those far out stay inside what floats can hold."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.asarray(values, np.float64), -_FAR, _FAR))))
+
+
+class NeuralNetwork:
+    """One graph of a picture (1, channels, size, size) to named arrays."""
+
+    def __init__(self, graph: Path, *, threads: int = 1) -> None:
+        self._graph = graph
+        self._threads = threads
+        self._session: Any = None
+        self._opening = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """The side of the pictures it takes, in pixels."""
+        return int(self._opened().get_inputs()[0].shape[-1])
+
+    @property
+    def channels(self) -> int:
+        """How many colours it takes."""
+        return int(self._opened().get_inputs()[0].shape[1])
+
+    def run(self, picture: Numbers) -> Mapping[str, Numbers]:
+        """Return what it computes, by the names of its outputs."""
+        session = self._opened()
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(names, {session.get_inputs()[0].name: picture}), strict=True))
+
+    def _opened(self) -> Any:
+        with self._opening:
+            if self._session is None:
+                self._session = self._open()
+            return self._session
+
+    def _open(self) -> Any:
+        runtime = needed("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.log_severity_level = 3
+        try:
+            session = runtime.InferenceSession(str(self._graph), options, providers=["CPUExecutionProvider"])
+            given = session.get_inputs()
+            fits = len(given) == 1 and len(given[0].shape) == 4 and isinstance(given[0].shape[-1], int)
+        except Exception as error:  # onnxruntime's errors have no common kind
+            raise UserError(f"{self._graph}: not a graph that can be run ({type(error).__name__})") from error
+        if not fits:
+            raise UserError(f"{self._graph}: expected one input of shape 1 x channels x size x size")
+        return session
+
+
+# A folder of a user's own weights: checkpoints become graphs once, and are known by the hash of what was given.
+
 
 SCHEMA = 1
 _FACTS, _GRAPH, _GRAPH_FILE = "model.json", "model.onnx", ".onnx"

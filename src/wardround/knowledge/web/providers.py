@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from wardround.core import Registry, Secret, ToolFailure, UserError
-from wardround.knowledge.browser.sources import SearchResult
-from wardround.knowledge.dates import last_day
-from wardround.knowledge.document import visible
+from wardround.knowledge.browser import SearchResult
+from wardround.knowledge.corpus import last_day
+from wardround.knowledge.index import visible
 from wardround.models.endpoint import MalformedReply, read_json
 
 _SECONDS = 20.0

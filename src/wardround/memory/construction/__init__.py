@@ -4,22 +4,42 @@ Experiences are drawn, parsed, compared and linked here; which episodes are read
 is the business of ``runs``.
 """
 
-from wardround.memory.construction.asking import MOST_CALLS, AskingBudget, ask_value
-from wardround.memory.construction.attempts import Attempt, Case, nearest_success
-from wardround.memory.construction.drafts import DRAFT_PROMPTS, Drafting, names_answer
-from wardround.memory.construction.duplicates import says_the_same
-from wardround.memory.construction.linking import Comparing, LinkSettings, edges_of, relation_by_rule
-from wardround.memory.construction.names import NAME_PROMPTS, NameIndex, normalise_names
-from wardround.memory.construction.rules import CONSTRUCTION_RULES, draw_by_rules
+from wardround.memory.construction.drafts import (
+    CONSTRUCTION_RULES,
+    DRAFT_PROMPTS,
+    MOST_CALLS,
+    AskingBudget,
+    Attempt,
+    Case,
+    Drafting,
+    ask_value,
+    draw_by_rules,
+    names_answer,
+    nearest_success,
+)
+from wardround.memory.construction.linking import (
+    SYNERGIES,
+    SYNERGY_PROMPTS,
+    Comparing,
+    Judgement,
+    LinkSettings,
+    Synergy,
+    edges_of,
+    judge_pair,
+    relation_by_rule,
+    says_the_same,
+)
 from wardround.memory.construction.structure import (
+    NAME_PROMPTS,
     ROLE_CAPS,
     STRUCTURE_PROMPTS,
+    NameIndex,
     grounded_edges,
     grounded_entities,
+    normalise_names,
     with_structure,
 )
-from wardround.memory.construction.synergy import SYNERGIES, SYNERGY_PROMPTS, Judgement, Synergy, judge_pair
-from wardround.memory.setting import setting_of
+from wardround.memory.scope import setting_of
 
 CONSTRUCTION_PROMPTS = (*DRAFT_PROMPTS, *STRUCTURE_PROMPTS, *NAME_PROMPTS, *SYNERGY_PROMPTS)
 

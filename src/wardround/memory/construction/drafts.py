@@ -1,8 +1,4 @@
-"""Drawing indications and contraindications from the attempts at a sample by asking a model (section 4.1).
-
-Indications come of all successes together; every failure gives one contraindication, by way of where it parted from
-the success most like it. Where nothing succeeded, a failure is compared with the right answer alone.
-"""
+"""Draft indications and contraindications from several attempts, by a model or by rules."""
 
 from __future__ import annotations
 
@@ -10,14 +6,130 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wardround.core import PromptFile, load_prompt
-from wardround.memory.construction.asking import ask_value
-from wardround.memory.construction.attempts import Attempt, Case, evidence_of, nearest_success
-from wardround.memory.entities import TASK_TYPES
-from wardround.memory.experience import Experience, Polarity, Provenance
+from wardround.core import FormatError, Message, PromptFile, load_prompt
+from wardround.memory.experience import TASK_TYPES, Entity, Experience, Polarity, Provenance, RoleEdge, SeenIn, TaskType
 from wardround.memory.extract import Asker, Room
-from wardround.memory.material import reduced_trajectory
+from wardround.memory.material import Material, reduced_trajectory
+from wardround.memory.reflector import tables_naming_answers, tables_read
 from wardround.memory.words import plain_words
+from wardround.models import Reply, ask_for_value
+
+# The material of construction: several attempts at one training sample, some of them successes.
+
+
+_COMPARED_TOKENS = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One trajectory: its episode, what it left behind, the rows that each of its steps showed."""
+
+    episode: str
+    material: Material
+    success: bool
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One training sample with its attempts. ``setting``: phrases that say which patient this was, without identity;
+    ``description``: what the record looked like then; ``provenance`` is that of the sample, without an episode."""
+
+    provenance: Provenance
+    attempts: tuple[Attempt, ...]
+    setting: tuple[str, ...] = ()
+    description: str = ""
+
+    @property
+    def successes(self) -> tuple[Attempt, ...]:
+        """The attempts that succeeded."""
+        return tuple(one for one in self.attempts if one.success)
+
+    @property
+    def failures(self) -> tuple[Attempt, ...]:
+        """The attempts that failed."""
+        return tuple(one for one in self.attempts if not one.success)
+
+
+def evidence_of(attempts: Sequence[Attempt]) -> tuple[SeenIn, ...]:
+    """Every row that some attempts showed, once each, at the step that showed it first: what a lesson drawn from them
+    may rest on, whichever steps it cites."""
+    seen: set[str] = set()
+    found: list[SeenIn] = []
+    for attempt in attempts:
+        for step, rows in enumerate(attempt.rows, start=1):
+            fresh = tuple(row for row in dict.fromkeys(rows) if row not in seen)
+            seen.update(fresh)
+            if fresh:
+                found.append(SeenIn(step=step, rows=fresh))
+    return tuple(found)
+
+
+def nearest_success(failure: Attempt, successes: Sequence[Attempt]) -> Attempt | None:
+    """The success whose trajectory shares most words with a failure's; the earliest of equals, None without one."""
+    own = _words(failure)
+    return max(successes, key=lambda one: (_overlap(own, _words(one)), -successes.index(one)), default=None)
+
+
+def _words(attempt: Attempt) -> frozenset[str]:
+    text = reduced_trajectory(attempt.material.messages, _COMPARED_TOKENS).text
+    return frozenset(plain_words(text).split())
+
+
+def _overlap(first: frozenset[str], second: frozenset[str]) -> float:
+    union = first | second
+    return len(first & second) / len(union) if union else 0.0
+
+
+# Asking a model for a value of a schema: one repair, every call recorded and counted against a budget.
+
+
+MOST_CALLS = 12
+"""The most model calls that the graph of one experience may take, repairs included."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AskingBudget:
+    """How many more calls there may be; ``refused`` counts what was not asked for want of them."""
+
+    left: int = MOST_CALLS
+    asked: int = 0
+    refused: int = 0
+
+    def take(self) -> bool:
+        """Take one call, where there is one left."""
+        if not self.left:
+            self.refused += 1
+            return False
+        self.left -= 1
+        self.asked += 1
+        return True
+
+
+async def ask_value(
+    asker: Asker, text: str, schema: Mapping[str, Any], *, purpose: str, budget: AskingBudget | None = None
+) -> Any:
+    """Ask for a value of a JSON schema; where the reply is none, once more with what is wrong.
+
+    Raises FormatError where the second is none either, or where the budget is spent.
+    """
+
+    async def ask(messages: Sequence[Message]) -> Reply:
+        if budget is not None and not budget.take():
+            raise FormatError("no call was left", correction="no call was left")
+        return await asker.ask(messages, purpose=purpose, schema=schema)
+
+    try:
+        return await ask_for_value(ask, [Message(role="user", content=text)], schema)
+    except FormatError as error:
+        raise FormatError(f"{purpose}: {error}", correction=error.correction) from error
+
+
+# Drawing indications and contraindications from the attempts at a sample by asking a model (section 4.1).
+#
+# Indications come of all successes together; every failure gives one contraindication, by way of where it parted from
+# the success most like it. Where nothing succeeded, a failure is compared with the right answer alone.
+
 
 DRAFT_PROMPTS = ("indication", "divergence", "contraindication")
 MOST_INDICATIONS = 2
@@ -153,3 +265,87 @@ def _task_types() -> dict[str, Any]:
 
 def _prompt(name: str) -> PromptFile:
     return load_prompt("wardround.memory", name)
+
+
+# Indications and contraindications by rules, where there is no language model: a floor, and named so.
+#
+# An attempt's success tells which tables named what was right; a failure, which tables the success most like it read
+# and it did not. Nothing of the right answer itself is written down.
+
+
+CONSTRUCTION_RULES = "construction-rules-1"
+_MOST_TABLES = 3
+_TASK_WORDS: Sequence[tuple[str, TaskType]] = (
+    ("diagnos", "diagnosis"),
+    ("prescription", "medication"),
+    ("medication", "medication"),
+    ("procedure", "procedure"),
+    ("lab", "test"),
+    ("microbio", "test"),
+    ("transfer", "transfer"),
+    ("disposition", "disposition"),
+    ("hospitalization", "disposition"),
+    ("discharge", "disposition"),
+    ("mortality", "prognosis"),
+    ("readmission", "prognosis"),
+)
+_OUTCOME = Entity(name="right answer", role="outcome")
+
+
+def draw_by_rules(case: Case) -> tuple[Experience, ...]:
+    """One indication where an attempt succeeded, one contraindication of each failure that tells something."""
+    found = [_indication(case, one) for one in case.successes[:1]]
+    found += [_contraindication(case, one) for one in case.failures]
+    unique = {one.content: one for one in found if one is not None}
+    return tuple(unique.values())
+
+
+def _indication(case: Case, success: Attempt) -> Experience | None:
+    tables = tables_naming_answers(success.material)[:_MOST_TABLES]
+    if not tables:
+        return None
+    listed = ", ".join(tables)
+    content = f"Read {listed} early: in this case rows of {listed} led to the right answer."
+    return _rule_experience(case, success, "indication", f"Start from {listed}", content, tables)
+
+
+def _contraindication(case: Case, failure: Attempt) -> Experience | None:
+    success = nearest_success(failure, case.successes)
+    read = tables_read(failure.material)
+    known = tables_naming_answers(success.material) if success is not None else ()
+    missed = [table for table in known if table not in read][:_MOST_TABLES]
+    if missed:
+        listed = ", ".join(missed)
+        content = f"Do not finish before reading {listed}: rows of {listed} led to the right answer elsewhere."
+        return _rule_experience(case, failure, "contraindication", f"Finishing without {listed}", content, missed)
+    if not read:
+        return None
+    listed = ", ".join(read[:_MOST_TABLES])
+    content = f"Do not settle after reading only {listed}: in this case that did not lead to the right answer."
+    return _rule_experience(case, failure, "contraindication", f"Settling after {listed}", content, read[:_MOST_TABLES])
+
+
+def _rule_experience(
+    case: Case, attempt: Attempt, kind: Polarity, title: str, content: str, tables: Sequence[str]
+) -> Experience:
+    task = attempt.material.task
+    actions = [Entity(name=table, role="action") for table in tables[:2]]
+    question = Entity(name=f"{task} question", role="condition")
+    entities = (question, *actions, _OUTCOME)
+    edges = [RoleEdge(source=question.name, target=one.name) for one in actions]
+    edges += [RoleEdge(source=one.name, target=_OUTCOME.name) for one in actions]
+    return Experience(
+        kind=kind,
+        title=title,
+        description="",
+        content=content,
+        condition="; ".join((question.name, *case.setting)),
+        task=task,
+        task_type=next((named for word, named in _TASK_WORDS if word in task.casefold()), "other"),
+        score=attempt.material.score,
+        provenance=replace(case.provenance, episode=attempt.episode, model=CONSTRUCTION_RULES),
+        entities=entities,
+        role_edges=tuple(edges),
+        evidence=evidence_of((attempt, *case.successes)),
+        facts={"names_answer": False, "successes": len(case.successes)},
+    )

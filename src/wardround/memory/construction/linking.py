@@ -1,23 +1,18 @@
-"""The experience layer: which pairs are compared, what their edges weigh (equation 5), and which edges are made.
-
-Pairs come from shared entities, rare words and near vectors, a few per new experience, so that their number grows
-linearly. Document frequencies are those of one revision for all pairs of an experience. A conflict (one condition,
-opposite polarity) and a boundary (alike, under other conditions) are edges of their own, whatever they weigh.
-"""
+"""Link experiences: which pairs are compared, edge weights (eq. 5), duplicates, synergy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
+from wardround.core import FormatError, load_prompt
 from wardround.memory.bank import Bank
-from wardround.memory.construction.asking import MOST_CALLS, AskingBudget
-from wardround.memory.construction.duplicates import words_in_common
-from wardround.memory.construction.synergy import Judgement, Synergy, judge_pair
-from wardround.memory.edges import Edge, Relation
-from wardround.memory.entities import normal_name
-from wardround.memory.experience import Experience
+from wardround.memory.construction.drafts import MOST_CALLS, AskingBudget, ask_value
+from wardround.memory.experience import Experience, normal_name
 from wardround.memory.extract import Asker
 from wardround.memory.graph import GraphReader
+from wardround.memory.rows import RELATIONS, Edge, Relation
 from wardround.memory.similarity import (
     EDGE_THRESHOLD,
     LONGEST_PATH,
@@ -29,6 +24,83 @@ from wardround.memory.similarity import (
     structure_similarity,
     task_similarity,
 )
+from wardround.memory.words import plain_words
+
+# S_synergy: how much two experiences are worth together. The default asks for joint use, which is what the paper
+# defines; its released prompt asks for likeness, and is the published option. What nobody judged is None, never 0.
+
+
+Synergy = Literal["joint_use", "similarity", "unjudged"]
+SYNERGIES: tuple[Synergy, ...] = get_args(Synergy)
+SYNERGY_PROMPTS = ("joint_use", "similarity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What was judged of a pair; ``relation`` only where joint use was asked for."""
+
+    value: float | None
+    relation: Relation | None = None
+
+
+async def judge_pair(
+    asker: Asker, first: Experience, second: Experience, *, synergy: Synergy, budget: AskingBudget
+) -> Judgement:
+    """Ask about a pair; unjudged where the budget is spent or the reply cannot be read."""
+    if synergy == "unjudged":
+        return Judgement(value=None)
+    prompt = load_prompt("wardround.memory", synergy).render(first=first, second=second)
+    try:
+        value = await ask_value(asker, prompt, _schema(synergy), purpose=f"judge_{synergy}", budget=budget)
+    except FormatError as error:
+        asker.note("synergy_unjudged", {"pair": [first.id, second.id], "problem": str(error)})
+        return Judgement(value=None)
+    return Judgement(value=float(value[synergy]), relation=value.get("relation"))
+
+
+def _schema(synergy: Synergy) -> Mapping[str, Any]:
+    properties: dict[str, Any] = {
+        synergy: {"type": "number", "minimum": 0, "maximum": 1},
+        "reason": {"type": "string"},
+    }
+    if synergy == "joint_use":
+        properties["relation"] = {"type": "string", "enum": list(RELATIONS)}
+    return {"type": "object", "properties": properties, "required": [synergy]}
+
+
+# Global de-duplication: an experience that says what another of the bank says already is not added.
+#
+# Compared are the few that share its rarest words, of the same polarity and task type; never all with all.
+
+
+SAME = 0.8
+"""Two experiences say the same where their condition and their content each share so much of their words."""
+
+
+def words_in_common(first: str, second: str) -> float:
+    """Jaccard of the words of two texts."""
+    one, other = set(plain_words(first).split()), set(plain_words(second).split())
+    return len(one & other) / len(one | other) if one | other else 0.0
+
+
+def says_the_same(first: Experience, second: Experience) -> bool:
+    """Whether two experiences differ in a few words only."""
+    if (first.kind, first.task_type) != (second.kind, second.task_type):
+        return False
+    if {plain_words(one) for one in first.exclusions} != {plain_words(one) for one in second.exclusions}:
+        return False
+    return (
+        words_in_common(first.condition, second.condition) >= SAME
+        and words_in_common(first.content, second.content) >= SAME
+    )
+
+
+# The experience layer: which pairs are compared, what their edges weigh (equation 5), and which edges are made.
+#
+# Pairs come from shared entities, rare words and near vectors, a few per new experience, so that their number grows
+# linearly. Document frequencies are those of one revision for all pairs of an experience. A conflict (one condition,
+# opposite polarity) and a boundary (alike, under other conditions) are edges of their own, whatever they weigh.
+
 
 _SAME_CONDITION = 0.6
 _OTHER_CONDITION = 0.4

@@ -3,19 +3,27 @@ and everything else is shared. See docs/methods/peers.md for what differs from t
 """
 
 from wardround.memory.peers.a_mem import A_MEM
-from wardround.memory.peers.asking import PeerAsking
-from wardround.memory.peers.changes import NewNote, NoteChanges, linked
-from wardround.memory.peers.documents import case_document, note_of
 from wardround.memory.peers.flex import FLEX
 from wardround.memory.peers.graphrag import GRAPHRAG
-from wardround.memory.peers.mem0 import MEM0
-from wardround.memory.peers.mem0_graph import MEM0_GRAPH
+from wardround.memory.peers.mem0 import MEM0, MEM0_GRAPH
 from wardround.memory.peers.naive_rag import NAIVE_RAG
-from wardround.memory.peers.peer import PEERS, Peer
-from wardround.memory.peers.peer_case import PeerCase, Remembered, fused
-from wardround.memory.peers.peer_memory import USED, PeerMemory
+from wardround.memory.peers.peer import (
+    PEERS,
+    USED,
+    NewNote,
+    NoteChanges,
+    Peer,
+    PeerAsking,
+    PeerCase,
+    PeerMemory,
+    PeerSettings,
+    Remembered,
+    case_document,
+    fused,
+    linked,
+    note_of,
+)
 from wardround.memory.peers.reme import REME
-from wardround.memory.peers.settings import PeerSettings
 
 for _peer in (NAIVE_RAG, GRAPHRAG, MEM0, MEM0_GRAPH, A_MEM, REME, FLEX):
     PEERS.add(_peer.name, _peer)

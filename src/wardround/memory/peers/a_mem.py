@@ -9,16 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wardround.memory.construction.attempts import Case
+from wardround.memory.construction.drafts import Case
 from wardround.memory.experience import Experience
-from wardround.memory.peers.asking import PeerAsking
-from wardround.memory.peers.changes import NewNote, NoteChanges, linked
-from wardround.memory.peers.documents import case_document, listed, note_of, searched_text
-from wardround.memory.peers.peer import Peer
-from wardround.memory.peers.peer_case import PeerCase, Remembered
-from wardround.memory.peers.peer_memory import PeerMemory
-from wardround.memory.peers.settings import PeerSettings
-from wardround.retrieval.lexical import words_of
+from wardround.memory.peers.peer import (
+    NewNote,
+    NoteChanges,
+    Peer,
+    PeerAsking,
+    PeerCase,
+    PeerMemory,
+    PeerSettings,
+    Remembered,
+    case_document,
+    linked,
+    listed,
+    note_of,
+    searched_text,
+)
+from wardround.retrieval.encoder import words_of
 
 _NEIGHBOURS = 5
 _MOST_KEYWORDS = 5

@@ -9,17 +9,24 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from wardround.memory.construction.attempts import Case
-from wardround.memory.construction.duplicates import SAME, words_in_common
-from wardround.memory.construction.rules import draw_by_rules
+from wardround.memory.construction.drafts import Case, draw_by_rules
+from wardround.memory.construction.linking import SAME, words_in_common
 from wardround.memory.experience import Experience
-from wardround.memory.peers.asking import PeerAsking
-from wardround.memory.peers.changes import NewNote, NoteChanges, linked
-from wardround.memory.peers.documents import case_document, listed, note_of, searched_text
-from wardround.memory.peers.peer import Peer
-from wardround.memory.peers.peer_case import PeerCase, Remembered
-from wardround.memory.peers.peer_memory import PeerMemory
-from wardround.memory.peers.settings import PeerSettings
+from wardround.memory.peers.peer import (
+    NewNote,
+    NoteChanges,
+    Peer,
+    PeerAsking,
+    PeerCase,
+    PeerMemory,
+    PeerSettings,
+    Remembered,
+    case_document,
+    linked,
+    listed,
+    note_of,
+    searched_text,
+)
 
 ZONES = ("golden", "warning")
 LEVELS = ("strategy", "pattern", "case")

@@ -1,24 +1,268 @@
-"""Mem0 (Chhikara et al., 2025): facts extracted from a case, each added to the memory, merged into an older one, or in
-place of it. The writer is the released package itself; where nobody can be asked, lines drawn by rules are added as
-they are, as the package does when it is told not to infer.
-"""
+"""Mem0 with and without a graph (Chhikara et al., 2025), and its own package behind an adapter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import asyncio
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from tempfile import TemporaryDirectory
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
-from wardround.memory.construction.attempts import Case
-from wardround.memory.construction.rules import draw_by_rules
-from wardround.memory.experience import Experience
-from wardround.memory.peers.asking import PeerAsking
-from wardround.memory.peers.changes import NewNote, NoteChanges
-from wardround.memory.peers.documents import beginning, case_document, note_of
-from wardround.memory.peers.mem0_package import package_changes
-from wardround.memory.peers.peer import Peer
-from wardround.memory.peers.peer_case import PeerCase, Remembered
-from wardround.memory.peers.peer_memory import PeerMemory
-from wardround.memory.peers.settings import PeerSettings
+from wardround.core import Message, import_extra
+from wardround.memory.construction.drafts import Case, draw_by_rules
+from wardround.memory.experience import Experience, normal_name
+from wardround.memory.peers.peer import (
+    NewNote,
+    NoteChanges,
+    Peer,
+    PeerAsking,
+    PeerCase,
+    PeerMemory,
+    PeerSettings,
+    Remembered,
+    beginning,
+    case_document,
+    fused,
+    note_of,
+    searched_text,
+    without_identifiers,
+)
+from wardround.memory.words import plain_words
+
+# After Mem0 with a graph (Chhikara et al., 2025): memories as labelled edges between entities; a new one replaces what
+# it contradicts; reading goes from the entities a question names, and by the likeness of whole triplets.
+
+
+_COMPARED = 10
+_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
+_TRIPLET = {
+    "type": "object",
+    "properties": {
+        "source": _NAME,
+        "relation": _NAME,
+        "target": _NAME,
+        "fact": {"type": "string", "minLength": 1, "maxLength": 600},
+    },
+    "required": ["source", "relation", "target", "fact"],
+}
+_TRIPLETS = {"type": "array", "items": _TRIPLET, "maxItems": 8}
+_OBSOLETE = {"type": "array", "items": {"type": "integer"}}
+
+
+async def draw_triplets(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
+    """What a case says, as triplets with the sentence they stand for."""
+    if asking is None:
+        return [one for drawn in draw_by_rules(case) for one in _by_rules(case, drawn)]
+    document = case_document(case, max_tokens=settings.document_tokens)
+    said = await asking.value("mem0_graph_extract", _TRIPLETS, document=document)
+    return [_triplet(case, one["source"], one["relation"], one["target"], one["fact"], **asking.origin) for one in said]
+
+
+async def settle_triplet(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
+    """Add a triplet that is not there yet, and drop those that a model finds contradicted by it."""
+    near = [other for other, _ in memory.nearest(searched_text(note), limit=_COMPARED)]
+    if any(_parts(other) == _parts(note) for other in near):
+        memory.counts["said already"] += 1
+        return NoteChanges()
+    rivals = [other for other in near if _ends(other) & _ends(note)]
+    obsolete: list[Experience] = []
+    if asking is not None and rivals:
+        numbers = await asking.value("mem0_graph_conflicts", _OBSOLETE, note=note, rivals=rivals)
+        obsolete = [one for place, one in enumerate(rivals, start=1) if place in numbers]
+    return NoteChanges(new=(NewNote(note=note),), dropped={one.id: f"obsolete since {note.id}" for one in obsolete})
+
+
+def recall_triplets(case: PeerCase) -> Sequence[Remembered]:
+    """Triplets around the entities that the question names, and those that are like it, fused."""
+    words = set(plain_words(case.question.text).split())
+    by_vector = case.by_meaning()
+    pool = {one.note.id: one for one in (*case.by_words(), *by_vector)}
+    named = [one for one in pool.values() if any(_stands_in(end, words) for end in _ends(one.note))]
+    reached = {end for one in named for end in _ends(one.note)}
+    beyond = [one for one in pool.values() if one not in named and _ends(one.note) & reached]
+    return fused([[*named, *beyond], by_vector])
+
+
+def _stands_in(name: str, words: set[str]) -> bool:
+    own = set(plain_words(name).split())
+    return bool(own) and own <= words
+
+
+def _by_rules(case: Case, drawn: Experience) -> list[Experience]:
+    """An edge from each phrase of an experience's condition to what it says is to be done, or not."""
+    relation = "is led by" if drawn.kind == "indication" else "is misled by"
+    phrases = [phrase.strip() for phrase in drawn.condition.split(";") if phrase.strip()]
+    return [_triplet(case, phrase, relation, drawn.title, drawn.content) for phrase in phrases]
+
+
+def _triplet(case: Case, source: str, relation: str, target: str, fact: str, **origin: Any) -> Experience:
+    facts = {"source": normal_name(source), "relation": normal_name(relation), "target": normal_name(target)}
+    title = f"{source} - {relation} - {target}"
+    return note_of(case, "mem0-graph", title=title, content=fact, facts=facts, **origin)
+
+
+def _parts(note: Experience) -> tuple[str, ...]:
+    return tuple(str(note.facts[name]) for name in ("source", "relation", "target"))
+
+
+def _ends(note: Experience) -> frozenset[str]:
+    source, _, target = _parts(note)
+    return frozenset((source, target))
+
+
+MEM0_GRAPH = Peer(
+    name="mem0-graph",
+    title="after Mem0-graph: memories as triplets, contradicted ones dropped (Chhikara et al., 2025)",
+    draw=draw_triplets,
+    settle=settle_triplet,
+    recall=recall_triplets,
+    prompts=("mem0_graph_extract", "mem0_graph_conflicts"),
+    differences=(
+        "written here: the package's graph store needs a graph database, and its later versions have none",
+        "entities are one where their names are, in normal form; there also where their vectors are near",
+        "a triplet is shown with the sentence it stands for, and counts as one of the five texts",
+        "traversal goes one step beyond the entities named, among the fifty nearest by words and by vector",
+    ),
+)
+
+
+# The package ``mem0ai`` behind an adapter: our model, our encoder, our bank in place of its own; nothing is sent.
+#
+# Its ``add`` runs in a thread and is told of the bank through a store that answers searches and keeps what it is told
+# to change. It is imported when it is first used, with its telemetry off and its folder in a place that is gone
+# afterwards.
+
+
+@dataclass(slots=True, kw_only=True)
+class FactChanges:
+    """What the package wants: texts of new facts, new texts of old ones by id, ids of those that go."""
+
+    added: list[str] = field(default_factory=list)
+    updated: dict[str, str] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+
+
+async def package_changes(conversation: str, memory: PeerMemory, asking: PeerAsking) -> FactChanges:
+    """Let the package read a conversation. Raises what the endpoint raises, and UserError without the package."""
+    told = _ToldStore(memory)
+    model = _AskedModel(asking, asyncio.get_running_loop())
+    mem0 = _mem0(model, told)
+    await asyncio.to_thread(mem0.add, [{"role": "user", "content": conversation}], user_id=memory.peer)
+    if model.failure is not None:  # the package keeps some of them to itself
+        raise model.failure
+    return told.changes
+
+
+class _ToldStore:
+    """What the package takes for its vector store."""
+
+    def __init__(self, memory: PeerMemory) -> None:
+        self._memory = memory
+        self._texts: dict[str, str] = {}
+        self.changes = FactChanges()
+
+    def search(self, query: str, vectors: Sequence[float], limit: int = 5, filters: Any = None) -> list[Any]:
+        """The nearest facts of the bank; a text has the same vector there and here."""
+        near = self._memory.nearest(query, limit=limit)
+        self._texts |= {note.id: note.content for note, _ in near}
+        return [self.get(note.id) for note, _ in near]
+
+    def get(self, vector_id: str) -> Any:
+        """A fact that was searched for before."""
+        return SimpleNamespace(id=vector_id, payload={"data": self._texts[vector_id]})
+
+    def insert(self, vectors: Any, payloads: Sequence[Mapping[str, Any]], ids: Any = None) -> None:
+        """Keep what is to be added."""
+        self.changes.added += [without_identifiers(payload["data"]) for payload in payloads]
+
+    def update(self, vector_id: str, vector: Any = None, payload: Mapping[str, Any] | None = None) -> None:
+        """Keep what is to be changed."""
+        if payload is not None:
+            self.changes.updated[vector_id] = without_identifiers(payload["data"])
+
+    def delete(self, vector_id: str) -> None:
+        """Keep what is to go."""
+        self.changes.deleted.append(vector_id)
+
+
+class _AskedModel:
+    """What the package takes for its language model; every call is recorded as any other."""
+
+    def __init__(self, asking: PeerAsking, loop: asyncio.AbstractEventLoop) -> None:
+        self._asking = asking
+        self._loop = loop
+        self.failure: Exception | None = None
+
+    def generate_response(self, messages: Sequence[Mapping[str, str]], **_: Any) -> str:
+        """Ask, from the package's thread."""
+        purpose = "mem0_extract" if messages[0]["role"] == "system" else "mem0_update"
+        asked = [Message(role=one["role"], content=one["content"]) for one in messages]  # type: ignore[arg-type]
+        try:
+            reply = asyncio.run_coroutine_threadsafe(
+                self._asking.asker.ask(asked, purpose=purpose), self._loop
+            ).result()
+        except Exception as error:
+            self.failure = error
+            raise
+        return reply.message.content or ""
+
+
+def _mem0(model: _AskedModel, store: _ToldStore) -> Any:
+    """A memory of the package, made without its factories: these would open stores and clients of their own."""
+    package = _package()
+    made = package.Memory.__new__(package.Memory)
+    nothing = SimpleNamespace(add_history=lambda *_, **__: None)
+    made.config = SimpleNamespace(llm=SimpleNamespace(config={}))
+    made.custom_fact_extraction_prompt = made.custom_update_memory_prompt = None
+    made.config.custom_fact_extraction_prompt = made.config.custom_update_memory_prompt = None
+    made.embedding_model = SimpleNamespace(embed=lambda *_, **__: ())
+    made.vector_store, made.llm, made.db = store, model, nothing
+    made.api_version, made.enable_graph, made.graph = "v1.1", False, None
+    return made
+
+
+def _unsent(*_: Any, **__: Any) -> None:
+    """What stands for the package's telemetry."""
+
+
+@cache
+def _package() -> ModuleType:
+    """The package's module. Raises UserError where it is not installed."""
+    what = "filling this memory by a model (--rules does without)"
+    with (
+        TemporaryDirectory() as folder,
+        _environment({"MEM0_DIR": folder, "MEM0_TELEMETRY": "False"}),
+        warnings.catch_warnings(action="ignore"),  # it is written for an older pydantic
+    ):
+        module: ModuleType = import_extra("mem0.memory.main", "mem0", what=what)
+    vars(module)["capture_event"] = _unsent
+    return module
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# Mem0 (Chhikara et al., 2025): facts extracted from a case, each added to the memory, merged into an older one, or in
+# place of it. The writer is the released package itself; where nobody can be asked, lines drawn by rules are added as
+# they are, as the package does when it is told not to infer.
+
 
 _TITLE_TOKENS = 12
 

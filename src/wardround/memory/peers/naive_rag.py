@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wardround.memory.construction.attempts import Case
+from wardround.memory.construction.drafts import Case
 from wardround.memory.experience import Experience
-from wardround.memory.peers.asking import PeerAsking
-from wardround.memory.peers.documents import case_document, note_of
-from wardround.memory.peers.peer import Peer
-from wardround.memory.peers.peer_case import PeerCase, Remembered, fused
-from wardround.memory.peers.settings import PeerSettings
+from wardround.memory.peers.peer import (
+    Peer,
+    PeerAsking,
+    PeerCase,
+    PeerSettings,
+    Remembered,
+    case_document,
+    fused,
+    note_of,
+)
 
 
 async def draw_document(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:

@@ -8,18 +8,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wardround.memory.construction.attempts import Attempt, Case
-from wardround.memory.construction.duplicates import SAME, words_in_common
-from wardround.memory.construction.rules import draw_by_rules
+from wardround.memory.construction.drafts import Attempt, Case, draw_by_rules
+from wardround.memory.construction.linking import SAME, words_in_common
 from wardround.memory.experience import Experience
 from wardround.memory.material import reduced_trajectory
-from wardround.memory.peers.asking import PeerAsking
-from wardround.memory.peers.changes import NewNote, NoteChanges
-from wardround.memory.peers.documents import best_attempt, note_of, without_identifiers
-from wardround.memory.peers.peer import Peer
-from wardround.memory.peers.peer_case import PeerCase, Remembered
-from wardround.memory.peers.peer_memory import USED, PeerMemory
-from wardround.memory.peers.settings import PeerSettings
+from wardround.memory.peers.peer import (
+    USED,
+    NewNote,
+    NoteChanges,
+    Peer,
+    PeerAsking,
+    PeerCase,
+    PeerMemory,
+    PeerSettings,
+    Remembered,
+    best_attempt,
+    note_of,
+    without_identifiers,
+)
 
 SOURCES = ("success", "failure", "comparison")
 LEAST_VALUE = 0.3

@@ -1,27 +1,16 @@
-"""What the offline policy looks at, by role: the stay, where the patient is, what was given, found, done and written.
-
-A step is skipped where nothing on the chart plays its role, or where no rule would make anything of what it finds.
-"""
+"""What the offline policy looks at, by role, and how it weighs findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from wardround.models.offline.conversation import Result
-from wardround.models.offline.notes import OfflineFinding, OfflineFindings
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings, rules_for
 from wardround.models.offline.plan import (
+    Ask,
     PlanStep,
     Reading,
-    number,
-    row_ids,
-    rows_of,
-    since,
-    tally,
-    thinking,
-    thoughts_on,
-)
-from wardround.models.offline.queries import (
-    Ask,
     Shown,
     abnormal,
     counts,
@@ -29,10 +18,21 @@ from wardround.models.offline.queries import (
     latest,
     latest_names,
     latest_texts,
+    number,
     organisms,
+    row_ids,
+    rows_of,
+    since,
+    tally,
+    thinking,
+    thoughts_on,
 )
-from wardround.models.offline.rules import rules_for
 from wardround.records import Roles, RowRole
+
+# What the offline policy looks at, by role: the stay, where the patient is, what was given, found, done and written.
+#
+# A step is skipped where nothing on the chart plays its role, or where no rule would make anything of what it finds.
+
 
 _MOST_ABNORMAL = 25
 _HOURS_BEFORE_A_STAY = 48
@@ -182,3 +182,39 @@ def _step(
         read=thinking(read or tally(kind), task),
         otherwise=lambda known: [latest(role.table)] if role is not None else [],
     )
+
+
+# Weighing findings: every label's evidence combined as if independent, the best kept with the rows behind them.
+
+
+_ROWS_CITED = 2
+
+
+@dataclass(slots=True)
+class _Belief:
+    doubt: float = 1.0
+    rows: dict[str, None] = field(default_factory=dict)
+
+
+class Beliefs:
+    """Labels with how much speaks for them: 1 - the product of (1 - weight)."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, _Belief] = {}
+
+    def add(self, label: str, weight: float, rows: Iterable[str] = ()) -> None:
+        """Add one piece of evidence."""
+        belief = self._held.setdefault(label, _Belief())
+        belief.doubt *= 1 - min(max(weight, 0.0), 0.99)
+        belief.rows.update(dict.fromkeys(rows))
+
+    def best(self, *, least: float, most: int, fewest: int = 1) -> list[str]:
+        """Return labels held at ``least`` or more, strongest first, between ``fewest`` and ``most`` of them."""
+        ranked = sorted(self._held, key=lambda label: (round(self._held[label].doubt, 9), label))
+        return [
+            label for place, label in enumerate(ranked[:most]) if place < fewest or 1 - self._held[label].doubt >= least
+        ]
+
+    def rows(self, label: str) -> list[str]:
+        """Return some rows that speak for a label."""
+        return list(self._held[label].rows)[:_ROWS_CITED]

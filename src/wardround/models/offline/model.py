@@ -1,22 +1,41 @@
-"""The model itself: one request in, the next step of the plan out."""
+"""The offline policy: one request in, the next step of its plan out."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 
 from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
 from wardround.models.offline.conversation import Conversation, Result, asked_job, read_conversation
-from wardround.models.offline.labelled import answer_text, job_reply, labelled_plan, labels_of
 from wardround.models.offline.notes import OfflineFinding, OfflineFindings
-from wardround.models.offline.plan import EpisodePlan, PlanStep
-from wardround.models.offline.queries import Ask
-from wardround.models.offline.tasks import plan_for
-from wardround.models.offline.walking import walk_reply
+from wardround.models.offline.plan import Ask, EpisodePlan, PlanStep
+from wardround.models.offline.tasks import answer_text, job_reply, labelled_plan, labels_of, plan_for
 from wardround.models.protocol import Reply, Request
 from wardround.records import Roles, load_source_spec
+
+# A step through a memory's graph without language: take what there is, go on to the best candidate, stop.
+
+
+_POSSIBLE = re.compile(r"^Possible actions: ([A-Z, ]+)\.", re.MULTILINE)
+_FIRST = re.compile(r"EXPLORE one of:\n- (\w+):")
+
+
+def walk_reply(instruction: str) -> str:
+    """What to do at a place: COLLECT where that is possible, else EXPLORE the first candidate, else STOP."""
+    possible, first = _POSSIBLE.search(instruction), _FIRST.search(instruction)
+    actions = possible[1].split(", ") if possible else []
+    if "COLLECT" in actions:
+        return json.dumps({"action": "COLLECT"})
+    if "EXPLORE" in actions and first:
+        return json.dumps({"action": "EXPLORE", "target": first[1]})
+    return json.dumps({"action": "STOP"})
+
+
+# The model itself: one request in, the next step of the plan out.
+
 
 _COUNTS_KEPT = 4096
 _SHIFT = 0.04

@@ -1,17 +1,20 @@
-"""The plan of a task: one for all, which ``tasks.toml`` fits to the role that the task asks about."""
+"""The offline policy's plan per task, and its answers to questions with labels."""
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from wardround.models.offline.beliefs import Beliefs
-from wardround.models.offline.conversation import Result
+from wardround.core import Message
+from wardround.models.offline.conversation import Conversation, Result
 from wardround.models.offline.findings import (
+    Beliefs,
     care_step,
     drug_step,
     lab_step,
@@ -22,23 +25,30 @@ from wardround.models.offline.findings import (
     stay_step,
     word_step,
 )
-from wardround.models.offline.notes import OfflineFinding, OfflineFindings
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings, load_rules, names
 from wardround.models.offline.plan import (
     TABLES,
+    Ask,
     EpisodePlan,
     PlannedAnswer,
     PlanStep,
     Reading,
     columns_step,
+    counts,
+    held_names,
     hour_of,
+    latest,
+    named_rows,
     number,
     share_of,
+    shares,
     since,
     tally,
 )
-from wardround.models.offline.queries import Ask, counts, held_names, latest, shares
-from wardround.models.offline.rules import load_rules, names
 from wardround.records import Roles, RowRole
+
+# The plan of a task: one for all, which ``tasks.toml`` fits to the role that the task asks about.
+
 
 _PHRASES_PER_SEARCH = 12
 _MOST_SEARCHES = 3
@@ -236,3 +246,248 @@ def _answering(task: TaskPlan) -> Callable[[OfflineFindings, float], PlannedAnsw
         return PlannedAnswer(labels=tuple(labels), evidence=evidence)
 
     return answer
+
+
+# What the offline policy knows of questions with labels: a rule per topic, and what a text says by it.
+#
+# It reads only lines that stand for events and measurements, so that neither the question nor a heading is evidence.
+
+
+_EVENT = re.compile(r"^(?:\S+ \| )?\[([\d :-]+|no time)\] (.*)$")
+_VALUE = re.compile(r"^(.*?) \(value: ([-+]?[\d.,]+)(?: ([^);]*))?(?:; .*)?\)$")
+_MEASURED = re.compile(r"^(?:- )?(.+?)(?: \(([^()]*)\))?: (.*\d{4}-\d\d-\d\d \d\d:\d\d.*)$")
+_AT = re.compile(r"([-+]?[\d.]+) at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicValue:
+    """One value of the quantity a topic turns on. ``time`` is text that sorts."""
+
+    time: str
+    name: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One kind of question; see questions.toml."""
+
+    about: str
+    indicators: str
+    searches: tuple[str, ...]
+    keyword: str
+    reading: str | None = None
+    direction: str = "falling"
+    limits: tuple[float, ...] = ()
+    factors: Mapping[str, float] = field(default_factory=dict)
+    usual: float = 1.0
+    signs: tuple[str, ...] = ()
+    least: int = 1
+    named: bool = False
+
+    def readings(self, lines: Iterable[str]) -> list[TopicValue]:
+        """Return the values of its quantity in a text, in the order of time."""
+        if self.reading is None:
+            return []
+        wanted = re.compile(self.reading, re.IGNORECASE)
+        found = {one for line in lines for one in _readings(line) if wanted.search(one.name)}
+        return sorted(found, key=lambda one: (one.time, one.name, one.value))
+
+    def seen(self, lines: Iterable[str]) -> list[str]:
+        """Return which of its signs a text shows, each in its own words once."""
+        text = "\n".join(lines)
+        hits = (re.search(sign, text, re.IGNORECASE) for sign in self.signs)
+        return [hit.group(0).lower() for hit in hits if hit]
+
+    def severity(self, reading: TopicValue) -> int:
+        """Return how many limits a value passes."""
+        value = reading.value * self.factors.get(reading.unit.lower(), self.usual)
+        if self.direction == "rising":
+            return sum(value > limit for limit in self.limits)
+        return sum(value < limit for limit in self.limits)
+
+
+def facts_of(text: str) -> list[str]:
+    """Return the lines of a text that stand for events, measurements or rows."""
+    lines = (line.strip().removeprefix("- fact: ") for line in text.splitlines())
+    return [line for line in lines if _EVENT.match(line) or _MEASURED.match(line)]
+
+
+def topic_of(question: str) -> Topic | None:
+    """Return the topic of a question, by the first that it mentions."""
+    return next((topic for topic in topics() if re.search(topic.about, question, re.IGNORECASE)), None)
+
+
+@cache
+def topics() -> tuple[Topic, ...]:
+    """Return all topics, in the order in which they are looked for."""
+    text = resources.files("wardround.models.offline").joinpath("questions.toml").read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = tomllib.loads(text)["topic"]
+    return tuple(Topic(**{key: _plain(value) for key, value in row.items()}) for row in rows)
+
+
+def decide(topic: Topic | None, lines: Sequence[str], labels: Mapping[str, str]) -> tuple[list[str], str]:
+    """Return the labels that a text supports by a topic's rule, and why; the first label where it supports none."""
+    values = list(labels)
+    if topic is None:
+        return values[:1], "there is no rule for this question, so the first label stands"
+    if topic.named:
+        text = "\n".join(lines).lower()
+        found = [value for value, name in labels.items() if value != values[0] and name.lower() in text]
+        return found or values[:1], f"named in the record: {', '.join(labels[value] for value in found) or 'none'}"
+    readings = topic.readings(lines)
+    if readings:
+        last = readings[-1]
+        place = min(topic.severity(last), len(values) - 1)
+        return [values[place]], f"the latest {last.name} is {last.value:g} {last.unit} at {last.time}"
+    if topic.reading is not None:
+        return values[:1], f"no {topic.keyword} value was shown"
+    seen = topic.seen(lines)
+    place = 1 if len(seen) >= topic.least and len(values) > 1 else 0
+    return [values[place]], f"{len(seen)} signs of at least {topic.least} needed: {', '.join(seen) or 'none'}"
+
+
+def _readings(line: str) -> list[TopicValue]:
+    event = _EVENT.match(line)
+    if event:
+        value = _VALUE.match(event.group(2).partition(" - ")[2])
+        number = _number(value.group(2)) if value else None
+        if value is None or number is None:
+            return []
+        return [TopicValue(time=event.group(1), name=value.group(1), value=number, unit=value.group(3) or "")]
+    measured = _MEASURED.match(line)
+    if measured is None:
+        return []
+    name, unit, values = measured.groups()
+    return [
+        TopicValue(time=time, name=name, value=float(value), unit=unit or "") for value, time in _AT.findall(values)
+    ]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# Questions with labels: what the offline policy says when asked to search, to argue, or to answer.
+#
+# Without tools it decides from the excerpts it was shown. With tools it looks at the tables, at their columns, and
+# reads what bears on the topic; it remembers what it read as note lines in its own replies.
+
+
+_LABEL = re.compile(r"^- (\S+): (.+)$", re.MULTILINE)
+_ANSWERS = re.compile(r"^Answers there are$", re.MULTILINE)
+_ROW_ID = re.compile(r"^\w+:\S+ \| | \[\w+:\d+\]")
+_ITEM = re.compile(r"^- (.+)$", re.MULTILINE)
+_MOST = re.compile(r"\bChoose the (\d+)\b")
+_NOTED = 8
+
+
+def labels_of(question: str) -> dict[str, str]:
+    """Return the labels that a question offers, with their meanings; none for an open one."""
+    start = _ANSWERS.search(question)
+    if start is None:
+        return {}
+    listed = question[start.end() :].lstrip("\n").split("\n\n")[0]
+    return {value: name.strip() for value, name in _LABEL.findall(listed)}
+
+
+def job_reply(job: str, messages: Sequence[Message], talk: Conversation) -> Message | None:
+    """Answer what a retrieval method asks for beside the actor; None for any other job."""
+    topic, asked = topic_of(talk.question), messages[-1].content or ""
+    if job == "rerank":
+        return _say(_chosen(topic, asked))
+    if job in ("refine", "search"):
+        first = (topic.keyword,) if topic and job == "search" else ()
+        query = _next_search((*first, *(topic.searches if topic else ())), asked)
+        return _say(query if job == "refine" else f"Thought: {_thought(topic, talk)}\nQuery: {query}")
+    if job == "argue":
+        return _say(_thought(topic, talk))
+    return None
+
+
+def answer_text(talk: Conversation) -> Message:
+    """Answer from what was shown, without tools."""
+    labels = labels_of(talk.question)
+    chosen, reason = decide(topic_of(talk.question), facts_of(talk.shown), labels)
+    return _say(f"Reasoning: {reason}.\nAnswer: {', '.join(chosen)}")
+
+
+def labelled_plan(question: str, roles: Roles) -> EpisodePlan:
+    """Return the plan of an agent that reads with tools."""
+    topic = topic_of(question)
+
+    def tables(known: OfflineFindings) -> list[str]:
+        return [table for table in dict.fromkeys(role.table for role in _read(roles)) if known.table(table)]
+
+    def answer(known: OfflineFindings, shift: float) -> PlannedAnswer:
+        lines = facts_of(known.shown) + [note.value for note in known.of("fact")]
+        return PlannedAnswer(labels=tuple(decide(topic, lines, labels_of(question))[0]))
+
+    return EpisodePlan(task="labels", steps=(TABLES, columns_step(tables), _rows(topic, roles)), answer=answer)
+
+
+def _read(roles: Roles) -> list[RowRole]:
+    """What bears on a question with labels: results, diagnoses, drugs."""
+    return [role for role in map(roles.first, ("lab", "diagnosis", "order")) if role is not None]
+
+
+def _rows(topic: Topic | None, roles: Roles) -> PlanStep:
+    word = topic.keyword if topic else ""
+
+    def ask(known: OfflineFindings) -> list[Ask]:
+        asks = []
+        for role in _read(roles):
+            one = shown(role, known)
+            if one is not None:
+                asks.append(named_rows(role, one, known.columns(role.table), word))
+        return [*asks, Ask(tool="retrieve_evidence", arguments={"query": word})] if word else asks
+
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
+        lines = [line for result in results for line in _lines(result)]
+        telling = [line for line in lines if topic is not None and (topic.readings([line]) or topic.seen([line]))]
+        return [OfflineFinding(kind="fact", value=line) for line in telling[-_NOTED:]]
+
+    return PlanStep(name="what bears on the question", ask=ask, read=read)
+
+
+def _lines(result: Result) -> list[str]:
+    """Return a result as event lines, the latest last."""
+    if result.call.name == "retrieve_evidence":
+        return [_ROW_ID.sub("", line) for line in facts_of(result.text)]
+    return sorted(filter(None, map(_line, result.rows)))
+
+
+def _line(row: Mapping[str, str]) -> str:
+    number, unit = row.get("number", ""), row.get("unit", "")
+    value = f" (value: {number}{' ' + unit if unit else ''})" if number else ""
+    return f"[{row.get('time') or 'no time'}] row - {row['label']}{value}" if row.get("label") else ""
+
+
+def _chosen(topic: Topic | None, asked: str) -> str:
+    names = _ITEM.findall(asked)
+    most = int(found.group(1)) if (found := _MOST.search(asked)) else len(names)
+    first = [name for name in names if topic and re.search(topic.indicators, name, re.IGNORECASE)]
+    return json.dumps(list(dict.fromkeys([*first, *names]))[:most], ensure_ascii=False)
+
+
+def _next_search(searches: Sequence[str], asked: str) -> str:
+    made = {line.strip().lower() for line in _ITEM.findall(asked)}
+    left = [query for query in searches if query.lower() not in made]
+    return left[0] if left else "ENOUGH"
+
+
+def _thought(topic: Topic | None, talk: Conversation) -> str:
+    reason = decide(topic, facts_of(talk.shown), labels_of(talk.question) or {"": ""})[1]
+    return f"From the excerpts, {reason}."
+
+
+def _say(text: str) -> Message:
+    return Message(role="assistant", content=text)

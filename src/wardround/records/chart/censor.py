@@ -13,11 +13,19 @@ import pyarrow.compute as pc
 
 from wardround.core import UserError
 from wardround.records.rules.language import NO_TIME, Times
-from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, PUBLISHED, UNTIL, VERSION
+from wardround.records.shards.layout import (
+    AVAILABLE,
+    EVENT,
+    GROUP,
+    NEVER_TIME,
+    PENDING,
+    PUBLISHED,
+    UNTIL,
+    VERSION,
+    TableLayout,
+)
 from wardround.records.shards.row_ids import numbered_ids
-from wardround.records.shards.table_layout import TableLayout
-from wardround.records.specs.arrow_types import integers, microseconds
-from wardround.records.specs.spec import AgeColumns, PendingRows, TableSpec
+from wardround.records.specs.spec import AgeColumns, PendingRows, TableSpec, integers, microseconds
 
 Mask = npt.NDArray[np.bool_]
 Cut = tuple[pa.RecordBatch, Times]

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from wardround.core import RecordError, Sealed, to_microseconds, unsealed
 from wardround.records.chart.censor import ChartTable, Cut, age_in_years, as_frame, censored, published
-from wardround.records.chart.event_columns import EventColumns, event_columns
+from wardround.records.chart.events import EventColumns, event_columns
 from wardround.records.rules.language import ALWAYS_TIME
-from wardround.records.shards.table_layout import TableLayout
+from wardround.records.shards.layout import TableLayout
 from wardround.records.specs.spec import SourceSpec
 
 Policy = Literal["known_at", "published"]

@@ -15,12 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.records.chart.censor import Mask, clock, hand_out, holds, late_masks
-from wardround.records.chart.event_columns import spoken_columns
+from wardround.records.chart.events import spoken_columns
 from wardround.records.rules.language import NO_TIME, Times
-from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, UNTIL, VERSION
+from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, UNTIL, VERSION, TableLayout
 from wardround.records.shards.row_ids import numbered_ids
-from wardround.records.shards.table_layout import TableLayout
-from wardround.records.specs.arrow_types import integers, valid
+from wardround.records.specs.spec import integers, valid
 
 Integers = npt.NDArray[np.int64]
 _SOME_DAY = datetime.max
@@ -126,7 +125,7 @@ def _revision(
 
 
 def event_cells(layout: TableLayout) -> frozenset[str]:
-    """Return the columns that make a table's events, as :mod:`wardround.records.chart.event_columns` flattens them."""
+    """Return the columns that make a table's events, as :mod:`wardround.records.chart.events` flattens them."""
     spec, present = layout.spec, frozenset(layout.columns)
     if present.isdisjoint({spec.code, spec.value, spec.text}):
         return frozenset(spoken_columns(spec, tuple(layout.columns)))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wardround.records.drafts.file_look import ColumnLook, FileLook
+from wardround.records.drafts.look import ColumnLook, FileLook
 
 _PERSON = re.compile(r"patient|subject|person(?!al)|mrn|pid|^pat|_pat_|paciente|kunde")
 _NUMBER = re.compile(r"(^|_)(id|nr|no|num|number|nummer|key|code|uuid)(_|$)|(id|nr|nummer|number|uuid|schluessel)$")

@@ -17,17 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import Progress, Reporter, silent
+from wardround.records.ingest.changes import mark_files
 from wardround.records.ingest.clocks import delay_counts
-from wardround.records.ingest.derive import derive_rows
-from wardround.records.ingest.marks import mark_files
 from wardround.records.ingest.plan import Plan, as_json
-from wardround.records.reading.quarantine import BrokenRow, write_quarantine
-from wardround.records.reading.subject_keys import SubjectKeys, write_keys
+from wardround.records.ingest.sections import derive_rows
+from wardround.records.reading.source_files import BrokenRow, SubjectKeys, write_keys, write_quarantine
 from wardround.records.reading.table_reader import ReadCounts, TableReader
 from wardround.records.rules.language import Column, MedianDelay, walk
 from wardround.records.shards.layout import bucket_numbers
-from wardround.records.specs.arrow_types import ARROW_TYPES, integers, one_batch
-from wardround.records.specs.spec import OWN_SUBJECT, WRITTEN, Derivation, TableSpec
+from wardround.records.specs.spec import ARROW_TYPES, OWN_SUBJECT, WRITTEN, Derivation, TableSpec, integers, one_batch
 
 
 def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:

@@ -1,9 +1,10 @@
-"""Whose records are not as they were in the store that a store was made from: kept beside the rows, counted."""
+"""Whose records changed since an earlier store, and the hashes of source files."""
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.core import Progress, Reporter, silent
 from wardround.records.ingest.lineage import CHANGE_WORDS, Taking
 from wardround.records.ingest.plan import Plan
-from wardround.records.shards.checksums import map_checked
-from wardround.records.shards.layout import CHANGES, SUBJECTS
-from wardround.records.shards.manifest import read_manifest
+from wardround.records.shards.layout import CHANGES, SUBJECTS, map_checked, read_manifest
+
+# Whose records are not as they were in the store that a store was made from: kept beside the rows, counted.
+
 
 Integers = npt.NDArray[np.int64]
 
@@ -63,3 +66,46 @@ def _write_changes(path: Path, found: Mapping[str, Integers]) -> None:
     )
     with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, table.schema) as stream:
         stream.write_table(table)
+
+
+# What names the bytes of a source's files: their sizes and hashes, kept with the store that was made of them.
+
+
+Marks = list[list[object]]
+"""Of every file its name as reports show it, its size and its SHA-256, in the order of reading."""
+RAW = "raw"
+"""What raw files that are no tables are called together."""
+_BLOCK = 4 << 20
+
+
+def mark_files(plan: Plan, name: str, report: Reporter = silent) -> Marks:
+    """Return the marks of the files of a table or a dictionary, or of all raw files; each is hashed once."""
+    part = f"bytes-{name}"
+    noted: Marks | None = plan.noted(part)
+    if noted is None:
+        paths = files_of(plan, name)
+        noted = [[plan.files.name(path), path.stat().st_size, _sha256(path, report)] for path in paths]
+        plan.note(part, noted)
+    return noted
+
+
+def files_of(plan: Plan, name: str) -> Sequence[Path]:
+    """Return the files that a table or a dictionary is read from, a derived table's those of its source."""
+    files = plan.files
+    if name == RAW:
+        return files.raw
+    table = plan.spec.tables.get(name)
+    if table is not None and table.derive is not None and name not in files.tables:
+        return files.tables.get(table.derive.source, ())
+    return files.tables.get(name) or files.dictionaries.get(name, ())
+
+
+def _sha256(path: Path, report: Reporter) -> str:
+    size, done = path.stat().st_size, 0
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            done += len(block)
+            report(Progress(label=f"hash {path.name}", done=done / 1e6, total=size / 1e6, unit="MB"))
+    return digest.hexdigest()

@@ -27,8 +27,7 @@ from wardround.records.rules.language import (
     walk_everywhere,
 )
 from wardround.records.shards.layout import bucket_numbers
-from wardround.records.specs.arrow_types import integers, microseconds, valid
-from wardround.records.specs.spec import SourceSpec, TableSpec
+from wardround.records.specs.spec import SourceSpec, TableSpec, integers, microseconds, valid
 
 Halves = tuple[int | None, int | None]
 """A figure of each half of the subjects; None where that half has none."""

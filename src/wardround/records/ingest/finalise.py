@@ -13,13 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
-from wardround.records.ingest.foreign_keys import orphans
-from wardround.records.ingest.joins import CodeLabels
-from wardround.records.ingest.ordering import row_order
-from wardround.records.ingest.shard_rows import ShardRows
-from wardround.records.ingest.versions import version_clocks
+from wardround.records.ingest.joins import CodeLabels, orphans
+from wardround.records.ingest.shard_rows import ShardRows, row_order, version_clocks
 from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times
-from wardround.records.shards.file_order import moved_rows, write_orders
 from wardround.records.shards.layout import (
     AVAILABLE,
     EVENT,
@@ -41,9 +37,18 @@ from wardround.records.shards.row_ids import (
     row_ids,
     row_numbers,
 )
-from wardround.records.shards.shard_file import TableBlocks, write_table
-from wardround.records.specs.arrow_types import integers, microseconds, timestamps
-from wardround.records.specs.spec import OWN_SUBJECT, WRITTEN, PendingRows, SourceSpec, TableSpec, late_rules
+from wardround.records.shards.shard_file import TableBlocks, moved_rows, write_orders, write_table
+from wardround.records.specs.spec import (
+    OWN_SUBJECT,
+    WRITTEN,
+    PendingRows,
+    SourceSpec,
+    TableSpec,
+    integers,
+    late_rules,
+    microseconds,
+    timestamps,
+)
 
 
 @dataclass(slots=True, kw_only=True)

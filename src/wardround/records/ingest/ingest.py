@@ -29,15 +29,14 @@ from wardround import __version__
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.executors import each
 from wardround.records.ingest.buckets import bucket_table, medians_of
-from wardround.records.ingest.changes import note_lineage
+from wardround.records.ingest.changes import mark_files, note_lineage
 from wardround.records.ingest.clocks import median_of_counts
-from wardround.records.ingest.earlier import shards_of, why_nothing
+from wardround.records.ingest.joins import needed_tables
 from wardround.records.ingest.lineage import Lineage, Taking
-from wardround.records.ingest.marks import mark_files
-from wardround.records.ingest.needed_tables import needed_tables
-from wardround.records.ingest.origin import keep_origin, people_of
 from wardround.records.ingest.plan import (
     RAW_ROWS,
+    IngestReport,
+    IngestSettings,
     Medians,
     Plan,
     check_unchanged,
@@ -45,27 +44,34 @@ from wardround.records.ingest.plan import (
     prepare,
     shard_count,
 )
-from wardround.records.ingest.settings import IngestReport, IngestSettings
-from wardround.records.ingest.shard_parts import finish_shard, forget_shared, renew_shard
-from wardround.records.ingest.taking import (
+from wardround.records.ingest.reuse import (
     is_same_release,
+    keep_origin,
     lend_parent,
+    people_of,
+    shards_of,
     take_dictionary,
     take_everything,
     take_table,
     what_to_take,
     why_every_subject,
+    why_nothing,
 )
+from wardround.records.ingest.shard_parts import finish_shard, forget_shared, renew_shard
 from wardround.records.reading.flat_tables import QUARANTINE
-from wardround.records.reading.quarantine import write_quarantine
-from wardround.records.reading.source_files import SourceFiles
-from wardround.records.reading.subject_keys import joined_keys, read_keys, write_keys
+from wardround.records.reading.source_files import SourceFiles, joined_keys, read_keys, write_keys, write_quarantine
 from wardround.records.reading.table_reader import ReadCounts, TableReader
-from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECT_KEYS, SUBJECTS, dictionary_file
-from wardround.records.shards.manifest import read_manifest, write_manifest
+from wardround.records.shards.layout import (
+    INDEX,
+    SPEC_FOLDER,
+    SUBJECT_KEYS,
+    SUBJECTS,
+    dictionary_file,
+    read_manifest,
+    write_manifest,
+)
 from wardround.records.sources.flatten import flat_files, flatten, must_read_offsets, raw_files
-from wardround.records.specs.arrow_types import ARROW_TYPES
-from wardround.records.specs.spec import DictionarySpec, SourceSpec
+from wardround.records.specs.spec import ARROW_TYPES, DictionarySpec, SourceSpec
 from wardround.records.specs.spec_file import load_source_spec
 
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None

@@ -1,8 +1,8 @@
-"""Joins with code dictionaries and code groupers: the labels that come to stand beside a code."""
+"""Joins with dictionaries and groupers, foreign keys, and missing tables that others need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.codes import load_ccs, load_drugs
+from wardround.clinical.codes import load_ccs, load_drugs
+from wardround.records.rules.language import (
+    Among,
+    Around,
+    Known,
+    LateCell,
+    Reference,
+    Rule,
+    There,
+    walk,
+    walk_everywhere,
+)
 from wardround.records.shards.layout import DICTIONARY
-from wardround.records.specs.arrow_types import integers, one_array, valid
-from wardround.records.specs.spec import DictionaryJoin, GroupJoin, SourceSpec, TableSpec
+from wardround.records.specs.spec import DictionaryJoin, GroupJoin, SourceSpec, TableSpec, integers, one_array, valid
+
+# Joins with code dictionaries and code groupers: the labels that come to stand beside a code.
+
 
 Dictionaries = Mapping[str, pa.Table]
 _SEPARATOR = "\x1f"
@@ -166,3 +179,107 @@ class CodeLabels:
                 if join.add[column] in dictionary.column_names:
                     return one_array(dictionary.column(join.add[column])).take(batch.column(places))
         return None
+
+
+# Foreign keys: cells of a table that name rows of another one, and those that name none of a shard's rows.
+
+
+def foreign_keys(table: TableSpec) -> tuple[tuple[str, str], ...]:
+    """Return the columns by which a table's clocks look into others, each with the other table."""
+    parts = (part for _, rule in table.rules() for part in walk(rule))
+    return tuple(sorted({(p.key, p.table) for p in parts if isinstance(p, Known | Reference | LateCell | There)}))
+
+
+def links(spec: SourceSpec) -> tuple[tuple[str, str, str], ...]:
+    """Return every column by which some clock goes from one row to another: its table, the column, the other table."""
+    found = {link for table in spec.tables.values() for _, rule in table.rules() for link in _links(rule, table.name)}
+    found |= {(name, *table.subject_from) for name, table in spec.tables.items() if table.subject_from is not None}
+    return tuple(sorted(found))
+
+
+def _links(rule: Rule, owner: str) -> Iterator[tuple[str, str, str]]:
+    for part in walk(rule):
+        if isinstance(part, Known | Reference | LateCell | There):
+            yield owner, part.key, part.table
+        if isinstance(part, Among):
+            yield part.table, part.key, owner
+        if isinstance(part, There | Among):
+            yield from _links(part.rule, part.table)
+        if isinstance(part, Around):
+            yield from (*_links(part.start, part.table), *_links(part.end, part.table))
+
+
+KeysOf = Callable[[str], Any]
+"""The keys of a table's rows; None where it has none."""
+
+
+def orphans(table: TableSpec, batch: pa.RecordBatch, keys_of: KeysOf, read: Collection[str]) -> dict[str, int]:
+    """Count filled cells that name no row, by column and table; tables that were not ``read`` at all are left out.
+
+    All rows of a subject lie in one shard, so that a row is found if it is there.
+    """
+    found: dict[str, int] = {}
+    for column, other in foreign_keys(table):
+        if other in read and column in batch.schema.names:
+            cells, keys = batch.column(column), keys_of(other)
+            named = 0 if keys is None else pc.sum(pc.is_in(cells, keys, skip_nulls=True)).as_py() or 0
+            missing = len(cells) - cells.null_count - named
+            if missing:
+                found[f"{column} in {other}"] = missing
+    return found
+
+
+# Tables that are not there although others need them: what no chart can show for want of them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRows:
+    """What a missing table takes with it: rows that are never shown, by table, and by table the column of encounters
+    that stays empty in its rows."""
+
+    rows: Mapping[str, int]
+    encounters: Mapping[str, str]
+
+    def __str__(self) -> str:
+        lost = [f"{count:,} rows of {name}" for name, count in self.rows.items()]
+        return ", ".join([*lost, *(f"{column} of {name}" for name, column in self.encounters.items())])
+
+
+def needed_tables(
+    spec: SourceSpec, missing: Collection[str], read: Mapping[str, Mapping[str, Any]]
+) -> dict[str, LostRows]:
+    """Return, by missing table, what is lost without it. ``read`` are the tables of a store's manifest.
+
+    A module may be left out as a whole: encounters that only its tables know are not missed.
+    """
+    modules = {spec.tables[name].module for name in read}
+    lost = {name: _lost(spec, name, read) for name in missing if name in spec.tables}
+    return {
+        name: what
+        for name, what in lost.items()
+        if what.rows or (what.encounters and spec.tables[name].module in modules)
+    }
+
+
+def _lost(spec: SourceSpec, missing: str, read: Mapping[str, Mapping[str, Any]]) -> LostRows:
+    rows: dict[str, int] = {}
+    encounters: dict[str, str] = {}
+    for name, said in read.items():
+        table = spec.tables[name]
+        if said["never_visible"] and missing in _looked_up(table):
+            rows[name] = said["never_visible"]
+        elif said["rows"] and table.encounter in said["columns"] and _names(table, missing):
+            encounters[name] = str(table.encounter)
+    return LostRows(rows=rows, encounters=encounters)
+
+
+def _looked_up(table: TableSpec) -> set[str]:
+    """The tables in which a row's clock looks."""
+    parts = walk_everywhere(table.available_at)
+    return {part.table for part in parts if isinstance(part, Known | Reference | LateCell | There)}
+
+
+def _names(table: TableSpec, missing: str) -> bool:
+    """Whether the number of a row's encounter is known with that encounter's own row, which is in ``missing``."""
+    rule = table.late.get(table.encounter or "")
+    return isinstance(rule, Known) and rule.table == missing

@@ -1,16 +1,22 @@
-"""The part of a discharge summary that was known at admission, taken out of it by its headers.
-
-A discharge summary is written at the end of a stay, but repeats what was asked at its start. Only the sections named in
-``ADMISSION_SECTIONS`` are kept. Whatever looks like any other header ends a section: losing the rest of a history is a
-loss, letting a hospital course through would be a leak. Prose inside a kept section is not judged.
-"""
+"""Discharge summary sections that were known at admission, and tables derived from text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
+
+import pyarrow as pa
+
+from wardround.records.specs.spec import Derivation
+
+# The part of a discharge summary that was known at admission, taken out of it by its headers.
+#
+# A discharge summary is written at the end of a stay, but repeats what was asked at its start. Only the sections named
+# in ``ADMISSION_SECTIONS`` are kept. Whatever looks like any other header ends a section: losing the rest of a history
+# is a loss, letting a hospital course through would be a leak. Prose inside a kept section is not judged.
+
 
 ADMISSION_SECTIONS = (
     "Chief Complaint",
@@ -242,3 +248,18 @@ def _normal(header: str) -> str:
 
 def _tidy(lines: list[str]) -> str:
     return "\n".join(line.strip() for line in lines).strip(" ,\n")
+
+
+# Tables made at ingest from the text of another one.
+
+
+DERIVATIONS: Mapping[str, Callable[[str], str]] = {"admission_sections": admission_sections}
+
+
+def derive_rows(rows: pa.Table, derivation: Derivation) -> pa.Table:
+    """Return the rows with their text replaced by what the function makes of it; rows without any are dropped."""
+    function = DERIVATIONS[derivation.function]
+    texts = [function(text) or None if text else None for text in rows.column(derivation.text).to_pylist()]
+    place = rows.schema.get_field_index(derivation.text)
+    rows = rows.set_column(place, derivation.text, pa.array(texts, pa.string()))
+    return rows.filter(rows.column(derivation.text).is_valid())

@@ -11,14 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import Progress, Reporter, content_hash, silent
-from wardround.records.ingest.differences import NOBODY, differing_subjects
-from wardround.records.ingest.earlier import EarlierShard, open_earlier, write_bucket
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
 from wardround.records.ingest.joins import CodeLabels, Dictionaries, with_labels
 from wardround.records.ingest.lineage import Taking
 from wardround.records.ingest.plan import Medians, Plan, as_json
-from wardround.records.ingest.splicing import Splice
-from wardround.records.ingest.touched import touched_subjects
+from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_bucket
+from wardround.records.ingest.shard_merge import NOBODY, Splice, differing_subjects, touched_subjects
 from wardround.records.shards.layout import ORIGIN, shard_folder
 from wardround.records.shards.shard_file import read_dictionary
 from wardround.records.specs.spec import TableSpec

@@ -1,15 +1,9 @@
-"""The bucketed rows of one shard as finishing reads them: a key names one row, the first known.
-
-Rows given twice are kept once, and of rows that share a key but differ the first known stays: a row that was there may
-not vanish from earlier charts because of what was written under its key later. Rows that were known at one moment under
-one key are one, without the cells in which they contradict each other: nobody can say which is right. All rows of a
-subject lie in one shard, so a shard is enough, and bounds the memory.
-"""
+"""Rows of one shard: one per key, versions, and their order."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wardround.records.ingest.buckets import read_bucket
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
-from wardround.records.reading.quarantine import BrokenRow, write_quarantine
+from wardround.records.reading.source_files import BrokenRow, write_quarantine
 from wardround.records.rules.language import NO_TIME, Times, walk
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.shards.row_ids import local_words
-from wardround.records.specs.arrow_types import integers
-from wardround.records.specs.spec import SourceSpec, TableSpec
+from wardround.records.specs.spec import SourceSpec, TableSpec, integers, microseconds, valid
 from wardround.records.specs.wall_clock import WallClock
+
+# The bucketed rows of one shard as finishing reads them: a key names one row, the first known.
+#
+# Rows given twice are kept once, and of rows that share a key but differ the first known stays: a row that was there
+# may not vanish from earlier charts because of what was written under its key later. Rows that were known at one moment
+# under one key are one, without the cells in which they contradict each other: nobody can say which is right. All rows
+# of a subject lie in one shard, so a shard is enough, and bounds the memory.
+
 
 Places = npt.NDArray[np.int64]
 _NONE = np.empty(0, dtype=np.int64)
@@ -304,3 +306,137 @@ def _broken(table: TableSpec, row: Mapping[str, object]) -> BrokenRow:
     key = ", ".join(f"{name} {row[name]}" for name in table.row_key)
     reason = f"another row has the same key and other content: {key}"
     return BrokenRow(file=table.path, line=0, reason=reason, raw=str({n: c for n, c in row.items() if c is not None}))
+
+
+# Versions of a row: from when on each is shown, and until when. A withdrawn row is shown until that was known.
+
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionClocks:
+    """Of every row: since when it is shown as it is, until when, and which version of its key it is (0 first)."""
+
+    available: Times
+    until: Times
+    number: Integers
+
+
+def version_clocks(table: TableSpec, batch: pa.RecordBatch, available: Times) -> VersionClocks:
+    """Work out the third clock. A later version is known from its version time on, and not before the one it replaces;
+    a withdrawal is no row of its own, unless nothing else is known of what it withdraws."""
+    since, withdrawn = _since(table, batch), _withdrawn(table, batch)
+    order, fresh = _by_key(table, batch, since)
+    number = np.empty(batch.num_rows, np.int64)
+    number[order] = np.arange(len(order)) - np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
+    later = number > 0
+    shown = np.where(later, np.maximum(available, since), available)
+    until = np.full(batch.num_rows, NEVER_TIME)
+    alone = withdrawn & ~later
+    until[alone] = np.where(since[alone] == NO_TIME, NEVER_TIME, since[alone])
+    for place in np.flatnonzero(~fresh).tolist():
+        row, before = order[place], order[place - 1]
+        shown[row] = max(shown[row], shown[before])
+        until[before] = min(until[before], shown[row])
+    shown[withdrawn & later] = NEVER_TIME
+    return VersionClocks(available=shown, until=until, number=number)
+
+
+def _since(table: TableSpec, batch: pa.RecordBatch) -> Times:
+    if table.version is None or table.version not in batch.schema.names:
+        return np.full(batch.num_rows, NO_TIME)
+    return microseconds(batch.column(table.version))
+
+
+def _withdrawn(table: TableSpec, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    assert table.amended is not None
+    if table.amended.status not in batch.schema.names:
+        return np.zeros(batch.num_rows, dtype=bool)
+    words = pa.array(table.amended.withdrawn, pa.string())
+    return np.asarray(pc.is_in(batch.column(table.amended.status), words).to_numpy(zero_copy_only=False))
+
+
+def _by_key(table: TableSpec, batch: pa.RecordBatch, since: Times) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Return rows in order of key and version, and which of them are the first of their key; no key, no versions."""
+    assert table.amended is not None
+    names = table.key if table.amended.row is None else (table.subject_column, table.amended.row)
+    if not set(names) <= set(batch.schema.names):
+        return np.arange(batch.num_rows), np.ones(batch.num_rows, dtype=bool)
+    words = local_words(batch, names)
+    keyless = np.flatnonzero(~valid(batch.column(names[-1])))
+    order = np.lexsort((since, words))
+    ordered = words[order]
+    fresh = np.append([True], ordered[1:] != ordered[:-1])[: len(order)]
+    return order, fresh | np.isin(order, keyless)
+
+
+# The order of stored rows: by subject, event time and key. Packed into one integer, one fast sort does most of it.
+
+
+_SECOND = 1_000_000
+
+
+def row_order(subjects: Integers, event: Integers, ties: Sequence[Any]) -> Integers:
+    """Return the places of rows in order. ``ties`` are Arrow or integer columns, the most important first."""
+    packed = _packed(subjects, event)
+    if packed is None:
+        return np.lexsort([*(sortable(column) for column in reversed(ties)), event, subjects])
+    order: Integers = np.argsort(packed)
+    ordered = packed[order]
+    same = ordered[1:] == ordered[:-1]
+    tied = np.r_[same, False] | np.r_[False, same]
+    if tied.any():
+        runs = np.cumsum(np.r_[True, ~same])[tied]
+        order[tied] = _settle(order[tied], runs, ties)
+    return order
+
+
+def _settle(rows: Integers, runs: Integers, ties: Sequence[Any]) -> Integers:
+    """Order rows of equal time within their runs; what ties do not tell apart stays as it was given: a subject's order
+    never depends on whose rows stand beside."""
+    taken = pa.array(rows)
+    columns = [sortable(column.take(taken) if isinstance(column, pa.Array) else column[rows]) for column in ties]
+    if len(columns) == 1:
+        packed = _packed(runs, columns[0])
+        if packed is not None:
+            return rows[_argsort(packed, rows)]
+    return rows[np.lexsort([rows, *reversed(columns), runs])]
+
+
+def _argsort(packed: Integers, rows: Integers) -> Integers:
+    order: Integers = np.argsort(packed)
+    ordered = packed[order]
+    return np.lexsort([rows, packed]) if (ordered[1:] == ordered[:-1]).any() else order
+
+
+def _packed(high: Integers, low: Integers) -> Integers | None:
+    """Return ``high`` and ``low`` side by side in one integer, None if they do not fit."""
+    if len(high) == 0:
+        return None
+    first, last = int(low.min()), int(low.max())
+    if last - first > 1 << 40 and not (low % _SECOND).any():
+        low = low // _SECOND
+        first, last = first // _SECOND, last // _SECOND
+    bits = (last - first).bit_length()
+    least, most = int(high.min()), int(high.max())
+    if (most - least).bit_length() + bits > 63:
+        return None
+    return ((high - least) << bits) | (low - first)
+
+
+def sortable(column: Any) -> Integers:
+    """Return integers that sort as the column does, nulls first."""
+    if isinstance(column, np.ndarray):
+        return column
+    if pa.types.is_string(column.type):
+        encoded = column.dictionary_encode()
+        ranks = np.full(len(encoded.dictionary) + 1, -1, dtype=np.int64)
+        ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(encoded.dictionary))
+        return np.asarray(ranks[integers(encoded.indices, null=-1)])
+    if pa.types.is_floating(column.type):
+        _, ranks = np.unique(np.asarray(column.fill_null(-np.inf)), return_inverse=True)
+        return np.asarray(ranks)
+    if pa.types.is_temporal(column.type):
+        return microseconds(column)
+    return np.asarray(integers(column, null=-1))

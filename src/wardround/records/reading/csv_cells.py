@@ -22,10 +22,9 @@ import pyarrow.csv as pa_csv
 from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, MASKED, BareDate, reader_of
 from wardround.records.reading.csv_blocks import RecordsBlock
 from wardround.records.reading.parquet_cells import on_the_wall
-from wardround.records.reading.quarantine import BrokenRow
-from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, microseconds
+from wardround.records.reading.source_files import BrokenRow
 from wardround.records.specs.file_format import FileFormat, plain_pattern
-from wardround.records.specs.spec import ColumnType
+from wardround.records.specs.spec import ARROW_TYPES, DAY_MICROSECONDS, ColumnType, microseconds
 from wardround.records.specs.wall_clock import UndeclaredZone
 
 _WIDEST_RECORD_LINES = 100_000

@@ -12,10 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wardround.core import Progress, RecordError, Reporter, silent
-from wardround.records.reading.quarantine import BrokenRow, reason_kinds, write_quarantine
-from wardround.records.reading.subject_keys import SubjectKeys
-from wardround.records.specs.arrow_types import ARROW_TYPES
-from wardround.records.specs.spec import DictionarySpec, SourceSpec, TableSpec
+from wardround.records.reading.source_files import BrokenRow, SubjectKeys, reason_kinds, write_quarantine
+from wardround.records.specs.spec import ARROW_TYPES, DictionarySpec, SourceSpec, TableSpec
 
 QUARANTINE = "raw_records"
 """What the quarantine of records that became no row is called."""

@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from wardround.core import RecordError
 from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, BareDate, reader_of
-from wardround.records.specs.arrow_types import (
+from wardround.records.specs.file_format import FileFormat
+from wardround.records.specs.spec import (
     ARROW_TYPES,
     DAY_MICROSECONDS,
     END_OF_DAY_MICROSECONDS,
+    ColumnType,
     microseconds,
     valid,
 )
-from wardround.records.specs.file_format import FileFormat
-from wardround.records.specs.spec import ColumnType
 from wardround.records.specs.wall_clock import UndeclaredZone
 
 _FITTING: Mapping[ColumnType, tuple[Callable[[Any], bool], ...]] = {

@@ -1,23 +1,30 @@
-"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz``, ``.parquet`` or JSON lines, with or without the
-module folder, in capitals or not; the folder above a release will do.
-
-A table's path with a ``*`` in it stands for every file that matches: the table is all of them together. So is a folder
-of parts that has the table's name.
-"""
+"""Find a source's files; quarantine broken rows; number subjects that are named by text."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from wardround.core import UserError
-from wardround.records.reading.json_lines import JSON_LINES
+import pyarrow as pa
+
+from wardround.core import RecordError, UserError
+from wardround.records.reading.csv_blocks import JSON_LINES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
+
+# Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz``, ``.parquet`` or JSON lines, with or without the module
+# folder, in capitals or not; the folder above a release will do.
+#
+# A table's path with a ``*`` in it stands for every file that matches: the table is all of them together. So is a
+# folder of parts that has the table's name.
+
 
 DATA_SUFFIXES: tuple[str, ...] = (".csv", ".csv.gz", ".parquet", *JSON_LINES)
 _PART = re.compile(r"(part|chunk|teil|data)?[-_]?\d+.*", re.IGNORECASE)
@@ -255,3 +262,99 @@ def _is_data(path: Path) -> bool:
 def _data_files(folders: Iterable[Path]) -> Iterable[Path]:
     for folder in folders:
         yield from (path for path in folder.rglob("*") if path.name.lower().endswith(DATA_SUFFIXES) and path.is_file())
+
+
+# Rows that could not be read: kept with their place and the reason, never dropped in silence.
+
+
+_QUOTED = re.compile(r": ['\"].*['\"] is no ", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenRow:
+    """One row of a source file that is not what its spec says. ``line`` counts from 1, the header being line 1."""
+
+    file: str
+    line: int
+    reason: str
+    raw: str
+
+
+def reason_kinds(rows: Iterable[BrokenRow]) -> Counter[str]:
+    """Count rows by reason, without the cell that a reason quotes."""
+    return Counter(_QUOTED.sub(" is no ", row.reason) for row in rows)
+
+
+def write_quarantine(path: Path, rows: Iterable[BrokenRow]) -> None:
+    """Append rows as JSON lines."""
+    with path.open("a", encoding="utf-8") as target:
+        for row in rows:
+            target.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
+
+
+# Subjects that are named by text, as the whole numbers a store needs: the same text is the same number everywhere.
+
+
+_BITS = 53
+"""Numbers stay below 2**53, so that they survive JSON, JavaScript and float columns."""
+
+
+def subject_number(key: str) -> int:
+    """Return a positive number below 2**53 that depends on the key only; a whole number written out stays itself."""
+    if key.isascii() and key.isdigit() and key[0] != "0" and len(key) <= 16 and int(key) < 1 << _BITS:
+        return int(key)
+    digest = hashlib.blake2b(key.encode(), digest_size=8, person=b"subject").digest()
+    return int.from_bytes(digest, "little") >> (64 - _BITS) or 1
+
+
+@dataclass(slots=True)
+class SubjectKeys:
+    """The keys of one source and their numbers. RecordError: two keys have one number (they would share a chart)."""
+
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _keys: dict[int, str] = field(default_factory=dict)
+
+    def number(self, key: str) -> int:
+        """Return a key's number; outer spaces do not count."""
+        key = key.strip()
+        number = self._numbers.get(key)
+        if number is None:
+            number = subject_number(key)
+            other = self._keys.setdefault(number, key)
+            if other != key:
+                raise RecordError(f"subjects {other!r} and {key!r} would have one number, {number}; rename one of them")
+            self._numbers[key] = number
+        return number
+
+    @property
+    def keys(self) -> Mapping[int, str]:
+        """Every number with the key that it stands for."""
+        return self._keys
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def write_keys(path: Path, keys: Mapping[int, str]) -> None:
+    """Write numbers and their keys, by number."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbers = pa.array(sorted(keys), pa.int64())
+    texts = pa.array([keys[number] for number in sorted(keys)], pa.string())
+    table = pa.table({"subject_id": numbers, "key": texts})
+    with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, table.schema) as stream:
+        stream.write_table(table)
+
+
+def read_keys(data: object) -> dict[int, str]:
+    """Return the numbers and keys that a file or its bytes hold."""
+    table = pa.ipc.open_file(data).read_all()
+    return dict(zip(table.column("subject_id").to_pylist(), table.column("key").to_pylist(), strict=True))
+
+
+def joined_keys(parts: Iterable[Mapping[int, str]]) -> dict[int, str]:
+    """Return the keys of all tables together. RecordError: two keys have one number."""
+    subjects = SubjectKeys()
+    for part in parts:
+        for key in part.values():
+            subjects.number(key)
+    return dict(subjects.keys)

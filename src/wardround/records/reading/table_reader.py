@@ -14,15 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wardround.core import RecordError, UserError
-from wardround.records.reading.csv_blocks import CsvFile
+from wardround.records.reading.csv_blocks import JSON_LINES, CsvFile, JsonLinesFile
 from wardround.records.reading.csv_cells import TypedCells, read_cells
-from wardround.records.reading.json_lines import JSON_LINES, JsonLinesFile
 from wardround.records.reading.parquet_cells import as_text as as_text
 from wardround.records.reading.parquet_cells import cells_as
-from wardround.records.reading.quarantine import BrokenRow, reason_kinds
-from wardround.records.specs.arrow_types import microseconds
+from wardround.records.reading.source_files import BrokenRow, reason_kinds
 from wardround.records.specs.file_format import FileFormat
-from wardround.records.specs.spec import ColumnType
+from wardround.records.specs.spec import ColumnType, microseconds
 from wardround.records.specs.wall_clock import UndeclaredZone, WallClock
 
 _PARQUET_ROWS = 65_536

@@ -1,34 +1,41 @@
-"""Where things lie in a store, and the names of the clock columns beside a row.
-
-    manifest.json             written last: a folder without it never opens; it holds the hashes of the files below
-    spec/*.toml               the spec the store was made with
-    subjects.npy              every subject id, sorted
-    subject_keys.arrow        what the source calls each of them, where it names them by text
-    dictionaries/<name>.arrow
-    quarantine/<table>.jsonl
-    origin/                   what the store was made of, so that a newer release can take from it what is the same
-        notes.json            the hash of every raw file, and what was counted of every part
-        00012.arrow           in which order each subject's rows stood in the files
-        changes.arrow         whose rows differ from the earlier store's, where the store was made from one
-    shards/00012/             all rows of some subjects
-        index.arrow           one batch per table: where each subject's rows lie, with the checksum of every message
-        <table>.arrows        an Arrow IPC stream, uncompressed: many small subjects to a batch
-        <table>.arrows.zst    the same, one zstd frame per message: about one subject to a batch
-    building/                 only while ingesting
-
-Clock columns are never null: ``datetime.min`` is always, ``datetime.max`` is never. The event time of a static row is
-``datetime.min``. A decompressed ``.arrows.zst`` is an Arrow stream, so any Arrow tool reads both kinds.
-"""
+"""Layout of a store: paths, clock columns, manifest, checksums, columns per table."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from wardround.core import to_microseconds
+from wardround.core import RecordError, UserError, content_hash, sync_tree, to_microseconds, write_atomically
+from wardround.records.rules.language import Column
+from wardround.records.specs.spec import ARROW_TYPES, ColumnType, TableSpec, late_rules, one_array
+
+# Where things lie in a store, and the names of the clock columns beside a row.
+#
+# manifest.json             written last: a folder without it never opens; it holds the hashes of the files below
+# spec/*.toml               the spec the store was made with subjects.npy              every subject id, sorted
+# subject_keys.arrow        what the source calls each of them, where it names them by text dictionaries/<name>.arrow
+# quarantine/<table>.jsonl origin/                   what the store was made of, so that a newer release can take from
+# it what is the same notes.json            the hash of every raw file, and what was counted of every part 00012.arrow
+# in which order each subject's rows stood in the files changes.arrow         whose rows differ from the earlier
+# store's, where the store was made from one shards/00012/             all rows of some subjects index.arrow
+# one batch per table: where each subject's rows lie, with the checksum of every message <table>.arrows        an Arrow
+# IPC stream, uncompressed: many small subjects to a batch <table>.arrows.zst    the same, one zstd frame per message:
+# about one subject to a batch building/                 only while ingesting
+#
+# Clock columns are never null: ``datetime.min`` is always, ``datetime.max`` is never. The event time of a static row is
+# ``datetime.min``. A decompressed ``.arrows.zst`` is an Arrow stream, so any Arrow tool reads both kinds.
+
 
 STORE_VERSION = 1
 MANIFEST = "manifest.json"
@@ -79,3 +86,229 @@ def bucket_numbers(subjects: npt.NDArray[np.int64], count: int) -> npt.NDArray[n
     """Return the bucket of each subject: a fixed multiplicative hash."""
     mixed = (subjects.astype(np.uint64) * _GOLDEN) >> np.uint64(33)
     return (mixed % np.uint64(count)).astype(np.int64)
+
+
+# What of a table a particular store holds: the columns its files had, the labels that could be joined.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateGroup:
+    """Columns that become known at one time. ``clock`` is the stored column that holds it."""
+
+    clock: str
+    columns: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedColumn:
+    """A label column: row ``places`` (a stored column) of ``source``, an array of a dictionary."""
+
+    places: str
+    source: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnView:
+    """How stored columns become handed-out ones: those at ``places``, then each of ``added`` where it belongs."""
+
+    schema: Any
+    places: tuple[int, ...]
+    added: tuple[tuple[int, str], ...]
+    position: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLayout:
+    """A table as stored. ``columns`` are the handed-out ones of policy ``known_at``, in order."""
+
+    spec: TableSpec
+    columns: Mapping[str, ColumnType]
+    joined: Mapping[str, JoinedColumn]
+    late: tuple[LateGroup, ...]
+    all_columns: Mapping[str, ColumnType]
+    _views: dict[tuple[str, ...], ColumnView] = field(default_factory=dict, repr=False, compare=False)
+    _empty: dict[tuple[str, ...], pa.RecordBatch] = field(default_factory=dict, repr=False, compare=False)
+    _whole: list[ColumnView] = field(default_factory=list, repr=False, compare=False)
+
+    def view(self, stored: pa.RecordBatch, hide: tuple[str, ...] = ()) -> ColumnView:
+        """Return the view without the columns in ``hide``, made once: stored columns are the same in every shard."""
+        if hide not in self._views:
+            self._views[hide] = self._view(stored.schema, hide)
+        return self._views[hide]
+
+    def whole_view(self, stored: pa.RecordBatch) -> ColumnView:
+        """Return the view that hides nothing, clocks behind the columns; made once."""
+        if not self._whole:
+            self._whole.append(self._whole_view(stored.schema))
+        return self._whole[0]
+
+    def empty(self, hide: tuple[str, ...] = ()) -> pa.RecordBatch:
+        """Return no rows without the columns in ``hide``, made once: most tables of most subjects are empty."""
+        if hide not in self._empty:
+            schema = self._schema(hide)
+            none = [_no_cells(kind) for kind in schema.types]
+            self._empty[hide] = pa.RecordBatch.from_arrays(none, schema=schema)
+        return self._empty[hide]
+
+    def _schema(self, hide: tuple[str, ...]) -> Any:
+        types: Mapping[str, ColumnType] = {"row_id": "text", **self.columns}
+        return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in types.items() if name not in hide])
+
+    def _view(self, stored: Any, hide: tuple[str, ...]) -> ColumnView:
+        schema = self._schema(hide)
+        names = schema.names
+        made = {name for name in names if name in self.joined or (name == "age" and self.spec.age is not None)}
+        return ColumnView(
+            schema=schema,
+            places=tuple(stored.get_field_index(name) for name in names if name not in made),
+            added=tuple((place, name) for place, name in enumerate(names) if name in made),
+            position={name: place for place, name in enumerate(names)},
+        )
+
+    def _whole_view(self, stored: Any) -> ColumnView:
+        clocks = [name for name in stored.names if name in CLOCKS or name.startswith(LATE)]
+        names = ["row_id", *self.all_columns, *clocks]
+        sources = {name: join.source.type for name, join in self.joined.items()}
+        schema = pa.schema([(name, sources.get(name) or stored.field(name).type) for name in names])
+        return ColumnView(
+            schema=schema,
+            places=tuple(stored.get_field_index(name) for name in names if name not in sources),
+            added=tuple((place, name) for place, name in enumerate(names) if name in sources),
+            position={name: place for place, name in enumerate(names)},
+        )
+
+
+@cache
+def _no_cells(kind: Any) -> Any:
+    return pa.array([], kind)
+
+
+def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:
+    """Work out a table's layout from the columns its file had and the dictionaries that were there."""
+    joined: dict[str, JoinedColumn] = {}
+    for number, join in enumerate(spec.dictionaries):
+        dictionary = dictionaries.get(join.table)
+        if dictionary is not None and all(name in present for name in join.on):
+            for new, old in join.add.items():
+                if old in dictionary.column_names:
+                    source = one_array(dictionary.column(old))
+                    joined[new] = JoinedColumn(places=f"{DICTIONARY}{number}", source=source)
+    held = {*present, *joined}
+    if spec.group is not None and spec.group.code in present:
+        held.add(spec.group.name)
+    held.update(name for name, parts in spec.first_of.items() if not held.isdisjoint(parts))
+    if spec.age is not None:
+        held.add("age")
+    late = tuple(
+        LateGroup(clock=rule.name if isinstance(rule, Column) else f"{LATE}{names[0]}", columns=frozenset(names))
+        for rule, names in late_rules(spec, list(present)).items()
+    )
+    return TableLayout(
+        spec=spec,
+        columns={name: kind for name, kind in spec.public_columns.items() if name in held},
+        joined=joined,
+        late=late,
+        all_columns={name: kind for name, kind in spec.all_columns.items() if name in held},
+    )
+
+
+# Checksums of a store's bytes: what is read is what was written, or a RecordError names the damaged file.
+#
+# Frames and indexes are checked when they are first needed and before anything parses them: a parser fed damaged bytes
+# returns other data or ends the process. CRC-32 of a frame costs 2.5 us for 10 KB; whole files have SHA-256.
+
+
+def frame_checksum(data: Any) -> int:
+    """Return the checksum of a frame's stored bytes."""
+    return zlib.crc32(data)
+
+
+def file_sha256(data: Any) -> str:
+    """Return the hex SHA-256 of a file's bytes, mapped or read."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def damaged(path: Path, why: str = "its bytes are not those that were written") -> RecordError:
+    """Return the error that says so."""
+    return RecordError(f"{path} is damaged: {why}; find all such files with 'wardround audit store', then ingest again")
+
+
+def map_file(path: Path) -> Any:
+    """Map a file into memory. The file itself is closed again: a large store has more shards than open files."""
+    try:
+        if not path.stat().st_size:
+            return pa.py_buffer(b"")
+        with pa.memory_map(str(path)) as file:
+            return file.read_buffer()
+    except FileNotFoundError:
+        raise damaged(path, "it is missing") from None
+
+
+def map_checked(path: Path, sha256: str) -> Any:
+    """Map a file whose bytes must have a hash. RecordError: they have not."""
+    data = map_file(path)
+    if file_sha256(data) != sha256:
+        raise damaged(path)
+    return data
+
+
+def cut(data: Any, offset: int, size: int, checksum: int, path: Path) -> Any:
+    """Return a part of a mapped file whose bytes must have a checksum. RecordError: they have not, or are not there."""
+    if offset + size > data.size:
+        raise damaged(path, "it is too short")
+    part = data.slice(offset, size)
+    if frame_checksum(part) != checksum:
+        raise damaged(path)
+    return part
+
+
+# A store's manifest: written last, sealed with its own hash, and read only if the seal and the version are right.
+
+
+_SEAL = "sha256"
+_HASHED = (SUBJECTS, SUBJECT_KEYS, "dictionaries/*", f"{SPEC_FOLDER}/*", "quarantine/*", f"{ORIGIN}/*")
+"""The files whose hashes stand in the manifest; those of shards stand in the shards' indexes, theirs in ``indexes``."""
+
+
+def write_manifest(store: Path, body: Mapping[str, Any]) -> None:
+    """Write and seal it, with the hashes of the files that lie beside it.
+
+    Everything else is on the disk before, so that a store that opens is whole, whatever cut the power.
+    """
+    files = {path.relative_to(store).as_posix(): file_sha256(path.read_bytes()) for path in hashed_files(store)}
+    plain = json.loads(json.dumps({**body, "version": STORE_VERSION, "files": files}))
+    sync_tree(store)
+    write_atomically(store / MANIFEST, json.dumps({**plain, _SEAL: content_hash(plain)}, indent=1))
+
+
+def hashed_files(store: Path) -> list[Path]:
+    """Return the files whose hashes belong into the manifest."""
+    return sorted(path for pattern in _HASHED for path in store.glob(pattern) if path.is_file())
+
+
+def read_manifest(store: Path) -> dict[str, Any]:
+    """Read it. UserError: there is no store, it is unfinished or of another version. RecordError: it is damaged."""
+    file = store / MANIFEST
+    if not file.exists():
+        if is_unfinished(store):
+            raise UserError(f"{store}: the ingest was interrupted; run the same ingest command again to finish it")
+        raise UserError(f"{store}: there is no store here; make one with 'wardround ingest'")
+    try:
+        manifest = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        raise damaged(file, "it is not JSON") from None
+    if not isinstance(manifest, dict) or "version" not in manifest:
+        raise UserError(f"{store}: {MANIFEST} is not that of a store; is this a benchmark or a run?")
+    _check_version(store, manifest["version"])
+    seal = manifest.pop(_SEAL, None)
+    if content_hash(manifest) != seal:
+        raise damaged(file)
+    return manifest
+
+
+def _check_version(store: Path, version: object) -> None:
+    if version != STORE_VERSION:
+        raise UserError(
+            f"{store}: a store of version {version!r}, this wardround reads {STORE_VERSION}; "
+            "ingest again into another folder"
+        )

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from wardround.records.rules.language import NO_TIME, Times
 from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.arrow_types import integers, valid
-from wardround.records.specs.spec import TableSpec
+from wardround.records.specs.spec import TableSpec, integers, valid
 
 Words = npt.NDArray[np.uint64]
 _NULL = np.uint64(0x6E756C6C)

@@ -1,15 +1,17 @@
-"""Checks across a whole source spec: every name resolves, no row id holds a late cell, no clock needs itself."""
+"""Check a whole spec: names resolve, keys are stable, clocks have rules, drafts have no open questions."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from wardround.core import UserError
-from wardround.records.rules.language import Rule, walk, walk_everywhere
-from wardround.records.rules.other_tables import Around
+from wardround.records.rules.language import Around, Rule, walk, walk_everywhere
 from wardround.records.specs.spec import BESIDE_CELL, LAG_SETTINGS, DictionarySpec, TableSpec
+
+# Checks across a whole source spec: every name resolves, no row id holds a late cell, no clock needs itself.
 
 
 def check_source(tables: Mapping[str, TableSpec], dictionaries: Mapping[str, DictionarySpec]) -> tuple[str, ...]:
@@ -263,3 +265,30 @@ def _check_key_types(place: str, table: TableSpec, key: str, parent: TableSpec) 
     ours, theirs = table.columns[key], parent.columns[parent.key[0]]
     if ours != theirs:
         raise UserError(f"{place}: {table.name}.{key} is {ours!r} but {parent.name}.{parent.key[0]} is {theirs!r}")
+
+
+# The questions of a draft that nobody has answered yet: texts that begin with ``TODO``.
+
+
+_MARK = "TODO"
+
+
+def open_questions(body: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of every open question in what was read of a TOML file."""
+    if isinstance(body, Mapping):
+        for key, value in body.items():
+            yield from open_questions(value, f"{place}.{key}" if place else str(key))
+    elif isinstance(body, list):
+        for value in body:
+            yield from open_questions(value, place)
+    elif isinstance(body, str) and body.startswith(_MARK):
+        yield place, body
+
+
+def refuse_open_questions(body: Any, file: str) -> None:
+    """Raise UserError where a question is open; it names the first and counts the others."""
+    found = list(open_questions(body))
+    if found:
+        place, text = found[0]
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        raise UserError(f"{file}: {place}: {text}{more}; see them all with 'wardround spec check'")

@@ -22,16 +22,22 @@ from wardround.core import (
     strictest,
 )
 from wardround.records.specs.file_format import FileFormat
-from wardround.records.specs.open_questions import open_questions, refuse_open_questions
 from wardround.records.specs.role_file import read_roles
 from wardround.records.specs.spec import (
     DictionarySpec,
     SourceSpec,
     TableSpec,
 )
-from wardround.records.specs.spec_body import DictionaryBody, SourceBody, SpecBody, TableBody, spelt
-from wardround.records.specs.spec_check import check_source, check_table
-from wardround.records.specs.table_body import check_column_names, table_spec
+from wardround.records.specs.spec_body import (
+    DictionaryBody,
+    SourceBody,
+    SpecBody,
+    TableBody,
+    check_column_names,
+    spelt,
+    table_spec,
+)
+from wardround.records.specs.spec_check import check_source, check_table, open_questions, refuse_open_questions
 
 _SPECS = Path(__file__).parents[1] / "sources"
 

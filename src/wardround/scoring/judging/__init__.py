@@ -1,16 +1,21 @@
 """Judging: what an answer in words of one's own is worth, by a model that is none of the players, or by words."""
 
-from wardround.scoring.judging.judge import WORDS, Judge, JudgedCase, ModelJudge, WordsJudge, judge_prompts
-from wardround.scoring.judging.medr_bench import MedRBenchJudge, medr_bench_prompts, steps_of
-from wardround.scoring.judging.points import points_of
-from wardround.scoring.judging.verdict import (
+from wardround.scoring.judging.judge import (
     MEDR_BENCH_JUDGE,
     POINTS,
     REASONING_FIGURES,
+    WORDS,
+    Judge,
+    JudgedCase,
     JudgeProtocol,
+    ModelJudge,
     Verdict,
+    WordsJudge,
+    judge_prompts,
+    points_of,
     reasoning_figures,
 )
+from wardround.scoring.judging.medr_bench import MedRBenchJudge, medr_bench_prompts, steps_of
 
 __all__ = [
     "MEDR_BENCH_JUDGE",

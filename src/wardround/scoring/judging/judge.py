@@ -1,17 +1,126 @@
-"""Judges: a model under templates of its own, or words. None of them plays, retrieves or teaches."""
+"""Judges: prompts, points of a text, verdicts, and the figures made of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
+from typing import Any, Literal, Protocol
 
-from wardround.codes import normalise_label
+from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import Message, PromptFile, load_prompt
 from wardround.models import Model, ModelSettings, Reply, Request, complete_structured
-from wardround.scoring.judging.points import points_of
-from wardround.scoring.judging.verdict import POINTS, Verdict, reasoning_figures
+
+# What a judge says of one answer, and the figures that code makes of it.
+#
+# Efficiency: the share of the points of the reasoning that bring it on. Factuality: the share of those that are true.
+# Completeness: the share of the reference's points that the reasoning holds. R is their mean (GSEM, table 4). How the
+# points are marked is the judge's protocol: ``points`` is ours, ``medr-bench`` that of MedR-Bench's public code.
+
+
+REASONING_FIGURES = ("efficiency", "factuality", "completeness", "R")
+JudgeProtocol = Literal["points", "medr-bench"]
+POINTS: JudgeProtocol = "points"
+MEDR_BENCH_JUDGE: JudgeProtocol = "medr-bench"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether an answer says the same as the right one, and ``why``.
+
+    ``judge`` and ``protocol`` say who decided (no protocol: words alone). ``reasoning`` holds the figures of the
+    reasoning, none where that was not judged.
+    """
+
+    right: bool
+    judge: str
+    why: str = ""
+    protocol: str = ""
+    reasoning: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures of the reasoning, each named with its protocol: two protocols' are no measure of each other."""
+        return {f"{name} ({self.protocol})": value for name, value in self.reasoning.items()}
+
+    def labels(self, answer: Collection[str], target: str) -> LabelSet:
+        """Return how an answer is spelt: what the judge calls right is another spelling of the target."""
+        spellings = dict.fromkeys(answer, target) if self.right else {}
+        return LabelSet(name=self.judge, labels=(target,), aliases=spellings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return asdict(self) | {"reasoning": dict(self.reasoning)}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Verdict:
+        """Read what :meth:`to_json` wrote."""
+        return cls(**body)
+
+
+def reasoning_figures(
+    points: int, useful: Collection[int], true: Collection[int], reference: int, covered: Collection[int]
+) -> dict[str, float]:
+    """Return efficiency, factuality, completeness and R of a reasoning of so many points, numbered from 1, against a
+    reference of so many. None of them where there is no reference; without a single point, all are 0."""
+    if not reference:
+        return {}
+    bring_on = set(useful) & set(range(1, points + 1))
+    figures = {
+        "efficiency": len(bring_on) / points if points else 0.0,
+        "factuality": len(bring_on & set(true)) / len(bring_on) if bring_on else 0.0,
+        "completeness": len(set(covered) & set(range(1, reference + 1))) / reference,
+    }
+    return figures | {"R": fmean(figures.values())}
+
+
+# A text of reasoning as numbered points, so that a judge marks points and code does the counting.
+
+
+MOST_POINTS = 60
+_LONGEST_POINT = 400
+_MARKER = re.compile(r"^\s*(?:[-*•>#]+|\(?\d{1,2}[.)]|step\s+\d{1,2}[.:)]?)\s*", re.IGNORECASE)
+_HEADING = re.compile(r"^[\s*_#]*(?:final\s+)?(?:reasoning|answer|summary|conclusion)[\s*_]*:[\s*_]*$", re.IGNORECASE)
+_TITLE = re.compile(r"^\s*(?:#{1,6}\s+[^:.;]+:?|(?:[-•]\s+|\d{1,2}[.)]\s+)?\*\*[^*:.;]+:?\*\*:?|[^:.;]+:[\s*_]*)$")
+_MOST_TITLE_WORDS = 8
+_LABEL = re.compile(r"^[\s*_]*reasoning[\s*_]*:[\s*_]*", re.IGNORECASE)
+_ANSWER = re.compile(r"^[\s*_#>]*(?:final\s+)?answer[\s*_]*:", re.IGNORECASE | re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Z(])")
+_POINT_WORD = re.compile(r"\w")
+
+
+def points_of(text: str) -> tuple[str, ...]:
+    """Return the points of a text: a line each, a long line sentence by sentence, at most the first 60.
+
+    What stands behind the last ``Answer:`` is the answer and no reasoning.
+    """
+    lines = (_MARKER.sub("", line).strip() for line in reasoning_part(text).splitlines())
+    found = [point for line in lines for point in _parts(line) if _POINT_WORD.search(point)]
+    return tuple(found[:MOST_POINTS])
+
+
+def reasoning_part(text: str) -> str:
+    """Return a reply without its answer and without headings, alone in their line or before the first words.
+
+    A heading is a Markdown title, a line all in bold or a line that ends in a colon, of at most 8 words.
+    """
+    marks = list(_ANSWER.finditer(text))
+    reasoning = text[: marks[-1].start()] if marks else text
+    return "\n".join(_LABEL.sub("", line) for line in reasoning.splitlines() if not _is_heading(line)).strip()
+
+
+def _is_heading(line: str) -> bool:
+    title = _TITLE.match(line) is not None and len(line.split()) <= _MOST_TITLE_WORDS
+    return title or _HEADING.match(line) is not None
+
+
+def _parts(line: str) -> list[str]:
+    return [line] if len(line) <= _LONGEST_POINT else _SENTENCE.split(line)
+
+
+# Judges: a model under templates of its own, or words. None of them plays, retrieves or teaches.
+
 
 WORDS = "words"
 _PROMPTS = ("judge_system", "judge_answer", "judge_reasoning")

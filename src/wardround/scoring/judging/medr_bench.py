@@ -18,9 +18,15 @@ from typing import Any
 
 from wardround.core import PromptFile, load_prompt
 from wardround.models import Model
-from wardround.scoring.judging.judge import ANSWER_SCHEMA, JudgeCalls, JudgedCase, Record
-from wardround.scoring.judging.points import reasoning_part
-from wardround.scoring.judging.verdict import MEDR_BENCH_JUDGE, Verdict
+from wardround.scoring.judging.judge import (
+    ANSWER_SCHEMA,
+    MEDR_BENCH_JUDGE,
+    JudgeCalls,
+    JudgedCase,
+    Record,
+    Verdict,
+    reasoning_part,
+)
 
 MAX_STEPS = 10
 """Of one reasoning, as the authors' code cuts it."""

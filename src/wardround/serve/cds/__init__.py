@@ -3,12 +3,10 @@
 Needs the extra ``[view]``. Cards hold record text: they are patient data. Research, not for care.
 """
 
-from wardround.serve.cds.app import cds_app
+from wardround.serve.cds.app import FeedbackFile, cds_app
 from wardround.serve.cds.cards import PreparedCard, prepare_cards
-from wardround.serve.cds.feedback import FeedbackFile
 from wardround.serve.cds.services import CardShelf
-from wardround.serve.cds.signed_door import SignedCallers
-from wardround.serve.cds.trust import TrustSettings, read_trust, trust_of
+from wardround.serve.cds.signing import SignedCallers, TrustSettings, read_trust, trust_of
 
 __all__ = [
     "CardShelf",

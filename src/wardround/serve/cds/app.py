@@ -1,8 +1,10 @@
-"""CDS Hooks 2.0 over HTTP: discovery, services, feedback. Bodies are JSON; every mistake is answered in one line."""
+"""CDS Hooks 2.0 over HTTP, and the feedback file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,12 +14,39 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from wardround.core import UserError
+from wardround.serve.access_log import PrivateLines
 from wardround.serve.bounded import BoundedRequests
-from wardround.serve.cds.feedback import FeedbackFile
-from wardround.serve.cds.requests import MalformedRequest
+from wardround.serve.cds.requests import FeedbackRequest, MalformedRequest, read_body
 from wardround.serve.cds.services import SERVICES, CardShelf, discovery
-from wardround.serve.cds.signed_door import SignedCallers, SignedDoor
-from wardround.serve.viewer.door import page_door
+from wardround.serve.cds.signing import SignedCallers, SignedDoor
+from wardround.serve.viewer.app import page_door
+
+# What users did with the cards: one JSON line each, appended to a file beside the run.
+
+
+class FeedbackFile:
+    """A file of feedback on the cards of one shelf. UserError: it lies in the run's folder."""
+
+    def __init__(self, path: Path, run: Path, shelf: CardShelf) -> None:
+        if path.resolve().is_relative_to(run.resolve()):
+            raise UserError(f"{path} lies in the run; feedback is kept beside a run, never in it")
+        self._lines = PrivateLines(path)
+        self._run = shelf.run
+        self._cards = shelf.names()
+
+    def store(self, service: str, body: bytes) -> int:
+        """Append all that a request says, and return of how many cards. MalformedRequest: none of it was kept."""
+        told = read_body(FeedbackRequest, body).feedback
+        if any(one.card not in self._cards for one in told):
+            raise MalformedRequest("card: it is none of this run's cards")
+        head = {"received": datetime.now(UTC).isoformat(timespec="milliseconds"), "run": self._run, "service": service}
+        self._lines.write(head | one.model_dump(mode="json", by_alias=True, exclude_unset=True) for one in told)
+        return len(told)
+
+
+# CDS Hooks 2.0 over HTTP: discovery, services, feedback. Bodies are JSON; every mistake is answered in one line.
+
 
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 

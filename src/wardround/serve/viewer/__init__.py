@@ -3,15 +3,13 @@
 Needs the extra ``[view]``. The pages hold record text: they are patient data like the runs they come from.
 """
 
-from wardround.serve.viewer.app import viewer_app
-from wardround.serve.viewer.door import must_be_token
+from wardround.serve.viewer.app import must_be_token, viewer_app
 from wardround.serve.viewer.export import write_site
-from wardround.serve.viewer.live.viewed_stream import ViewedStream
+from wardround.serve.viewer.live.stream import ViewedStream
 from wardround.serve.viewer.pages import ViewerPages
-from wardround.serve.viewer.review.blinded import ReviewPages
 from wardround.serve.viewer.review.marks import MarksFile
-from wardround.serve.viewer.review.round_app import review_app
-from wardround.serve.viewer.viewed_run import NotThere, ViewedRun
+from wardround.serve.viewer.review.round import ReviewPages, review_app
+from wardround.serve.viewer.run import NotThere, ViewedRun
 
 __all__ = [
     "MarksFile",

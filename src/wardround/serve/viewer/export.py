@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from wardround.core import Progress, Reporter, must_be_new, private_folder, silent, write_atomically
-from wardround.serve.viewer.bank_view import bank_pages
-from wardround.serve.viewer.episode_view import bank_or_reason, page_counts
-from wardround.serve.viewer.live.export import write_stream
+from wardround.serve.viewer.bank import bank_pages
+from wardround.serve.viewer.episode import bank_or_reason, page_counts
+from wardround.serve.viewer.live.pages import write_stream
 from wardround.serve.viewer.pages import ViewerPages
-from wardround.serve.viewer.sample_query import ROWS, SampleQuery, listed
-from wardround.serve.viewer.viewed_bank import ViewedBank
+from wardround.serve.viewer.run import ROWS, SampleQuery, ViewedBank, listed
 
 
 def write_site(pages: ViewerPages, target: Path, *, report: Reporter = silent) -> Path:

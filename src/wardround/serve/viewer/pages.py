@@ -8,20 +8,17 @@ from typing import Any
 from urllib.parse import urlencode
 
 from wardround.core import UserError
-from wardround.runs.pages import episode_page, matrix, page_environment
-from wardround.runs.summary import contender
-from wardround.serve.viewer.bank_view import bank_view, experience_view
-from wardround.serve.viewer.episode_view import bank_or_reason, episode_stem, episode_view, transcript_view
-from wardround.serve.viewer.held_back import ROWS, held_back, page_count, page_of
+from wardround.reports.report import episode_page, matrix, page_environment
+from wardround.reports.summary import contender
+from wardround.serve.viewer.bank import bank_view, experience_view
+from wardround.serve.viewer.compare_view import sides_view
+from wardround.serve.viewer.episode import bank_or_reason, episode_stem, episode_view, steps_view, transcript_view
+from wardround.serve.viewer.hidden_rows import ROWS, held_back, page_count, page_of
 from wardround.serve.viewer.live.pages import StreamPages
-from wardround.serve.viewer.live.viewed_stream import ViewedStream
-from wardround.serve.viewer.review.marks import MarksFile
-from wardround.serve.viewer.review.results import MarkedEpisode, agreement_rows, marked_episodes, marks_csv
-from wardround.serve.viewer.sample_query import ORDERS, ListedSamples, SampleQuery, choices
-from wardround.serve.viewer.sides import sides_view
-from wardround.serve.viewer.standing import row_text
-from wardround.serve.viewer.steps_view import steps_view
-from wardround.serve.viewer.viewed_run import NotThere, ViewedRun, sample_page
+from wardround.serve.viewer.live.stream import ViewedStream
+from wardround.serve.viewer.record import row_text
+from wardround.serve.viewer.review.marks import MarkedEpisode, MarksFile, agreement_rows, marked_episodes, marks_csv
+from wardround.serve.viewer.run import ORDERS, ListedSamples, NotThere, SampleQuery, ViewedRun, choices, sample_page
 
 MOST_MARKED = 200
 _HELD = 4

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from wardround.synth.dialects.eicu import write_eicu
-from wardround.synth.dialects.fhir import write_fhir
-from wardround.synth.dialects.fhir_additions import TIME_ZONE
+from wardround.synth.dialects.fhir import TIME_ZONE, write_fhir
 from wardround.synth.dialects.meds import write_meds
 from wardround.synth.dialects.mimiciii import write_mimiciii
 from wardround.synth.dialects.omop import write_omop

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from wardround.codes import load_ccs
+from wardround.clinical.codes import load_ccs
 from wardround.synth.dialects.source import HospitalTables, Row, later, midnight
 
 HEADERS: Mapping[str, str] = {

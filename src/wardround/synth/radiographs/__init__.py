@@ -2,8 +2,7 @@
 say one thing. Tables need nothing; drawing needs NumPy, writing DICOM files the extra ``[imaging]``.
 """
 
-from wardround.synth.radiographs.files import write_films
-from wardround.synth.radiographs.findings import SeenFinding, findings_of, labels_of
-from wardround.synth.radiographs.phantom import Box, Phantom, draw_phantom
+from wardround.synth.radiographs.films import write_films
+from wardround.synth.radiographs.phantom import Box, Phantom, SeenFinding, draw_phantom, findings_of, labels_of
 
 __all__ = ["Box", "Phantom", "SeenFinding", "draw_phantom", "findings_of", "labels_of", "write_films"]

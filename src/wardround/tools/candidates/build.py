@@ -1,27 +1,73 @@
-"""The candidate spaces of the six AgentEHR tasks, by role: from a store's dictionaries and its training subjects.
-
-What is counted or collected from records comes from training subjects only; a label that only test subjects have is
-outside the space, and the benchmark flags samples that need it as unwinnable. Training subjects come in groups, and a
-space holds itself as it is without each of them: for questions about that group's own people.
-"""
+"""Build candidate spaces from a store's dictionaries and training subjects."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
-from wardround.codes import LabelSet, distinct_labels, load_ccs, load_ccs_words, normalise_label
+from wardround.clinical.codes import LabelSet, distinct_labels, load_ccs, load_ccs_words, normalise_label
 from wardround.core import RecordError
 from wardround.records import RowRole, SourceSpec, Store
-from wardround.records.specs.coded_rows import CodedRows
+from wardround.records.specs.roles import CodedRows
 from wardround.tools.candidates.index import SpaceIndex
-from wardround.tools.candidates.laboratory import LABORATORY
 from wardround.tools.candidates.role_labels import RoleLabels, ccs_kind, drug_grouper, role_labels
 from wardround.tools.candidates.space import CandidateSpace
-from wardround.tools.candidates.training import Described, Seen, SeenByGroup
+from wardround.tools.candidates.words import LABORATORY
+
+# What training subjects have of a space's labels, counted in groups of people.
+#
+# A question about a training subject is asked with what the people of other groups had, so that nothing of its own
+# record takes part in which candidates there are and in which order they come.
+
+
+Described = dict[str, set[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Labels as they were spelt: what describes each, and how many subjects have it."""
+
+    described: Described = field(default_factory=dict)
+    uses: Counter[str] = field(default_factory=Counter)
+
+    def add(self, labels: Mapping[str, Iterable[str]]) -> None:
+        """Count one subject's labels, each with what describes it."""
+        for label, texts in labels.items():
+            self.described.setdefault(label, set()).update(texts)
+        self.uses.update(labels.keys())
+
+
+class SeenByGroup:
+    """What each group of training subjects has."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Seen] = {}
+
+    def add(self, group: int, labels: Mapping[str, Iterable[str]]) -> None:
+        """Count one subject's labels for its group."""
+        self._parts.setdefault(group, Seen()).add(labels)
+
+    def all(self, *, but: int | None = None) -> Seen:
+        """Join all groups, or all but one."""
+        joined = Seen()
+        for group, part in sorted(self._parts.items()):
+            if group != but:
+                for label, texts in part.described.items():
+                    joined.described.setdefault(label, set()).update(texts)
+                joined.uses.update(part.uses)
+        return joined
+
+
+# The candidate spaces of the six AgentEHR tasks, by role: from a store's dictionaries and its training subjects.
+#
+# What is counted or collected from records comes from training subjects only; a label that only test subjects have is
+# outside the space, and the benchmark flags samples that need it as unwinnable. Training subjects come in groups, and a
+# space holds itself as it is without each of them: for questions about that group's own people.
+
 
 SPACES: Mapping[str, str] = {
     "diagnosis": "diagnoses",

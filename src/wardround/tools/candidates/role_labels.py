@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from wardround.codes import CodeGrouper, DrugGrouper, load_ccs, load_drugs
+from wardround.clinical.codes import CodeGrouper, DrugGrouper, load_ccs, load_drugs
 from wardround.records import RowRole, SourceSpec
 
 ICD_VERSIONS: Mapping[str, str] = {"icd9": "9", "icd10": "10"}

@@ -1,9 +1,9 @@
-"""A candidate space: the labels an answer may take, one row each, and the ladder of searches that finds them."""
+"""A candidate space: labels, the searches through them, and how rankings are fused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -12,14 +12,53 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
-from wardround.codes import LabelSet, normalise_label, plain_words
+from wardround.clinical.codes import LabelSet, normalise_label, plain_words
 from wardround.core import UserError
-from wardround.tools.candidates.blocks import read_blocks, write_blocks
-from wardround.tools.candidates.expansions import phrase_table
-from wardround.tools.candidates.index import SpaceIndex
-from wardround.tools.candidates.laboratory import LABORATORY, lab_phrases, panel_members
-from wardround.tools.candidates.match import LabelMatch, Ranking, fuse
-from wardround.tools.candidates.words import tokens
+from wardround.tools.candidates.index import SpaceIndex, read_blocks, write_blocks
+from wardround.tools.candidates.words import LABORATORY, lab_phrases, panel_members, phrase_table, tokens
+
+# A candidate found, and how several rankings become one.
+
+
+RANK_OFFSET = 3  # reciprocal rank fusion's k; the usual 60 suits lists of a thousand, these have a few dozen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelMatch:
+    """A label with its similarity (0 to 1, comparable within one answer only) and the reason in words."""
+
+    label: str
+    similarity: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Label positions best first, how much the list counts, and what to say of its members."""
+
+    labels: Sequence[int]
+    weight: float
+    why: str
+
+
+def fuse(rankings: Iterable[Ranking], limit: int) -> list[tuple[int, float, str]]:
+    """Weighted reciprocal rank fusion: (label, share of the best possible sum, reason of its best rank)."""
+    sums: dict[int, float] = {}
+    reasons: dict[int, tuple[float, str]] = {}
+    ceiling = 0.0
+    for ranking in rankings:
+        ceiling += ranking.weight / (RANK_OFFSET + 1)
+        for rank, label in enumerate(dict.fromkeys(ranking.labels), start=1):
+            share = ranking.weight / (RANK_OFFSET + rank)
+            sums[label] = sums.get(label, 0.0) + share
+            if share > reasons.get(label, (0.0, ""))[0]:
+                reasons[label] = (share, ranking.why)
+    best = sorted(sums, key=lambda label: (-sums[label], label))[:limit]
+    return [(label, sums[label] / ceiling, reasons[label][1]) for label in best]
+
+
+# A candidate space: the labels an answer may take, one row each, and the ladder of searches that finds them.
+
 
 SCHEMA = 1
 RESCORED = 50

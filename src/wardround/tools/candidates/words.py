@@ -1,4 +1,4 @@
-"""Labels by what dictionaries say of their codes: BM25 over descriptions, the best one speaking for its label."""
+"""Candidates by meaning: BM25 over code descriptions, expanded by abbreviations and lay words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
-from wardround.codes import normalise_label
+from wardround.clinical.codes import LabelSet, load_abbreviations, load_lab_words, load_panels, normalise_label
 from wardround.tools.candidates.postings import Postings, best_rows
 from wardround.tools.candidates.trigrams import TrigramIndex
+
+# Labels by what dictionaries say of their codes: BM25 over descriptions, the best one speaking for its label.
+
 
 SATURATION = 1.2  # BM25's k1
 LENGTH_SHARE = 0.6  # BM25's b
@@ -225,3 +228,146 @@ def _weighted(terms: NDArray[np.uint64], rows: NDArray[np.int32], lengths: NDArr
     damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths[rows] / average)
     weights = inverse * counts * (SATURATION + 1) / (counts + damping)
     return Postings.build(terms, rows, weights.astype(np.float32), row_count)
+
+
+# A query in the words of the dictionaries: abbreviations and lay phrases in it replaced by what they may stand for.
+
+
+LONGEST_PHRASE = 6
+MOST_READINGS = 4
+SHORTEST_EXPANDED = 6
+NEIGHBOURS = 15
+_TOKEN = re.compile(r"[^\s,;:()]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhraseTable:
+    """Phrases with their meanings, and an index of the longer ones by spelling."""
+
+    meanings: Mapping[str, tuple[str, ...]]
+    long_phrases: tuple[str, ...]
+    spellings: TrigramIndex
+
+    @classmethod
+    def build(cls, meanings: Mapping[str, tuple[str, ...]]) -> PhraseTable:
+        """From normalised phrases, likeliest meaning first."""
+        long_phrases = tuple(sorted(phrase for phrase in meanings if len(phrase) >= SHORTEST_EXPANDED))
+        return cls(meanings=meanings, long_phrases=long_phrases, spellings=TrigramIndex.build(long_phrases))
+
+    def readings(self, text: str) -> list[str]:
+        """The query with its known phrases replaced, likeliest first; empty if it has none.
+
+        The longest phrase wins at each place. Where a phrase has several meanings, reading n takes the n-th. A query
+        without a known phrase may be one of them misspelt.
+        """
+        plain = normalise_label(text)
+        parts = self._segments(_TOKEN.findall(plain))
+        known = [meanings for _, meanings in parts if meanings]
+        if not known:
+            return list(self.meanings.get(self._nearest(plain), ()))[:MOST_READINGS]
+        count = min(MOST_READINGS, max(len(meanings) for meanings in known))
+        readings = (
+            " ".join(meanings[min(number, len(meanings) - 1)] if meanings else words for words, meanings in parts)
+            for number in range(count)
+        )
+        plain_readings = (" ".join(reading.split()) for reading in readings)
+        return [reading for reading in dict.fromkeys(plain_readings) if reading]
+
+    def _segments(self, tokens: list[str]) -> list[tuple[str, tuple[str, ...]]]:
+        """The query as (text, meanings) parts; meanings are empty where the table knows nothing."""
+        parts: list[tuple[str, tuple[str, ...]]] = []
+        start = 0
+        while start < len(tokens):
+            length, meanings = self._longest(tokens[start : start + LONGEST_PHRASE])
+            parts.append((" ".join(tokens[start : start + length]), meanings))
+            start += length
+        return parts
+
+    def _longest(self, tokens: list[str]) -> tuple[int, tuple[str, ...]]:
+        for length in range(len(tokens), 0, -1):
+            phrase = " ".join(tokens[:length])
+            for spelling in (phrase, phrase.strip(".-"), phrase.replace(".", ""), phrase.replace("-", " ")):
+                if spelling in self.meanings:
+                    return length, self.meanings[spelling]
+        return 1, ()
+
+    def _nearest(self, text: str) -> str:
+        """The phrase that differs from ``text`` by one slip, by two from 10 letters on; "" if there is none."""
+        if len(text) < SHORTEST_EXPANDED:
+            return ""
+        near = [self.long_phrases[row] for row in self.spellings.nearest(text, NEIGHBOURS)]
+        allowed = 1 if len(text) < 10 else 2
+        found = process.extractOne(text, near, scorer=DamerauLevenshtein.distance, score_cutoff=allowed)
+        return str(found[0]) if found else ""
+
+
+@cache
+def phrase_table() -> PhraseTable:
+    """Our own table of abbreviations and lay words, indexed once."""
+    return PhraseTable.build(load_abbreviations())
+
+
+# The vocabulary of laboratory spaces: trade and lay words, words that say nothing, orders of several tests.
+
+
+LABORATORY = "laboratory"
+FEWEST_MEMBERS = 2
+
+
+@cache
+def lab_phrases() -> PhraseTable:
+    """The words, indexed once."""
+    return PhraseTable.build(load_lab_words())
+
+
+def panel_members(text: str, labels: LabelSet, uses: Sequence[int] | None) -> list[str]:
+    """The labels that an order stands for, in the panel's order; empty where the text names none.
+
+    Of several spellings that are labels the one most in use stands for a member.
+    """
+    wanted = normalise_label(text)
+    words = load_lab_words()
+    bare = " ".join(token for token in wanted.split() if words.get(token) != ("",))
+    panel = load_panels().get(wanted) or load_panels().get(bare) or ()
+    number = {label: place for place, label in enumerate(labels.labels)}
+    found: list[str] = []
+    for spellings in panel:
+        known = [label for spelling in spellings if (label := labels.resolve(spelling)) is not None]
+        if known:
+            found.append(max(known, key=lambda label: 0 if uses is None else int(uses[number[label]])))
+    found = list(dict.fromkeys(found))
+    return found if len(found) >= FEWEST_MEMBERS else []
+
+
+# Short descriptions by the whole of what they say: a query that is one of them needs no ranking.
+
+
+LONGEST = 40  # characters; longer descriptions are nobody's query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhraseIndex:
+    """``keys`` (see ``phrase_keys``) in order, with the label position that each belongs to beside."""
+
+    keys: NDArray[np.uint64]
+    owners: NDArray[np.int32]
+
+    @classmethod
+    def build(cls, descriptions: Iterable[tuple[int, str]]) -> PhraseIndex:
+        """From (label position, description) rows."""
+        pairs = sorted(
+            {(key, owner) for owner, text in descriptions if len(text) <= LONGEST for key in phrase_keys(text)}
+        )
+        return cls(
+            keys=np.array([key for key, _ in pairs], dtype=np.uint64),
+            owners=np.array([owner for _, owner in pairs], dtype=np.int32),
+        )
+
+    def owners_of(self, text: str) -> list[int]:
+        """The labels that have ``text`` as a description, words in any order."""
+        found: dict[int, None] = {}
+        for key in phrase_keys(text):
+            wanted = np.uint64(key)
+            start, end = (int(np.searchsorted(self.keys, wanted, side=side)) for side in ("left", "right"))
+            found |= dict.fromkeys(self.owners[start:end].tolist())
+        return list(found)

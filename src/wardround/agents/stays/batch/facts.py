@@ -1,9 +1,10 @@
-"""What rules may ask of every bundle of a stream at once (``StateFacts`` as columns)."""
+"""Facts that rules ask of every bundle of a stream, as columns."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
@@ -14,15 +15,205 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from wardround.agents.loop.steps import SubjectScore
-from wardround.agents.stays.batch.onward import Mask, Onward, Runs
-from wardround.agents.stays.batch.readings import NamedReadings, read_trends
 from wardround.agents.stays.charted import DRUGS, kinds_of_action
-from wardround.bundles import NOTHING_KNOWN, BundleStream, Carried, EventKind, StateEncounter, StateLimits, encounters
-from wardround.bundles.events import HOUR, Integers
-from wardround.bundles.fold import DONE, TRENDS
+from wardround.clinical.bundles import NOTHING_KNOWN, BundleStream, Carried, StateEncounter, StateLimits, encounters
+from wardround.clinical.bundles.events import HOUR, STOPS, BundleEvents, EventKind, Integers
+from wardround.clinical.bundles.fold import DONE, RUNNING, TRENDS
+from wardround.clinical.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
+from wardround.clinical.vocabulary import clinical_name, is_lasting
 from wardround.core import from_microseconds, to_microseconds
-from wardround.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
-from wardround.vocabulary import clinical_name, is_lasting
+
+# What events mean for the bundles from theirs on: the newest of some, whether one was there, what still runs.
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Onward:
+    """A stream of n events in b bundles. ``bundle``: (n,) the bundle of each event; ``subject``: (b,) a number of the
+    subject of each, from 0; ``places``: by concept the events of it."""
+
+    stream: BundleStream
+    bundle: Integers
+    subject: Integers
+    ordered: Integers
+    starts: Integers
+
+    @classmethod
+    def of(cls, stream: BundleStream) -> Onward:
+        """Prepare a stream."""
+        concept = stream.columns.concept
+        ordered = np.argsort(concept, kind="stable")
+        return cls(
+            stream=stream,
+            bundle=np.repeat(np.arange(len(stream)), np.diff(stream.starts)),
+            subject=np.unique(stream.subjects, return_inverse=True)[1].astype(np.int64),
+            ordered=ordered,
+            starts=np.searchsorted(concept[ordered], np.arange(len(stream.columns.names) + 1)),
+        )
+
+    def places(self, concepts: Iterable[int], kinds: Mask) -> Integers:
+        """Return the events of some concepts and kinds; ``kinds``: by number whether it is wanted."""
+        of_each = [self.ordered[self.starts[each] : self.starts[each + 1]] for each in concepts]
+        found = np.concatenate(of_each) if of_each else np.empty(0, np.int64)
+        return found[kinds[self.stream.columns.kind[found]]]
+
+    def greatest(self, places: Integers, score: Integers) -> Integers:
+        """Return of every bundle the greatest score of the subject's events among these until its end, 0 where there
+        is none; ``score``: above 0, one for each place."""
+        most = int(score.max(initial=0)) + 1
+        found = self.subject * most
+        np.maximum.at(found, self.bundle[places], found[self.bundle[places]] + score)
+        np.maximum.accumulate(found, out=found)
+        found -= self.subject * most
+        return found
+
+    def by_then(self, places: Integers) -> Mask:
+        """Say of every bundle whether one of these events was there by its end."""
+        return self.greatest(places, np.ones(len(places), np.int64)) > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """Orders and infusions (m,): the event that begins each, the bundle after which it runs, and the first after which
+    it does not."""
+
+    event: Integers
+    concept: Integers
+    first: Integers
+    stop: Integers
+    bundles: int
+
+    @classmethod
+    def of(cls, onward: Onward) -> Runs:
+        """Find what ends each: its own end, a new start of the same row, the discharge, or the record's end."""
+        events = onward.stream.columns
+        subject = onward.subject[onward.bundle]
+        rows = events.row_id.dictionary_encode()
+        row = subject * (len(rows.dictionary) + 1) + np.asarray(rows.indices, np.int64)
+        starts = np.flatnonzero(np.isin(events.kind, RUNNING))
+        of_row = np.flatnonzero(np.isin(events.kind, [*RUNNING, *(STOPS[kind] for kind in RUNNING)]))
+        discharges = np.flatnonzero(events.kind == EventKind.DISCHARGE)
+        stop = np.minimum(_next(row, of_row, starts), _next(subject, discharges, starts))
+        last = np.searchsorted(onward.subject, onward.subject[onward.bundle[starts]], side="right")
+        bundle = np.append(onward.bundle, len(onward.stream))
+        return cls(
+            event=starts,
+            concept=events.concept[starts],
+            first=onward.bundle[starts],
+            stop=np.minimum(bundle[stop], last),
+            bundles=len(onward.stream),
+        )
+
+    def count(self, chosen: Mask) -> Integers:
+        """Return how many of some run after every bundle."""
+        begun = np.bincount(self.first[chosen], minlength=self.bundles + 1)
+        ended = np.bincount(self.stop[chosen], minlength=self.bundles + 1)
+        return np.cumsum(begun - ended)[: self.bundles]
+
+
+def afterwards(held: Mask, stay: Integers) -> Mask:
+    """Say of every bundle whether something held after one of those before it of the same stay."""
+    found = stay * 2
+    found[1:] += held[:-1] & (stay[1:] == stay[:-1])
+    before: Mask = np.maximum.accumulate(found) - stay * 2 > 0
+    return before
+
+
+def _next(group: Integers, marks: Integers, places: Integers) -> Integers:
+    """Return for every place the first mark of its group after it, the number of events where there is none."""
+    most = len(group) + 1
+    keys = np.sort(group[marks] * most + marks)
+    at = np.searchsorted(keys, group[places] * most + places, side="right")
+    found = np.append(keys, -1)[at]
+    return np.where(found // most == group[places], found % most, len(group))
+
+
+# What trends come to after every reading: the newest reading of a name, and the first of its window.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedReadings:
+    """Readings (m,) by name and subject, in the order in which they came. ``places``: the events; ``last``, ``first``:
+    once each was there, the newest reading of the name and the first in its trend's window. ``starts``: where those of
+    each name begin."""
+
+    places: Integers
+    last: Integers
+    first: Integers
+    starts: Integers
+
+
+def read_trends(
+    events: BundleEvents, places: Integers, names: Integers, unit: Integers, subject: Integers, limits: StateLimits
+) -> NamedReadings:
+    """Follow the readings at some places. What is asked for by one name may be several trends: each is of one kind,
+    concept and unit (``fold``).
+
+    ``names``: by concept the number of the name that it is asked for by; ``unit``, ``subject``: (n,) numbers of each
+    event's.
+    """
+    trend = (events.concept * (int(events.kind.max(initial=0)) + 1) + events.kind) * (
+        int(unit.max(initial=0)) + 1
+    ) + unit
+    name = names[events.concept] * (int(subject.max(initial=0)) + 1) + subject
+    ordered = places[np.lexsort((places, name[places]))]
+    last, first = ordered.copy(), _window_starts(events, ordered, name, trend, limits)
+    for start, stop in _late_groups(events, ordered, name):
+        last[start:stop], first[start:stop] = _one_by_one(events, ordered[start:stop], trend, limits)
+    starts = np.searchsorted(names[events.concept[ordered]], np.arange(int(names.max(initial=0)) + 2))
+    return NamedReadings(places=ordered, last=last, first=first, starts=starts)
+
+
+def _window_starts(
+    events: BundleEvents, ordered: Integers, name: Integers, trend: Integers, limits: StateLimits
+) -> Integers:
+    """Return the first reading of the window that ends at each, where each came after those before it in time."""
+    own = np.lexsort((ordered, trend[ordered], name[ordered]))
+    rows = ordered[own]
+    window = limits.window_hours * HOUR
+    follows = (trend[rows[1:]] == trend[rows[:-1]]) & (name[rows[1:]] == name[rows[:-1]])
+    # what lies further apart than the window may as well lie just outside it: all trends fit on one line
+    apart = np.where(follows, np.clip(np.diff(events.event[rows]), 0, window + 1), window + 1)
+    line = np.cumsum(np.append(0, apart))[: len(rows)]
+    start = np.maximum(np.searchsorted(line, line - window), np.arange(len(rows)) - limits.readings + 1)
+    heads = np.maximum.accumulate(np.where(np.append(False, follows), 0, np.arange(len(follows) + 1)))[: len(rows)]
+    found = np.empty_like(ordered)
+    found[own] = rows[np.maximum(start, heads)]
+    return found
+
+
+def _late_groups(events: BundleEvents, ordered: Integers, name: Integers) -> list[tuple[int, int]]:
+    """Return where the readings of a name lie of which one came after a reading of a later time."""
+    same = name[ordered[1:]] == name[ordered[:-1]]
+    late = np.flatnonzero(same & (events.event[ordered[1:]] < events.event[ordered[:-1]]))
+    heads = np.append(np.flatnonzero(np.append(True, ~same)), len(ordered))
+    groups = np.unique(np.searchsorted(heads, late, side="right") - 1)
+    return [(int(heads[group]), int(heads[group + 1])) for group in groups]
+
+
+def _one_by_one(
+    events: BundleEvents, rows: Integers, trend: Integers, limits: StateLimits
+) -> tuple[list[int], list[int]]:
+    """Put every reading where its time says; the trend whose newest is newest speaks, among equals the one touched
+    last."""
+    trends: dict[int, list[tuple[int, int]]] = {}
+    last, first = [], []
+    times = zip(rows.tolist(), events.event[rows].tolist(), trend[rows].tolist(), strict=True)
+    for place, time, key in times:
+        readings = trends.pop(key, [])
+        readings.insert(bisect_right(readings, time, key=lambda each: each[0]), (time, place))
+        since = readings[-1][0] - limits.window_hours * HOUR
+        trends[key] = [each for each in readings if each[0] >= since][-limits.readings :]
+        speaks = max(reversed(trends.values()), key=lambda each: each[-1][0])
+        last.append(speaks[-1][1])
+        first.append(speaks[0][1])
+    return last, first
+
+
+# What rules may ask of every bundle of a stream at once (``StateFacts`` as columns).
+
 
 _KINDS = max(EventKind) + 1
 NEVER = int(np.iinfo(np.int64).min)

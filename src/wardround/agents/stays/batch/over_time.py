@@ -15,15 +15,12 @@ from itertools import chain, groupby
 import numpy as np
 import numpy.typing as npt
 
-from wardround.agents.stays.batch.facts import NEVER, BatchFacts
-from wardround.agents.stays.batch.onward import Mask
-from wardround.agents.stays.charted import kilograms_of, rate_in
-from wardround.agents.stays.lookback import KEPT_HOURS
-from wardround.bundles import StateLimits
-from wardround.bundles.events import HOUR, Integers
-from wardround.bundles.fold import DONE
-from wardround.core import from_microseconds
-from wardround.protocols import (
+from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Mask
+from wardround.agents.stays.charted import KEPT_HOURS, kilograms_of, rate_in
+from wardround.clinical.bundles import StateLimits
+from wardround.clinical.bundles.events import HOUR, Integers
+from wardround.clinical.bundles.fold import DONE
+from wardround.clinical.protocols import (
     AtRate,
     ChangedBy,
     CountedActions,
@@ -34,8 +31,9 @@ from wardround.protocols import (
     Within,
     asked_keys,
 )
-from wardround.protocols import keys_of as keys_of_name
-from wardround.vocabulary import RELATIONS, clinical_name, is_drug
+from wardround.clinical.protocols import keys_of as keys_of_name
+from wardround.clinical.vocabulary import RELATIONS, clinical_name, is_drug
+from wardround.core import from_microseconds
 
 Told = tuple[Mask, Mask]
 """(b,) where something is known to hold, and where it is known not to."""

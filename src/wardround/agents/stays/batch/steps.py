@@ -1,4 +1,4 @@
-"""The steps of TRACE's roles in code after every bundle of a stream: what ``CodedRoles.play`` says of each."""
+"""Steps of TRACE's coded roles over whole stores: which rules hold, what is due, what is predicted."""
 
 from __future__ import annotations
 
@@ -9,19 +9,285 @@ from functools import cached_property
 from itertools import compress, pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.batch.facts import BatchFacts
-from wardround.agents.stays.batch.holding import Holding, asked_of, holding
-from wardround.agents.stays.batch.onward import Mask
-from wardround.agents.stays.coded import CodedRoles, CodedStep
-from wardround.agents.stays.reasoner import due_actions
-from wardround.agents.stays.router import HeldRule, RuleMemory, asking
+from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Mask, afterwards
+from wardround.agents.stays.batch.over_time import at_rate, counted, over_time, within
+from wardround.agents.stays.charted import LEVELS
+from wardround.agents.stays.player import CodedRoles, CodedStep
+from wardround.agents.stays.router import PRIOR, HeldRule, RuleMemory, asking, due_actions
 from wardround.agents.stays.steward import Steward
-from wardround.bundles import BatchStates, Bundle, BundleStream, batch_states
-from wardround.bundles.events import Integers, amends, is_amendment
-from wardround.core import from_microseconds
-from wardround.protocols import FORBIDDING, RuleAction
+from wardround.clinical.bundles import BatchStates, Bundle, BundleStream, ValueLevel, batch_states, bundle_texts
+from wardround.clinical.bundles.events import HOUR, Integers, amends, is_amendment
+from wardround.clinical.bundles.state import STEADY_SHARE
+from wardround.clinical.protocols import (
+    FORBIDDING,
+    HOUR_OF_DAY,
+    STAY,
+    AtLevel,
+    AtRate,
+    AtScore,
+    AtValue,
+    ChangedBy,
+    CompiledRule,
+    CountedActions,
+    Held,
+    HoursSince,
+    Joined,
+    Moving,
+    Negated,
+    Node,
+    RuleAction,
+    RuleIndex,
+    Stated,
+    TimesBaseline,
+    Within,
+    conditions_of,
+)
+from wardround.clinical.vocabulary import RELATIONS, comparison
+from wardround.core import canonical_json, from_microseconds
+
+# Triggers over every bundle of a stream at once: where each is known to hold, where known not to (Kleene).
+
+
+_LEVELS = np.array([LEVELS.get(level, "") for level in ValueLevel])
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """(b,) where something is known to hold and where it is known not to; elsewhere it is unknown."""
+
+    yes: Mask
+    no: Mask
+
+    @classmethod
+    def where(cls, known: Mask, holds: Mask) -> Truths:
+        """Return what is so where it is known."""
+        return cls(known & holds, known & ~holds)
+
+    def __invert__(self) -> Truths:
+        return Truths(self.no, self.yes)
+
+    def __and__(self, other: Truths) -> Truths:
+        return Truths(self.yes & other.yes, self.no | other.no)
+
+    def __or__(self, other: Truths) -> Truths:
+        return Truths(self.yes | other.yes, self.no & other.no)
+
+
+def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: bool = True) -> Truths:
+    """Return where a trigger holds: after which bundles ``node.holds`` is true. ``wanted``: false where it is asked
+    after which it is known not to hold; ``where``: after which it is asked at all. Of anything else scores, which are
+    dear, are left unknown."""
+    where = np.ones(len(facts.stream), bool) if where is None else where
+    match node:
+        case Negated(part=part):
+            return ~truths(part, facts, where, wanted=not wanted)
+        case Joined():
+            return _joined(node, facts, where, wanted=wanted)
+        case AtValue():
+            return _at_value(node, facts)
+        case AtLevel():
+            return _at_level(node, facts)
+        case Moving():
+            return _moving(node, facts)
+        case HoursSince():
+            return _hours_since(node, facts)
+        case Stated():
+            return _stated(node, facts)
+        case Held() | TimesBaseline() | ChangedBy():
+            return Truths(*over_time(node, facts))
+        case Within():
+            return Truths(*within(node, facts))
+        case CountedActions():
+            return Truths(*counted(node, facts))
+        case AtRate():
+            return Truths(*at_rate(node, facts))
+        case AtScore():
+            return _at_score(node, facts, where)
+
+
+def _joined(node: Joined, facts: BatchFacts, where: Mask, *, wanted: bool) -> Truths:
+    """Return all of, or any of some parts; those that ask for scores come last, where the others leave it open."""
+    is_and = node.how == "AND"
+    told = Truths(np.full(len(where), is_and), np.full(len(where), not is_and))
+    for part in sorted(node.parts, key=_asks_for_scores):
+        open_ = (told.yes if is_and else ~told.yes) if wanted else (~told.no if is_and else told.no)
+        found = truths(part, facts, where & open_, wanted=wanted)
+        told = told & found if is_and else told | found
+    return told
+
+
+def _at_score(node: AtScore, facts: BatchFacts, where: Mask) -> Truths:
+    """As ``Bounds.holds`` has it."""
+    least, most = facts.scores(node.score, node.hours, where)
+    relation, known = RELATIONS[node.relation], ~np.isnan(least)
+    low, high = relation(least, node.threshold), relation(most, node.threshold)
+    if node.relation == "=":
+        return Truths(known & low & high, known & ((least > node.threshold) | (most < node.threshold)))
+    return Truths(known & low & high, known & ~low & ~high)
+
+
+def _asks_for_scores(node: Node) -> bool:
+    return any(isinstance(one, AtScore) for one in conditions_of(node))
+
+
+def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
+    if node.concept == HOUR_OF_DAY:
+        holds = RELATIONS[node.relation](facts.stream.hours % 24, node.threshold)
+        return Truths.where(np.ones(len(holds), dtype=bool), holds)
+    last, _ = facts.reading(node.concept)
+    values, (code, units) = facts.stream.columns.value[last], facts.units
+    yes, known = np.zeros(len(last), dtype=bool), np.zeros(len(last), dtype=bool)
+    for here, charted in facts.charted_units(node.concept):
+        read = here & (last >= 0)
+        for number in np.unique(code[last[read]]).tolist():
+            own = read & (code[last] == number)
+            way = comparison(units[number] or None, node.relation, node.threshold, node.unit, node.concept, charted)
+            yes[own], known[own] = way.holds_of(values[own])
+    return Truths(yes & known, known & ~yes)
+
+
+def _at_level(node: AtLevel, facts: BatchFacts) -> Truths:
+    last, _ = facts.reading(node.concept)
+    level = _LEVELS[facts.stream.columns.level[last]]
+    holds = level != "normal" if node.level == "abnormal" else level == node.level
+    return Truths.where((last >= 0) & (level != ""), holds)
+
+
+def _moving(node: Moving, facts: BatchFacts) -> Truths:
+    last, first = facts.reading(node.concept)
+    value = facts.stream.columns.value
+    change, least = value[last] - value[first], np.abs(value[first]) * STEADY_SHARE
+    size = np.abs(change)
+    # as math.isclose has it
+    is_steady = (size < least) | (np.abs(size - least) <= 1e-9 * np.maximum(size, least))
+    direction = np.where(is_steady, "steady", np.where(change > 0, "rising", "falling"))
+    return Truths.where((last >= 0) & (last != first), direction == node.direction)
+
+
+def _hours_since(node: HoursSince, facts: BatchFacts) -> Truths:
+    if node.concept == STAY:
+        hours = (facts.now - facts.began) / HOUR
+        return Truths.where(np.ones(len(hours), dtype=bool), RELATIONS[node.relation](hours, node.threshold))
+    last = facts.last_done(node.concept)
+    hours = np.maximum(0.0, (facts.now - np.maximum(last, 0)) / HOUR)
+    return Truths.where(last != NEVER, RELATIONS[node.relation](hours, node.threshold))
+
+
+def _stated(node: Stated, facts: BatchFacts) -> Truths:
+    match node.what:
+        case "on":
+            return Truths(*facts.taking(node.concept))
+        case "done":
+            since = NEVER + 1 if node.hours is None else facts.now - int(node.hours * HOUR)
+            done = facts.last_done(node.concept, ever=node.ever or node.hours is not None) >= since
+            return Truths(done, ~done & facts.carries(node.concept))
+        case "problem":
+            return Truths(facts.has_problem(node.concept, ever=node.ever), np.zeros(len(facts.stream), dtype=bool))
+        case "allergy":
+            return Truths(*facts.allergic_to(node.concept))
+
+
+# Which rules hold after which bundles, since when, and what of their actions is due, as columns.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Pairs (p,) of a rule and a bundle after which it holds, by bundle and then in the protocol's order. ``since``:
+    the end of the hour in which it came to hold, in microseconds; ``due``: (p, a) which of its actions that it asks
+    for are still to be done."""
+
+    rule: Integers
+    bundle: Integers
+    since: Integers
+    due: Mask
+
+
+def asked_of(compiled: CompiledRule) -> tuple[RuleAction, ...]:
+    """Return what a rule asks for: not what it says is not to be done."""
+    return tuple(action for action in compiled.actions if action.verb not in FORBIDDING)
+
+
+def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
+    """Find what holds. What rules make suspect is a problem to others from the next bundle on."""
+    held = _held(index, facts)
+    rules = [place for place, mask in held.items() for _ in range(int(np.count_nonzero(mask)))]
+    rule = np.array(rules, np.int64)
+    bundles = [np.flatnonzero(mask) for mask in held.values()]
+    bundle = np.concatenate(bundles) if bundles else rule
+    since = _since(rule, bundle, facts)
+    due = _due(index, rule, bundle, since, facts)
+    order = np.lexsort((rule, bundle))
+    return Holding(rule=rule[order], bundle=bundle[order], since=since[order], due=due[order])
+
+
+def _held(index: RuleIndex, facts: BatchFacts) -> dict[int, Mask]:
+    """Return by rule after which bundles it holds, where it does after any."""
+    held = {place: _holds(one, facts) for place, one in enumerate(index.rules) if _is_asked(one)}
+    suspecting = {one.rule.suspects for place, one in enumerate(index.rules) if place in held} - {None}
+    asking = [place for place in held if suspecting and _asks_of_problems(index.rules[place])]
+    while asking:
+        suspected = _suspected(index, held, facts)
+        if all(np.array_equal(mask, facts.suspected.get(name, ())) for name, mask in suspected.items()):
+            break
+        facts.suspected = suspected
+        held |= {place: _holds(index.rules[place], facts) for place in asking}
+    return {place: mask for place, mask in held.items() if mask.any()}
+
+
+def _is_asked(compiled: CompiledRule) -> bool:
+    return compiled.trigger.node is not None and compiled.rule.category != PRIOR
+
+
+def _holds(compiled: CompiledRule, facts: BatchFacts) -> Mask:
+    assert compiled.trigger.node is not None  # others are not asked
+    return truths(compiled.trigger.node, facts).yes & ~facts.is_over
+
+
+def _asks_of_problems(compiled: CompiledRule) -> bool:
+    conditions = conditions_of(compiled.trigger.node) if compiled.trigger.node is not None else ()
+    return any(isinstance(one, Stated) and one.what == "problem" for one in conditions)
+
+
+def _suspected(index: RuleIndex, held: Mapping[int, Mask], facts: BatchFacts) -> dict[str, Mask]:
+    """Return by problem after which bundles a rule had held before that makes it suspect."""
+    found: dict[str, Mask] = {}
+    for place, mask in held.items():
+        problem = index.rules[place].rule.suspects
+        if problem is not None:
+            found[problem] = found.get(problem, False) | afterwards(mask, facts.stay)
+    return found
+
+
+def _since(rule: Integers, bundle: Integers, facts: BatchFacts) -> Integers:
+    """Return of pairs, by rule and bundle, the end of the hour of the first of the bundles in a row."""
+    stay = facts.stay[bundle]
+    follows = (rule[1:] == rule[:-1]) & (np.diff(bundle) == 1) & (stay[1:] == stay[:-1])
+    own = np.arange(len(rule))
+    own[1:][follows] = 0
+    return facts.now[bundle[np.maximum.accumulate(own)]]
+
+
+def _due(index: RuleIndex, rule: Integers, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
+    most = max((len(asked_of(one)) for one in index.rules), default=0)
+    due = np.zeros((len(rule), most), dtype=bool)
+    starts = np.searchsorted(rule, np.arange(len(index.rules) + 1)).tolist()
+    for compiled, start, stop in zip(index.rules, starts, starts[1:], strict=False):
+        for place, action in enumerate(asked_of(compiled) if stop > start else ()):
+            due[start:stop, place] = ~_is_fulfilled(action, bundle[start:stop], since[start:stop], facts)
+    return due
+
+
+def _is_fulfilled(action: RuleAction, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
+    """Say of some bundles whether an action was done since its rule came to hold, or the drug it starts runs."""
+    done: Mask = facts.last_done(action.name)[bundle] >= since
+    return done | facts.taking(action.name)[0][bundle] if action.verb == "start" else done
+
+
+# The steps of TRACE's roles in code after every bundle of a stream: what ``CodedRoles.play`` says of each.
+
 
 _ANSWERS = 65_536
 """So many sets of rules and what is due of them are remembered with their actions."""
@@ -144,3 +410,31 @@ def _to_be_folded(facts: BatchFacts, after: BatchStates) -> Integers:
         over.append(owners[counts > getattr(limits, name)])
     running = facts.runs.count(np.ones(len(facts.runs.concept), dtype=bool))
     return np.unique(np.concatenate([*over, facts.stream.subjects[running > limits.medications]]))
+
+
+# Texts and steps of a whole store as a table: a row per bundle, beside the events and targets of ``write_bundles``.
+
+
+STEPS = pa.schema(
+    [("subject_id", pa.int64()), ("hour", pa.timestamp("us")), ("text", pa.string()), ("step", pa.string())]
+)
+"""``text``: the bundle in words; ``step``: what the roles foretell after it, the rules, and the audit, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepsTable:
+    """The table ``steps`` of a store under one protocol."""
+
+    roles: CodedRoles
+    name: str = "steps"
+    schema: pa.Schema = STEPS
+
+    def of(self, stream: BundleStream) -> pa.Table:
+        """Return the rows of some subjects."""
+        columns = {
+            "subject_id": pa.array(stream.subjects),
+            "hour": pa.array((stream.hours * HOUR).view("datetime64[us]"), pa.timestamp("us")),
+            "text": pa.array(bundle_texts(stream), pa.string()),
+            "step": pa.array([canonical_json(step.to_json()) for step in batch_steps(stream, self.roles)], pa.string()),
+        }
+        return pa.table(columns, schema=STEPS)

@@ -11,9 +11,8 @@ from pathlib import Path
 from wardround.core import UserError
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import clinical, medications, people, results
-from wardround.records.sources.fhir.context import Maker, NobodysResource, ResourceReading, Row
+from wardround.records.sources.fhir.context import NAMING_TYPES, Maker, Names, NobodysResource, ResourceReading, Row
 from wardround.records.sources.fhir.files import Found, read_resources
-from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed, without_unread_ends
 from wardround.records.specs.wall_clock import UndeclaredZone, WallClock, offsets
 

@@ -1,14 +1,17 @@
-"""The pages of live streams as text; served and exported ones come from the same templates."""
+"""Pages of live streams, served and exported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from wardround.serve.viewer.live.overview import overview
-from wardround.serve.viewer.live.patient_query import REFRESHES, PatientQuery, listed, read_query
-from wardround.serve.viewer.live.patient_view import bundles_view, patient_view
-from wardround.serve.viewer.live.viewed_stream import ViewedStream
-from wardround.serve.viewer.viewed_run import NotThere
+from wardround.core import Progress, Reporter, write_atomically
+from wardround.serve.viewer.live.patient import bundle_pages, bundles_view, patient_view
+from wardround.serve.viewer.live.stream import REFRESHES, ROWS, PatientQuery, ViewedStream, listed, overview, read_query
+from wardround.serve.viewer.run import NotThere
+
+# The pages of live streams as text; served and exported ones come from the same templates.
+
 
 Render = Callable[..., str]
 """Makes a page of the name of a template and what it shows."""
@@ -59,3 +62,28 @@ def _number(subject: str) -> int:
         return int(subject)
     except ValueError:
         raise NotThere(f"no patient {subject!r}") from None
+
+
+# A stream's pages as files, all of one moment, however the stream goes on while they are written.
+
+
+def write_stream(pages: StreamPages, number: int, folder: Path, report: Reporter) -> None:
+    """Write the list of patients and every patient's pages."""
+    stream = pages.stream(number)
+    (folder / "patients").mkdir(parents=True)
+    with stream.held():
+        patients = stream.look().patients
+        for page in range(1, max(1, -(-len(patients) // ROWS)) + 1):
+            name = "index.html" if page == 1 else f"index-{page}.html"
+            write_atomically(folder / name, pages.static_page(number, page), durable=False)
+        for done, line in enumerate(patients, start=1):
+            _write_patient(pages, number, line.subject, line.bundles, folder / "patients")
+            report(Progress(label="writing pages", done=done, total=len(patients), unit="patients"))
+
+
+def _write_patient(pages: StreamPages, number: int, subject: int, bundles: int, folder: Path) -> None:
+    html = pages.patient_page(number, str(subject), {}, is_static=True)
+    write_atomically(folder / f"{subject}.html", html, durable=False)
+    for part in range(1, bundle_pages(bundles) + 1):
+        html = pages.bundles_page(number, str(subject), part)
+        write_atomically(folder / f"{subject}.bundles-{part}.html", html, durable=False)

@@ -1,1 +1,0 @@
-"""Evidence out of a chart: how hooks search it, and what was found, fitted into the room there is."""

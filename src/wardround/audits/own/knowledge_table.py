@@ -1,0 +1,230 @@
+"""The knowledge table of an own source: questions to a second person, and their answers read strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wardround.audits.deletion import one_file
+from wardround.audits.swap.knowledge import Clockwork, SwapTable, read_clock, swap_table
+from wardround.core import RecordError, UserError, nearest, read_toml
+from wardround.records.rules.language import NamedRow, Rule, walk
+from wardround.records.specs.spec import SourceSpec, TableSpec
+from wardround.records.specs.spec_check import refuse_open_questions
+
+# The questions of a knowledge table: what a second person is asked about a source, table by table.
+#
+# Clocks come from the second person alone: nothing of the spec's event times, available times or late columns is shown.
+
+
+_HEAD = """\
+# Questions about {title}, for somebody who did NOT write its spec and has not read it.
+# Think of a nurse on the ward who opens the record while the patient is still there. Answer every TODO by what she
+# could have read then, not by what the export holds today. Answers, in quotes:
+#   "row"                       as soon as the row itself is there (for columns only)
+#   "COLUMN"                    at the time in that column of the same row
+#   "day COLUMN"                at the end of that day
+#   "COLUMN + 2h"               so much later (min, h, d)
+#   "A | B"                     at A, where A is empty at B
+#   "TABLE.COLUMN by KEY"       at that time of the row of TABLE that this row names in its column KEY
+#   "always", "never"           before the patient came; at no time while the patient is there
+# A list of answers, ["A", "B"], is the latest of them. Columns with one answer may share a line: "a, b" = "row".
+# Then: wardround spec knowledge SPEC --check THIS_FILE, and wardround audit leaks --swap --knowledge THIS_FILE.
+
+[source]
+name = "{name}"
+answered_by = "TODO: your name"
+"""
+
+
+def knowledge_questions(spec: SourceSpec) -> str:
+    """Return the TOML text of the questions about a spec's tables; no clock of the spec is in it."""
+    lines = [_HEAD.format(title=spec.title or spec.name, name=spec.name)]
+    for table in asked_tables(spec):
+        lines += _table(spec, table)
+    return "\n".join(lines)
+
+
+def asked_tables(spec: SourceSpec) -> list[TableSpec]:
+    """Return the tables whose rows stand in files of their own."""
+    return [table for table in spec.tables.values() if table.derive is None]
+
+
+def asked_columns(table: TableSpec) -> list[str]:
+    """Return the columns that a chart may show, but for the row's own number and whose it is."""
+    told = {table.subject, *table.key}
+    return [name for name in table.columns if name not in told and name not in table.hidden]
+
+
+def linked_columns(spec: SourceSpec, table: TableSpec) -> dict[str, str]:
+    """Return the columns that name a row of another table, with that table."""
+    keys = {other.key[0]: other.name for other in asked_tables(spec) if len(other.key) == 1 and other is not table}
+    found = {name: keys[name] for name in table.columns if name in keys and name not in table.key}
+    for part in (part for _, rule in table.rules() for part in _named_rows(rule)):
+        found[part[0]] = part[1]
+    if table.subject_from is not None:
+        found[table.subject_from[0]] = table.subject_from[1]
+    return {name: other for name, other in found.items() if name != table.subject}
+
+
+def _named_rows(rule: Rule) -> Iterator[tuple[str, str]]:
+    yield from ((part.key, part.table) for part in walk(rule) if isinstance(part, NamedRow))
+
+
+def _table(spec: SourceSpec, table: TableSpec) -> Iterator[str]:
+    links = linked_columns(spec, table)
+    times = [name for name, kind in table.columns.items() if kind in ("time", "date") and name not in table.hidden]
+    yield f"# {table.name}: {table.description}".rstrip()
+    yield f"# Times in it: {', '.join(times) or 'none'}."
+    if links:
+        yield f"# It names rows of others: {', '.join(f'{other} in {name}' for name, other in links.items())}."
+    yield f"[files.{table.name}]"
+    yield 'row = "TODO: when could a nurse have seen that there is such a row, whatever else of it was still empty?"'
+    yield '# exchange = { COLUMN = ["WORD FOR DIED", "WORD FOR ALIVE"] }   # if a column says that somebody died'
+    yield f"[files.{table.name}.cells]"
+    for name in asked_columns(table):
+        about = f" ({table.describe[name]})" if name in table.describe else ""
+        if name in links:
+            question = f"when could a nurse have known which row of {links[name]} this belongs to?"
+        else:
+            question = f"when could a nurse have read it{about}?"
+        yield f"{name} = {_quoted(f'TODO: {question}')}"
+    yield ""
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# The knowledge table of an own source: a second person's answers, read strictly into a swap table.
+
+
+OWN_SUBJECT = "_subject"
+"""The column of a plain copy that says whose a row is."""
+_WITH_THE_ROW = "row"
+_ANY_TIME = "2000-01-01 00:00:00"
+
+
+def read_knowledge(path: Path, spec: SourceSpec) -> SwapTable:
+    """Read the answers about a spec's tables. UserError names the first that is open, missing or wrong."""
+    body = read_toml(path)
+    refuse_open_questions(body, path.name)
+    source, files = body.get("source", {}), body.get("files", {})
+    if source.get("name") != spec.name:
+        raise UserError(f"{path.name}: source.name is {source.get('name')!r}, the store's source is {spec.name!r}")
+    if not source.get("answered_by"):
+        raise UserError(f"{path.name}: source.answered_by: say who answered; it must not be who wrote the spec")
+    tables = {table.name: table for table in asked_tables(spec)}
+    for name in (*files, *tables):
+        if name not in tables or name not in files:
+            why = "no such table" if name not in tables else "nobody answered for it"
+            raise UserError(f"{path.name}: files.{name}: {why}; see 'wardround spec knowledge {spec.name}'")
+    own = {name: _by_path(anchor, tables) for name, anchor in body.get("anchors", {}).items()}
+    anchors = {**_anchors(tables.values()), **own}
+    rules = {}
+    for name, table in tables.items():
+        parts = files[name] if isinstance(files[name], list) else [files[name]]
+        place = f"{path.name}: files.{name}"
+        read = [_rule(place, part, spec, table, anchors) for part in parts]
+        rules[one_file(table)] = [rule for one in read for rule in _with_stays(spec, table, one)]
+    fixed = [one.path for one in spec.dictionaries.values()]
+    head = {"name": spec.name, "subject": OWN_SUBJECT, "fixed": fixed}
+    try:
+        return swap_table({"source": head, "anchors": anchors, "files": rules})
+    except (RecordError, KeyError) as error:
+        raise UserError(f"{path.name}: {error}") from None
+
+
+def answered_by(path: Path) -> str:
+    """Return who answered."""
+    return str(read_toml(path)["source"]["answered_by"])
+
+
+def _by_path(anchor: Mapping[str, Any], tables: Mapping[str, TableSpec]) -> dict[str, Any]:
+    """Return an anchor of the person's own, its table by the name of the copy's file."""
+    table = tables.get(anchor.get("file", ""))
+    return {**anchor, "file": anchor.get("file") if table is None else one_file(table)}
+
+
+def _anchors(tables: Iterable[TableSpec]) -> dict[str, dict[str, Any]]:
+    """Return ``TABLE.COLUMN``: every time of every table, by the column in which others name its rows."""
+    found: dict[str, dict[str, Any]] = {}
+    for table in tables:
+        key = table.key[0] if len(table.key) == 1 else table.encounter
+        if key is not None:
+            times = (name for name, kind in table.columns.items() if kind in ("time", "date"))
+            found |= {f"{table.name}.{name}": {"file": one_file(table), "key": key, "latest": name} for name in times}
+    return found
+
+
+def _rule(
+    place: str, part: Mapping[str, Any], spec: SourceSpec, table: TableSpec, anchors: Mapping[str, Any]
+) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    answered: list[str] = []
+    if "row" not in part:
+        raise UserError(f"{place}: nobody says when a row is there (row = ...)")
+    _check(f"{place}.row", part["row"], table, anchors)
+    for names, answer in part.get("cells", {}).items():
+        answered += [name.strip() for name in names.split(",")]
+        known = answer["known"] if isinstance(answer, Mapping) else answer
+        if known != _WITH_THE_ROW:
+            _check(f"{place}.cells.{names}", known, table, anchors)
+            cells[names] = answer
+    strange = [name for name in answered if name not in table.columns]
+    missing = [name for name in asked_columns(table) if name not in answered]
+    if strange:
+        raise UserError(f"{place}.cells: {_no_column(strange[0], table)}")
+    if missing:
+        raise UserError(f"{place}.cells: nobody says when {missing[0]!r} could be read")
+    links = {*linked_columns(spec, table), *filter(None, (table.subject, table.encounter))}
+    key = [name for name in table.key if name != table.subject]
+    own = {"links": sorted(links - set(key)), "key": key}
+    return {**own, **part, "cells": cells}
+
+
+def _with_stays(spec: SourceSpec, table: TableSpec, rule: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield a rule so that in the other future, too, stays that have begun end: tasks ask about no other. Their ends
+    move; where the ends are rows, those rows are there."""
+    for span in (spec.roles.admission, spec.roles.stay):
+        if span is not None and span.table == table.name:
+            ends = [part for end in span.ends for part in end.split("|")]
+            rule = {**rule, "moved": [*rule.get("moved", ()), *ends]}
+            if span.code is not None:
+                where = {**rule.get("where", {}), span.code: [*span.starts, *span.stops]}
+                yield {**rule, "where": where, "keep_rows": True, "links": [*rule["links"], span.code]}
+    yield rule
+
+
+class _Noticing:
+    """A row that notes which columns a clock looks at. ``text`` is what every cell holds."""
+
+    def __init__(self, *texts: str) -> None:
+        self.asked: list[str] = []
+        self._texts = texts
+
+    def texts(self, path: str) -> Sequence[str]:
+        self.asked.append(path)
+        return self._texts
+
+
+def _check(place: str, answer: str | Sequence[str], table: TableSpec, anchors: Mapping[str, Any]) -> None:
+    """Refuse an answer that names no column of the table, or no time of another."""
+    for text in (answer,) if isinstance(answer, str) else answer:
+        probes = (_Noticing(), _Noticing(_ANY_TIME))
+        work = Clockwork(anchors={name: {} for name in anchors})
+        try:
+            clock = read_clock(text)
+            for probe in probes:
+                clock(probe, work)
+        except RecordError as error:
+            raise UserError(f"{place}: {text!r} is no answer ({error})") from None
+        for name in (name for probe in probes for path in probe.asked for name in path.split("+")):
+            if name.removesuffix(":tail") not in table.columns:
+                raise UserError(f"{place}: {text!r}: {_no_column(name, table)}")
+
+
+def _no_column(name: str, table: TableSpec) -> str:
+    near = nearest(name, table.columns, limit=1)
+    return f"no column {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it has {', '.join(table.columns)}")

@@ -1,0 +1,235 @@
+"""Terminal output: tables, progress, JSON, baseline card, arms, judge notes, subgroups."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from typing import Any, TextIO
+
+from wardround.core import Progress, printable
+from wardround.learning import stages
+from wardround.reports import ARM_HEADINGS, arm_texts
+from wardround.reports.baseline_card import CONTENDERS, CardRow, auc_text
+from wardround.reports.summary import contender
+from wardround.runs import RunFolder, open_benchmark
+from wardround.runs.judging import JUDGEMENTS, unjudged
+from wardround.scoring import ArmRow, SummaryRow
+from wardround.scoring.judging import WORDS
+
+# Plain text tables for the terminal.
+
+
+def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns; columns of numbers align right."""
+    columns = list(zip(header, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    numeric = [bool(rows) and all(_is_number(cell) for cell in column[1:]) for column in columns]
+    for line in (header, *rows):
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def _is_number(text: str) -> bool:
+    return text.strip("+-").replace(",", "").replace(".", "").replace("%", "").isdigit() or text in ("", "–")
+
+
+# Draws progress on the terminal: one line that says how much, how fast and how long still.
+
+
+_QUIET_SECONDS = 2.0
+_REDRAW_SECONDS = 0.1
+_LINE_SECONDS = 15.0
+
+
+class TerminalProgress:
+    """A reporter. On a terminal it redraws one line; in a log it writes a line every 15 s. Short work stays silent."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._live = self._stream.isatty()
+        self._label = ""
+        self._started = self._drawn = 0.0
+        self._first_done = 0.0
+        self._shown = False
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.label != self._label:
+            self.close()
+            self._label, self._started, self._drawn, self._first_done = progress.label, now, now, progress.done
+        pause = _REDRAW_SECONDS if self._live else _LINE_SECONDS
+        if now - self._started < _QUIET_SECONDS or (self._shown and now - self._drawn < pause):
+            return
+        self._drawn, self._shown = now, True
+        self._write(self._line(progress, now - self._started))
+
+    def close(self) -> None:
+        """End the line that is being drawn."""
+        if self._shown and self._live:
+            self._stream.write("\n")
+        self._shown = False
+        self._label = ""
+
+    def _line(self, progress: Progress, elapsed: float) -> str:
+        done = progress.done - self._first_done
+        rate = done / elapsed if elapsed > 0 and done >= progress.running else 0.0
+        parts = [progress.label]
+        if progress.total:
+            parts.append(f"{progress.done / progress.total:4.0%}")
+            parts.append(f"{progress.done:,.0f}/{progress.total:,.0f} {progress.unit}".rstrip())
+        else:
+            parts.append(f"{progress.done:,.0f} {progress.unit}".rstrip())
+        if rate > 0:
+            parts.append(f"{_short(rate)} {progress.unit}/s".replace(" /s", "/s"))
+            if progress.total:
+                parts.append(f"{clock(max(0.0, progress.total - progress.done) / rate)} left")
+        if progress.note:
+            parts.append(progress.note)
+        return "  ".join(parts)
+
+    def _write(self, line: str) -> None:
+        terminal = getattr(self._stream, "terminal", self._stream)  # commands of our own are obeyed
+        terminal.write(f"\r\x1b[2K{printable(line)}" if self._live else printable(line) + "\n")
+        terminal.flush()
+
+
+def clock(seconds: float) -> str:
+    """Write a duration as people read it: ``42 s``, ``3 min 05 s``, ``2 h 10 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _short(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+
+
+# Figures as JSON: ``--json`` of every command that prints some. Notes and progress go to standard error.
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def print_json(figures: Any) -> None:
+    """Print a report (a dataclass, tables or lists of them) as JSON."""
+    print(json.dumps(plain(figures), indent=2, ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """Return JSON-ready tables, lists, texts and numbers; what is none of these becomes its text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value) if one.name[0] != "_"}
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, AbstractSet):
+        return sorted(map(plain, value), key=str)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+# The baseline card in a terminal.
+
+
+def print_card(rows: Sequence[CardRow]) -> None:
+    """Print what no reading at all scores, a row per task; the best of each is marked."""
+    print("\nbaseline card: scores of trivial baselines on these samples (* the best of a task)")
+    print_rows(
+        ("task", "n", "in", *CONTENDERS), [(row.task, str(row.n), row.metric, *_card_cells(row)) for row in rows]
+    )
+    for reason, names in _reasons(rows).items():
+        print(f"–: {reason} ({', '.join(names)})")
+    told = [row for row in rows if row.by_moment]
+    if told:
+        print("\nwithout reading (AUC over the whole benchmark; fitted on training people, answered for others)")
+        print_rows(("task", "moment alone", "most by", "existence alone: the best five"), [_told(row) for row in told])
+
+
+def print_warnings(rows: Sequence[CardRow]) -> None:
+    """Print beside the scores which tasks are answered by when they are asked, or by which rows exist."""
+    for row in rows:
+        if row.warning is not None:
+            print(f"! {row.warning}")
+
+
+def _told(row: CardRow) -> tuple[str, ...]:
+    existence = "; ".join(f"{one['what']} {auc_text(one)}" for one in row.by_existence)
+    return row.task, auc_text(row.by_moment), str(row.by_moment["most_by"]), existence
+
+
+def _card_cells(row: CardRow) -> list[str]:
+    marked = {name: "*" if name == row.best else "" for name in CONTENDERS}
+    return ["–" if (mean := row.means[name]) is None else f"{mean:.3f}{marked[name]}" for name in CONTENDERS]
+
+
+def _reasons(rows: Sequence[CardRow]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for name, reason in row.unavailable.items():
+            found.setdefault(reason, []).append(f"{name} of {row.task}")
+    return found
+
+
+# Curated input against evidence seeking, on the terminal.
+
+
+def print_arms(rows: Sequence[ArmRow]) -> None:
+    """Print both arms of every model and group; nothing where only one was played."""
+    if rows:
+        print(
+            "\ncurated input against evidence seeking (F1 in per cent; tokens in + out, a mean per episode; "
+            "how many packages left events out, and the hours shown; ceilings: per cent of targets within reach)"
+        )
+        print_rows(ARM_HEADINGS, [arm_texts(row) for row in rows])
+
+
+# What a run's judge took, and what it has not judged, for ``wardround report``.
+
+
+def print_judge(folder: RunFolder) -> None:
+    """Print the judge's calls and tokens; say on stderr how many answers it has yet to judge."""
+    judge = folder.settings.scoring.judge
+    if judge is None:
+        return
+    protocol = "" if judge == WORDS else f" by the protocol {folder.settings.scoring.judge_protocol}"
+    asked = stages(folder, JUDGEMENTS)
+    read = sum(stage.usage.input_tokens for stage in asked)
+    written = sum(stage.usage.output_tokens for stage in asked)
+    calls = sum(stage.calls for stage in asked)
+    print(f"judge: {calls:,} calls of {judge}{protocol}, {read:,} tokens in, {written:,} out")
+    waiting = unjudged(folder, open_benchmark(folder))
+    if waiting:
+        print(
+            f"wardround: note: {len(waiting):,} answers have no verdict of the judge and stand in no table; "
+            f"go on with: wardround run --resume {folder.path}",
+            file=sys.stderr,
+        )
+
+
+# The terminal's table of results by subgroup.
+
+
+def print_subgroups(rows: Sequence[SummaryRow], by: str) -> None:
+    """Print a row per contender, task and subgroup, which stands in ``stratum``; few patients have no interval."""
+    print(f"\nby {by}, as the chart told it when the question was asked")
+    print_rows(
+        ("agent · model", "task", by, "n", "patients", "in", "score", "95 % interval"), list(map(_subgroup_cells, rows))
+    )
+
+
+def _subgroup_cells(row: SummaryRow) -> tuple[str, ...]:
+    score = f"{row.f1.estimate:.3f}"
+    return contender(row), row.task, row.stratum, str(row.n), str(row.subjects), row.metric, score, row.f1.as_text()

@@ -1,0 +1,167 @@
+"""Rules found by the concepts that are on the page, so that a step asks a handful of triggers and not all 441."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from wardround.clinical.protocols.conditions import (
+    AtScore,
+    ChangedBy,
+    Condition,
+    CountedActions,
+    Held,
+    Joined,
+    Negated,
+    Node,
+    Stated,
+    TimesBaseline,
+    Within,
+    conditions_of,
+)
+from wardround.clinical.protocols.facts import Facts
+from wardround.clinical.protocols.language import Trigger, compile_trigger
+from wardround.clinical.protocols.rules import GlobalProtocol, ProtocolRule, RuleAction
+from wardround.clinical.vocabulary import clinical_name, drug_class, drug_groups, drug_name
+
+_NAMES = 65_536
+"""So many names are remembered with the rules that ask for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledRule:
+    """A rule with its trigger and actions read."""
+
+    rule: ProtocolRule
+    trigger: Trigger
+    actions: tuple[RuleAction, ...]
+    shares: Mapping[RuleAction, float]
+    """How often each action followed in training, where that was counted."""
+
+    def share(self, action: RuleAction) -> float:
+        """How often an action of it followed in training; a rule nobody counted is taken at its word."""
+        if self.shares:
+            return self.shares[action]
+        return 1.0 if self.rule.precision is None else self.rule.precision
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether the trigger is known to hold; unknown is not enough, and what is not compiled never holds here."""
+        return self.trigger.node is not None and self.trigger.node.holds(facts) is True
+
+
+class RuleIndex:
+    """A protocol, compiled. ``find`` gives the rules that hold, in the protocol's order.
+
+    ``courses``: by clinical name the hours of readings that its rules ask for; ``counted``: by key of what is counted
+    the hours.
+    """
+
+    def __init__(self, protocol: GlobalProtocol) -> None:
+        self.protocol = protocol
+        self.rules = tuple(compile_rule(rule) for rule in protocol.rules)
+        self.by_id = {compiled.rule.id: compiled for compiled in self.rules}
+        self._by_concept: dict[str, list[int]] = {}
+        self._asking: dict[str, tuple[int, ...]] = {}
+        self._always: list[int] = []
+        self.courses = _courses(self.rules)
+        self.counted = _counted(self.rules)
+        for place, compiled in enumerate(self.rules):
+            self._enter(place, compiled.trigger.node)
+
+    @property
+    def not_compiled(self) -> tuple[CompiledRule, ...]:
+        """The rules that only a model can judge."""
+        return tuple(one for one in self.rules if one.trigger.node is None)
+
+    def candidates(self, names: Iterable[str]) -> tuple[CompiledRule, ...]:
+        """Return the rules that what is named could make hold, in the protocol's order."""
+        if len(self._asking) > _NAMES:
+            self._asking = {}
+        places = set(self._always)
+        for name in names:
+            asking = self._asking.get(name)
+            if asking is None:  # names are few, come again, and most are asked for by no rule
+                own = (place for key in keys_of(name) for place in self._by_concept.get(key, ()))
+                asking = self._asking[name] = tuple(own)
+            if asking:
+                places.update(asking)
+        return tuple(self.rules[place] for place in sorted(places))
+
+    def find(self, facts: Facts, names: Iterable[str]) -> tuple[CompiledRule, ...]:
+        """Return the rules that hold. ``names``: everything the facts could know something of."""
+        return tuple(one for one in self.candidates(names) if one.holds(facts))
+
+    def _enter(self, place: int, node: Node | None) -> None:
+        if node is None:
+            return
+        needed = _needed(node)
+        if needed is None:
+            self._always.append(place)
+            return
+        for key in {key for condition in needed for key in asked_keys(condition.concept)}:
+            self._by_concept.setdefault(key, []).append(place)
+
+
+def compile_rule(rule: ProtocolRule) -> CompiledRule:
+    """Read a rule's trigger and actions."""
+    actions = tuple(RuleAction.parse(action) for action in rule.actions)
+    shares = dict(zip(reversed(actions), reversed(rule.shares), strict=True)) if rule.shares else {}
+    return CompiledRule(rule=rule, trigger=compile_trigger(rule.trigger), actions=actions, shares=shares)
+
+
+def _courses(rules: Iterable[CompiledRule]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in _conditions(rules):
+        if isinstance(one, Held | Within | TimesBaseline | ChangedBy):
+            name = clinical_name(one.concept)
+            found[name] = max(found.get(name, 0.0), one.hours)
+    return found
+
+
+def _counted(rules: Iterable[CompiledRule]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in _conditions(rules):
+        if isinstance(one, CountedActions):
+            for key in asked_keys(one.concept):
+                found[key] = max(found.get(key, 0.0), one.hours)
+    return found
+
+
+def _conditions(rules: Iterable[CompiledRule]) -> Iterator[Condition]:
+    for one in rules:
+        if one.trigger.node is not None:
+            yield from conditions_of(one.trigger.node)
+
+
+@lru_cache(maxsize=65_536)
+def keys_of(name: str) -> frozenset[str]:
+    """Every key under which a rule may ask for something of this name: its own, its substance's and its classes'."""
+    return frozenset({clinical_name(name), drug_name(name), *drug_groups(name)})
+
+
+@lru_cache(maxsize=65_536)
+def asked_keys(name: str) -> frozenset[str]:
+    """The keys under which a rule asks for a name: the class where it is one, else as a test or as a drug."""
+    named = drug_class(name)
+    spelt = {clinical_name(name), drug_name(name)}
+    return frozenset({named} if named is not None else spelt)
+
+
+def _needed(node: Node) -> tuple[Condition, ...] | None:
+    """Conditions of which one must say something for the trigger to hold; None where it may hold without any."""
+    if isinstance(node, Negated):
+        return None
+    if isinstance(node, Joined):
+        needs = [_needed(part) for part in node.parts]
+        if node.how == "AND":
+            known = [one for one in needs if one is not None]
+            return min(known, key=len) if known else None
+        if any(one is None for one in needs):
+            return None
+        return tuple(condition for one in needs if one is not None for condition in one)
+    if isinstance(node, AtScore | Within | CountedActions) or (
+        isinstance(node, Stated) and node.what in ("problem", "allergy")
+    ):
+        return None
+    return (node,)

@@ -1,0 +1,139 @@
+"""Two protocols become one, or are laid side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+from wardround.clinical.protocols.conditions import AtLevel, AtValue, Condition, Node, conditions_of
+from wardround.clinical.protocols.index import CompiledRule, compile_rule
+from wardround.clinical.protocols.lint import excludes, is_same
+from wardround.clinical.protocols.rules import FORBIDDING, GlobalProtocol, ProtocolRule
+from wardround.clinical.vocabulary import clinical_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedProtocol:
+    """The protocol of both. ``same``: ids of the second that the first had already said, with the rule that said it.
+    ``renamed``: ids of the second that the first used for another rule."""
+
+    protocol: GlobalProtocol
+    same: dict[str, str]
+    renamed: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolDiff:
+    """What differs: ids only in one of them, and by id the fields that changed, as (before, after)."""
+
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    changed: dict[str, dict[str, tuple[object, object]]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether both say the same."""
+        return not (self.removed or self.added or self.changed)
+
+
+def merge_protocols(first: GlobalProtocol, second: GlobalProtocol) -> MergedProtocol:
+    """Return the rules of both. A rule that both have is kept once, with the cases of both counted together."""
+    rules = {rule.id: rule for rule in first.rules}
+    compiled = {rule.id: compile_rule(rule) for rule in first.rules}
+    same: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    for rule in second.rules:
+        known = _said_already(compile_rule(rule), compiled.values())
+        if known is not None:
+            same[rule.id] = known
+            rules[known] = _counted_together(rules[known], rule)
+            continue
+        name = _free(rule.id, rules)
+        if name != rule.id:
+            renamed[rule.id] = name
+        rules[name] = replace(rule, id=name)
+        compiled[name] = compile_rule(rules[name])
+    return MergedProtocol(protocol=first.with_rules(tuple(rules.values())), same=same, renamed=renamed)
+
+
+def diff_protocols(before: GlobalProtocol, after: GlobalProtocol) -> ProtocolDiff:
+    """Return what the second says otherwise than the first."""
+    old = {rule.id: rule for rule in before.rules}
+    new = {rule.id: rule for rule in after.rules}
+    changed = {name: _changes(old[name], new[name]) for name in old if name in new}
+    return ProtocolDiff(
+        removed=tuple(name for name in old if name not in new),
+        added=tuple(name for name in new if name not in old),
+        changed={name: found for name, found in changed.items() if found},
+    )
+
+
+def found_rules(protocol: GlobalProtocol, wanted: GlobalProtocol) -> dict[str, tuple[str, ...]]:
+    """Return, by rule of the second protocol, the rules of the first that ask for one of its actions where it holds:
+    their triggers can hold together, and say the same of a concept: both that it is high, or low."""
+    compiled = [compile_rule(rule) for rule in protocol.rules]
+    asked = [compile_rule(rule) for rule in wanted.rules]
+    return {
+        one.rule.id: tuple(other.rule.id for other in compiled if _says_too(other, one))
+        for one in asked
+        if any(action.verb not in FORBIDDING for action in one.actions)
+    }
+
+
+def _says_too(found: CompiledRule, wanted: CompiledRule) -> bool:
+    if found.trigger.node is None or wanted.trigger.node is None:
+        return False
+    shared = _said(wanted.trigger.node) & _said(found.trigger.node)
+    positive = [action for action in wanted.actions if action.verb not in FORBIDDING]
+    same = any(action.verb == other.verb and action.names(other.name) for action in positive for other in found.actions)
+    return bool(shared) and same and not excludes(found.trigger.node, wanted.trigger.node)
+
+
+def _said(node: Node) -> set[tuple[str, str]]:
+    """What a trigger says of which concept, without the numbers: Lactate is high, whether above 2 or above 2.1."""
+    return {(clinical_name(one.concept), _direction(one)) for one in conditions_of(node)}
+
+
+def _direction(condition: Condition) -> str:
+    if isinstance(condition, AtValue):
+        return "high" if condition.relation.startswith(">") else "low"
+    return condition.level if isinstance(condition, AtLevel) else type(condition).__name__
+
+
+def _changes(before: ProtocolRule, after: ProtocolRule) -> dict[str, tuple[object, object]]:
+    names = (one.name for one in fields(ProtocolRule))
+    pairs = {name: (getattr(before, name), getattr(after, name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _said_already(rule: CompiledRule, known: Iterable[CompiledRule]) -> str | None:
+    asked = {(action.verb, action.key, action.dose) for action in rule.actions}
+    for one in known:
+        if {(action.verb, action.key, action.dose) for action in one.actions} == asked and _same_trigger(one, rule):
+            return one.rule.id
+    return None
+
+
+def _same_trigger(first: CompiledRule, second: CompiledRule) -> bool:
+    if first.trigger.node is None or second.trigger.node is None:
+        return first.rule.trigger == second.rule.trigger
+    return is_same(first.trigger.node, second.trigger.node)
+
+
+def _counted_together(first: ProtocolRule, second: ProtocolRule) -> ProtocolRule:
+    """Supports add; precisions are weighed by them, and shares of single actions, whose supports are not known, go.
+    Where one was not counted, the other's figure stands."""
+    both = (first, second)
+    counted = [(rule.support, rule.precision) for rule in both if rule.support and rule.precision is not None]
+    if not counted:
+        return first
+    support = sum(cases for cases, _ in counted)
+    precision = sum(cases * share for cases, share in counted) / support
+    return replace(first, support=support, precision=precision, shares=())
+
+
+def _free(name: str, taken: dict[str, ProtocolRule]) -> str:
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free

@@ -1,0 +1,348 @@
+"""Tokens of a trigger, spelling of names and numbers, and names looked up in tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Literal, cast
+
+from rapidfuzz import process
+
+from wardround.clinical.codes import load_ccs_words
+from wardround.clinical.vocabulary import (
+    conflicts,
+    find_concept,
+    find_measurement,
+    is_known_drug,
+    known_names,
+    meanings_of,
+    read_allergens,
+    words_of,
+)
+from wardround.core import UserError
+
+# A trigger cut into words, signs and quoted names, with a place that moves on as they are read.
+
+
+_TOKEN = re.compile(r'\s*(?:(?P<quoted>"[^"]*")|(?P<sign>>=|<=|[<>=()])|(?P<word>[^\s()<>="]+))')
+_SPELT = str.maketrans({"≥": ">=", "≤": "<=", "“": '"', "”": '"', "×": "x", "–": "-"})
+_PHRASES: tuple[tuple[str, str], ...] = (
+    (r"(?<=\w)\s+(?:fall|drop|decrease)\s+(?:by|of)\b(?=\s*(?:at least|>=?|\d))", "falls by"),
+    (r"\s+(?:of|by)\s+(?=>=|<=)", " "),
+    (r"(?<=\w)\s+(?:rise|increase)\s+(?:by|of)\b(?=\s*(?:at least|>=?|\d))", "rises by"),
+    (r"\b(?:is |of |by )?(?:at least|no less than|greater than or equal to|minimum of)\b", ">="),
+    (r"\b(?:is |of |by )?(?:at most|no more than|less than or equal to|maximum of|up to)\b", "<="),
+    (r"\b(?:is |of |by )?(?:less than|lower than|fewer than|below|under)\b", "<"),
+    (r"\b(?:is |of |by )?(?:more than|greater than|higher than|above|over|exceeds|exceeding)\b", ">"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerToken:
+    """One word, sign or quoted name."""
+
+    text: str
+    kind: Literal["quoted", "sign", "word"]
+
+    def is_word(self, *words: str) -> bool:
+        """Whether it is one of some words, not quoted."""
+        return self.kind == "word" and self.text.lower() in words
+
+
+class Tokens:
+    """The tokens of a trigger, read from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _cut(text)
+        self._place = 0
+
+    @property
+    def rest(self) -> str:
+        """What is still to be read, in words."""
+        return " ".join(token.text for token in self._tokens[self._place :])
+
+    def peek(self, ahead: int = 0) -> TriggerToken | None:
+        """Return the next token, or one behind it; None at the end."""
+        place = self._place + ahead
+        return self._tokens[place] if place < len(self._tokens) else None
+
+    def skip(self, count: int = 1) -> None:
+        """Move on."""
+        self._place += count
+
+    def take(self, *words: str) -> str | None:
+        """Take the next token where it is one of some words."""
+        token = self.peek()
+        if token is None or not token.is_word(*words):
+            return None
+        self._place += 1
+        return token.text.lower()
+
+    def take_all(self, *words: str) -> bool:
+        """Take several words in a row, all or none."""
+        there = [self.peek(ahead) for ahead in range(len(words))]
+        found = all(token is not None and token.is_word(word) for token, word in zip(there, words, strict=True))
+        self._place += len(words) * found
+        return found
+
+    def take_sign(self, *signs: str) -> str | None:
+        """Take the next token where it is one of some signs."""
+        token = self.peek()
+        if token is None or token.kind != "sign" or token.text not in signs:
+            return None
+        self._place += 1
+        return token.text
+
+    def mark(self) -> int:
+        """Return the place, to come back to."""
+        return self._place
+
+    def back_to(self, place: int) -> None:
+        """Go back to a place."""
+        self._place = place
+
+
+def _cut(text: str) -> list[TriggerToken]:
+    found, place, spelt = [], 0, _phrases(text.translate(_SPELT)).strip()
+    while place < len(spelt):
+        match = _TOKEN.match(spelt, place)
+        if match is None:
+            raise UserError(f"a quote is not closed: {spelt[place:]!r}")
+        kind = cast(Literal["quoted", "sign", "word"], match.lastgroup)
+        found.append(TriggerToken(text=match[kind].strip('"'), kind=kind))
+        place = match.end()
+    return [token for token in found if token.text or token.kind == "quoted"]
+
+
+def _phrases(text: str) -> str:
+    """Write comparisons in words as signs, and nouns of change as verbs, outside quotes."""
+    parts = re.split(r'("[^"]*")', text)
+    for place in range(0, len(parts), 2):
+        for phrase, sign in _PHRASES:
+            parts[place] = re.sub(phrase, f" {sign} ", parts[place], flags=re.IGNORECASE)
+    return "".join(parts)
+
+
+# How triggers spell names and numbers, so that what is written is read again as the same.
+
+
+Asked = Literal["measured", "on", "problem", "allergy", "done"]
+HOUR_OF_DAY = "hour of day"
+STAY = "stay"
+SCORES = {
+    "sofa": "sofa", "sofa score": "sofa", "qsofa": "qsofa", "qsofa score": "qsofa", "quick sofa": "qsofa",
+    "sirs": "sirs", "sirs criteria": "sirs", "sirs criterion": "sirs", "kdigo": "kdigo", "kdigo stage": "kdigo",
+    "aki stage": "kdigo", "meld": "meld", "meld score": "meld", "meld na": "meld", "gcs": "gcs",
+    "glasgow coma scale": "gcs", "age": "age", "pf ratio": "pf_ratio", "p f ratio": "pf_ratio", "p f": "pf_ratio",
+    "pao2 fio2": "pf_ratio", "pao2 fio2 ratio": "pf_ratio", "pf_ratio": "pf_ratio", "urine output": "urine_output",
+    "urine_output": "urine_output", "uop": "urine_output",
+}  # fmt: skip
+"""Spellings of the project's own scores (``wardround.clinical.definitions``), and of the age."""
+SCORE_UNITS = {"pf_ratio": "mmHg", "age": "years"}
+"""Units that scores may be compared in; the others are points."""
+OLDEST = 90.0
+"""An age of so many years stands for that and above."""
+_KEYWORDS = frozenset(
+    {"and", "or", "not", "is", "no", "for", "in", "within", "between", "at", "below", "under", "above", "over", "by",
+     "rising", "falling", "rises", "falls", "increasing", "decreasing", "increases", "decreases", "increased",
+     "decreased", "drops", "dropped", "dropping", "rose", "fell", "less", "more", "greater", "done", "exceeds"}
+)  # fmt: skip
+"""Words that end a name; in quotes they belong to it."""
+
+
+def is_keyword(word: str) -> bool:
+    """Whether a word ends a name."""
+    return word.lower() in _KEYWORDS
+
+
+def spell(name: str, what: Asked = "measured") -> str:
+    """Return a name as triggers spell it: in quotes where no table has it as such or it holds words of the language."""
+    words = name.split()
+    plain = bool(words) and all(_PLAIN.issuperset(word) and not is_keyword(word) for word in words)
+    return name if plain and words[0].lower() not in _OPENING and is_known(name, what) else f'"{name}"'
+
+
+def number(value: float) -> str:
+    """A number as triggers spell it."""
+    return f"{value:.12g}"
+
+
+@lru_cache(maxsize=16_384)
+def is_known(name: str, what: Asked) -> bool:
+    """Whether a table has a name as that of what is asked, or it is the clock's."""
+    if name in (HOUR_OF_DAY, STAY):
+        return what in ("measured", "done")
+    if what == "measured":
+        return find_concept(name, "vital") is not None or find_concept(name, "lab") is not None
+    if what == "problem":
+        return is_problem_name(name)
+    if what == "done":
+        return find_concept(name) is not None
+    is_other = what == "allergy" and conflicts("aspirin", read_allergens(name)[0]) is False
+    return is_known_drug(name) or is_other
+
+
+@lru_cache(maxsize=16_384)
+def is_problem_name(name: str) -> bool:
+    """Whether a name is a problem's: of our table, or made of words of the diagnoses' titles."""
+    words = [word for word in words_of(name) if word not in _AROUND_PROBLEMS]
+    return bool(words) and (find_concept(name, "problem") is not None or _words_of_diagnoses().issuperset(words))
+
+
+@lru_cache(maxsize=1)
+def _words_of_diagnoses() -> frozenset[str]:
+    phrases = load_ccs_words("diagnoses").values()
+    return frozenset(word for texts in phrases for text in texts for word in words_of(text))
+
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-/%.+")
+_OPENING = frozenset(
+    {"on", "taking", "receiving", "problem", "allergy", "allergic", "done", "lowest", "highest", "any", "every", "rate",
+     "count", "hours", "rise", "fall", "increase", "drop", "decrease", "no", "not", "ever", "history"}
+)  # fmt: skip
+_AROUND_PROBLEMS = frozenset({"suspected", "possible", "probable", "known", "of", "the", "with", "active"})
+
+
+# The names in a trigger: taken up to the next word of the language, and held against what the tables have.
+#
+# A name that no table has is refused with the nearest ones; in quotes it is taken as the store spells it.
+
+
+_VERBAL = frozenset({"gcs", "verbal", "response", "score", "component", "v"})
+_SEVERAL = frozenset({"two", "three", "2", "3", "multiple", "several", "second", "dual", "more", "at", "least", "or"})
+
+
+class NameReader:
+    """Takes names from the tokens of a trigger."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._quoted = False
+
+    def raw(self) -> str:
+        """Take a name, whatever it is of."""
+        words: list[str] = []
+        self._quoted = False
+        while (token := self._tokens.peek()) is not None and token.kind != "sign":
+            if token.kind == "word" and is_keyword(token.text):
+                break
+            self._quoted = self._quoted or token.kind == "quoted"
+            after = self._tokens.peek(1)
+            if words or after is None or after.kind == "sign" or not token.is_word("a", "an", "the"):
+                words.append(token.text)
+            self._tokens.skip()
+        if not words:
+            here = f" at {self._tokens.rest!r}" if self._tokens.rest else ""
+            raise UserError(f"a name is missing{here}: say what is measured, given, done or diagnosed")
+        return " ".join(words)
+
+    def score(self) -> str | None:
+        """Take the name of a score, where one comes next; an amount of urine is no score."""
+        place = self._tokens.mark()
+        token = self._tokens.peek()
+        if token is None or token.kind == "quoted":
+            return None
+        found = SCORES.get(" ".join(words_of(self.raw())) or "") or SCORES.get(self._said_since(place).lower())
+        if found == "urine_output" and "/kg" not in self._tokens.rest.lower():
+            found = None
+        if found is None:
+            self._tokens.back_to(place)
+        return found
+
+    def measured(self) -> str:
+        """Take the name of what is measured."""
+        return self.as_measured(self.raw())
+
+    def as_measured(self, name: str) -> str:
+        """Check a name as that of what is measured."""
+        if self._quoted or is_known(name, "measured"):
+            return name
+        concept = find_concept(name)
+        if concept is None:
+            raise UserError(_unknown(name, "test or vital", "lab"))
+        if concept.kind in ("drug", "drug_class"):
+            raise UserError(f"{name!r} is a drug: write `on {name}`, or `rate of {name} > 5 units/h`")
+        if concept.kind == "problem":
+            raise UserError(f"{name!r} is a problem, not a number: write `problem {name}`")
+        raise UserError(f"{name!r} is a {concept.kind}, not a number: write `done {name}` or `hours since {name} >= 6`")
+
+    def drug(self) -> str:
+        """Take the name of a drug or a class."""
+        name = self._one_meaning("on")
+        if self._quoted or is_known(name, "on"):
+            return name
+        concept = find_concept(name)
+        if concept is not None and concept.kind in ("procedure", "device"):
+            raise UserError(f"{name!r} is no drug but a {concept.kind}: write `done {name}`")
+        raise UserError(_unknown(name, "drug or class of drugs", "drug"))
+
+    def allergen(self) -> str:
+        """Take what an allergy is to."""
+        name = self.raw()
+        if self._quoted or is_known(name, "allergy"):
+            return name
+        raise UserError(_unknown(name, "drug or allergen", "drug"))
+
+    def problem(self) -> str:
+        """Take the name of a problem."""
+        name = self._one_meaning("problem")
+        if self._quoted or is_known(name, "problem"):
+            return name
+        raise UserError(_unknown(name, "problem", "problem"))
+
+    def done(self) -> str:
+        """Take the name of what is done: a test, drug, procedure or device."""
+        return self.as_done(self._one_meaning("done"))
+
+    def as_done(self, name: str) -> str:
+        """Check a name as that of what is done."""
+        if self._quoted or is_known(name, "done"):
+            return name
+        raise UserError(_unknown(name, "test, drug or procedure", "procedure"))
+
+    def is_percentage(self, name: str) -> bool:
+        """Whether a measurement is itself in per cent, so that ``5 %`` is an amount of it."""
+        known = find_measurement(name)
+        return known is not None and known.units[0].unit == "%"
+
+    def check_several(self, name: str) -> None:
+        """UserError where a name asks for several drugs of a class."""
+        if find_concept(name) is None and "several of a class" in (said := _unknown(name, "drug", "drug")):
+            raise UserError(said)
+
+    def _one_meaning(self, asked: str) -> str:
+        """Take a name; UserError where it is short for several things."""
+        name = self.raw()
+        meanings = () if self._quoted else meanings_of(name, asked)
+        if meanings:
+            raise UserError(f"{name!r} stands for {', '.join(meanings[:-1])} or {meanings[-1]}: write which")
+        return name
+
+    def _said_since(self, place: int) -> str:
+        here = self._tokens.mark()
+        self._tokens.back_to(place)
+        said: list[str] = []
+        while self._tokens.mark() < here:
+            token = self._tokens.peek()
+            said.append(token.text if token is not None else "")
+            self._tokens.skip()
+        return " ".join(said)
+
+
+def _unknown(name: str, what: str, kind: str) -> str:
+    said = words_of(name)
+    if set(said) <= _VERBAL and {"verbal", "gcs"} <= set(said):
+        return f"{name!r}: whoever has a tube is charted as 1: write `gcs < 9`, or `gcs motor < 6`"
+    drug = " ".join(word for word in said if word not in _SEVERAL)
+    if len(drug) < len(" ".join(said)) and is_known_drug(drug):
+        return f"{name!r}: several of a class are not counted: write `on norepinephrine AND on vasopressin`, by name"
+    near = [found for found, _, _ in process.extract(name.lower(), _names_of(kind), limit=3, score_cutoff=78)]
+    meant = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"no {what} is called {name!r}{meant} Write it in quotes to take it as your store spells it"
+
+
+@cache
+def _names_of(kind: str) -> list[str]:
+    kinds = {"lab": ("lab", "vital"), "drug": ("drug", "drug_class"), "procedure": ("procedure", "lab", "device")}
+    return sorted(name for name, one in known_names().items() if one.kind in kinds.get(kind, (kind,)))

@@ -1,0 +1,334 @@
+"""Drugs by what is in them: ingredients, classes, and whether an allergy stands against one.
+
+A combination or a brand is its ingredients (Unasyn: ampicillin and sulbactam); a class is its members. What our tables
+do not have is a drug of its own name, and is never told apart from an allergy that they do not have: that is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from types import MappingProxyType
+
+from rapidfuzz.distance import OSA
+
+from wardround.clinical.codes import load_drug_synonyms, normalise_drug_name, normalise_label
+from wardround.clinical.vocabulary.measurements import words_of
+from wardround.clinical.vocabulary.tables import cell_parts, table_rows
+from wardround.clinical.vocabulary.time import Truth, any_of
+
+_CACHED = 65_536
+_LONG_ENOUGH = 8
+"""Letters of a drug's name that is known though one of them is wrong."""
+_VERDICTS: Mapping[str, Truth] = {"yes": True, "no": False, "unknown": None}
+_CHEMICAL = frozenset(
+    {
+        "beta-lactams",
+        "penicillins",
+        "cephalosporins",
+        "carbapenems",
+        "sulfonamide antibiotics",
+        "opioids",
+        "heparin products",
+    }
+)
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_name(text: str) -> str:
+    """The one name of a drug: its ingredient, or several joined by a hyphen; the name itself where none is left."""
+    return normalise_drug_name(text) or normalise_label(text)
+
+
+@lru_cache(maxsize=_CACHED)
+def ingredients(name: str) -> frozenset[str]:
+    """Return what is in a drug; of a drug that our tables do not have its own name; of a class nothing.
+
+    >>> sorted(ingredients("Unasyn 3 g IV")), sorted(ingredients("Aspirin EC 81 mg"))
+    (['ampicillin', 'sulbactam'], ['aspirin'])
+    """
+    if drug_class(name) is not None:
+        return frozenset()
+    if _NO_DRUG.search(normalise_label(name)):
+        return frozenset({drug_name(name)})
+    read = _read_ingredients(name)
+    if not read.isdisjoint(_known()):
+        return read
+    words = _DOSING.split(normalise_label(name))[0].split()
+    starts = (" ".join(words[:length]) for length in range(min(len(words), 4), 0, -1))
+    found = (_read_ingredients(start) for start in starts if start not in _MINERALS)
+    held = next((one for one in found if not one.isdisjoint(_known())), read)
+    return held | {normalise_label(name)} if held is not read and _WITH_MORE.search(" ".join(words)) else held
+
+
+def _read_ingredients(name: str) -> frozenset[str]:
+    """Ingredients of a name without an order around it; its own where our tables have none of them."""
+    for one in (normalise_label(name), drug_name(name)):
+        if one in _known():
+            return frozenset({one})
+    parts = [_synonym(part) for part in _SPLIT.split(one) if part]
+    return frozenset(parts) if any(part in _known() for part in parts) else frozenset({one})
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_classes(name: str) -> tuple[str, ...]:
+    """Return the classes that a drug, or a class, belongs to, narrowest first; none where the table has it not."""
+    own = drug_class(name)
+    within = load_drug_classes()
+    if own is not None:
+        held = [(len(members), one) for one, members in within.items() if within[own] <= members]
+    else:
+        inside = _actives(name)
+        held = [(len(members), one) for one, members in within.items() if inside & members]
+    return tuple(one for _, one in sorted(held))
+
+
+@lru_cache(maxsize=_CACHED)
+def main_class(name: str) -> str | None:
+    """Return the class that a drug is counted under: the first of the table that holds it; None where none does."""
+    own, held = drug_class(name), set(drug_classes(name))
+    return own or next((one for one in _main_classes() if one in held), None)
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_groups(name: str) -> frozenset[str]:
+    """Return everything a drug may be asked for as: its own name, its ingredients and their classes."""
+    own = drug_class(name)
+    return frozenset({own or drug_name(name), *ingredients(name), *drug_classes(name)})
+
+
+@cache
+def load_drug_classes() -> Mapping[str, frozenset[str]]:
+    """Class -> its ingredients, those of the classes within it too."""
+    rows = {name.lstrip("~"): cell_parts(members) for name, _, members in table_rows("drug_classes", 3)}
+    return MappingProxyType({name: frozenset(_members(name, rows)) for name in rows})
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_class(text: str) -> str | None:
+    """The class that a text names (``broad spectrum antibiotic``), None where it names none."""
+    return _class_spellings().get(words_of(text))
+
+
+@lru_cache(maxsize=_CACHED)
+def is_known_drug(name: str) -> bool:
+    """Whether our tables have a drug, or one of its ingredients, or the class that a name is."""
+    return drug_class(name) is not None or not _known().isdisjoint(ingredients(name))
+
+
+@lru_cache(maxsize=_CACHED)
+def misspelled_drug(name: str) -> str | None:
+    """Return the drug that an unknown name is one letter away from; None where it is known, short, or near several.
+
+    >>> misspelled_drug("amoxicilin"), misspelled_drug("amoxicillin"), misspelled_drug("Xylozomab")
+    ('amoxicillin', None, None)
+    """
+    words = [] if is_known_drug(name) else normalise_label(name).split()[:1]
+    if not words or len(words[0]) < _LONG_ENOUGH or words[0] in _known_words() or _NO_DRUG.search(name.lower()):
+        return None
+    near = {one for one in _known_words() if OSA.distance(words[0], one, score_cutoff=1) <= 1}
+    return near.pop() if len(near) == 1 else None
+
+
+@lru_cache(maxsize=_CACHED)
+def is_drug(given: str, asked: str) -> bool:
+    """Whether a given drug is the one asked for, holds it, or is of the class asked for.
+
+    >>> is_drug("Unasyn", "penicillins"), is_drug("Unasyn", "ampicillin"), is_drug("ampicillin", "Unasyn")
+    (True, True, False)
+    """
+    if drug_class(asked) is not None:
+        return drug_class(asked) in drug_groups(given)
+    return drug_name(asked) == drug_name(given) or (
+        bool(ingredients(given)) and ingredients(asked) <= ingredients(given)
+    )
+
+
+@lru_cache(maxsize=_CACHED)
+def may_hold(given: str, asked: str) -> bool:
+    """Whether a given drug is, holds, or may turn out to be, what is asked for: a class may be any of its members."""
+    given, mineral = _given(given), normalise_label(asked)
+    is_salt = mineral in _MINERALS and not _NO_DRUG.search(normalise_label(given))
+    if is_salt and any(f"{one} ".startswith(f"{mineral} ") for one in ingredients(given)):
+        return True
+    return is_drug(given, asked) or not _contents(given).isdisjoint(_actives(asked))
+
+
+@lru_cache(maxsize=_CACHED)
+def conflicts(drug: str, allergen: str) -> Truth:
+    """Say whether an allergy, as charts write it, stands against a drug or class.
+
+    Cross-reactions stand in ``data/cross_reactions.tsv``; an allergen that no table has is unknown.
+
+    >>> conflicts("Unasyn", "Allergy to penicillin (finding)"), conflicts("furosemide", "Sulfa")
+    (True, False)
+    >>> conflicts("metoprolol", "blue stuff")
+    """
+    allergens, drug = read_allergens(allergen), _given(drug)
+    if words_of(drug) in _others():
+        return True if any(words_of(drug) == words_of(one) for one in allergens) else _unless_unread(allergens)
+    return any_of(_conflict(drug, one) for one in allergens)
+
+
+@lru_cache(maxsize=_CACHED)
+def read_allergens(text: str) -> tuple[str, ...]:
+    """Return what an allergy is to, without the words around it ("Allergy to penicillin (finding)": penicillin)."""
+    if words_of(text) in _others():
+        return (normalise_label(text),)
+    if words_of(text) in (("hit",), ("hitt",)):
+        return ("heparin",)
+    text = _AS_REACTION.sub("", normalise_label(text))
+    plain = _AROUND.sub(" ", _BRACKETS.sub(" ", normalise_label(text)))
+    whole = " ".join(plain.strip(" .:-").split()) or normalise_label(text)
+    for one in (whole, _INNER.sub(" ", whole), *_INNER.findall(whole)):
+        if _is_read(" ".join(one.strip("() ").split())):
+            return (" ".join(one.strip("() ").split()),)
+    parts = tuple(part.strip() for part in re.split(r"[,;/+&]|\band\b|\bor\b", whole) if part.strip())
+    return parts if len(parts) > 1 and any(map(_is_read, parts)) else (whole,)
+
+
+def _unless_unread(allergens: tuple[str, ...]) -> Truth:
+    return False if all(map(_is_read, allergens)) else None
+
+
+def _is_read(allergen: str) -> bool:
+    return words_of(allergen) in _others() or is_known_drug(allergen)
+
+
+def _conflict(drug: str, allergen: str) -> Truth:
+    if words_of(allergen) in _others():
+        return _not_a_drug(drug, " ".join(words_of(allergen)))
+    if drug_name(drug) == drug_name(allergen):
+        return True
+    if not is_known_drug(allergen):
+        return True if allergen in normalise_label(drug) else None
+    if not is_known_drug(drug):
+        return None
+    if drug_class(drug) is not None:
+        return any_of(_between(one, allergen) for one in sorted(_contents(drug)))
+    if not ingredients(drug).isdisjoint(_sources(allergen)):
+        return True
+    return any_of(_between(one, allergen) for one in sorted(_actives(drug)))
+
+
+def _not_a_drug(drug: str, allergen: str) -> Truth:
+    """Whether a food stands against a drug: only where the table says so (egg and a fat emulsion)."""
+    held = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
+    return any_of(_VERDICTS[_crossing().get((allergen, one), "no")] for one in sorted(held))
+
+
+def _between(ingredient: str, allergen: str) -> Truth:
+    """Whether an allergy stands against one ingredient: itself, then the closest row of the table."""
+    sources = _sources(allergen)
+    if ingredient in sources:
+        return True
+    asked = [drug_class(allergen)] if drug_class(allergen) else [*sorted(sources), *drug_classes(allergen)]
+    for source in asked:
+        for target in (ingredient, *drug_classes(ingredient)):
+            verdict = _crossing().get((str(source), target))
+            if verdict is not None:
+                return _VERDICTS[verdict]
+    alike = set(drug_classes(allergen)) & set(drug_classes(ingredient)) & _CHEMICAL
+    return None if alike else False
+
+
+def _sources(allergen: str) -> frozenset[str]:
+    return _actives(allergen) if drug_class(allergen) is None else _contents(allergen)
+
+
+def _given(action: str) -> str:
+    """What an order gives, without the verb before it; of a scan with contrast the contrast."""
+    plain = normalise_label(action)
+    if _WITH_CONTRAST.search(plain):
+        return "iodinated contrast"
+    return _ORDERING.sub("", plain) if _ORDERING.match(plain) else action
+
+
+def _contents(name: str) -> frozenset[str]:
+    """The ingredients of a drug, or the members of a class."""
+    own = drug_class(name)
+    return load_drug_classes()[own] if own is not None else ingredients(name)
+
+
+def _actives(name: str) -> frozenset[str]:
+    """What of a drug is asked about: an inhibitor that only ever comes with another drug is not its allergen."""
+    held = _contents(name)
+    return held - load_drug_classes()["beta-lactamase inhibitors"] or held
+
+
+@cache
+def _crossing() -> Mapping[tuple[str, str], str]:
+    return MappingProxyType({(source, target): verdict for source, target, verdict in table_rows("cross_reactions", 3)})
+
+
+@cache
+def _others() -> frozenset[tuple[str, ...]]:
+    return frozenset(words_of(text) for _, texts in table_rows("other_allergens", 2) for text in cell_parts(texts))
+
+
+@cache
+def _known() -> frozenset[str]:
+    members = frozenset[str]().union(*load_drug_classes().values())
+    return members | {part for name in load_drug_synonyms().values() for part in _SPLIT.split(name)}
+
+
+@cache
+def _known_words() -> frozenset[str]:
+    """Names of one word, brands too, that are long enough to be known when one letter is wrong."""
+    return frozenset(one for one in (*_known(), *load_drug_synonyms()) if one.isalpha() and len(one) >= _LONG_ENOUGH)
+
+
+@cache
+def _class_spellings() -> Mapping[tuple[str, ...], str]:
+    found: dict[tuple[str, ...], str] = {}
+    for name, spellings, _ in table_rows("drug_classes", 3):
+        for text in (name, *cell_parts(spellings)):
+            found.setdefault(words_of(text), name.lstrip("~"))
+    return MappingProxyType(found)
+
+
+@cache
+def _main_classes() -> tuple[str, ...]:
+    return tuple(name for name, _, _ in table_rows("drug_classes", 3) if not name.startswith("~"))
+
+
+def _members(name: str, rows: Mapping[str, tuple[str, ...]]) -> set[str]:
+    found: set[str] = set()
+    for member in rows[name]:
+        found |= _members(member[1:-1], rows) if member.startswith("[") else {member}
+    return found
+
+
+def _synonym(part: str) -> str:
+    return load_drug_synonyms().get(part.strip(), part.strip())
+
+
+_AS_REACTION = re.compile(r"[- ]induced\b.*|\s[-:]\s.*")
+"""What it does, after an allergen ("heparin-induced thrombocytopenia", "ACE inhibitors - cough")."""
+_ORDERING = re.compile(
+    r"^(?:(?:start|give|begin|initiate|administer|continue|resume|restart|order|add|empiric|iv)\s+)+"
+)
+_WITH_CONTRAST = re.compile(
+    r"\b(?:ct|cat scan)\b.*(?:\bwith (?:iv |oral and iv )?contrast|w/ ?contrast|\bangiogra)|\bcta\b"
+)
+_INNER = re.compile(r"\([^()]*\)")
+_DOSING = re.compile(r"\s(?:\d|q\s?\d|in\s|for\s|at\s|iv\b|po\b|x\d)")
+"""Where an order's dose, route or times begin ("Heparin 5000 UNIT SC TID")."""
+_NO_DRUG = re.compile(
+    r"[ -](?:induced|resistan(?:t|ce)|exacerbated|susceptible|eluting|deficien(?:t|cy)|toxicity|poisoning|overdose"
+    r"|withdrawal|intolerance|dependence|abuse|(?:level|trough|assay)s?$)\b"
+)
+"""What makes a drug's name the name of something else ("aspirin-induced asthma")."""
+_WITH_MORE = re.compile(r"\s(?:pm|dm|hct|d|plus|cold|flu|sinus)\b|-d\b")
+"""What a brand's name ends with where more is in it than in the brand alone ("Advil Cold")."""
+_MINERALS = frozenset({"potassium", "sodium", "calcium", "magnesium", "aluminum", "iron", "zinc", "lithium"})
+"""Beginnings of names that are of other drugs than the mineral (potassium iodide)."""
+_SPLIT = re.compile(r"\s*[-/+]\s*")
+_BRACKETS = re.compile(r"\((?:finding|disorder|substance|situation|product|medication|drug)\)")
+_AROUND = re.compile(
+    r"\b(?:known |severe |documented |reported |history of |h/o |hx of |type i )*"
+    r"(?:allerg(?:y|ies|ic)(?: reaction)?|anaphyla(?:xis|ctic reaction)|hypersensitivity|intolerance|intolerant"
+    r"|adverse reaction|adverse drug reaction|propensity to adverse reactions|angioedema|rash|hives|drug allergy)"
+    r"(?: (?:to|with|from))?\b|\b(?:antibiotics? class|containing products?|antigen|extract)\b"
+)

@@ -1,0 +1,320 @@
+"""What a text says of a patient: problems, drugs and values that are there, denied, possible, past, a relative's.
+
+What is not said is unknown. What is said of others, of vaccines, of risks that were explained and of what to do in
+some event is no finding. Names are compared as concepts where the tables have them, else word by word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import cast
+
+from wardround.clinical.vocabulary.allergies import Allergy, allergies_of, allergy_truth
+from wardround.clinical.vocabulary.assertions import Statement, Status, sentences_of, statements_of
+from wardround.clinical.vocabulary.concepts import NOT_GIVEN, concepts_in, find_concept, is_a
+from wardround.clinical.vocabulary.cues import section_kind, tokens_of
+from wardround.clinical.vocabulary.measurements import Concept, singular
+from wardround.clinical.vocabulary.quantities import Quantity, parse_quantity
+from wardround.clinical.vocabulary.tables import cell_parts, named_words, table_rows
+from wardround.clinical.vocabulary.text_values import told_values
+from wardround.clinical.vocabulary.time import Relation, Truth
+
+_FILLERS = named_words("fillers") | {singular(word) for word in named_words("fillers")}
+"""Words that do not narrow what is denied."""
+_NOT_NARROWING = named_words("not_narrowing")
+_MODIFIERS = named_words("modifiers")
+_RECENT = "recent"
+_STANDING_KINDS = frozenset(("problem", "procedure", "device", "vital", "lab"))
+
+_NEGATIVE = re.compile(r"\bneg(?:ative)?\b(?!\s+for\b)", re.I)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFinding:
+    """Something that a text says of the patient. ``concept`` is set where a table has the name; ``quantity`` where a
+    value is told; ``is_whole`` where nothing narrows what is denied ("no edema in the legs" denies no edema)."""
+
+    words: tuple[str, ...]
+    status: Status
+    start: int
+    end: int
+    concept: Concept | None = None
+    quantity: Quantity | None = None
+    is_whole: bool = True
+    is_recent: bool = False
+    around: tuple[str, ...] = ()
+    """Of a concept: all words of its statement. Of a statement: those that belong to longer names in it."""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its place in the text."""
+        return self.start, self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextReading:
+    """A text as it was read: its findings in order, and the allergies that it tells."""
+
+    findings: tuple[TextFinding, ...] = ()
+    allergies: tuple[Allergy, ...] = ()
+
+
+def read_findings(text: str, section: str | None = None) -> tuple[TextFinding, ...]:
+    """Return what a text says of its patient, in order. ``section``: the heading that it stood under."""
+    return read_text(text, section).findings
+
+
+@lru_cache(maxsize=16_384)
+def read_text(text: str, section: str | None = None) -> TextReading:
+    """Read a text: statements with their standing, values in words, allergies."""
+    kind = section_kind(section) if section else ""
+    found: list[TextFinding] = []
+    statements = tuple(statements_of(text, kind))
+    for statement in statements:
+        found += _of_statement(text, statement)
+    found += _values(text, statements)
+    return TextReading(findings=tuple(found), allergies=tuple(allergies_of(text, kind)))
+
+
+@lru_cache(maxsize=65_536)
+def compared_words(text: str) -> tuple[str, ...]:
+    """Return the words of a name as names in texts are compared: no plural, adjectives as their nouns.
+
+    >>> compared_words("diabetic patients"), compared_words("septic shock")
+    (('diabetes', 'patient'), ('septic', 'shock'))
+    """
+    return tuple(_compared(token.text)[0] for token in tokens_of(text) if token.is_word)
+
+
+def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
+    if statement.standing == "other":
+        return
+    tokens = statement.tokens
+    words = tuple(_compared(token.text)[0] for token in tokens)
+    denied = any(_compared(token.text)[1] for token in tokens)
+    status = _status(statement, " ".join(token.text for token in tokens))
+    if denied and status == "present":
+        status = "absent"
+    start, end = statement.span
+    mentions = [(mention, compared_words(mention.text)) for mention in concepts_in(text, start, end)]
+    looked_for = any(mention.concept.kind == "procedure" for mention, _ in mentions)
+    if status == "absent" and looked_for and _NEGATIVE.search(text[max(0, start - 9) : end + 9]):
+        status = "present"  # a culture without growth was done
+    if status == "absent":
+        words = _denied_words(words)
+    if not words:
+        return
+    longer = tuple(word for _, own in mentions if len(own) > 1 for word in own)
+    longer += tuple(word for match in NOT_GIVEN.finditer(text, start, end) for word in compared_words(match[1]))
+    yield TextFinding(words=words, status=status, start=start, end=end, is_recent=statement.is_recent, around=longer)
+    for mention, own in mentions:
+        if statement.section == "allergies":
+            continue
+        rest = [word for word in words if word not in own and word not in _FILLERS] if status == "absent" else []
+        if status == "absent" and not set(own) <= set(words):
+            continue
+        one = (
+            _status(statement, f"{mention.text} {mention.concept.name}")
+            if statement.standing in ("history", "listed")
+            else status
+        )
+        yield TextFinding(
+            words=own, status=one, start=mention.start, end=mention.end,
+            concept=mention.concept, around=words, is_whole=not rest, is_recent=statement.is_recent,
+        )  # fmt: skip
+
+
+def _status(statement: Statement, name: str) -> Status:
+    standing = statement.standing
+    if standing in ("history", "listed"):
+        return "present" if is_lasting(name) or (standing == "listed" and _is_of("listed", name)) else "past"
+    return cast(Status, standing)
+
+
+@lru_cache(maxsize=16_384)
+def is_lasting(name: str) -> bool:
+    """Whether one who ever had a problem has it still (diabetes, but no pneumonia)."""
+    return _is_of("lasting", name) and not _is_of("not", name)
+
+
+@lru_cache(maxsize=16_384)
+def leaves_a_mark(name: str) -> bool:
+    """Whether something done once is so ever after (a transplant, an amputation)."""
+    return _is_of("done", name)
+
+
+def _is_of(kind: str, name: str) -> bool:
+    parts = next(cell_parts(cell) for one, cell in table_rows("lasting_problems", 2) if one == kind)
+    text = f" {name.casefold()}".replace("-", " ")
+    return any((part[1:] if part[0] == "*" else f" {part}") in text for part in parts)
+
+
+def _denied_words(words: Sequence[str]) -> tuple[str, ...]:
+    """What of a denied statement says what is denied: up to where, when or how it was looked for."""
+    held: list[str] = []
+    for word in words:
+        if word in _NOT_NARROWING and any(one not in _FILLERS for one in held):
+            break
+        held.append(word)
+    return tuple(word for word in held if word not in _FILLERS or word == "status")
+
+
+def _values(text: str, statements: Sequence[Statement]) -> Iterator[TextFinding]:
+    """The values of a text, each with the standing of the words around its number."""
+    by_place = [(*statement.span, statement) for statement in statements]
+    for start, end in sentences_of(text):
+        for value in told_values(text, start, end):
+            inside = [one for first, last, one in by_place if first < value.end and last > value.start]
+            standings = {one.standing for one in inside}
+            if standings & {"other", "risk", "family", "absent"}:
+                continue
+            status: Status = "past" if "past" in standings else "possible" if "possible" in standings else "present"
+            concept = find_concept(value.name)
+            yield TextFinding(
+                words=compared_words(value.name), status=status, start=value.start, end=value.end,
+                concept=concept, quantity=value.quantity,
+            )  # fmt: skip
+
+
+@dataclass(slots=True)
+class KnownFindings:
+    """What several texts and rows say of one patient, to be asked by name."""
+
+    by_concept: dict[Concept, dict[tuple[str, ...], set[str]]] = field(default_factory=dict)
+    by_word: dict[str, dict[tuple[str, ...], set[str]]] = field(default_factory=dict)
+    alone: dict[str, set[str]] = field(default_factory=dict)
+    """By word how it is told where it is no part of a longer name ("shock", not that of shock wave lithotripsy)."""
+    allergies: list[Allergy] = field(default_factory=list)
+    _asked: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def add(self, reading: TextReading) -> None:
+        """Take in what a text says."""
+        self.allergies += reading.allergies
+        for one in reading.findings:
+            if one.quantity is not None:
+                continue
+            ways = {one.status, _RECENT} if one.is_recent and one.status == "past" else {one.status}
+            if one.concept is not None:
+                if one.status != "absent" or one.is_whole:
+                    self.by_concept.setdefault(one.concept, {}).setdefault(one.around, set()).update(ways)
+            else:
+                for word in {*one.words}:
+                    self.by_word.setdefault(word, {}).setdefault(one.words, set()).update(ways)
+                    if word not in one.around:
+                        self.alone.setdefault(word, set()).update(ways)
+
+    def statuses(self, name: str) -> frozenset[Status]:
+        """Return every way in which something is told of the patient; empty where nothing names it."""
+        if name not in self._asked:
+            self._asked[name] = frozenset(self._statuses(name))
+        return cast(frozenset[Status], self._asked[name] - {_RECENT})
+
+    def told_recently(self, name: str) -> bool:
+        """Say whether something of the past is told with a time of some days or weeks."""
+        self.statuses(name)
+        return _RECENT in self._asked[name]
+
+    def allergic_to(self, substance: str) -> Truth:
+        """Say whether an allergy to a substance or class is told; unknown where only others are."""
+        return allergy_truth(self.allergies, substance)
+
+    def _statuses(self, name: str) -> Iterator[str]:
+        words = tuple(word for word in compared_words(name) if word not in _MODIFIERS) or compared_words(name)
+        asked = find_concept(" ".join(words)) or find_concept(name)
+        if asked is not None:
+            for given, told in self.by_concept.items():
+                if is_a(given, asked):
+                    yield from (one for ways in told.values() for one in ways if one != "absent")
+                if is_a(asked, given) and any("absent" in ways for ways in told.values()):
+                    yield "absent"
+        yield from self._part_by_part(words)
+        if len(words) == 1:
+            yield from (one for one in self.alone.get(words[0], ()) if one != "absent")
+        else:
+            rarest = min((self.by_word.get(word, {}) for word in words), key=len, default={})
+            for said, ways in rarest.items():
+                if _holds(said, words):
+                    yield from (one for one in ways if one != "absent")
+        for word in words:
+            for said, ways in self.by_word.get(word, {}).items():
+                if "absent" in ways and set(said) <= set(words) and said[-1] == words[-1]:
+                    yield "absent"
+
+    def _part_by_part(self, words: tuple[str, ...]) -> Iterator[str]:
+        """How a concept and more words beside it are told: both in one statement ("COPD exacerbation")."""
+        for cut in range(1, len(words)):
+            for core, rest in ((words[:cut], words[cut:]), (words[cut:], words[:cut])):
+                asked = find_concept(" ".join(core))
+                if asked is None or asked.kind not in _STANDING_KINDS:
+                    continue
+                for given, told in self.by_concept.items():
+                    if is_a(given, asked):
+                        for around, statuses in told.items():
+                            if set(rest) <= set(around):
+                                yield from (one for one in statuses if one != "absent")
+
+
+def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a statement names something: its words in a row, or all of them near each other."""
+    size = len(words)
+    for place in range(len(told) - size + 1):
+        if tuple(told[place : place + size]) == tuple(words):
+            return True
+    if size < 2:
+        return False
+    places = [told.index(word) for word in words if word in told]
+    return len(places) == size and max(places) - min(places) <= size + 2
+
+
+def denies(name: str) -> bool:
+    """Whether a name denies what it names: "afebrile", "non-diabetic" by one word ("nondiabetic")."""
+    return any(_compared(token.text)[1] for token in tokens_of(name) if token.is_word)
+
+
+@lru_cache(maxsize=65_536)
+def _compared(word: str) -> tuple[str, bool]:
+    """A word as it is compared, and whether it denies what it names ("afebrile")."""
+    plain = word.removesuffix("'s")
+    forms = _forms()
+    single = plain[:-2] if plain.endswith("sses") else singular(plain)
+    found = forms.get(plain) or forms.get(single)
+    if found is None:
+        return single, False
+    return (found[3:], True) if found.startswith("no ") else (found, False)
+
+
+@cache
+def _forms() -> Mapping[str, str]:
+    return {form: name for name, forms in table_rows("word_forms", 2) for form in cell_parts(forms)}
+
+
+def told_before(reading: TextReading) -> TextReading:
+    """Return what an earlier stay says as it stands now: the past, but for what lasts; what was denied says nothing."""
+    held = (one for one in reading.findings if one.status in ("present", "past", "family"))
+    return TextReading(findings=tuple(map(_now_past, held)), allergies=reading.allergies)
+
+
+def _now_past(one: TextFinding) -> TextFinding:
+    name = " ".join((*one.words, one.concept.name if one.concept else ""))
+    return one if one.status != "present" or is_lasting(name) else replace(one, status="past")
+
+
+def defining_values(name: str) -> tuple[tuple[str, Relation, Quantity], ...]:
+    """Return the values that a finding is by definition (hypotension: systolic pressure below 90 mmHg): measurement,
+    relation, limit. None of them is needed for it."""
+    return _defined().get(compared_words(name), ())
+
+
+@cache
+def _defined() -> Mapping[tuple[str, ...], tuple[tuple[str, Relation, Quantity], ...]]:
+    found: dict[tuple[str, ...], tuple[tuple[str, Relation, Quantity], ...]] = {}
+    for names, measurement, relation, limit in table_rows("defining_values", 4):
+        quantity = parse_quantity(limit)
+        assert quantity is not None
+        for name in cell_parts(names):
+            key = compared_words(name)
+            found[key] = (*found.get(key, ()), (measurement, cast(Relation, relation), quantity))
+    return found

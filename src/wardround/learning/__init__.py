@@ -1,0 +1,63 @@
+"""Learning: banks and rules out of training runs, and models fine-tuned on their episodes.
+
+Training: trajectories as rows to learn from, fine-tuning on them, and the world as trainers ask for it.
+"""
+
+from __future__ import annotations
+
+from wardround.learning.constructing import Construction, ConstructionSettings, construct, stages
+from wardround.learning.evolve import Evolution, evolve, training_strata
+from wardround.learning.evolving import StreamEvolution, evolve_stream
+from wardround.learning.export import FORMATS, ExportCounts, export_folder, export_rows, read_rows
+from wardround.learning.gating import gate_bank
+from wardround.learning.masking import RowTokenizer, TokenRow, serving_template, training_template
+from wardround.learning.peers import build_peer
+from wardround.learning.recipe import DataSettings, RlSettings, SftSettings, TrainingRecipe, read_recipe
+from wardround.learning.rl import Reinforced, reinforce
+from wardround.learning.rows import HeldOut, TrainingRow, training_rows, without_redundant_calls
+from wardround.learning.sft import Trained, fine_tune
+from wardround.learning.tool_use import RunToolUse, ToolUse, ToolUseShift, tool_use, tool_use_shift
+from wardround.learning.weights import BaseWeights, write_model
+
+__all__ = [
+    "FORMATS",
+    "BaseWeights",
+    "Construction",
+    "ConstructionSettings",
+    "DataSettings",
+    "Evolution",
+    "ExportCounts",
+    "HeldOut",
+    "Reinforced",
+    "RlSettings",
+    "RowTokenizer",
+    "RunToolUse",
+    "SftSettings",
+    "StreamEvolution",
+    "TokenRow",
+    "ToolUse",
+    "ToolUseShift",
+    "Trained",
+    "TrainingRecipe",
+    "TrainingRow",
+    "build_peer",
+    "construct",
+    "evolve",
+    "evolve_stream",
+    "export_folder",
+    "export_rows",
+    "fine_tune",
+    "gate_bank",
+    "read_recipe",
+    "read_rows",
+    "reinforce",
+    "serving_template",
+    "stages",
+    "tool_use",
+    "tool_use_shift",
+    "training_rows",
+    "training_strata",
+    "training_template",
+    "without_redundant_calls",
+    "write_model",
+]

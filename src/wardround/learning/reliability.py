@@ -1,0 +1,206 @@
+"""How reliable new experiences are (section 4.1 of the GSEM paper): rollouts on training cases of other subjects.
+
+Each rollout with one experience is paired with one of the same case and seed without any, which is played once for all
+experiences. ``credit`` begins an experience's trial with these pairs; ``eq10`` sets its quality by equation 4, from the
+rollouts with it alone, as published. Everything is recorded in ``reliability/`` of the run, and is played once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from wardround.agents import AgentSpec
+from wardround.agents.recall import with_experience
+from wardround.benchmarks import Sample
+from wardround.core import Progress, Reporter, UserError, derive_seed, silent
+from wardround.learning.constructing import is_success
+from wardround.log import LogReader
+from wardround.memory import Bank, Experience, Subject, scope_of
+from wardround.memory.credit import EpisodeName
+from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
+from wardround.memory.outcomes import QualityWriter
+from wardround.runs.banks import TRAINING_SPLIT, Memories
+from wardround.runs.execute import episode_keys, open_work
+from wardround.runs.folder import RunFolder
+from wardround.runs.settings import EpisodeKey
+from wardround.runs.worker import Worker, case_of, open_worker, plain_agent
+
+FOLDER = "reliability"
+ROLLOUTS = 5
+_TRIED_FOR_EACH = 4
+"""So many cases are looked at for each one that is wanted: an experience is only tried where it applies."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reliability:
+    """What came of it: experiences that were tried, rollouts with one and without any, what had no case to be tried on,
+    episodes that an endpoint broke off."""
+
+    tried: int = 0
+    rollouts: int = 0
+    without: int = 0
+    untried: int = 0
+    failed: int = 0
+
+
+def validate(
+    folder: RunFolder, bank: Bank, *, rollouts: int = ROLLOUTS, concurrency: int = 8, report: Reporter = silent
+) -> Reliability:
+    """Try every live experience of the graph that was not tried yet on a training run's own cases.
+
+    Raises UserError unless the run is on the training split, of one agent and one model.
+    """
+    run = folder.settings.run
+    if run.split != TRAINING_SPLIT:
+        raise UserError(f"experiences are tried on the {TRAINING_SPLIT} split; this run is on {run.split!r}")
+    if len(run.agents) > 1 or len(run.models) > 1:
+        raise UserError("reliability is that of one agent with one model; this run has several")
+    open_work(folder).close()  # refuses a run whose sources changed
+    return asyncio.run(_validate(folder, bank, rollouts, concurrency, report))
+
+
+async def _validate(folder: RunFolder, bank: Bank, rollouts: int, concurrency: int, report: Reporter) -> Reliability:
+    (name,) = folder.settings.run.agents
+    agent = plain_agent(folder.settings, name)
+    worker = open_worker(folder, concurrency, memories=Memories(), agents={name: agent}, logs=FOLDER)
+    try:
+        keys = {(key.task, key.sample): key for key in episode_keys(folder.settings, worker.benchmark)}
+        validating = _Validating(
+            folder=folder,
+            bank=bank,
+            worker=worker,
+            agent=agent,
+            keys=sorted(keys.values()),
+            rollouts=rollouts,
+            together=asyncio.Semaphore(concurrency),
+        )
+        return await validating.all(report)
+    finally:
+        await worker.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Validating:
+    """What one validation holds open."""
+
+    folder: RunFolder
+    bank: Bank
+    worker: Worker
+    agent: AgentSpec
+    keys: Sequence[EpisodeKey]
+    rollouts: int
+    together: asyncio.Semaphore
+    result: Reliability = field(default_factory=Reliability)
+
+    async def all(self, report: Reporter) -> Reliability:
+        """One experience after the other, its rollouts at once."""
+        known = {step.episode.rsplit("|", 1)[-1] for step in self.bank.learning_steps(f"{self._run}|done|")}
+        waiting = [one for one in self.bank.experiences() if one.polar and one.id not in known]
+        without: set[str] = set()
+        for done, experience in enumerate(waiting, start=1):
+            await self._try(experience, without)
+            report(Progress(label="validating", done=done, total=len(waiting), unit="experiences"))
+        self.result.without = len(without)
+        return self.result
+
+    async def _try(self, experience: Experience, without: set[str]) -> None:
+        """Play the pairs of one experience, ``without`` naming those halves that are there, and write what they say."""
+        pairs = {key: (f"with|{experience.id}|{key}", f"without|{key}") for key in self._cases(experience)}
+        self.result.untried += not pairs
+        shown = with_experience(self.agent, experience)
+        async with asyncio.TaskGroup() as tasks:
+            for key, (first, second) in pairs.items():
+                tasks.create_task(self._play(first, key, shown))
+                if second not in without:
+                    tasks.create_task(self._play(second, key, self.agent))
+                    without.add(second)
+        self.worker.log.flush()
+        with LogReader(self.folder.path / FOLDER) as logs:
+            self._settle(experience, pairs, logs)
+
+    @property
+    def _run(self) -> str:
+        return f"{self.folder.provenance}:reliability"
+
+    async def _play(self, name: str, key: EpisodeKey, agent: AgentSpec) -> None:
+        async with self.together:
+            await self.worker.play_as(name, key, agent)
+
+    def _cases(self, experience: Experience) -> Iterator[EpisodeKey]:
+        """Cases of other subjects in which it applies, of its own task where there are any, as the seed draws them."""
+        own = {subject for name, _, subject, _ in self.bank.origins() if name == experience.id}
+        seed = self.folder.settings.run.seed
+        others = [key for key in self.keys if self._subject(self.worker.samples[key.sample]) not in own]
+        same = [key for key in others if key.task == experience.task]
+        drawn = sorted(same or others, key=lambda key: derive_seed(seed, "reliability", experience.id, key.sample))
+        found = 0
+        for key in drawn[: _TRIED_FOR_EACH * self.rollouts]:
+            if found == self.rollouts:
+                return
+            if self._applies(experience, self.worker.samples[key.sample]):
+                found += 1
+                yield key
+
+    def _subject(self, sample: Sample) -> str:
+        return self.bank.subject_hash(Subject(source=self.worker.store.spec.people, subject_id=sample.person))
+
+    def _applies(self, experience: Experience, sample: Sample) -> bool:
+        case = case_of(self.worker.store, self.worker.benchmark, sample)
+        return scope_of(experience, case.findings()).applies
+
+    def _settle(self, experience: Experience, pairs: Mapping[EpisodeKey, tuple[str, str]], logs: LogReader) -> None:
+        """Write what the pairs say, and that it was tried; where an endpoint broke one off, it is tried again."""
+        scored = {
+            key: (self._score(logs, with_it, key), self._score(logs, without, key))
+            for key, (with_it, without) in pairs.items()
+        }
+        if any(score is None for scores in scored.values() for score in scores):
+            self.result.failed += 1
+            return
+        settings = self.folder.settings.memory.evolution
+        with self.bank.batch():
+            for key, (shown, masked) in scored.items():
+                if settings.quality == "credit":
+                    self._learn(experience, key, shown or 0.0, False, settings)
+                    self._learn(experience, key, masked or 0.0, True, settings)
+                else:
+                    right = is_success(shown or 0.0, self.worker.samples[key.sample])
+                    self._learn(experience, key, float(right), False, settings)
+            self.bank.set_graph(reason=f"tried in {len(scored)} pairs", episode=f"{self._run}|done|{experience.id}")
+        self.result.tried += bool(scored)
+        self.result.rollouts += len(scored)
+
+    def _learn(
+        self, experience: Experience, key: EpisodeKey, score: float, masked: bool, settings: EvolutionSettings
+    ) -> None:
+        side = "without" if masked else "with"
+        sample = self.worker.samples[key.sample]
+        played = PlayedEpisode(
+            name=EpisodeName(
+                run=self._run,
+                agent=key.agent,
+                sample=f"{side}|{experience.id}|{key.task}|{key.sample}",
+                epoch=key.epoch,
+            ),
+            sample=sample.id,
+            task=key.task,
+            split=sample.split,
+            score=score,
+            shown=() if masked else (experience.id,),
+            masked=(experience.id,) if masked else (),
+            masked_shares={experience.id: 0.5},  # a pair is both sides of a fair coin
+        )
+        writer: QualityWriter = "credit" if settings.quality == "credit" else "eq4"
+        learn(self.bank, played, settings, rule=replace(settings.rule, writer=writer))
+
+    def _score(self, logs: LogReader, name: str, key: EpisodeKey) -> float | None:
+        """The score of a rollout; None where an endpoint broke it off."""
+        trajectory = logs.trajectory(name)
+        outcome = trajectory.outcome or {}
+        if outcome.get("finish") == "error":
+            return None
+        sample = self.worker.samples[key.sample]
+        answer = outcome.get("answer")
+        return self.worker.scores.score(name, answer, sample)

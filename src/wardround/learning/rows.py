@@ -1,0 +1,264 @@
+"""Training rows: a branch as chat messages, without redundant calls, never of held-out people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wardround.benchmarks import Benchmark, Sample
+from wardround.core import LeakError, Picture, private_folder
+from wardround.log import LogReader, Trajectory, conversations
+from wardround.runs import RunFolder
+from wardround.scoring.errors import Call, are_similar
+
+# One row to train on: a branch of an episode as chat messages with native tool calls, and which replies are learnt.
+#
+# A reply is learnt once: where a later branch repeats it (a summary took the place of the history after it), its weight
+# there is 0, as is that of every assistant message that no model wrote in this episode.
+
+
+ALL_PURPOSES: tuple[str, ...] = ()
+PICTURES = "pictures"
+"""The folder beside exported rows in which the pictures of their messages lie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRow:
+    """A conversation. ``messages`` are of the chat-completions shape, but for the arguments of a call, which are an
+    object where the model wrote one; an assistant's message has ``weight`` 1 where it is learnt and 0 where not.
+
+    ``tools`` are the schemas that were offered. ``about`` says where the row comes from: episode, branch, agent, model,
+    task, sample, subject, and what its use is bound to.
+    """
+
+    messages: tuple[Mapping[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...]
+    about: Mapping[str, Any]
+
+    @property
+    def learnt(self) -> int:
+        """How many of its messages are learnt."""
+        return sum(message.get("weight", 0) for message in self.messages)
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether a message shows a picture."""
+        return any(message.get("pictures") for message in self.messages)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return {"messages": list(self.messages), "tools": list(self.tools), "about": dict(self.about)}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> TrainingRow:
+        """Read what :meth:`to_json` wrote."""
+        return cls(messages=tuple(body["messages"]), tools=tuple(body["tools"]), about=dict(body["about"]))
+
+
+def training_rows(trajectory: Trajectory, *, purposes: Collection[str] = ALL_PURPOSES) -> Iterator[TrainingRow]:
+    """Yield the branches of an episode that hold a reply not learnt from an earlier one.
+
+    ``purposes``: only replies to calls of these purposes (``act``, ``summarise``, ...) are learnt; all where empty.
+    """
+    purpose_of = {turn.ordinal: turn.purpose for turn in trajectory.turns}
+    learnt: set[int] = set()
+    for branch in conversations(trajectory):
+        turn_at = dict(zip(branch["places"], branch["turns"], strict=True))
+        wanted = {place for place, turn in turn_at.items() if not purposes or purpose_of[turn] in purposes}
+        new = {place for place in wanted if turn_at[place] not in learnt}
+        if not new:
+            continue
+        learnt.update(turn_at[place] for place in new)
+        yield TrainingRow(
+            messages=tuple(_message(body, place, new) for place, body in enumerate(branch["messages"])),
+            tools=tuple(branch["tools"]),
+            about=_about(branch),
+        )
+
+
+def _about(branch: Mapping[str, Any]) -> dict[str, Any]:
+    facts = branch["facts"]
+    names = ("agent", "task", "sample", "epoch", "subject_id")
+    return {
+        "episode": branch["episode"],
+        "branch": branch["branch"],
+        "purpose": branch["purpose"],
+        "model": branch["model"],
+        **{name: facts[name] for name in names if name in facts},
+    }
+
+
+def _message(body: Mapping[str, Any], place: int, learnt: Collection[int]) -> dict[str, Any]:
+    message = {name: value for name, value in body.items() if name != "tool_calls"}
+    if body.get("tool_calls"):
+        message["tool_calls"] = [_call(call) for call in body["tool_calls"]]
+    if body.get("pictures"):
+        message["pictures"] = [_picture(picture) for picture in body["pictures"]]
+    if body["role"] == "assistant":
+        message["weight"] = int(place in learnt)
+    return message
+
+
+def _picture(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A reference, with the file that holds the bytes, from the folder of the rows."""
+    return {**body, "file": f"{PICTURES}/{Picture.from_wire(body).file_name}"}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Templates render arguments that are an object; broken JSON stays the text that it is."""
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except (ValueError, RecursionError):
+        arguments = function["arguments"]
+    if not isinstance(arguments, dict):
+        arguments = function["arguments"]
+    return {"id": call["id"], "type": "function", "function": {"name": function["name"], "arguments": arguments}}
+
+
+# Calls that asked again what was answered before and got the same result: nothing is learnt from them but to repeat.
+#
+# They are left out of a row with their results, as the AgentEHR paper counts them (appendix E: same tool, parameters
+# alike by more than 0.95). Alike is not the same question, so the result must be the same text, too.
+
+
+_KEPT = frozenset({"finish", "think"})
+"""They ask the record for nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answered:
+    call: Call
+    result: str
+
+
+def without_redundant_calls(row: TrainingRow) -> tuple[TrainingRow, int]:
+    """Return the row without its redundant calls, and how many those were."""
+    redundant = _redundant(row.messages)
+    if not redundant:
+        return row, 0
+    messages = tuple(_without(row.messages, redundant))
+    return replace(row, messages=messages), len(redundant)
+
+
+def _redundant(messages: Iterable[Mapping[str, Any]]) -> set[tuple[int, str]]:
+    """The redundant calls, by the message that makes them and their id: ids may come again in a later message."""
+    waiting: dict[str, tuple[int, Call]] = {}
+    answered: list[_Answered] = []
+    redundant: set[tuple[int, str]] = set()
+    for place, message in enumerate(messages):
+        if message["role"] == "assistant":
+            waiting = {one["id"]: (place, _read(one)) for one in message.get("tool_calls", ())}
+        elif message["role"] == "tool" and message["tool_call_id"] in waiting:
+            made_at, call = waiting.pop(message["tool_call_id"])
+            if call.name in _KEPT:
+                continue
+            this = _Answered(call=call, result=message["content"] or "")
+            if any(_repeats(this, earlier) for earlier in answered):
+                redundant.add((made_at, message["tool_call_id"]))
+            else:
+                answered.append(this)
+    return redundant
+
+
+def _repeats(later: _Answered, earlier: _Answered) -> bool:
+    return later.result == earlier.result and are_similar(later.call, earlier.call)
+
+
+def _read(call: Mapping[str, Any]) -> Call:
+    arguments = call["function"]["arguments"]
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+    return Call(name=call["function"]["name"], parameters=text)
+
+
+def _without(messages: Iterable[Mapping[str, Any]], redundant: set[tuple[int, str]]) -> Iterable[Mapping[str, Any]]:
+    """The messages without the calls; a reply that made no other call goes with its text."""
+    made_at = 0
+    for place, message in enumerate(messages):
+        if message["role"] == "tool" and (made_at, message["tool_call_id"]) in redundant:
+            continue
+        calls = message.get("tool_calls")
+        if not calls:
+            yield message
+            continue
+        made_at = place
+        kept = [call for call in calls if (place, call["id"]) not in redundant]
+        if kept:
+            yield {**message, "tool_calls": kept}
+
+
+# The pictures that exported rows name, as files beside them: ``pictures/<sha256>.png``, each once.
+
+
+def pictures_named(row: TrainingRow) -> set[str]:
+    """The hashes of the pictures in a row's messages."""
+    return {picture["sha256"] for message in row.messages for picture in message.get("pictures", ())}
+
+
+def write_row_pictures(
+    folders: Sequence[RunFolder], episodes: Collection[str], named: Collection[str], out: Path
+) -> int:
+    """Write the named pictures of some episodes under ``out``, but those a log has not; return how many."""
+    waiting = set(named)
+    for picture in _pictures(folders, episodes) if waiting else ():
+        if picture.sha256 in waiting and picture.data:
+            private_folder(out / PICTURES)
+            (out / PICTURES / picture.file_name).write_bytes(picture.data)
+            waiting.discard(picture.sha256)
+    return len(set(named)) - len(waiting)
+
+
+def _pictures(folders: Sequence[RunFolder], episodes: Collection[str]) -> Iterator[Picture]:
+    for folder in folders:
+        with LogReader(folder.logs, may_be_empty=True) as reader:
+            for entry in reader.episodes():
+                if entry.key in episodes:
+                    yield from _shown(reader.trajectory(entry.key))
+
+
+def _shown(trajectory: Trajectory) -> Iterator[Picture]:
+    """Every picture that a prompt of the episode holds."""
+    for turn in trajectory.turns:
+        for message in turn.prompt:
+            yield from message.pictures
+
+
+# The guard of training data: what a model is evaluated on, and whom, never teaches it.
+
+
+TRAINING: str = "train"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """The samples and people of the splits that are not for training, over some benchmarks."""
+
+    samples: frozenset[str]
+    people: frozenset[int]
+    benchmarks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, benchmarks: Sequence[Benchmark]) -> HeldOut:
+        """Collect them."""
+        evaluated = [sample for one in benchmarks for sample in one.all_samples if sample.split != TRAINING]
+        return cls(
+            samples=frozenset(sample.id for sample in evaluated),
+            people=frozenset(sample.person for sample in evaluated),
+            benchmarks=tuple(one.name for one in benchmarks),
+        )
+
+    def refuse(self, samples: Iterable[Sample]) -> None:
+        """Raise LeakError at the first sample that must not teach: of another split, or of a person who is held out."""
+        for sample in samples:
+            if sample.split != TRAINING:
+                raise LeakError(f"sample {sample.id!r} is of the {sample.split} split: nothing may be trained on it")
+            if sample.id in self.samples:
+                raise LeakError(f"sample {sample.id!r} is held out by a benchmark it must be kept from")
+            if sample.person in self.people:
+                raise LeakError(
+                    f"sample {sample.id!r} is of a person who is held out ({', '.join(self.benchmarks)}): train on a "
+                    "run of another split of people, or leave that benchmark out of --keep-from"
+                )

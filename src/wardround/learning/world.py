@@ -1,0 +1,156 @@
+"""The world that an outside trainer's policy acts in: one sample, its chart and tools, a limit of calls, a reward.
+
+Every door (TRL, OpenEnv, Harbor, verifiers, Inspect) opens this one world, and the reward is computed here and nowhere
+else: the main figure of the task's scorer, as in a report, or what it gains over not reading (``rewards``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround.benchmarks import Benchmark, Sample, ask, get_task
+from wardround.core import ToolSchema, UserError
+from wardround.learning.rewards import REPEAT_CHARGE, BestConstants, Repeats, RewardKind, shown_names
+from wardround.records import Store
+from wardround.runs import open_environment
+from wardround.scoring.episodes import score_answer
+from wardround.scoring.errors import Call
+from wardround.tools import Aids
+
+FINISH = "finish"
+MOST_CALLS = 30
+_TAKEN_AS_GIVEN = Aids(answer_check=False)
+_OVER = "Error: this episode is over; no more calls are answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSettings:
+    """``split``: whose samples are played; training by default. ``calls`` bound an episode. ``reward``: the ``score``
+    of a report, or the ``gain``, which is what to train with.
+
+    An answer is taken as it is given: through a door where it comes as a file, nobody could be asked again.
+    """
+
+    split: str = "train"
+    tasks: tuple[str, ...] = ()
+    calls: int = MOST_CALLS
+    result_tokens: int = 1000
+    aids: Aids = _TAKEN_AS_GIVEN
+    reward: RewardKind = "score"
+
+
+class WorldEpisode:
+    """One episode. ``reward`` is 0 until an answer was given, a ``gain`` until the episode is over; ``done`` once there
+    is an answer, or no call is left."""
+
+    def __init__(self, world: World, sample: Sample) -> None:
+        settings = world.settings
+        self.sample = sample
+        self.prompt = world.question(sample)
+        self.answer: tuple[str, ...] | None = None
+        self.calls = 0
+        self._most = settings.calls
+        self._labels = world.benchmark.labels(get_task(sample.task))
+        self._gains = settings.reward == "gain"
+        self._constant = world.constants.score(sample) if self._gains else 0.0
+        self._repeats = Repeats()
+        self._shown: tuple[str, ...] = ()
+        self._environment = open_environment(
+            world.store, world.benchmark, sample, result_tokens=settings.result_tokens, aids=settings.aids
+        )
+
+    @property
+    def tools(self) -> tuple[ToolSchema, ...]:
+        """The tools that are offered; ``finish`` is one of them."""
+        return self._environment.schemas
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.answer is not None or self.calls >= self._most
+
+    @property
+    def reward(self) -> float:
+        """The score of the answer, from 0 to 1; or the gain, from below 0 to 1."""
+        if self._gains:
+            return self._gain if self.done else 0.0
+        return self._score(self.answer)
+
+    @property
+    def _gain(self) -> float:
+        earned = min(self._score(self.answer), self._score(self._shown or None))
+        return earned - self._constant - REPEAT_CHARGE * self._repeats.count
+
+    def _score(self, answer: tuple[str, ...] | None) -> float:
+        return 0.0 if answer is None else score_answer(answer, self.sample, self._labels)
+
+    def call(self, name: str, arguments: str | Mapping[str, Any]) -> str:
+        """Answer one call. A mistake is answered with an error's text, never with an exception."""
+        if self.done:
+            return _OVER
+        self.calls += 1
+        if self.calls >= self._most:
+            self._environment.accept_any_answer()
+        result = self._environment.call(name, arguments)
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
+        self._repeats.made(Call.of(name, text), result.text)
+        if result.answer is not None:
+            self.answer = tuple(result.answer)
+            citations = self._environment.check_evidence(self.answer, result.evidence)
+            self._shown = shown_names(self.answer, citations, get_task(self.sample.task).answer.label_values)
+        return result.text
+
+    def answer_with(self, value: Any) -> str:
+        """Give an answer that was written down elsewhere, any JSON value: read as a call of ``finish`` is."""
+        return self.call(FINISH, {"response": value})
+
+    def close(self) -> None:
+        """Free what the episode holds."""
+        self._environment.close()
+
+
+class World:
+    """The samples of one split of a benchmark, each as often as it is asked for."""
+
+    def __init__(self, store: Store, benchmark: Benchmark, settings: WorldSettings | None = None) -> None:
+        self.store = store
+        self.benchmark = benchmark
+        self.settings = settings or WorldSettings()
+        self.constants = BestConstants(benchmark)
+        wanted = set(self.settings.tasks)
+        samples = [sample for sample in benchmark.all_samples if sample.split == self.settings.split]
+        self.samples = {sample.id: sample for sample in samples if not wanted or sample.task in wanted}
+        if not self.samples:
+            raise UserError(f"the benchmark has no samples of the {self.settings.split} split for these tasks")
+
+    @classmethod
+    def open(cls, store: Path, benchmark: Path, settings: WorldSettings | None = None) -> World:
+        """Open a world by its folders."""
+        return cls(Store.open(store), Benchmark.open(benchmark), settings)
+
+    @staticmethod
+    def split_of(benchmark: Path, sample: str) -> str:
+        """Return the split that a sample is of; UserError where the benchmark has no such sample."""
+        for one in Benchmark.open(benchmark).all_samples:
+            if one.id == sample:
+                return one.split
+        raise UserError(f"the benchmark has no sample {sample!r}")
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of its samples, in their order."""
+        return tuple(self.samples)
+
+    def question(self, sample: Sample) -> str:
+        """Return what is asked of a sample, and how it is answered."""
+        return ask(self.benchmark, sample, rules=self.settings.aids.answer_rules, outside=True)
+
+    def begin(self, sample: str) -> WorldEpisode:
+        """Begin an episode; UserError where there is no such sample."""
+        if sample not in self.samples:
+            raise UserError(f"this world has no sample {sample!r}")
+        return WorldEpisode(self, self.samples[sample])

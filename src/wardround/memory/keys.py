@@ -1,0 +1,132 @@
+"""Keys of experiences: vectors and their encoder, read when first compared."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardround.core import UserError, content_hash
+from wardround.memory.bank_file import BankFile, explained
+from wardround.retrieval import Encoder, Vectors, describe_recent_events
+from wardround.retrieval.recent import MAX_TOKENS, RecentChart
+
+# Keys: the vector by which an experience is found again, and the encoder it may be compared under.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Key:
+    """``vector`` has length 1. ``text_hash`` names the text; the text, which is record text, is not kept."""
+
+    encoder: str
+    vector: Vectors
+    text_hash: str = ""
+
+    def __post_init__(self) -> None:
+        vector = np.ascontiguousarray(self.vector, dtype="<f4").reshape(-1)
+        vector.setflags(write=False)
+        object.__setattr__(self, "vector", vector)
+        if not len(vector) or not np.isfinite(vector).all():
+            raise ValueError("a key needs a vector of finite numbers")
+
+    @property
+    def length(self) -> float:
+        """The vector's length as it is held: 1, but for rounding."""
+        return float(np.linalg.norm(self.vector))
+
+
+def text_key(encoder: Encoder, text: str) -> Key:
+    """Encode a text. Blocks: call it off the event loop."""
+    return Key(
+        encoder=encoder.identity,
+        vector=encoder.encode([text])[0],
+        text_hash=content_hash(text.encode("utf-8", "replace")),
+    )
+
+
+class KeyEncoder:
+    """An encoder that is given another length of a chart. Its keys are compared only with those of that length."""
+
+    def __init__(self, encoder: Encoder, tokens: int) -> None:
+        self._encoder = encoder
+        self.tokens = tokens
+        self.name = encoder.name
+        self.identity = f"{encoder.identity}-of-{tokens}-tokens"
+        self.dimensions = encoder.dimensions
+        self.max_tokens = encoder.max_tokens
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector per text."""
+        return self._encoder.encode(texts)
+
+
+def chart_key(encoder: Encoder, chart: RecentChart) -> Key:
+    """Encode a chart's most recent events (e of eq. 8), within what the encoder reads. Blocks like ``text_key``."""
+    tokens = encoder.tokens if isinstance(encoder, KeyEncoder) else MAX_TOKENS
+    limit = tokens if encoder.max_tokens is None else min(tokens, encoder.max_tokens)
+    return text_key(encoder, describe_recent_events(chart, max_tokens=limit))
+
+
+# The vectors of a bank's keys in memory: read when they are first compared, so that opening a bank does not wait.
+
+
+_KEYS = "SELECT number, vector FROM key WHERE number > ? AND number <= ? ORDER BY number"
+_KEYS_AT_ONCE = 128
+"""So many stay in the processor's cache between the file and the matrix."""
+_LOST = "SELECT id FROM experience WHERE key IN (SELECT value FROM json_each(?)) LIMIT 1"
+
+
+class KeyVectors:
+    """A matrix of one row per key number, from 1; zeros where a key was forgotten."""
+
+    __slots__ = ("_file", "_known", "_longest_square", "_room")
+
+    def __init__(self, file: BankFile) -> None:
+        self._file = file
+        self._known = 0
+        self._longest_square = 0.0
+        self._room: Vectors = np.zeros((0, 0), np.float32)
+
+    def upto(self, last: int) -> Vectors:
+        """The vectors of the keys up to a number. UserError where an experience has lost its key."""
+        if last > self._known:
+            try:
+                self._read(last)
+            except sqlite3.Error as error:
+                raise explained(error, self._file.path) from error
+        return self._room[:last]
+
+    @property
+    def longest(self) -> float:
+        """The length of the longest one that was read."""
+        return float(np.sqrt(self._longest_square))
+
+    def _read(self, last: int) -> None:
+        self._make_room(last)
+        there = np.zeros(last - self._known, bool)
+        cursor = self._file.connection.execute(_KEYS, (self._known, last))
+        while rows := cursor.fetchmany(_KEYS_AT_ONCE):
+            places = np.array([number for number, _ in rows]) - 1
+            vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f4").reshape(len(rows), -1)
+            self._room[places] = vectors
+            there[places - self._known] = True
+            self._longest_square = max(self._longest_square, float(np.vecdot(vectors, vectors).max()))
+        self._check_none_lost((np.flatnonzero(~there) + self._known + 1).tolist())
+        self._known = last
+
+    def _make_room(self, last: int) -> None:
+        if last <= len(self._room):
+            return
+        dimensions = int(self._file.setting("dimensions") or 0)
+        room = np.zeros((max(64, 5 * last // 4), dimensions), np.float32)
+        if self._known:
+            room[: self._known] = self._room[: self._known]
+        self._room = room
+
+    def _check_none_lost(self, missing: list[int]) -> None:
+        lost = self._file.rows(_LOST, (json.dumps(missing),)) if missing else ()
+        if lost:
+            raise UserError(f"experience {lost[0][0]!r} has lost its key: the bank is damaged; see its audit")

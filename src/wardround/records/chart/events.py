@@ -1,0 +1,387 @@
+"""A chart's visible rows as one list of events, and what a line shows beside the value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.records.chart.censor import ChartTable
+from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.specs.spec import BESIDE_CELL, TableSpec
+
+# What an event's line shows beside its value: other cells of its row, and rows of other tables that belong to it.
+#
+# A source's spec declares both: ``beside`` (flag, limits, comments of a laboratory result), ``part_of`` (the details of
+# a dose are shown in the line of the dose) and ``label_from`` (a dose without a name has the name of its prescription).
+# Only visible rows are read, so a note holds nothing that its chart does not.
+
+
+_MASKED = re.compile(r"[\s_]*")
+
+
+class EventNotes:
+    """The notes of one chart's events, by place. ``table`` and ``row`` are (n,): where the row of each event stands."""
+
+    def __init__(self, tables: Sequence[ChartTable], table: npt.NDArray[np.int64], row: npt.NDArray[np.int64]) -> None:
+        self._tables = tables
+        self._names = {one.name: number for number, one in enumerate(tables)}
+        self._table = table
+        self._row = row
+
+    @cached_property
+    def shown_elsewhere(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a row is shown in the line of the row that it is a part of."""
+        shown = np.zeros(len(self._table), dtype=bool)
+        for number, one in enumerate(self._tables):
+            if one.spec.part_of is None or one.spec.part_of.table not in self._names:
+                continue
+            parents = {key for key in self._column(one.spec.part_of.table, one.spec.part_of.on) if key is not None}
+            inside = np.array([key in parents for key in self._column(one.name, one.spec.part_of.on)], dtype=bool)
+            places = np.flatnonzero(self._table == number)
+            shown[places] = inside[self._row[places]]
+        return shown
+
+    @cached_property
+    def unnamed(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a row of a table whose spec says where names come from (``label_from``) has none."""
+        unnamed = np.zeros(len(self._table), dtype=bool)
+        for number, one in enumerate(self._tables):
+            if not one.spec.label_from:
+                continue
+            labels = self._column(one.name, one.spec.label)
+            places = np.flatnonzero(self._table == number)
+            missing = np.array([label is None for label in labels], dtype=bool)[self._row[places]]
+            for place in places[missing].tolist():
+                unnamed[place] = self.name(place) is None
+        return unnamed
+
+    def name(self, place: int) -> str | None:
+        """Return the name that a row without a label has from another row; None where there is none."""
+        if not self._tables:
+            return None
+        one = self._tables[int(self._table[place])]
+        if not one.spec.label_from or self._cell(one, place, one.spec.label) is not None:
+            return None
+        for source in one.spec.label_from:
+            rows = self._rows_of(source.table, source.on).get(self._cell(one, place, source.on), [])
+            labels = self._column(source.table, source.column) if rows else []
+            name = next((labels[row] for row in rows if labels[row] is not None), None)
+            if name is not None:
+                return str(name)
+        return None
+
+    def notes(self, place: int) -> tuple[str, ...]:
+        """Return what belongs beside an event's value, each note once."""
+        if not self._tables:
+            return ()
+        one = self._tables[int(self._table[place])]
+        own = self._written(one, one.spec.beside, int(self._row[place])) if one.spec.beside else ()
+        return tuple(dict.fromkeys((*own, *self._parts(one, place))))
+
+    def _parts(self, one: ChartTable, place: int) -> Iterable[str]:
+        for part in self._part_tables.get(one.name, ()):
+            assert part.spec.part_of is not None
+            key = self._cell(one, place, part.spec.part_of.on)
+            name = self._cell(one, place, one.spec.label) or self.name(place)
+            for row in self._rows_of(part.name, part.spec.part_of.on).get(key, ()):
+                for text in self._written(part, part.spec.part_of.beside, row):
+                    yield text.removeprefix(f"{name} ")
+
+    def _written(self, one: ChartTable, templates: Sequence[str], row: int) -> Iterable[str]:
+        """Fill templates from a row; one with an empty or masked cell is left out."""
+        for template in templates:
+            cells = {name: self._shown_cell(one, name, row) for name in BESIDE_CELL.findall(template)}
+            if all(cells.values()):
+                yield BESIDE_CELL.sub(lambda match, cells=cells: cells[match.group(1)], template)  # type: ignore[misc]
+
+    def _shown_cell(self, one: ChartTable, name: str, row: int) -> str:
+        column = self._arrow(one, name)
+        value = None if column is None else column[row].as_py()
+        text = "" if value is None else f"{value:g}" if isinstance(value, float) else " ".join(str(value).split())
+        return "" if _MASKED.fullmatch(text) else text
+
+    def _cell(self, one: ChartTable, place: int, name: str | None) -> Any:
+        column = self._arrow(one, name)
+        return None if column is None else column[int(self._row[place])].as_py()
+
+    def _column(self, table: str, name: str | None) -> list[Any]:
+        one = self._tables[self._names[table]]
+        column = self._arrow(one, name)
+        return [None] * one.num_rows if column is None else column.to_pylist()
+
+    def _arrow(self, one: ChartTable, name: str | None) -> Any:
+        place = -1 if name is None else one.batch.schema.get_field_index(name)
+        return None if place < 0 else one.batch.column(place)
+
+    @cached_property
+    def _part_tables(self) -> dict[str, list[ChartTable]]:
+        parts: dict[str, list[ChartTable]] = {}
+        for one in self._tables:
+            if one.spec.part_of is not None and one.num_rows:
+                parts.setdefault(one.spec.part_of.table, []).append(one)
+        return parts
+
+    @cached_property
+    def _indexes(self) -> dict[tuple[str, str], dict[Any, list[int]]]:
+        return {}
+
+    def _rows_of(self, table: str, on: str) -> dict[Any, list[int]]:
+        """The rows of a table by the cell of one column; empty cells belong to no row."""
+        if (table, on) not in self._indexes:
+            index: dict[Any, list[int]] = {}
+            for row, key in enumerate(self._column(table, on) if table in self._names else ()):
+                if key is not None:
+                    index.setdefault(key, []).append(row)
+            self._indexes[table, on] = index
+        return self._indexes[table, on]
+
+
+# A chart's visible rows as one list of events, held as columns: what retrieval, features and exports read.
+#
+# An event is a row flattened: when, which concept, which value. Rows of a table without a code, value and text (one row
+# of many measurements) say their cells as text, so that nothing visible is missing from the events.
+
+
+CODE_PREFIX = "code prefix"
+"""As a table's ``kind``: the kind of an event is the part of its code before the first ``//``, in lower case."""
+_SEPARATOR = "//"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventColumns:
+    """Every visible row of a chart, static rows first, then by time; ties stay in the order of tables, then rows.
+
+    ``time``: (n,) microseconds since 1970, of static rows ``rules.ALWAYS_TIME``. ``concept``: (n,) places in ``codes``,
+    ``descriptions`` and ``kinds``, one entry per code with its description. ``numeric_value``: (n,) NaN where there is
+    none. ``class_only``: by concept, whether its description is no more than a class of rows (a spec's ``classes``).
+    ``table``: (n,) places in ``table_names``; ``row``: (n,) places in that table of the chart.
+    """
+
+    time: npt.NDArray[np.int64]
+    concept: npt.NDArray[np.int64]
+    numeric_value: npt.NDArray[np.float64]
+    table: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    codes: tuple[str, ...]
+    descriptions: tuple[str, ...]
+    kinds: tuple[str, ...]
+    class_only: tuple[bool, ...]
+    table_names: tuple[str, ...]
+    text_array: Any = field(repr=False)
+    unit_array: Any = field(repr=False)
+    row_id_array: Any = field(repr=False)
+    tables: tuple[ChartTable, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def is_static(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a row has no place in time."""
+        return self.time <= ALWAYS_TIME
+
+    @property
+    def is_numeric(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a row has a numeric value."""
+        return ~np.isnan(self.numeric_value)
+
+    @cached_property
+    def texts(self) -> list[str | None]:
+        """Text values, as written."""
+        return list(self.text_array.to_pylist())
+
+    @cached_property
+    def units(self) -> list[str | None]:
+        """Units, as written."""
+        return list(self.unit_array.to_pylist())
+
+    @cached_property
+    def notes(self) -> EventNotes:
+        """What the lines of events show beside their values."""
+        return EventNotes(self.tables, self.table, self.row)
+
+    @cached_property
+    def row_ids(self) -> list[str]:
+        """Row ids."""
+        return list(self.row_id_array.to_pylist())
+
+
+def event_columns(tables: Sequence[ChartTable]) -> EventColumns:
+    """Flatten tables of one chart into events."""
+    parts = [_flatten(table) for table in tables if table.num_rows]
+    if not parts:
+        return _no_events(tables)
+    time = np.concatenate([part.time for part in parts])
+    order = np.argsort(time, kind="stable")
+    starts = np.cumsum([0, *(len(part.codes) for part in parts)])
+    concept = np.concatenate([part.concept + start for part, start in zip(parts, starts, strict=False)])
+    names = tuple(table.name for table in tables)
+    taken = pa.array(order)
+    return EventColumns(
+        time=time[order],
+        concept=concept[order],
+        numeric_value=np.concatenate([part.numeric_value for part in parts])[order],
+        table=np.concatenate([np.full(len(part.time), names.index(part.name)) for part in parts])[order],
+        row=np.concatenate([np.arange(len(part.time)) for part in parts])[order],
+        codes=tuple(code for part in parts for code in part.codes),
+        descriptions=tuple(text for part in parts for text in part.descriptions),
+        kinds=tuple(kind for part in parts for kind in part.kinds),
+        class_only=tuple(one for part in parts for one in part.class_only),
+        table_names=names,
+        text_array=pa.concat_arrays([part.text for part in parts]).take(taken),
+        unit_array=pa.concat_arrays([part.unit for part in parts]).take(taken),
+        row_id_array=pa.concat_arrays([part.row_id for part in parts]).take(taken),
+        tables=tuple(tables),
+    )
+
+
+def _no_events(tables: Sequence[ChartTable]) -> EventColumns:
+    nothing = np.empty(0, np.int64)
+    no_text = pa.array([], pa.string())
+    return EventColumns(
+        time=nothing,
+        concept=nothing,
+        numeric_value=np.empty(0),
+        table=nothing,
+        row=nothing,
+        codes=(),
+        descriptions=(),
+        kinds=(),
+        class_only=(),
+        table_names=tuple(table.name for table in tables),
+        text_array=no_text,
+        unit_array=no_text,
+        row_id_array=no_text,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One table's events, in its own order."""
+
+    name: str
+    time: npt.NDArray[np.int64]
+    concept: npt.NDArray[np.int64]
+    numeric_value: npt.NDArray[np.float64]
+    codes: tuple[str, ...]
+    descriptions: tuple[str, ...]
+    kinds: tuple[str, ...]
+    class_only: tuple[bool, ...]
+    text: Any
+    unit: Any
+    row_id: Any
+
+
+def _flatten(table: ChartTable) -> _Part:
+    spec = table.spec
+    concept, codes, descriptions = _concepts(table)
+    says_nothing = _column(table, spec.code) is None and _column(table, spec.value) is None
+    classes = {name.casefold() for name in spec.classes}
+    text = _column(table, spec.text)
+    if text is None and says_nothing:
+        text = _cells_as_text(table)
+    return _Part(
+        name=table.name,
+        time=np.maximum(table.event_time.astype("datetime64[us]").view(np.int64), ALWAYS_TIME),
+        concept=concept,
+        numeric_value=_numbers(_column(table, spec.value), table.num_rows),
+        codes=codes,
+        descriptions=descriptions,
+        kinds=tuple(_kind(table, code) for code in codes),
+        class_only=tuple(text.strip().casefold() in classes for text in descriptions),
+        text=_as_text(text, table.num_rows),
+        unit=_as_text(_column(table, spec.unit), table.num_rows),
+        row_id=table.batch.column(0),
+    )
+
+
+def _kind(table: ChartTable, code: str) -> str:
+    kind = table.spec.kind
+    return code.partition(_SEPARATOR)[0].lower() if kind == CODE_PREFIX else kind or table.name
+
+
+def _column(table: ChartTable, name: str | None) -> Any:
+    place = -1 if name is None else table.batch.schema.get_field_index(name)
+    return None if place < 0 else table.batch.column(place)
+
+
+def _concepts(table: ChartTable) -> tuple[npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:
+    """Number the pairs of code and description of a table's rows; return the numbers and what they stand for."""
+    spec = table.spec
+    columns = (_column(table, name) for name in (spec.code_system_column, spec.code, spec.label))
+    systems, codes, labels = (_encoded(column, table.num_rows) for column in columns)
+    width, height = len(labels.values), len(codes.values)
+    pairs, concept = np.unique((systems.places * height + codes.places) * width + labels.places, return_inverse=True)
+    usual = table.name if spec.code_system is None else spec.code_system
+    names, descriptions = [], []
+    for pair in pairs.tolist():
+        code, label = codes.values[pair // width % height], labels.values[pair % width]
+        system = systems.values[pair // width // height]
+        system = usual if system is None else system
+        names.append(table.name if code is None else f"{system}{_SEPARATOR}{code}" if system else code)
+        descriptions.append(label if label else (code if code is not None else table.name))
+    return concept.astype(np.int64), tuple(names), tuple(descriptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Encoded:
+    """A column as places in its distinct values; the last of these is None."""
+
+    places: npt.NDArray[np.int64]
+    values: tuple[str | None, ...]
+
+
+def _encoded(column: Any, count: int) -> _Encoded:
+    if column is None:
+        return _Encoded(places=np.zeros(count, np.int64), values=(None,))
+    encoded = column.dictionary_encode()
+    values = tuple(None if value is None else str(value) for value in encoded.dictionary.to_pylist())
+    places = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    return _Encoded(places=places, values=(*values, None))
+
+
+def _numbers(column: Any, count: int) -> npt.NDArray[np.float64]:
+    if column is None or not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return np.full(count, np.nan)
+    return np.asarray(pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False))
+
+
+def _as_text(column: Any, count: int) -> Any:
+    if column is None:
+        return pa.nulls(count, pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+
+def spoken_columns(spec: TableSpec, present: Sequence[str]) -> list[str]:
+    """Return the columns whose cells are said as text where a table has no code, value and text of its own."""
+    types = spec.public_columns
+    skipped = {"row_id", spec.subject, spec.encounter, *spec.key}
+    wanted = [name for name in spec.default_columns if name in present] or list(present)
+    telling = [name for name in wanted if name not in skipped and not name.endswith("_id")]
+    return [name for name in telling if types.get(name) not in ("time", "date")]
+
+
+def _cells_as_text(table: ChartTable) -> Any:
+    """Say each row's cells as ``name value; name value``: ids and times left out."""
+    names = spoken_columns(table.spec, table.columns)
+    columns = [table.batch.column(name).to_pylist() for name in names]
+    rows = zip(*columns, strict=True) if columns else [()] * table.num_rows
+    texts = (
+        "; ".join(f"{name} {_cell(cell)}" for name, cell in zip(names, row, strict=True) if cell is not None)
+        for row in rows
+    )
+    return pa.array([text or None for text in texts], pa.string())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,426 @@
+"""Look at files of unknown origin: delimiter, encoding, columns, groups of files."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import itertools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wardround.core import UserError
+from wardround.records.drafts.time_formats import TimeFormats, time_formats
+from wardround.records.reading.csv_blocks import JSON_LINES, read_object
+from wardround.records.reading.source_files import DATA_SUFFIXES, is_empty, matching_files, table_files
+from wardround.records.specs.file_format import has_time_of_day
+from wardround.records.specs.spec import ColumnType
+
+# The first rows of one file of unknown making, as text: CSV of any delimiter and encoding, Parquet, JSON lines.
+
+
+BYTES_READ = 4 << 20
+_DELIMITERS = (",", ";", "\t", "|")
+_LINES_COMPARED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRows:
+    """``header`` as the file spells it; every row has a cell for each. ``encoding`` is empty where every one would do,
+    ``delimiter`` where none parts the cells; ``types`` are those that the file itself states."""
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    delimiter: str = ""
+    encoding: str = ""
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+
+
+def first_rows(file: Path, most: int) -> FirstRows:
+    """Read at most so many rows of a file. UserError: it is empty, damaged, or none that can be read."""
+    name = file.name.lower()
+    if name.endswith(".parquet"):
+        return _parquet(file, most)
+    if name.endswith(JSON_LINES):
+        return _json_lines(file, most)
+    encoding, text = _text(file)
+    try:
+        delimiter = _delimiter(text.split("\n"))
+        read = list(itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), most + 1))
+    except csv.Error as error:
+        raise UserError(f"{file}: no table ({error})") from None
+    header, rows = (read[0], read[1:]) if read else ([], [])
+    if not any(name.strip() for name in header):
+        raise UserError(f"{file}: its first line names no column")
+    whole = [row for row in rows if len(row) == len(header)]
+    return FirstRows(header=tuple(header), rows=whole, delimiter=delimiter, encoding=encoding)
+
+
+def _text(file: Path) -> tuple[str, str]:
+    """Return the encoding, empty where every one would do, and the first whole lines of a file."""
+    try:
+        with pa.input_stream(str(file), compression="gzip" if file.name.lower().endswith(".gz") else None) as stream:
+            data = bytes(stream.read(BYTES_READ))
+    except OSError as error:
+        raise UserError(f"{file}: damaged ({error})") from None
+    if not data.strip():
+        raise UserError(f"{file}: the file is empty")
+    if b"\0" in data and data[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise UserError(f"{file}: no text")
+    for encoding in ("utf-8", "cp1252", "latin-1"):
+        encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else encoding
+        try:
+            text = codecs.getincrementaldecoder(encoding)().decode(data).removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            continue
+        whole = text if len(data) < BYTES_READ else text[: text.rfind("\n") + 1]
+        return "" if text.isascii() and encoding == "utf-8" else encoding, whole
+    raise UserError(f"{file}: cannot be read as text")
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """Return what cuts the header and the next lines into most cells, and all of them into as many."""
+    some = [line for line in lines[:_LINES_COMPARED] if line.strip()]
+
+    def agreement(mark: str) -> tuple[float, int]:
+        counts = Counter(len(row) for row in csv.reader(some, delimiter=mark))
+        width = len(next(csv.reader(some[:1], delimiter=mark), ()))
+        return (counts[width] / sum(counts.values()) if width > 1 else 0.0), width
+
+    return max(_DELIMITERS, key=agreement)
+
+
+def _json_lines(file: Path, most: int) -> FirstRows:
+    """Numbers have points, whatever sign the texts of other files have; no line is an object of another encoding."""
+    try:
+        with gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb") as stream:
+            lines = itertools.islice(stream, most)
+            found = [body for line in lines if (body := read_object(line.removeprefix(codecs.BOM_UTF8))) is not None]
+    except (OSError, EOFError) as error:
+        raise UserError(f"{file}: damaged ({error})") from None
+    header = tuple(dict.fromkeys(name for body in found for name in body))
+    if not header:
+        raise UserError(f"{file}: no line of it is a JSON object")
+    return FirstRows(header=header, rows=[[_cell(body.get(name)) for name in header] for body in found])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else value if isinstance(value, str) else str(value)
+
+
+def _parquet(file: Path, most: int) -> FirstRows:
+    try:
+        with pq.ParquetFile(file) as opened:
+            batch = next(opened.iter_batches(most), None)
+            schema = opened.schema_arrow
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f"{file}: cannot be read as Parquet ({error})") from None
+    columns = [[] if batch is None else batch.column(name).to_pylist() for name in schema.names]
+    types = {one.name: kind for one in schema if (kind := _stated(one.type)) is not None}
+    rows = [list(map(_cell, row)) for row in zip(*columns, strict=True)]
+    return FirstRows(header=tuple(schema.names), rows=rows, types=types)
+
+
+def _stated(kind: Any) -> ColumnType | None:
+    """Return the type that a column of Parquet states; None for a text, which may be anything."""
+    if pa.types.is_integer(kind):
+        return "int"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "float"
+    if pa.types.is_timestamp(kind):
+        return "time"
+    if pa.types.is_date(kind):
+        return "date"
+    return None if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "text"
+
+
+# A look at the files of one table of unknown making: their delimiter, encoding and columns, from their first rows.
+
+
+ROWS_READ = 5_000
+_FILES_READ = 12
+_INTEGER = re.compile(r"[+-]?(0|[1-9]\d{0,17})")
+_POINT = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
+_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+_WORDS_FOR_NOTHING = frozenset({"n/a", "N/A", "k.A.", "k. A.", "-", ".", "NULL", "null", "NA", "None", "NaN", "\\N"})
+_NO_NAME = re.compile(r"[^a-z0-9_]+")
+_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "µ": "u"})
+_LATIN = re.compile(r"LATIN SMALL (?:LETTER|LIGATURE) (?:\w+ )*?(\w+)(?: WITH .*)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnLook:
+    """What the first rows say of a column. ``header`` is the file's own name for it, ``name`` what a rule can spell."""
+
+    name: str
+    header: str
+    kind: ColumnType
+    cells: frozenset[str]
+    is_full: bool
+    is_unique: bool
+    times: TimeFormats | None = None
+    has_comma: bool = False
+    words_for_nothing: frozenset[str] = frozenset()
+    """Those of its cells that may stand for an empty one; in a text they may be names (NA is sodium)."""
+
+    @property
+    def has_point(self) -> bool:
+        """Whether it has numbers with a decimal point."""
+        return self.kind == "float" and any("." in cell for cell in self.cells)
+
+    @property
+    def may_be_thousands(self) -> bool:
+        """Whether every comma stands before three digits: a decimal sign, or one between thousands."""
+        with_comma = [cell for cell in self.cells if "," in cell]
+        return bool(with_comma) and self.has_comma and all(map(_THOUSANDS.fullmatch, with_comma))
+
+    @property
+    def has_bare_dates(self) -> bool:
+        """Whether times and dates without a time stand in it together."""
+        return self.kind == "time" and self.times is not None and not all(map(has_time_of_day, self.times.formats))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLook:
+    """What the first rows of a table's file say. ``path`` is what a spec calls it, ``shown`` the file."""
+
+    name: str
+    path: str
+    shown: str
+    rows: int
+    columns: tuple[ColumnLook, ...]
+    delimiter: str = ""
+    encoding: str = ""
+    empty: frozenset[str] = frozenset()
+
+    def column(self, name: str) -> ColumnLook | None:
+        """Return a column of this name."""
+        return next((column for column in self.columns if column.name == name), None)
+
+    @property
+    def decimal(self) -> str:
+        """The decimal sign of its numbers; empty where none has one, a question where that cannot be told."""
+        commas = [column for column in self.columns if column.has_comma]
+        points = [column.name for column in self.columns if column.has_point]
+        if commas and points:
+            both = f"{commas[0].name} has commas in its numbers, {points[0]} points"
+            return f"TODO: {both}: which is the decimal sign? The other column is read as text"
+        if commas and self.delimiter == ",":
+            return f"TODO: {commas[0].name} has commas in its numbers and between its cells: read it as a text"
+        if commas and all(column.may_be_thousands for column in commas):
+            return f"TODO: {commas[0].name}: is 1,234 between one and two (write ,) or above a thousand (a text)?"
+        return "," if commas else "." if points else ""
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of times and dates."""
+        return tuple(column.name for column in self.columns if column.kind in ("time", "date"))
+
+
+def spelt(text: str) -> str:
+    """Return a name in letters, digits and underscores, as rules and SQL can write it: letters lose their accents."""
+    lower = unicodedata.normalize("NFC", text.strip().lower()).translate(_LETTERS)
+    plain = "".join(letter if letter.isascii() else _without_accent(letter) for letter in lower)
+    name = _NO_NAME.sub("_", plain).strip("_")
+    return name if name and not name[0].isdigit() else f"c_{name}".rstrip("_")
+
+
+def _without_accent(letter: str) -> str:
+    """The Latin letter that Unicode's name of one has; a space for letters of other scripts."""
+    found = _LATIN.fullmatch(unicodedata.name(letter, ""))
+    return found[1].lower() if found else unicodedata.normalize("NFKD", letter) if letter in "ªº²³¹" else " "
+
+
+def _different(columns: Sequence[ColumnLook]) -> tuple[ColumnLook, ...]:
+    """The columns, a number behind every name that one before has: headers of another script have nothing else."""
+    taken: set[str] = set()
+    found = []
+    for column in columns:
+        numbered = (f"{column.name}_{n}" for n in itertools.count(2))
+        name = column.name if column.name not in taken else next(one for one in numbered if one not in taken)
+        taken.add(name)
+        found.append(replace(column, name=name))
+    return tuple(found)
+
+
+def look_at(files: Sequence[Path], path: str, shown: str, name: str) -> FileLook:
+    """Look at the files of one table, some of them where there are many. UserError: one is empty or none."""
+    some = [files[n * len(files) // _FILES_READ] for n in range(_FILES_READ)] if len(files) > _FILES_READ else files
+    read = [first_rows(file, ROWS_READ // len(some)) for file in some]
+    headers = list(dict.fromkeys(name.strip().lower() for one in read for name in one.header))
+    columns = _different([_column(header, read) for header in headers])
+    words = {word for column in columns if column.kind != "text" for word in column.words_for_nothing}
+    return FileLook(
+        name=name,
+        path=path,
+        shown=shown,
+        rows=sum(len(one.rows) for one in read),
+        columns=columns,
+        delimiter=read[0].delimiter,
+        encoding=next((one.encoding for one in read if one.encoding), ""),
+        empty=frozenset(words),
+    )
+
+
+def _column(header: str, read: Sequence[FirstRows]) -> ColumnLook:
+    """Look at a column of some files; one that a file lacks is not full."""
+    cells: list[str] = []
+    stated = None
+    is_everywhere = True
+    for one in read:
+        names = [name.strip().lower() for name in one.header]
+        is_everywhere &= header in names
+        if header in names:
+            place = names.index(header)
+            cells += [row[place].strip() for row in one.rows]
+            stated = one.types.get(one.header[place], stated)
+    filled = [cell for cell in cells if cell and cell not in _WORDS_FOR_NOTHING]
+    distinct = frozenset(filled)
+    kind, times, has_comma = _kind(distinct) if stated is None else (stated, None, False)
+    return ColumnLook(
+        name=spelt(header),
+        header=header,
+        kind=kind,
+        cells=distinct,
+        is_full=is_everywhere and len(filled) == len(cells) > 0,
+        is_unique=len(distinct) == len(filled) > 0,
+        times=times,
+        has_comma=has_comma,
+        words_for_nothing=frozenset(cell for cell in cells if cell in _WORDS_FOR_NOTHING),
+    )
+
+
+def _kind(cells: frozenset[str]) -> tuple[ColumnType, TimeFormats | None, bool]:
+    """Return the type of some cells, their time formats, and whether they have decimal commas. No cell: text."""
+    if not cells:
+        return "text", None, False
+    if all(map(_INTEGER.fullmatch, cells)):
+        return "int", None, False
+    if all(map(_POINT.fullmatch, cells)) and not _looks_coded(cells):
+        return "float", None, False
+    if all(map(_COMMA.fullmatch, cells)) and not _looks_coded(cells):
+        return "float", None, True
+    times = time_formats(cells)
+    if times is None:
+        return "text", None, False
+    return ("time" if any(map(has_time_of_day, times.formats)) else "date"), times, False
+
+
+def _looks_coded(cells: Iterable[str]) -> bool:
+    """Whether a number has zeros before it, which a number would lose (``058``)."""
+    return any(len(cell) > 1 and cell[0] == "0" and cell[1].isdigit() for cell in cells)
+
+
+# Which files of a folder may be one table: their names differ by a number or a month, and they have one header.
+
+
+_MONTHS = (
+    "january|february|march|april|may|june|july|august|september|october|november|december|"
+    "januar|februar|märz|maerz|mai|juni|juli|oktober|dezember|"
+    "janvier|février|fevrier|mars|avril|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre|"
+    "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|"
+    "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|okt|nov|dec|dez|mrz|mär|ene|abr|ago|dic"
+)
+_TURN = re.compile(rf"\d+|(?<![^\W\d_])(?:{_MONTHS})(?![^\W\d_])", re.IGNORECASE)
+"""What differs between the files of one table: a number, or a month that stands alone."""
+_ROWS_COMPARED = 5
+_ALIKE = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """Files that may be one table, what a spec calls them, and what to call them in words. ``note``: what somebody
+    should look at."""
+
+    path: str
+    shown: str
+    files: tuple[Path, ...]
+    note: str = ""
+
+
+def grouped_files(folder: Path) -> tuple[list[TableFiles], dict[str, str]]:
+    """Return the tables that a folder may hold, and every file that is in none of them, with the reason."""
+    left_out = {
+        path.relative_to(folder).as_posix(): _why(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and (not path.name.lower().endswith(DATA_SUFFIXES) or is_empty(path) or _is_hidden(path))
+    }
+    tables: list[TableFiles] = []
+    for path, shown, files in table_files(folder):
+        try:
+            for file in files:
+                first_rows(file, _ROWS_COMPARED)
+        except UserError as error:
+            left_out |= {file.relative_to(folder).as_posix(): str(error).rpartition(": ")[2] for file in files}
+            continue
+        tables.append(TableFiles(path=path, shown=shown, files=files))
+    return list(_together(folder, tables)), left_out
+
+
+def _is_hidden(path: Path) -> bool:
+    return path.name.startswith((".", "_"))
+
+
+def _why(path: Path) -> str:
+    if not path.name.lower().endswith(DATA_SUFFIXES):
+        endings = ", ".join(DATA_SUFFIXES)
+        return f"its name ends in none of {endings}; a table of text: call it .csv"
+    return "its name begins with a point or a line" if _is_hidden(path) else "it is empty"
+
+
+def _together(folder: Path, tables: Sequence[TableFiles]) -> Iterable[TableFiles]:
+    """Yield one table for files that differ by a number or a month in the name and have one header, else each alone."""
+    by_form: dict[str, list[TableFiles]] = {}
+    for table in tables:
+        by_form.setdefault(_TURN.sub("#", table.path.casefold()), []).append(table)
+    for several in by_form.values():
+        one = _one(folder, several) if len(several) > 1 else None
+        yield from several if one is None else (one,)
+
+
+def _one(folder: Path, several: Sequence[TableFiles]) -> TableFiles | None:
+    """Return several files as one table; None where their headers differ much, or no pattern has just them."""
+    files = tuple(file for table in several for file in table.files)
+    heads = [first_rows(file, _ROWS_COMPARED) for file in files]
+    headers = [frozenset(name.strip().lower() for name in head.header) for head in heads]
+    every, shared = frozenset().union(*headers), headers[0].intersection(*headers)
+    marks = {head.delimiter for head in heads}
+    encodings = {head.encoding for head in heads if head.encoding}
+    if len(shared) < _ALIKE * len(every) or len(marks) > 1 or len(encodings) > 1:
+        return None
+    for pattern in _patterns([table.path for table in several]):
+        if set(matching_files([folder], pattern)) == set(files):
+            some = sorted(every - shared)
+            note = f"not in all of these files: {', '.join(some)}" if some else ""
+            shown = f"{several[0].shown} and {len(files) - 1} more of such names"
+            return TableFiles(path=pattern, shown=shown, files=files, note=note)
+    return None
+
+
+def _patterns(paths: Sequence[str]) -> Iterable[str]:
+    """Yield patterns for some names, the widest first: next month's file should fit as well."""
+    first = paths[0]
+    turns = list(_TURN.finditer(first))
+    begin, end = turns[0].start(), turns[-1].end()
+    if "/" not in first[begin:end]:
+        yield f"{first[:begin]}*{first[end:]}"
+    yield _TURN.sub("*", first)
+    if not any(turn[0].isalpha() for turn in turns):
+        yield _TURN.sub("[0-9]*", first)
+
+
+def plain_name(pattern: str) -> str:
+    """Return what is left of a pattern as a name: ``labor`` of ``Labor_*``."""
+    return re.sub(r"[\W_]+", " ", pattern.replace("[0-9]*", " ").replace("*", " ")).strip()

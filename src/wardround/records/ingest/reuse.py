@@ -1,0 +1,384 @@
+"""Reuse an earlier store: what is unchanged, why the rest is read again, and what a store remembers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround import __version__
+from wardround.core import Progress, Reporter, UserError, content_hash, silent, write_atomically
+from wardround.records.ingest.buckets import bucket_file
+from wardround.records.ingest.changes import RAW, Marks, mark_files, note_lineage
+from wardround.records.ingest.finalise import FinishedRows
+from wardround.records.ingest.lineage import Taking
+from wardround.records.ingest.plan import IngestSettings, Medians, Plan
+from wardround.records.reading.source_files import read_keys, write_keys
+from wardround.records.shards.layout import (
+    CHANGES,
+    ORIGIN_NOTES,
+    SPEC_FOLDER,
+    SUBJECT_KEYS,
+    SUBJECTS,
+    damaged,
+    dictionary_file,
+    file_sha256,
+    map_checked,
+    map_file,
+    read_manifest,
+    shard_folder,
+)
+from wardround.records.shards.shard_file import Shard, order_file, read_dictionary, read_orders, rows_in_file_order
+from wardround.records.specs.spec import OWN_SUBJECT, SourceSpec
+
+# What a store keeps of how it was made, beside its rows: enough to take from it what a newer release has unchanged.
+
+
+PEOPLE_OF, SAME_PERSON = "people_of", "same_person"
+"""The keys of a data set's ``metadata/dataset.json`` under which our own exports say whose numbers its subjects have,
+and which of these are one person: subject to the person's number, where that is another."""
+
+
+def people_of(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return what exports of ours in some folders say of their people; nothing of anybody else's data sets.
+
+    UserError: the folders have people of several sources.
+    """
+    sources: dict[str, None] = {}
+    same: dict[str, int] = {}
+    for path in (folder / "metadata" / "dataset.json" for folder in folders):
+        try:
+            said = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError):
+            continue  # another writer's: the standard asks for nothing in it
+        if isinstance(said, dict) and isinstance(said.get(PEOPLE_OF), str):
+            sources[said[PEOPLE_OF]] = None
+            same |= said.get(SAME_PERSON) or {}
+    if len(sources) > 1:
+        raise UserError(f"the folders were exported of several sources ({', '.join(sources)}): make a store of each")
+    return {PEOPLE_OF: next(iter(sources), None), SAME_PERSON: same}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The notes of a finished ingest. ``marks``: of the files by table or dictionary, and of the raw ones where tables
+    were made flat of them; ``tables``, ``shards``, ``flattened``: what was noted of these parts."""
+
+    wardround: str
+    marks: Mapping[str, Marks]
+    tables: Mapping[str, Any]
+    shards: Sequence[Any]
+    flattened: Any
+
+    @classmethod
+    def read(cls, store: Path, manifest: Mapping[str, Any]) -> Origin:
+        """Return what a store keeps. RecordError: it is not what was written."""
+        return cls(**json.loads(bytes(map_checked(store / ORIGIN_NOTES, manifest["files"][ORIGIN_NOTES]))))
+
+
+def keep_origin(plan: Plan, tables: Sequence[str]) -> None:
+    """Write the notes of an ingest whose parts are done into its store."""
+    named = [*tables, *plan.files.dictionaries, *([RAW] if plan.files.raw else [])]
+    body = {
+        "wardround": __version__,
+        "marks": {name: mark_files(plan, name) for name in named},
+        "tables": {name: plan.noted(f"table-{name}") for name in tables},
+        "shards": [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)],
+        "flattened": plan.noted("flatten"),
+    }
+    write_atomically(plan.store / ORIGIN_NOTES, json.dumps(body), durable=False)
+
+
+# A store made from an earlier release: what of it may be taken, and its rows as they were read.
+
+
+Integers = npt.NDArray[np.int64]
+_MOST_GROWTH = 2
+"""How many times as many shards a release may need as the earlier store has, which bounds the memory."""
+
+
+def why_nothing(earlier: Path, spec: SourceSpec, settings: IngestSettings, shards: int) -> str | None:
+    """Say why nothing can be taken from an earlier store; None: something can. UserError: it is no finished store."""
+    manifest = read_manifest(earlier)
+    if manifest["wardround"] != __version__:
+        return f"wardround {manifest['wardround']} made it, this is {__version__}"
+    if manifest["spec_sha256"] != spec.sha256:
+        return "its spec is not this one"
+    if content_hash(manifest["settings"]) != content_hash(settings.to_json()):
+        return "it was made with other settings"
+    if shards > _MOST_GROWTH * manifest["shards"] or settings.shards not in (None, manifest["shards"]):
+        return f"its {manifest['shards']:,} shards are too few for so many rows, or not as many as asked for"
+    return None
+
+
+def shards_of(earlier: Path) -> int:
+    """Return how many shards a store has."""
+    return int(read_manifest(earlier)["shards"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierShard:
+    """One shard of an earlier store; a table is unpacked when it is first asked for. ``notes``: what was noted of each
+    table when it was read."""
+
+    spec: SourceSpec
+    notes: Mapping[str, Any]
+    files: Shard
+    orders: Mapping[str, Integers]
+    _rows: dict[str, FinishedRows | None] = field(default_factory=dict)
+
+    def rows(self, table: str) -> FinishedRows | None:
+        """Return a table's stored rows; None if it has none."""
+        if table not in self._rows:
+            part = self.files.table(table)
+            self._rows[table] = None if part is None else FinishedRows(*part.whole(), self.orders[table])
+        return self._rows[table]
+
+    def of(self, table: str, subjects: Integers, *, others: bool = False) -> FinishedRows | None:
+        """Return the stored rows of these subjects, or of all ``others``; None if there are none."""
+        found = self.rows(table)
+        if found is None:
+            return None
+        mask = np.isin(found.subjects, subjects, invert=others)
+        if not mask.any():
+            return None
+        return FinishedRows(found.subjects[mask], found.rows.filter(pa.array(mask)), found.moved[mask])
+
+    def as_read(self, name: str, subjects: Integers | None = None) -> pa.RecordBatch | None:
+        """Return a table's rows, all or of these subjects, as they were read: each subject's in the file's order."""
+        found = self.rows(name) if subjects is None else self.of(name, subjects)
+        if found is None:
+            return None
+        rows = found.rows.select(self.notes[name]["columns"])
+        if found.moved.any():
+            rows = rows.take(pa.array(rows_in_file_order(found.subjects, found.moved)))
+        if self.spec.tables[name].subject_column == OWN_SUBJECT:
+            rows = rows.append_column(OWN_SUBJECT, pa.array(found.subjects))
+        return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierStore:
+    """An earlier store, opened for taking from it."""
+
+    path: Path
+    spec: SourceSpec
+    manifest: Mapping[str, Any]
+    origin: Origin
+    _dictionaries: dict[str, pa.Table] = field(default_factory=dict)
+
+    def shard(self, number: int) -> EarlierShard:
+        """Return one shard, to read its tables from."""
+        name = order_file(number)
+        return EarlierShard(
+            spec=self.spec,
+            notes=self.origin.tables,
+            files=Shard(shard_folder(self.path, number), self.manifest["indexes"][number]),
+            orders=read_orders(map_checked(self.path / name, self.manifest["files"][name])),
+        )
+
+    def subjects(self, table: str) -> list[int]:
+        """Return whose rows a table holds."""
+        parts = (self.shard(number).files.table(table) for number in range(self.manifest["shards"]))
+        return sorted(subject for part in parts if part is not None for subject in part.subjects.tolist())
+
+    def dictionaries(self, names: Iterable[str]) -> Mapping[str, pa.Table]:
+        """Return those dictionaries of these names that it has, each read once."""
+        for name in set(self.manifest["dictionaries"]).intersection(names).difference(self._dictionaries):
+            sha256 = self.manifest["files"][dictionary_file(name)]
+            self._dictionaries[name] = read_dictionary(self.path, name, sha256)
+        return self._dictionaries
+
+    def link_shard(self, shard: int, store: Path) -> None:
+        """Take a whole shard. RecordError: its bytes are not those that were written."""
+        source, target = shard_folder(self.path, shard), shard_folder(store, shard)
+        for name, sha256 in self.origin.shards[shard]["files"]:
+            _checked(source / name, sha256)
+            link_file(source / name, target / name)
+        self.link(order_file(shard), store)
+        for path in (self.path / "quarantine").glob(f"*.keys-{shard:05d}.jsonl"):
+            self.link(f"quarantine/{path.name}", store)
+
+    def link_table(self, shard: int, file: str, store: Path) -> None:
+        """Take the file of one table of a shard. RecordError: its bytes are not those that were written."""
+        source = shard_folder(self.path, shard) / file
+        _checked(source, dict(self.origin.shards[shard]["files"])[file])
+        link_file(source, shard_folder(store, shard) / file)
+
+    def link_all(self, store: Path, report: Reporter = silent) -> None:
+        """Take every file but the manifest, the spec and whose records differed from a still earlier store's."""
+        for name in self.manifest["files"]:
+            if name != CHANGES and not name.startswith(SPEC_FOLDER):
+                self.link(name, store)
+        for shard in range(self.manifest["shards"]):
+            folder = shard_folder(store, shard)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            self.link_shard(shard, store)
+            report(Progress(label="take shards", done=shard + 1, total=self.manifest["shards"], unit="shards"))
+
+    def link(self, name: str, store: Path) -> None:
+        """Take a file by its name in the store, where there is one. RecordError: it is damaged."""
+        sha256 = self.manifest["files"].get(name)
+        if sha256 is not None:
+            _checked(self.path / name, sha256)
+            link_file(self.path / name, store / name)
+
+
+_OPEN: dict[tuple[Path, str], EarlierStore] = {}
+
+
+def open_earlier(plan: Plan) -> EarlierStore:
+    """Open the store that a plan takes from, once for all parts that a process does."""
+    assert plan.earlier is not None
+    manifest = read_manifest(plan.earlier)
+    key = (plan.earlier, manifest["digest"])
+    if key not in _OPEN:
+        origin = Origin.read(plan.earlier, manifest)
+        _OPEN.clear()
+        _OPEN[key] = EarlierStore(path=plan.earlier, spec=plan.spec, manifest=manifest, origin=origin)
+    return _OPEN[key]
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no two names. Neither is ever written again."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _checked(path: Path, sha256: str) -> None:
+    if file_sha256(map_file(path)) != sha256:
+        raise damaged(path)
+
+
+def write_bucket(folder: Path, shard: int, rows: pa.RecordBatch | None) -> None:
+    """Write rows as a table's bucket of one shard, from the start."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = bucket_file(folder, shard)
+    path.unlink(missing_ok=True)
+    if rows is not None and rows.num_rows:
+        with path.open("wb") as target, pa.ipc.new_stream(target, rows.schema) as stream:
+            stream.write_batch(rows)
+
+
+# What a newer release has unchanged, and so is taken from the store of the earlier one; and why the rest is read.
+
+
+def is_same_release(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> bool:
+    """Whether every file is as it was, byte for byte; ``tables`` are those that have any, or are derived."""
+    marks = open_earlier(plan).origin.marks
+    names = [RAW] if plan.files.raw else [*tables, *plan.files.dictionaries]
+    if not plan.files.raw and set(names) != set(marks):
+        return False
+    return [mark_files(plan, name, report) for name in names] == [marks.get(name) for name in names]
+
+
+def take_everything(plan: Plan, report: Reporter = silent) -> dict[str, Any]:
+    """Take a whole store whose files are all as they were; return its manifest."""
+    earlier = open_earlier(plan)
+    earlier.link_all(plan.store, report)
+    subjects = np.load(plan.store / SUBJECTS, allow_pickle=False)
+    taking = Taking(tables=tuple(earlier.manifest["tables"]), dictionaries=(), read={})
+    made_from = note_lineage(plan, subjects, (), taking=taking, shards=plan.shards, why_every_subject=None)
+    held = {name: part for name, part in earlier.manifest.items() if name not in ("version", "files")}
+    names = {"unknown_files": list(plan.files.unknown), "empty_files": list(plan.files.empty)}
+    return {**held, **(names if plan.spec.flatten is None else {}), "plan": plan.digest, "made_from": made_from}
+
+
+def what_to_take(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> Taking:
+    """Decide it from the fingerprints alone, so that whoever asks again is told the same."""
+    earlier = open_earlier(plan)
+    for name in (*tables, *plan.files.dictionaries):
+        mark_files(plan, name, report)
+    reasons = {name: _why_read(plan, earlier, name) for name in tables}
+    held = earlier.manifest["dictionaries"]
+    return Taking(
+        tables=tuple(name for name, why in reasons.items() if why is None),
+        dictionaries=tuple(
+            name for name in plan.files.dictionaries if name in held and _has_same_files(plan, earlier, name)
+        ),
+        read={name: why for name, why in reasons.items() if why is not None},
+    )
+
+
+def _has_same_files(plan: Plan, earlier: EarlierStore, name: str) -> bool:
+    return mark_files(plan, name) == earlier.origin.marks.get(name)
+
+
+def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
+    table = plan.spec.tables[name]
+    held = earlier.manifest["tables"].get(name)
+    if held is None:
+        return "new"
+    if not _has_same_files(plan, earlier, name):
+        return "changed"
+    if held["repeated_rows"] or "another row has the same key and other content" in held["quarantine_reasons"]:
+        return "rows of one key stand in it"
+    parent = None if table.subject_from is None else table.subject_from[1]
+    if parent is not None and _why_read(plan, earlier, parent) is not None:
+        return f"its subjects are those of {parent}"
+    return None
+
+
+def take_table(plan: Plan, name: str) -> None:
+    """Take what was counted and set aside of a table; its rows are taken shard by shard."""
+    if plan.noted(f"table-{name}") is not None:
+        return
+    earlier = open_earlier(plan)
+    earlier.link(f"quarantine/{name}.jsonl", plan.store)
+    if plan.spec.tables[name].has_text_subject:
+        keys = read_keys(map_checked(earlier.path / SUBJECT_KEYS, earlier.manifest["files"][SUBJECT_KEYS]))
+        own = earlier.subjects(name)
+        write_keys(plan.keys_file(name), {subject: keys[subject] for subject in own})
+    plan.note(f"table-{name}", earlier.origin.tables[name])
+
+
+def lend_parent(plan: Plan, name: str, report: Reporter = silent) -> None:
+    """Have a taken table's rows in buckets, where those of a table that is read look up whose they are."""
+    for shard in range(plan.shards):
+        write_bucket(plan.bucket_folder(name), shard, open_earlier(plan).shard(shard).as_read(name))
+
+
+def take_dictionary(plan: Plan, name: str) -> None:
+    """Take a dictionary as it is."""
+    earlier = open_earlier(plan)
+    earlier.link(dictionary_file(name), plan.store)
+    earlier.link(f"quarantine/{name}.jsonl", plan.store)
+    plan.note(f"dictionary-{name}", earlier.manifest["dictionaries"][name])
+
+
+def why_every_subject(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medians]) -> str | None:
+    """Say what of the whole source changed, so that every subject's rows are finished anew; None: nothing."""
+    earlier = open_earlier(plan)
+    old = earlier.manifest
+    gone = sorted(set(old["tables"]).symmetric_difference(tables))
+    if gone:
+        return f"tables that are new or gone: {', '.join(gone)}"
+    columns = [name for name in tables if plan.noted(f"table-{name}")["columns"] != old["tables"][name]["columns"]]
+    if columns:
+        return f"columns that are new or gone: {', '.join(columns)}"
+    moved = _differing(old["median_delay_seconds"], {name: list(halves) for name, halves in medians.items()})
+    if moved:
+        return f"median delays that moved: {', '.join(moved)}"
+    joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
+    words = _differing(
+        {name: held["sha256"] for name, held in old["dictionaries"].items() if name in joined},
+        {name: plan.noted(f"dictionary-{name}")["sha256"] for name in plan.files.dictionaries if name in joined},
+    )
+    return f"dictionaries that changed: {', '.join(words)}" if words else None
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    names: Iterable[str] = {*old, *new}
+    return sorted(name for name in names if old.get(name) != new.get(name) or (name in old) != (name in new))

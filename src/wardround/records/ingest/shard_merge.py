@@ -1,0 +1,272 @@
+"""Merge a shard of a newer release: changed subjects anew, all others reused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.records.ingest.buckets import read_bucket
+from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, named_by, put_away
+from wardround.records.ingest.joins import links, orphans
+from wardround.records.ingest.plan import Plan, as_json
+from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_bucket
+from wardround.records.ingest.shard_rows import clashing_rows
+from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
+from wardround.records.shards.row_ids import fingerprints
+from wardround.records.specs.spec import TableSpec, integers, microseconds
+
+# Whose rows differ between two releases: compared cell by cell, subject by subject, in the order of the files.
+
+
+Integers = npt.NDArray[np.int64]
+NOBODY: Integers = np.empty(0, dtype=np.int64)
+
+
+def differing_subjects(
+    old_subjects: Integers, old: pa.RecordBatch, new_subjects: Integers, new: pa.RecordBatch, columns: Sequence[str]
+) -> Integers:
+    """Return the subjects, sorted, whose rows are not the same rows in the same order. Both are sorted by subject."""
+    olds, old_counts = np.unique(old_subjects, return_counts=True)
+    news, new_counts = np.unique(new_subjects, return_counts=True)
+    both, old_places, new_places = np.intersect1d(olds, news, assume_unique=True, return_indices=True)
+    alike = both[old_counts[old_places] == new_counts[new_places]]
+    found = [np.setdiff1d(np.union1d(olds, news), alike)]
+    for old_start, new_start, size in _stretches(old_subjects, new_subjects, alike):
+        some = new.slice(new_start, size)
+        differ = _cells_differ(old.slice(old_start, size), some, columns)
+        found.append(np.unique(new_subjects[new_start : new_start + size][differ]))
+    return np.unique(np.concatenate(found))
+
+
+def _stretches(old: Integers, new: Integers, alike: Integers) -> list[tuple[int, int, int]]:
+    """Return where rows of subjects with equally many of them stand beside each other in both: starts and size. So
+    nothing is copied to be compared, and mostly few people have more rows or fewer."""
+    old_rows, new_rows = (np.flatnonzero(np.isin(each, alike)) for each in (old, new))
+    if not len(new_rows):
+        return []
+    breaks = np.flatnonzero((np.diff(old_rows) != 1) | (np.diff(new_rows) != 1)) + 1
+    starts, ends = np.r_[0, breaks], np.r_[breaks, len(new_rows)]
+    places = zip(old_rows[starts].tolist(), new_rows[starts].tolist(), (ends - starts).tolist(), strict=True)
+    return list(places)
+
+
+def _cells_differ(old: pa.RecordBatch, new: pa.RecordBatch, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+    differ = np.zeros(new.num_rows, dtype=bool)
+    for name in columns:
+        one, other = _bits(old.column(name)), _bits(new.column(name))
+        if not one.equals(other):
+            same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(one.is_null(), other.is_null()))
+            differ |= ~np.asarray(same.to_numpy(zero_copy_only=False))
+    return differ
+
+
+def _bits(column: Any) -> Any:
+    """What is no number equals itself too, and 0 is not -0: a store keeps bits."""
+    return column.view(pa.int64()) if pa.types.is_floating(column.type) else column
+
+
+# Of whom a newer release says something else than the earlier one did, in one shard, before any row is finished.
+
+
+def touched_subjects(plan: Plan, shard: int, held: EarlierShard, read: Iterable[str]) -> Integers:
+    """Return the subjects, sorted, whose rows differ in a table that was read, or may not be told from those of others:
+    rows of one key, and numbered rows that look like another subject's."""
+    found = [_touched(plan, shard, held, name) for name in read]
+    if any(len(some) for some in found):
+        found += [_alike(table, held.as_read(name)) for name, table in plan.spec.tables.items() if _apart(table, held)]
+    return np.unique(np.concatenate([NOBODY, *found]))
+
+
+def _touched(plan: Plan, shard: int, held: EarlierShard, name: str) -> Integers:
+    table = plan.spec.tables[name]
+    old, new = held.as_read(name), read_bucket(plan.bucket_folder(name), shard)
+    if old is None or new is None:
+        return np.concatenate([NOBODY, *(np.unique(subjects_of(table, one)) for one in (old, new) if one is not None)])
+    subjects = subjects_of(table, new)
+    if (subjects[1:] < subjects[:-1]).any():
+        new = new.take(pa.array(np.argsort(subjects, kind="stable")))
+        subjects = subjects_of(table, new)
+    columns = plan.noted(f"table-{name}")["columns"]
+    differing = differing_subjects(subjects_of(table, old), old, subjects, new, columns)
+    return np.unique(np.concatenate([differing, subjects[clashing_rows(table, new)], _alike(table, new)]))
+
+
+def _apart(table: TableSpec, held: EarlierShard) -> list[tuple[str, ...]]:
+    """Return what numbers in row ids are made of, where it does not say whose the row is."""
+    present = held.notes[table.name]["columns"] if table.name in held.notes else ()
+    return [names for names in named_by(table, frozenset(present)) if table.subject not in names]
+
+
+def _alike(table: TableSpec, rows: pa.RecordBatch | None) -> Integers:
+    """Return the subjects of rows whose numbers depend on another subject's rows."""
+    if rows is None:
+        return NOBODY
+    apart = [names for names in named_by(table, rows.schema.names) if table.subject not in names]
+    return np.concatenate([NOBODY, *(_sharing(table, rows, names) for names in apart)])
+
+
+def _sharing(table: TableSpec, rows: pa.RecordBatch, names: Sequence[str]) -> Integers:
+    words, subjects = fingerprints(rows, names, table.name), subjects_of(table, rows)
+    order = np.argsort(words, kind="stable")
+    words, subjects = words[order], subjects[order]
+    heads = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
+    shared = np.minimum.reduceat(subjects, heads) != np.maximum.reduceat(subjects, heads)
+    return np.unique(subjects[np.repeat(shared, np.diff(np.r_[heads, len(words)]))])
+
+
+def subjects_of(table: TableSpec, rows: pa.RecordBatch) -> Integers:
+    """Return whose each row is."""
+    found: Integers = integers(rows.column(table.subject_column), null=0)
+    return found
+
+
+# A shard of a newer release of two parts: who changed is finished anew, everybody else's rows are taken as stored.
+
+
+_COUNTS = ("rows", "never_visible")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splice:
+    """One shard, what the earlier store holds of it, and the subjects who are ``touched``."""
+
+    plan: Plan
+    shard: int
+    held: EarlierShard
+    touched: Integers
+    changed: list[Integers] = field(default_factory=list)
+    """Of every table the subjects whose stored rows are not as they were."""
+    _columns: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def write_buckets(self, read: Collection[str]) -> None:
+        """Write the rows of who is touched, of tables that were ``read`` as they are now, as buckets of their own."""
+        for name, table in self.plan.spec.tables.items():
+            if name in read:
+                rows = read_bucket(self.plan.bucket_folder(name), self.shard)
+                if rows is not None:
+                    rows = rows.filter(pa.array(np.isin(subjects_of(table, rows), self.touched)))
+            else:
+                rows = self.held.as_read(name, self.touched)
+            write_bucket(self.plan.touched_folder(name), self.shard, rows)
+
+    def crosses(self) -> bool:
+        """Whether a row of one part names a row of the other, so that the parts cannot be finished apart."""
+        return any(self._crosses(*link) for link in links(self.plan.spec))
+
+    def _crosses(self, table: str, column: str, other: str) -> bool:
+        key = self.plan.spec.tables[other].key[0]
+        return _meet(self._of_others(table, column), self._own(other, key)) or _meet(
+            self._of_others(other, key), self._own(table, column)
+        )
+
+    def _of_others(self, table: str, column: str) -> Any:
+        """Return a column of who is not touched."""
+        if (table, column) not in self._columns:
+            found = self.held.rows(table)
+            cells = _column(found, column)
+            if found is not None and cells is not None:
+                cells = cells.filter(pa.array(np.isin(found.subjects, self.touched, invert=True)))
+            self._columns[table, column] = cells
+        return self._columns[table, column]
+
+    def _own(self, table: str, column: str) -> list[Any]:
+        """Return a column of who is touched, as it was and as it is."""
+        was = _column(self.held.of(table, self.touched), column)
+        now = read_bucket(self.plan.touched_folder(table), self.shard, [column])
+        held = () if now is None or column not in now.schema.names else (now.column(column),)
+        return [*held] if was is None else [was, *held]
+
+    def finish(self, finishing: Finishing, folder: Path) -> dict[str, Any]:
+        """Put the shard together and return what is counted of who is touched; ``changed`` fills up."""
+        buckets = {name: self.plan.touched_folder(name) for name in finishing.buckets}
+        return dict(as_json(replace(finishing, buckets=buckets).finish(self.shard, folder, self._put)))
+
+    def _put(self, folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
+        """Take a table's file as it is where nobody's stored rows differ in it, or write who is touched among all."""
+        was = self.held.of(name, self.touched)
+        differ = _differ(was, own)
+        self.changed.append(differ)
+        if len(differ):
+            return put_away(folder, name, _together(own, self.held.of(name, self.touched, others=True)))
+        found = self.held.rows(name)
+        if found is None:
+            return None
+        blocks, moved = self.held.files.blocks(name), found.moved.copy()
+        open_earlier(self.plan).link_table(self.shard, blocks.file.name, self.plan.store)
+        if own is not None:
+            moved[np.isin(found.subjects, self.touched)] = own.moved
+        return ShardTable(blocks, moved)
+
+    def counted(self, counts: Mapping[str, Any], earlier: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
+        """Return the counts of the shard: those of the ``earlier`` one, with ``counts`` in place of what it had of
+        the touched subjects. Rows of one key are all of touched subjects."""
+        gone = {name: self.held.of(name, self.touched) for name in self.plan.spec.tables}
+        lost = {name: _count(found) for name, found in gone.items() if found is not None}
+        result = dict(counts)
+        for place, kind in enumerate(_COUNTS):
+            was = {name: each[place] for name, each in lost.items()}
+            result[kind] = _exchanged(earlier[kind], was, counts[kind])
+        result["orphans"] = {}
+        for name in {*earlier["orphans"], *counts["orphans"]}:
+            was = self._orphans(name, gone, read)
+            now = counts["orphans"].get(name, {})
+            result["orphans"][name] = _exchanged(earlier["orphans"].get(name, {}), was, now)
+        return result
+
+    def _orphans(self, name: str, gone: Mapping[str, FinishedRows | None], read: Collection[str]) -> dict[str, int]:
+        found, tables = gone[name], self.plan.spec.tables
+        if found is None:
+            return {}
+        return orphans(tables[name], found.rows, lambda other: _column(gone[other], tables[other].key[0]), read)
+
+
+def _together(own: FinishedRows | None, others: FinishedRows | None) -> FinishedRows | None:
+    """Return the rows of both, subjects in order; no subject is in both."""
+    if own is None or others is None:
+        return own or others
+    subjects = np.concatenate([own.subjects, others.subjects])
+    order = np.argsort(subjects, kind="stable")
+    rows = pa.concat_batches([own.rows, others.rows]).take(pa.array(order))
+    return FinishedRows(subjects[order], rows, np.concatenate([own.moved, others.moved])[order])
+
+
+def _differ(was: FinishedRows | None, now: FinishedRows | None) -> Integers:
+    """Return the subjects of whom a stored cell is not as it was; dictionaries are the same."""
+    if was is None or now is None:
+        held = was or now
+        return np.unique(held.subjects) if held is not None else NOBODY
+    if was.rows.schema != now.rows.schema:
+        return np.union1d(was.subjects, now.subjects)
+    return differing_subjects(was.subjects, was.rows, now.subjects, now.rows, now.rows.schema.names)
+
+
+def _column(found: FinishedRows | None, name: str) -> Any:
+    return None if found is None or name not in found.rows.schema.names else found.rows.column(name)
+
+
+def _meet(cells: Any, few: list[Any]) -> bool:
+    """Whether some cell is among a few others."""
+    if cells is None or not few:
+        return False
+    wanted = pc.drop_null(pc.unique(pa.concat_arrays([each.cast(cells.type) for each in few])))
+    return bool(len(wanted)) and bool(pc.any(pc.is_in(cells, wanted)).as_py())
+
+
+def _count(found: FinishedRows) -> tuple[int, int]:
+    never = int(np.count_nonzero(microseconds(found.rows.column(AVAILABLE)) == NEVER_TIME))
+    return found.rows.num_rows, never
+
+
+def _exchanged(counts: Mapping[str, int], gone: Mapping[str, int], come: Mapping[str, int]) -> dict[str, int]:
+    whole = Counter(counts)
+    whole.subtract(gone)
+    whole.update(come)
+    return {name: count for name, count in whole.items() if count}

@@ -1,0 +1,29 @@
+"""Reports: what a run comes to: tables, comparisons with paired tests, figures and pages."""
+
+from wardround.reports.analyses import Point, points_of
+from wardround.reports.arms import ARM_HEADINGS, arm_texts
+from wardround.reports.comparing import Comparison, Pair, compare, compare_all
+from wardround.reports.predictions import Curve, curves, predictor_rows
+from wardround.reports.report import write_predictor_report, write_report
+from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, summarise_run
+
+__all__ = [
+    "ARM_HEADINGS",
+    "GROUPINGS",
+    "Comparison",
+    "Curve",
+    "Pair",
+    "Point",
+    "RunSummary",
+    "arm_texts",
+    "by_contender",
+    "by_subgroup",
+    "compare",
+    "compare_all",
+    "curves",
+    "points_of",
+    "predictor_rows",
+    "summarise_run",
+    "write_predictor_report",
+    "write_report",
+]

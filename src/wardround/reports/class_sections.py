@@ -1,0 +1,301 @@
+"""The parts of a report about tasks with classes: EHR-RAG's tables 1, 2 and 4 and its figure 2, as data.
+
+Figures are in per cent in the tables, as in the paper. Best is best among agents, and apart from that among predictors,
+which learnt from labelled samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from wardround.benchmarks import get_task
+from wardround.predictors import FitRow
+from wardround.reports.charts import few_shot
+from wardround.reports.predictions import CLASSES_VIEW, Curve, Value, auroc_of, curves, macro_f1_of
+from wardround.reports.summary import RunSummary
+from wardround.scoring import ClassificationRow, Interval, same_samples
+
+ABLATIONS: Mapping[str, str] = {
+    "ehr-rag": "EHR-RAG",
+    "ehr-rag-no-ether": "w/o ETHER",
+    "ehr-rag-no-air": "w/o AIR",
+    "ehr-rag-no-der": "w/o DER",
+    "rag": "Vanilla RAG",
+}
+"""The rows of table 4, by agent."""
+_WHOLE = ("ehr-rag", "rag")
+"""Those of them that are methods in their own right, and so level lines of figure 2."""
+_MOST_LEVELS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A figure in per cent, what is said below it, and whether it is the best of its group.
+
+    ``ahead`` is by how much the best is ahead of the next, or an ablation behind the whole.
+    """
+
+    value: float
+    below: str = ""
+    is_best: bool = False
+    ahead: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row of a table."""
+
+    name: str
+    n: int
+    cells: tuple[Cell, ...]
+    no_answer: int
+    scores: tuple[Interval | None, ...] = ()
+    evidence_cut: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassTable:
+    """One task: agents, then predictors, with the same columns. ``notes`` say what must not be compared."""
+
+    title: str
+    columns: tuple[str, ...]
+    support: str
+    notes: tuple[str, ...]
+    agents: tuple[Line, ...]
+    predictors: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AblationTable:
+    """Table 4 of one model: a line per ablation, accuracy and macro-F1 of every task."""
+
+    model: str
+    tasks: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One panel of the few-shot figure."""
+
+    title: str
+    chart: Markup
+
+
+def class_tables(summary: RunSummary) -> tuple[ClassTable, ...]:
+    """Return a table per task, and per view of a task that only predictors have."""
+    rows = (*summary.classes, *summary.predictors)
+    tables = []
+    for task in sorted({row.task for row in rows}):
+        agents = [row for row in summary.classes if row.task == task]
+        predictors = [row for row in summary.predictors if row.task == task]
+        first = (agents or predictors)[0]
+        tables.append(
+            ClassTable(
+                title=_title(task),
+                columns=("accuracy", "macro-F1", *(f"F1 {name}" for name in first.class_names.values())),
+                support=_support(first),
+                notes=_notes(agents, predictors),
+                agents=_lines(agents, with_model=len({row.model for row in summary.classes}) > 1),
+                predictors=_lines(predictors),
+            )
+        )
+    return tuple(tables)
+
+
+def ablation_tables(summary: RunSummary) -> tuple[AblationTable, ...]:
+    """Return table 4 for every model that played EHR-RAG and one of its ablations."""
+    tables = []
+    for model in dict.fromkeys(row.model for row in summary.classes):
+        found = {(row.agent, row.task): row for row in summary.classes if row.model == model}
+        agents = [agent for agent in ABLATIONS if any(name == agent for name, _ in found)]
+        tasks = tuple(sorted({task for agent, task in found if agent == "ehr-rag"}))
+        if "ehr-rag" in agents and len(agents) > 1:
+            whole = {task: found["ehr-rag", task] for task in tasks}
+            lines = tuple((ABLATIONS[agent], _ablation_cells(agent, tasks, found, whole)) for agent in agents)
+            tables.append(AblationTable(model=model, tasks=tuple(map(_title, tasks)), lines=lines))
+    return tuple(tables)
+
+
+def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple[Panel, ...]:
+    """Return figure 2: macro-F1 of the task's own classes, agents as level lines."""
+    levels: dict[str, dict[str, float]] = {}
+    several = len({row.model for row in summary.classes}) > 1
+    for row in summary.classes:
+        if row.agent in ABLATIONS and row.agent not in _WHOLE:
+            continue
+        name = row.name if several else row.agent
+        levels.setdefault(row.task, {})[name] = row.metrics.macro_f1.estimate
+    shown = {
+        task: dict(sorted(found.items(), key=lambda one: -one[1])[:_MOST_LEVELS]) for task, found in levels.items()
+    }
+    count = {task: len(found) for task, found in levels.items()}
+    return _panels(
+        predictions,
+        macro_f1_of,
+        shown,
+        metric="macro-F1",
+        is_shown=lambda curve: curve.view == CLASSES_VIEW,
+        all_levels=count,
+        apart=_apart(summary),
+    )
+
+
+def _apart(summary: RunSummary) -> dict[str, str]:
+    """Return what the caption of a task's panel says where its level lines are of other samples than its curves."""
+    found = {}
+    for one in summary.predictors:
+        others = [row for row in summary.classes if row.task == one.task and not same_samples((row, one))]
+        if others:
+            n = others[0].metrics.n
+            found[one.task] = f" · not the same samples: agents {n:,}, predictors {one.metrics.n:,}"
+    return found
+
+
+def auroc_panels(predictions: Sequence[FitRow]) -> tuple[Panel, ...]:
+    """Return EHRSHOT's own figure: AUROC, several classes taken as normal against the rest."""
+    binary = {(row.task, row.view) for row in predictions if len(row.classes) == 2}
+    return _panels(
+        predictions,
+        auroc_of,
+        {},
+        metric="AUROC",
+        is_shown=lambda curve: (curve.task, curve.view) in binary,
+        all_levels={},
+        apart={},
+    )
+
+
+def has_curve(predictions: Iterable[FitRow]) -> bool:
+    """Whether there are shots to draw a line through."""
+    return len({row.k for row in predictions}) > 1
+
+
+def _panels(
+    predictions: Sequence[FitRow],
+    value: Value,
+    levels: Mapping[str, Mapping[str, float]],
+    *,
+    metric: str,
+    is_shown: Callable[[Curve], bool],
+    all_levels: Mapping[str, int],
+    apart: Mapping[str, str],
+) -> tuple[Panel, ...]:
+    groups: dict[tuple[str, str], list[Curve]] = {}
+    for curve in curves(predictions, value):
+        if is_shown(curve):
+            groups.setdefault((curve.task, curve.view), []).append(curve)
+    panels = []
+    for (task, view), members in sorted(groups.items()):
+        title = _title(task) if view == CLASSES_VIEW else f"{_title(task)}, {_view(view)}"
+        chart = few_shot(
+            members,
+            levels.get(task, {}),
+            title=f"{title}: {metric} against samples per class",
+            axis="samples per class",
+        )
+        left_out = all_levels.get(task, 0) - len(levels.get(task, {}))
+        more = f" ({len(levels[task])} best of {all_levels[task]} agents)" if left_out > 0 else ""
+        panels.append(Panel(title=f"{title}{more}{apart.get(task, '')}", chart=chart))
+    return tuple(panels)
+
+
+def _support(row: ClassificationRow) -> str:
+    return ", ".join(f"{row.metrics.support[value]:,} × {name}" for value, name in row.class_names.items())
+
+
+def _notes(agents: Sequence[ClassificationRow], predictors: Sequence[ClassificationRow]) -> tuple[str, ...]:
+    notes = []
+    groups = {"agents": agents, "predictors": predictors}
+    for who, rows in groups.items():
+        if not same_samples(rows):
+            notes.append(f"The {who} were not judged on the same samples (see n), so none is marked as the best.")
+    if agents and predictors and not same_samples((agents[0], predictors[0])):
+        notes.append(
+            f"Agents and predictors were not judged on the same samples: the truth of the predictors is "
+            f"{_support(predictors[0])}. Their figures cannot be compared."
+        )
+    first = (*agents, *predictors)[0]
+    lacking = [name for value, name in first.class_names.items() if not first.metrics.support[value]]
+    if lacking:
+        most = 100 * (1 - len(lacking) / len(first.class_names))
+        notes.append(
+            f"No sample is {' or '.join(lacking)}: that F1 is 0 whatever is answered, and macro-F1 {most:.2f} at most."
+        )
+    return tuple(notes)
+
+
+def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tuple[Line, ...]:
+    comparable = same_samples(rows)
+    intervals = {row.name: _intervals(row) for row in rows}
+    columns = list(zip(*intervals.values(), strict=True))
+    ordered = [sorted((one.estimate for one in column), reverse=True) for column in columns]
+    lines = []
+    for row in rows:
+        cells = []
+        for n, one in enumerate(intervals[row.name]):
+            is_best = comparable and one.estimate == ordered[n][0] > ordered[n][-1]  # not where all are alike
+            ahead = ordered[n][0] - ordered[n][1] if is_best else None
+            cells.append(
+                Cell(
+                    value=100 * one.estimate,
+                    below=_edges(one),
+                    is_best=is_best,
+                    ahead=100 * ahead if ahead else None,
+                )
+            )
+        scores = row.scores
+        lines.append(
+            Line(
+                name=row.name if with_model else row.agent,
+                n=row.metrics.n,
+                cells=tuple(cells),
+                no_answer=row.metrics.missing + row.metrics.outside,
+                scores=() if scores is None else (scores.auroc, scores.auprc, scores.brier),
+                evidence_cut="" if row.evidence_cut is None else row.evidence_cut.short,
+            )
+        )
+    return tuple(lines)
+
+
+def _edges(interval: Interval) -> str:
+    if interval.low is None or interval.high is None or not interval.is_telling:
+        return ""
+    return f"{100 * interval.low:.1f} – {100 * interval.high:.1f}"
+
+
+def _intervals(row: ClassificationRow) -> list[Interval]:
+    return [row.metrics.accuracy, row.metrics.macro_f1, *row.metrics.class_f1.values()]
+
+
+def _ablation_cells(
+    agent: str,
+    tasks: Sequence[str],
+    found: Mapping[tuple[str, str], ClassificationRow],
+    whole: Mapping[str, ClassificationRow],
+) -> tuple[Cell | None, ...]:
+    cells: list[Cell | None] = []
+    for task in tasks:
+        row = found.get((agent, task))
+        for name in ("accuracy", "macro_f1"):
+            if row is None:
+                cells.append(None)
+                continue
+            value, full = (100 * getattr(one.metrics, name).estimate for one in (row, whole[task]))
+            apart = agent == "ehr-rag" or not same_samples((row, whole[task]))
+            cells.append(Cell(value=value, ahead=None if apart else value - full))
+    return tuple(cells)
+
+
+def _title(task: str) -> str:
+    """A task's title; of a view of it, ``lab_anemia (binary)``, with what the view is."""
+    name, _, view = task.partition(" (")
+    title = get_task(name).title
+    return f"{title}, {_view(view.rstrip(')'))}" if view else title
+
+
+def _view(view: str) -> str:
+    return "normal against the rest" if view == "binary" else view.removeprefix("label ")

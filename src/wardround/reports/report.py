@@ -1,0 +1,274 @@
+"""The HTML report of a run, and what all pages share."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from wardround.benchmarks import Sample, get_task
+from wardround.clinical.codes import LabelSet
+from wardround.core import (
+    Picture,
+    Progress,
+    Reporter,
+    UserError,
+    content_hash,
+    data_url,
+    private_folder,
+    silent,
+    write_atomically,
+)
+from wardround.log import LogReader, Trajectory
+from wardround.predictors import FitRow, read_manifest
+from wardround.records import Store
+from wardround.reports.analyses import Point, sections
+from wardround.reports.arms import ARM_HEADINGS, arm_texts, win_map
+from wardround.reports.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
+from wardround.reports.predictions import predictor_notes
+from wardround.reports.stay_pages import StayHour, stay_hours, timeline
+from wardround.reports.stream_sections import stream_sections
+from wardround.reports.summary import RunSummary, contender
+from wardround.runs.banks import gate_notes
+from wardround.runs.evolution_record import read_record
+from wardround.runs.folder import RunFolder
+from wardround.runs.names import flat
+from wardround.runs.sources import open_benchmark, open_store
+from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
+from wardround.scoring.bootstrap import FEWEST_SUBJECTS
+
+# What every page of a run is made with: the templates, their style and its hash, and what an episode's page shows.
+
+
+_HERE = "wardround.reports"
+
+
+@cache
+def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -> jinja2.Environment:
+    """Return the templates of runs behind those of ``packages``; pages allow the named styles and no others."""
+    loader = jinja2.ChoiceLoader([jinja2.PackageLoader(package, "templates") for package in (*packages, _HERE)])
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    style = "".join(environment.get_template(name).render() for name in styles)
+    environment.globals["style"] = Markup(style)
+    environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
+    environment.filters["figure"] = lambda value, digits=3: "–" if value is None else f"{value:.{digits}f}"
+    environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
+    environment.filters["data_url"] = data_url
+    environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"
+    return environment
+
+
+def episode_page(result: EpisodeScore) -> str:
+    """File name of an episode's page, relative to the report."""
+    return f"episodes/{content_hash(result.episode)[:16]}.html"
+
+
+def episode_parts(
+    result: EpisodeScore,
+    sample: Sample,
+    trajectory: Trajectory,
+    labels: LabelSet | None,
+    policy: str,
+    hours: Sequence[StayHour] = (),
+) -> dict[str, Any]:
+    """Return what the template of an episode's page shows. ``hours``: those of a stay, where its store is there."""
+    return {
+        "result": result,
+        "sample": sample,
+        "trajectory": trajectory,
+        "timeline": timeline(trajectory, sample),
+        "hours": hours,
+        "policy": policy,
+        "contender": contender(result),
+        "official": official_names(labels),
+        "has_pictures": any(_pictures(trajectory)),
+        "citations": (trajectory.outcome or {}).get("citations", ()),
+    }
+
+
+def matrix(summary: RunSummary) -> Mapping[str, Mapping[str, SummaryRow]]:
+    """Return the row over all strata of every contender and task: the table of a paper."""
+    cells: dict[str, dict[str, SummaryRow]] = {}
+    for row in summary.rows:  # the row over all strata comes last
+        cells.setdefault(contender(row), {})[row.task] = row
+    return cells
+
+
+def _pictures(trajectory: Trajectory) -> Iterator[Picture]:
+    """Every picture that a page shows: of the first prompt and of results."""
+    for turn in trajectory.turns:
+        for message in turn.prompt:
+            yield from message.pictures
+        for record in turn.results:
+            yield from record.pictures
+
+
+def official_names(labels: LabelSet | None) -> Callable[[str], str | None]:
+    """Return what turns a spelling into an official label: any text is one where none are declared."""
+    return str if labels is None else labels.resolve
+
+
+# The HTML report of a run: one page of tables and charts, and a page per episode. Static, no scripts, prints well.
+#
+# It holds record text, so it is patient data like the run it comes from.
+
+
+def write_report(
+    folder: RunFolder,
+    results: Sequence[EpisodeScore],
+    summary: RunSummary,
+    *,
+    points: Sequence[Point] = (),
+    predictions: Sequence[FitRow] = (),
+    pages: Sequence[EpisodeScore] | None = None,
+    out: Path | None = None,
+    report: Reporter = silent,
+) -> Path:
+    """Write ``report/index.html`` (or into ``out``) and episode pages; return the path of the index.
+
+    ``points`` of runs that differ in a setting add a chart of the score against it, ``predictions`` the predictors.
+    ``pages``: the episodes whose pages are written, all if None; of others those are linked that were written before.
+    """
+    target = out or folder.path / "report"
+    pages = results if pages is None else pages
+    private_folder(target)
+    (target / "episodes").mkdir(exist_ok=True)
+    linked = {episode_page(result) for result in pages} | _written_before(folder, target)
+    environment = page_environment()
+    stream = read_record(folder)
+    page = environment.get_template("report.html.jinja").render(
+        run=folder,
+        settings=folder.settings,
+        every_setting=flat(folder.settings.to_json()),
+        manifest=folder.manifest,
+        gate_notes=gate_notes(folder),
+        summary=summary,
+        totals=_totals(results),
+        stream=stream,
+        sections=[*(stream_sections(stream) if stream else ()), *sections(results, summary, points)],
+        results=results,
+        page=episode_page,
+        contender=contender,
+        matrix=matrix(summary),
+        arm_headings=ARM_HEADINGS,
+        arm_texts=arm_texts,
+        win_map=win_map(summary.arm_cells),
+        linked=linked,
+        **_metrics_of_tasks(results),
+        **class_parts(folder.path, summary, predictions),
+    )
+    write_atomically(target / "index.html", page)
+    if pages:
+        _write_episodes(folder, target, pages, environment, report)
+    return target / "index.html"
+
+
+def _written_before(folder: RunFolder, target: Path) -> set[str]:
+    """Return the episode pages that lie there and are younger than anything that was played."""
+    written = [file.stat() for file in folder.logs.glob("*") if not file.name.endswith("-shm")]  # readers make those
+    played = max((facts.st_mtime for facts in written if facts.st_size), default=0.0)
+    there = (target / "episodes").glob("*.html")
+    return {f"episodes/{file.name}" for file in there if file.stat().st_mtime >= played}
+
+
+def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> Path:
+    """Write the report of a folder in which predictors were fitted and no agent played."""
+    private_folder(path / "report")
+    page = (
+        page_environment()
+        .get_template("predictors.html.jinja")
+        .render(
+            manifest=read_manifest(path), fits=predictions, summary=summary, **class_parts(path, summary, predictions)
+        )
+    )
+    write_atomically(path / "report" / "index.html", page)
+    return path / "report" / "index.html"
+
+
+def class_parts(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> dict[str, Any]:
+    """Return what the sections on classes show; empty where no task has any."""
+    with_curve = has_curve(predictions)
+    return {
+        "class_tables": class_tables(summary),
+        "ablation_tables": ablation_tables(summary),
+        "few_shot_panels": few_shot_panels(predictions, summary) if with_curve else (),
+        "auroc_panels": auroc_panels(predictions) if with_curve else (),
+        "replicates": 1 + max((row.replicate for row in predictions), default=0),
+        "resamples": RESAMPLES,
+        "fewest_subjects": FEWEST_SUBJECTS,
+        "predictor_notes": predictor_notes(predictions, read_manifest(path)),
+    }
+
+
+def _write_episodes(
+    folder: RunFolder,
+    target: Path,
+    results: Sequence[EpisodeScore],
+    environment: jinja2.Environment,
+    report: Reporter,
+) -> None:
+    template = environment.get_template("episode.html.jinja")
+    benchmark = open_benchmark(folder)
+    samples = {sample.id: sample for sample in benchmark.all_samples}
+    labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
+    store = _store_of_stays(folder, results)
+    with LogReader(folder.logs) as reader:
+        for done, result in enumerate(results):
+            trajectory, sample = reader.trajectory(result.episode), samples[result.sample]
+            hours = () if store is None or result.steps is None else stay_hours(store, sample)
+            html = template.render(
+                episode_parts(result, sample, trajectory, labels[result.task], folder.manifest["policy"], hours)
+            )
+            write_atomically(target / episode_page(result), html, durable=False)
+            report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
+
+
+def _store_of_stays(folder: RunFolder, results: Sequence[EpisodeScore]) -> Store | None:
+    """The store that stays are told from; None where none was played, or where it is no longer what it was."""
+    if all(result.steps is None for result in results):
+        return None
+    try:
+        return open_store(folder)
+    except UserError:
+        return None
+
+
+def _metrics_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
+    """Return what the figure of each task is called where it is not the set's F1, and whether all of it stands under
+    the answers by class."""
+    scorers = {task: scorer_of(get_task(task).answer) for task in sorted({result.task for result in results})}
+    metrics: dict[str, list[str]] = {}
+    for task, scorer in scorers.items():
+        metrics.setdefault(scorer.metric, []).append(task)
+    return {
+        "other_metrics": {metric: tasks for metric, tasks in metrics.items() if metric != SET_F1},
+        "all_by_class": bool(scorers) and all(scorer.by_class for scorer in scorers.values()),
+    }
+
+
+def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
+    costs = [result.use.cost for result in results]
+    tokens = [None if result.use.usage is None else result.use.usage.input_tokens for result in results]
+    return {
+        "episodes": len(results),
+        "subjects": len({result.subject_id for result in results}),
+        "experiences": sum(result.use.experiences or 0 for result in results),
+        "unchecked": sum(result.use.unchecked_experiences for result in results),
+        "failed": sum(result.finish == "error" for result in results),
+        "seconds": median(_seconds(result) for result in results) if results else None,
+        "cost": sum(cost for cost in costs if cost is not None) if costs and None not in costs else None,
+        "input_tokens": sum(t for t in tokens if t is not None) if tokens and None not in tokens else None,
+    }
+
+
+def _seconds(result: EpisodeScore) -> float:
+    return result.use.model_seconds + result.use.tool_seconds

@@ -1,0 +1,172 @@
+"""Pages of a stay: every hour with its bundle, predictions, audit and outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wardround.answers import StepAction
+from wardround.benchmarks import Sample
+from wardround.clinical.bundles import Bundle, BundleEvent, PatientState, Trend, bundle_text, event_text, states
+from wardround.clinical.bundles.events import EventKind, amends
+from wardround.log import Trajectory
+from wardround.records import Store
+from wardround.runs.stays import played_bundles
+from wardround.scoring.stays import MOST, step_hits
+
+# The hours of a stay for its page, out of the store: the bundle, what it changed in the state, what it amended.
+
+
+_LONGEST = 4_000
+"""Characters of a bundle in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StayHour:
+    """One hour in words. ``changes``: entries of the state that came, went or changed; ``amended``: rows that were
+    told before and read differently from now on, or are withdrawn."""
+
+    bundle: str
+    changes: tuple[str, ...]
+    amended: tuple[str, ...]
+
+
+def stay_hours(store: Store, sample: Sample) -> tuple[StayHour, ...]:
+    """Return the hours of a stay's steps, in order. Raises UserError where the store cannot tell."""
+    past, bundles = played_bundles(store, sample)
+    every = [*past, *bundles]
+    before = PatientState(subject_id=sample.subject_id)
+    hours = []
+    for bundle, after in zip(every, states(every), strict=True):
+        hours.append(_hour(bundle, before, after))
+        before = after
+    return tuple(hours[len(past) :])
+
+
+def _hour(bundle: Bundle, before: PatientState, after: PatientState) -> StayHour:
+    return StayHour(
+        bundle=_cut(bundle_text(bundle)),
+        changes=tuple(_changes(before, after)),
+        amended=tuple(dict.fromkeys(_amendment(event) for event in bundle.events if amends(event))),
+    )
+
+
+def _changes(before: PatientState, after: PatientState) -> Iterator[str]:
+    """Yield what the state holds otherwise than before: by name, and of trends those that are new or turn."""
+    for section in ("problems", "allergies"):
+        yield from _came_and_went(
+            section, Counter(getattr(before, section).keys()), Counter(getattr(after, section).keys())
+        )
+    ran, running = (Counter(one.concept for one in state.medications.values()) for state in (before, after))
+    yield from _came_and_went("given now", ran, running)
+    yield from _trends(before, after)
+
+
+def _came_and_went(what: str, before: Counter[str], after: Counter[str]) -> Iterator[str]:
+    yield from (f"{what} + {name}" for name in after - before)
+    yield from (f"{what} − {name}" for name in before - after)
+
+
+def _trends(before: PatientState, after: PatientState) -> Iterator[str]:
+    newer = [(before.trends.get(key), trend) for key, trend in after.trends.items()]
+    newer = [(old, trend) for old, trend in newer if old is None or old.last != trend.last]
+    turned = [trend for old, trend in newer if old is None or _turns(old, trend)]
+    yield from map(_said, turned)
+    yield from (f"trend − {key[1]}" for key in before.trends if key not in after.trends)
+    if len(newer) > len(turned):
+        yield f"{len(newer) - len(turned)} newer values of the same level and direction"
+
+
+def _turns(before: Trend, now: Trend) -> bool:
+    """Whether the newest value of a trend is of another level, or goes elsewhere, than the one before; or is the same
+    reading that reads otherwise now."""
+    same = before.last.time == now.last.time
+    return same or (before.last.level, before.direction) != (now.last.level, now.direction)
+
+
+def _said(trend: Trend) -> str:
+    value = f"{trend.last.value:g} {trend.unit or ''}".rstrip()
+    return f"{trend.concept} {value}{f', {trend.direction}' if len(trend.readings) > 1 else ''}"
+
+
+def _amendment(event: BundleEvent) -> str:
+    if event.kind is EventKind.RETRACTION:
+        return f"{event.concept or event.row_id} withdrawn"
+    return f"{event_text(event)}, version {event.revision + 1}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text) - _LONGEST:,} characters more)"
+
+
+# A stay's timeline for its page: at every step what was foretold, what came, and what the audit said.
+
+
+_MOST_RULES = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineStep:
+    """One step in words. ``recall``: by type, hits of decisions, empty where nothing was decided."""
+
+    step: int
+    hour: str
+    rules: str
+    foretold: str
+    came: str
+    recall: str
+    audit: str
+
+
+def timeline(trajectory: Trajectory, sample: Sample) -> tuple[TimelineStep, ...]:
+    """Return a stay's steps in order; none of an episode that was played by turns."""
+    came: dict[int, list[str]] = {}
+    for action in map(StepAction.parse, sample.target if _by_steps(trajectory) else ()):
+        came.setdefault(action.step or 0, []).append(action.name)
+    hits: dict[int, list[str]] = {}
+    if _by_steps(trajectory):
+        for one in step_hits((trajectory.outcome or {}).get("answer"), sample.target):
+            hits.setdefault(one.step, []).append(f"{one.kind.lower()} {one.hits}/{one.targets}")
+    return tuple(
+        TimelineStep(
+            step=note.detail["step"],
+            hour=note.detail["hour"],
+            rules=_rules(note.detail),
+            foretold=_foretold(note.detail),
+            came=", ".join(came.get(note.detail["step"], ())),
+            recall=", ".join(hits.get(note.detail["step"], ())),
+            audit=_audit(note.detail.get("audit", {})),
+        )
+        for note in trajectory.notes
+        if note.kind == "step"
+    )
+
+
+def _by_steps(trajectory: Trajectory) -> bool:
+    return any(note.kind == "step" for note in trajectory.notes)
+
+
+def _rules(detail: Mapping[str, Any]) -> str:
+    """The rules that were read, those that predictions stand on first; of many the rest is counted."""
+    cited = [one for action in detail["actions"] for one in action.get("because", ())]
+    read = sorted(detail.get("read", ()), key=lambda one: one not in cited)
+    more = f" and {len(read) - _MOST_RULES} more" if len(read) > _MOST_RULES else ""
+    return ", ".join(read[:_MOST_RULES]) + more
+
+
+def _foretold(detail: Mapping[str, Any]) -> str:
+    """At most so many names of each type."""
+    by_kind: dict[str, list[str]] = {}
+    for action in detail["actions"]:
+        by_kind.setdefault(action["kind"], []).append(action["name"])
+    return "; ".join(f"{kind.lower()}: {', '.join(names[:MOST])}" for kind, names in by_kind.items())
+
+
+def _audit(audit: Mapping[str, Any]) -> str:
+    """Why the model was asked, what code or model found, and what nobody could check."""
+    fired, said, unchecked = audit.get("fired", ()), audit.get("critique", ""), audit.get("unchecked", ())
+    gate = f" ({', '.join(fired)})" if fired else ""
+    found = f"{audit.get('status', '')}{gate}{f': {said}' if said else ''}" if fired or said else ""
+    return "; ".join(filter(None, (found, *(f"unchecked: {one}" for one in unchecked))))

@@ -1,0 +1,285 @@
+"""A run in figures: means, intervals, Best@K, pass^k, results by subgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.benchmarks import Sample
+from wardround.core import UserError
+from wardround.predictors import FitRow
+from wardround.records import Chart, ChartTable, Store
+from wardround.records.specs.roles import CodedRows
+from wardround.reports.arms import CURATED, group_of
+from wardround.reports.baseline_card import CardRow, against_trivial, honesty_card, predictor_scores
+from wardround.reports.comparing import Comparison, Pair, compare_all
+from wardround.reports.predictions import predictor_rows
+from wardround.scoring import (
+    AdherenceRow,
+    ArmCell,
+    ArmRow,
+    ClassificationRow,
+    EpisodeScore,
+    FigureRow,
+    RecallRow,
+    SummaryRow,
+    TrivialScores,
+    arm_cells,
+    arm_rows,
+    best_at_k,
+    classify,
+    figure_rows,
+    pass_hat_k,
+    stay_rows,
+    summarise,
+)
+
+# A run in figures: the table's rows, Best@K and pass^k where there are epochs, and paired tests against a baseline.
+
+
+_PAPERS_BASELINE = "resum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestRow:
+    """Best@K F1 of a contender on a task for K = 1, 2, ... up to the epochs that every sample has, and ``passes``,
+    their pass^k: how likely K epochs of a sample are all right."""
+
+    contender: str
+    task: str
+    values: tuple[float, ...]
+    passes: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """Everything the report's tables show. ``classes`` are the agents' rows on tasks with classes, ``predictors`` those
+    of the classical baselines, ``figures`` those of kinds of answers that have figures of their own;
+    ``arms`` and ``arm_cells`` set curated input against seeking the evidence, where both were played;
+    ``card`` and ``against_trivial`` say what no reading at all scores, and who beats it. ``subgroups`` are rows
+    whose ``stratum`` is the group of ``by`` that a patient was known to be of; ``sizes`` are billions of parameters by
+    model."""
+
+    rows: tuple[SummaryRow, ...]
+    best: tuple[BestRow, ...]
+    comparisons: tuple[Comparison, ...]
+    classes: tuple[ClassificationRow, ...] = ()
+    predictors: tuple[ClassificationRow, ...] = ()
+    figures: tuple[FigureRow, ...] = ()
+    recall: tuple[RecallRow, ...] = ()
+    adherence: tuple[AdherenceRow, ...] = ()
+    card: tuple[CardRow, ...] = ()
+    against_trivial: tuple[Comparison, ...] = ()
+    arms: tuple[ArmRow, ...] = ()
+    arm_cells: tuple[ArmCell, ...] = ()
+    by: str | None = None
+    subgroups: tuple[SummaryRow, ...] = ()
+    sizes: Mapping[str, float] = field(default_factory=dict)
+
+
+def contender(score: EpisodeScore | SummaryRow) -> str:
+    """Who answered: agent and model."""
+    return f"{score.agent} · {score.model}"
+
+
+def summarise_run(
+    scores: Sequence[EpisodeScore],
+    *,
+    seed: int,
+    baseline: str | None = None,
+    predictions: Sequence[FitRow] = (),
+    trivial: Sequence[TrivialScores] = (),
+    sizes: Mapping[str, float] = MappingProxyType({}),
+) -> RunSummary:
+    """Aggregate. ``baseline`` of the paired tests: a contender, or an agent, then of everybody's own model; by default
+    ReSum, which the RetroSum paper tests against, where it plays, else the first contender.
+
+    ``predictions`` are the fits of predictors that lie in the run's folder, ``trivial`` the scores of the contenders
+    that read nothing, ``sizes`` how large the models are.
+    """
+    groups = by_contender(scores)
+    pairs = [
+        Pair(names=(first, name), first=groups[first], second=group)
+        for name, group in groups.items()
+        if (first := _baseline_of(group[0], groups, baseline)) not in (name, None)
+        and _share_samples(groups[first], group)
+    ]
+    best = [row for name, group in groups.items() for row in _best_rows(name, group)]
+    recall, adherence = stay_rows(scores, seed=seed)
+    return RunSummary(
+        rows=summarise(scores, seed=seed),
+        best=tuple(best),
+        comparisons=tuple(compare_all(pairs, seed=seed)),
+        classes=classify(scores, seed=seed),
+        predictors=predictor_rows(predictions),
+        figures=figure_rows(scores, seed=seed),
+        recall=recall,
+        adherence=adherence,
+        card=honesty_card(trivial, seed=seed),
+        against_trivial=against_trivial(groups | predictor_scores(predictions, trivial), trivial, seed=seed),
+        arms=arm_rows(scores, group_of, curated=CURATED, seed=seed),
+        arm_cells=arm_cells(scores, group_of, curated=CURATED),
+        sizes=dict(sizes),
+    )
+
+
+def _baseline_of(one: EpisodeScore, groups: Mapping[str, Sequence[EpisodeScore]], baseline: str | None) -> str | None:
+    """Return whom a contender is compared with; None where the named agent has not played with its model."""
+    agents = {group[0].agent for group in groups.values()}
+    named = baseline or (_PAPERS_BASELINE if _PAPERS_BASELINE in agents else next(iter(groups)))
+    if named in agents:
+        same_model = f"{named} · {one.model}"
+        return same_model if same_model in groups else None
+    if named not in groups:
+        raise UserError(f"no contender {named!r}; there are {', '.join(groups)}")
+    return named
+
+
+def _share_samples(first: Sequence[EpisodeScore], second: Sequence[EpisodeScore]) -> bool:
+    return not {score.sample for score in first}.isdisjoint(score.sample for score in second)
+
+
+def by_contender(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
+    """Group scores by who answered, in order of first appearance."""
+    groups: dict[str, list[EpisodeScore]] = {}
+    for score in scores:
+        groups.setdefault(contender(score), []).append(score)
+    return groups
+
+
+def _best_rows(name: str, scores: Sequence[EpisodeScore]) -> list[BestRow]:
+    rows = []
+    for task in sorted({score.task for score in scores}):
+        epochs = _epochs([score for score in scores if score.task == task])
+        depth = min(map(len, epochs.values()))
+        if depth > 1:
+            rows.append(_best_row(name, task, list(epochs.values()), depth))
+    return rows
+
+
+def _best_row(name: str, task: str, epochs: Sequence[Sequence[EpisodeScore]], depth: int) -> BestRow:
+    values = [[one.value for one in played] for played in epochs]
+    right = [[one.right for one in played] for played in epochs]
+    return BestRow(
+        contender=name,
+        task=task,
+        values=tuple(fmean(best_at_k(some, k) for some in values) for k in range(1, depth + 1)),
+        passes=tuple(fmean(pass_hat_k(some, k) for some in right) for k in range(1, depth + 1)),
+    )
+
+
+def _epochs(scores: Sequence[EpisodeScore]) -> Mapping[str, list[EpisodeScore]]:
+    found: dict[str, list[EpisodeScore]] = {}
+    for score in scores:
+        found.setdefault(score.sample, []).append(score)
+    return found
+
+
+# Results by subgroup: who the patient was, as far as the chart told when the question was asked.
+
+
+UNKNOWN = "unknown"
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "sex": ("gender", "birth_sex"),
+    "ethnicity": ("race", "ethnicity"),
+    "insurance": ("insurance",),
+}
+"""What the columns are called in sources whose spec has no role ``person``, best first."""
+_SEXES = {"f": "female", "m": "male"}
+_SAYS_NOTHING = frozenset({"", "unknown", "?", "unable to obtain", "patient declined to answer", "not specified"})
+_BANDS = ((18, "under 18"), (45, "18-44"), (65, "45-64"), (80, "65-79"))
+_OLDEST = "80 and over"
+
+
+def by_subgroup(
+    scores: Sequence[EpisodeScore], samples: Iterable[Sample], store: Store, by: str, *, seed: int
+) -> tuple[SummaryRow, ...]:
+    """Return a row per contender, task and subgroup, which stands in ``stratum``, and those over all subgroups.
+
+    ``by`` is one of ``GROUPINGS``. Charts are opened as of each sample's prediction time under the policy ``known_at``:
+    a group that was not told by then is "unknown".
+    """
+    played = {score.sample for score in scores}
+    group_of = {sample.id: GROUPINGS[by](sample.chart(store)) for sample in samples if sample.id in played}
+    return summarise([replace(score, stratum=group_of[score.sample]) for score in scores], seed=seed)
+
+
+def sex_of(chart: Chart) -> str:
+    """Return the sex as registered, "female" and "male" where a letter stands for it."""
+    told = _told(chart, "sex").casefold()
+    return _SEXES.get(told, told)
+
+
+def age_band_of(chart: Chart) -> str:
+    """Return the band in which the age at the moment lies; sources cap ages at 90, which the oldest band holds."""
+    if chart.age is None:
+        return UNKNOWN
+    return next((name for end, name in _BANDS if chart.age < end), _OLDEST)
+
+
+def ethnicity_of(chart: Chart) -> str:
+    """Return race or ethnicity in the source's own words."""
+    return _told(chart, "ethnicity")
+
+
+def insurance_of(chart: Chart) -> str:
+    """Return who paid, as last recorded."""
+    return _told(chart, "insurance")
+
+
+def unit_of(chart: Chart) -> str:
+    """Return the unit that the patient last came to, by the role ``transfer`` that tasks ask about."""
+    role = chart.spec.roles.first("transfer")
+    if role is None or role.table not in chart.table_names:
+        return UNKNOWN
+    table = chart.table(role.table)
+    met = CodedRows(batch=table.batch).meet(role.where)
+    nothing = _SAYS_NOTHING | {name.casefold() for name in role.not_labels}
+    found = (_latest(table, name, met, nothing) for name in role.label if name in table.columns)
+    return next((text for text in found if text is not None), UNKNOWN)
+
+
+GROUPINGS: Mapping[str, Callable[[Chart], str]] = {
+    "sex": sex_of,
+    "age": age_band_of,
+    "ethnicity": ethnicity_of,
+    "insurance": insurance_of,
+    "unit": unit_of,
+}
+"""How a chart tells its subgroup, by what results may be split by."""
+
+
+def _told(chart: Chart, what: str) -> str:
+    """Return what the first column of the role ``person`` that says anything says last."""
+    return next((text for table, column in _columns(chart, what) if (text := _text(chart, table, column))), UNKNOWN)
+
+
+def _columns(chart: Chart, what: str) -> Iterator[tuple[str, str]]:
+    """Yield the columns that tell something of a person, with their tables, best first."""
+    people = chart.spec.roles.person
+    for role in people:
+        column: str | None = getattr(role, what)
+        if column is not None:
+            yield role.table, column
+    if not people:
+        yield from ((table, column) for column in _COLUMNS[what] for table in chart.table_names)
+
+
+def _text(chart: Chart, table: str, column: str) -> str | None:
+    """Return the latest text of a column; None where the chart has no such table or column, or it says nothing."""
+    if table not in chart.table_names or column not in chart.layouts[table].columns:
+        return None
+    rows = chart.table(table)
+    return _latest(rows, column, np.ones(rows.num_rows, bool), _SAYS_NOTHING)
+
+
+def _latest(table: ChartTable, column: str, met: npt.NDArray[np.bool_], nothing: frozenset[str]) -> str | None:
+    """Return the last cell that says something, of the rows that are met; rows are in the order of their time."""
+    cells = table.batch.column(column).to_pylist()
+    told = [str(cell) for cell, counts in zip(cells, met, strict=True) if counts and cell is not None]
+    return next((text for text in reversed(told) if text.strip().casefold() not in nothing), None)

@@ -1,0 +1,489 @@
+"""Signed calls of CDS Hooks: JWT checks, client keys, trusted systems."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+import jwt
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wardround.core import UserError, check_settings, read_toml, setting, strict
+from wardround.models import DataUseGuard
+from wardround.models.endpoint import MalformedReply, read_body, read_json
+from wardround.models.guard import environment_proxy, is_loopback, parse_endpoint
+from wardround.serve.access_log import PrivateLines
+from wardround.serve.cds.services import SERVICES
+
+# Which systems' calls are answered, where each is known by its signed JWTs: settings, in a file, as flags, in Python.
+#
+# CDS Hooks 2.0, "Trusting CDS Clients": who calls (``iss``) and its keys are agreed on beforehand.
+
+
+Algorithm = Literal["ES384", "RS384", "ES256", "RS256", "ES512", "RS512"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustSettings:
+    """Clients and how their JWTs are checked. ``clients`` maps what a client calls itself to its keys."""
+
+    clients: dict[str, str] = setting(
+        dict,
+        "who may call: the iss of a client's JWTs, and its public keys: a JWK Set, in a file or at a URL (its jku)",
+        flag="--client",
+    )
+    base_url: str | None = setting(
+        None,
+        "address that clients call, as the aud of their JWTs begins (default: where it listens)",
+        unit="URL",
+        flag="--base-url",
+    )
+    algorithms: tuple[Algorithm, ...] = setting(
+        ("ES384", "RS384"),
+        "what JWTs may be signed with",
+        source="CDS Hooks 2.0, JWT Signing Algorithm",
+        flag="--algorithms",
+    )
+    longest_seconds: float = setting(
+        3600.0, "for how long a JWT may be valid", unit="s", above=0, most=86_400, flag="--longest-seconds"
+    )
+    skew_seconds: float = setting(
+        30.0, "how far a client's clock may be off", unit="s", least=0, most=300, flag="--skew-seconds"
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if not self.algorithms:
+            raise UserError("algorithms: name at least one, such as ES384")
+        if self.base_url is not None:
+            parse_endpoint(self.base_url)
+        for issuer, keys in self.clients.items():
+            if not issuer or not keys:
+                raise UserError("clients: each has an iss and where its keys are")
+
+
+def read_trust(path: Path) -> dict[str, Any]:
+    """Read a file of these settings. Files of keys begin where it lies."""
+    told = read_toml(path)
+    read = strict(TrustSettings, told, str(path))
+    clients = {issuer: _beginning(path.parent, keys) for issuer, keys in read.clients.items()}
+    return told | {"clients": clients}
+
+
+def trust_of(file: Mapping[str, Any], given: Mapping[str, Any]) -> TrustSettings:
+    """Return the settings of a file, over them those that were given."""
+    clients = {**file.get("clients", {}), **given.get("clients", {})}
+    return strict(TrustSettings, {**file, **given, "clients": clients}, "the clients")
+
+
+def is_url(keys: str) -> bool:
+    """Whether keys lie at a URL, not in a file."""
+    return keys.startswith(("http://", "https://"))
+
+
+def _beginning(folder: Path, keys: str) -> str:
+    return keys if is_url(keys) else str(folder / keys)
+
+
+# The public keys of a client: a JWK Set (RFC 7517) from a file or a URL that was named beforehand.
+#
+# No address that a JWT names is ever asked. What is read is public keys only, of a kind that the settings allow.
+
+
+KEPT_SECONDS = 3600.0
+"""Keys are read again after so long: one that its owner took away is not trusted for longer."""
+ASK_AGAIN_SECONDS = 60.0
+"""Nor are they read more often than this, whatever keys callers name."""
+_FETCH_SECONDS = 10.0
+_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
+_KINDS = {"ES": "EC", "RS": "RSA"}
+Keys = Mapping[tuple[str, str], jwt.PyJWK]
+"""By the name of a key (``kid``) and what it signs with."""
+
+
+class ClientKeys:
+    """The keys of one client. ``jku`` is where they are, None of a file. Those that cannot be read again are gone."""
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[Any]],
+        *,
+        algorithms: Sequence[str],
+        jku: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.jku = jku
+        self._read = read
+        self._algorithms = algorithms
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._keys: Keys = {}
+        self._tried: float | None = None
+
+    async def find(self, name: str, algorithm: str) -> jwt.PyJWK | None:
+        """Return a key, read again if it is not known or too old. None: there is no such key."""
+        if (name, algorithm) not in self._keys or self._age() >= KEPT_SECONDS:
+            async with self._lock:
+                if self._age() >= ASK_AGAIN_SECONDS:
+                    await self._read_again()
+        return self._keys.get((name, algorithm))
+
+    @property
+    def are_there(self) -> bool:
+        """Whether any could be read."""
+        return bool(self._keys)
+
+    async def _read_again(self) -> None:
+        try:
+            self._keys = keys_of(await self._read(), self._algorithms)
+        except (UserError, OSError, ValueError, httpx2.HTTPError, TimeoutError):
+            self._keys = {}
+        self._tried = self._clock()
+
+    def _age(self) -> float:
+        return float("inf") if self._tried is None else self._clock() - self._tried
+
+
+def keys_of_clients(settings: TrustSettings, guard: DataUseGuard) -> dict[str, ClientKeys]:
+    """Return the keys of each client by its ``iss``. UserError: a file without keys, or an address not permitted."""
+    return {
+        issuer: _at_url(keys, settings, guard) if is_url(keys) else _in_file(Path(keys), settings)
+        for issuer, keys in settings.clients.items()
+    }
+
+
+def keys_of(told: Any, algorithms: Sequence[str]) -> Keys:
+    """Return the keys of a JWK Set that sign with one of ``algorithms``. UserError: there are none, or private ones."""
+    listed = told.get("keys") if isinstance(told, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise UserError("is no JWK Set: an object with a list of keys")
+    if any(_PRIVATE & one.keys() for one in listed):
+        raise UserError("holds a private or shared key: give the public keys alone")
+    found: dict[tuple[str, str], jwt.PyJWK] = {}
+    for one in listed:
+        for algorithm in algorithms:
+            for key in _usable(one, algorithm):
+                found.setdefault((one["kid"], algorithm), key)
+    if not found:
+        raise UserError(f"has no key with a kid that signs with {' or '.join(algorithms)}")
+    return found
+
+
+def _usable(one: Mapping[str, Any], algorithm: str) -> Iterator[jwt.PyJWK]:
+    """A key for an algorithm, where it is of its kind, curve and length."""
+    said = one.get("alg", algorithm) == algorithm and one.get("use", "sig") == "sig"
+    if not said or not isinstance(one.get("kid"), str) or one.get("kty") != _KINDS[algorithm[:2]]:
+        return
+    try:
+        key = jwt.PyJWK(dict(one), algorithm)
+        key.Algorithm.prepare_key(key.key)
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return
+    if key.Algorithm.check_key_length(key.key) is None:
+        yield key
+
+
+def _in_file(path: Path, settings: TrustSettings) -> ClientKeys:
+    async def read() -> Any:
+        return _read_file(path)
+
+    try:
+        keys_of(_read_file(path), settings.algorithms)
+    except (UserError, ValueError) as error:
+        raise UserError(f"the keys in {str(path)!r}: {error}") from None
+    return ClientKeys(read, algorithms=settings.algorithms)
+
+
+def _read_file(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"they cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise UserError("they are not JSON") from None
+
+
+def _at_url(address: str, settings: TrustSettings, guard: DataUseGuard) -> ClientKeys:
+    guard.check(address)
+    url = parse_endpoint(address)
+    if url.scheme != "https" and not is_loopback(url):
+        raise UserError(f"the keys at {address!r}: who can change them can sign; give an https URL")
+
+    async def read() -> Any:
+        return await _fetch(url)
+
+    return ClientKeys(read, algorithms=settings.algorithms, jku=address)
+
+
+async def _fetch(url: httpx2.URL) -> Any:
+    """Read a JWK Set from its address; no redirect is followed."""
+    client = httpx2.AsyncClient(
+        verify=httpx2.create_ssl_context(trust_env=not is_loopback(url)),
+        trust_env=False,  # the guard and the client must mean the same proxy
+        proxy=environment_proxy(url),
+        follow_redirects=False,
+    )
+    async with asyncio.timeout(_FETCH_SECONDS), client, client.stream("GET", url) as response:
+        if response.status_code != 200:
+            raise MalformedReply(f"status {response.status_code}")
+        return read_json(await read_body(response, None), None)
+
+
+# Checks the JWT of a call: signed by a client that is trusted, for this very address, in time, and only once.
+#
+# CDS Hooks 2.0, "Trusting CDS Clients"; RFC 7519. Why a call is refused is for the access log, not for the caller.
+
+
+MOST_CHARACTERS = 8_000
+"""Of a JWT; with a certificate chain in its header one has some 5,000."""
+_REQUIRED = ["iss", "aud", "exp", "iat", "jti"]
+_REASONS: Mapping[type[Exception], str] = {
+    jwt.InvalidSignatureError: "signature",
+    jwt.ExpiredSignatureError: "expired",
+    jwt.ImmatureSignatureError: "issued in the future",
+    jwt.InvalidAudienceError: "audience",
+    jwt.MissingRequiredClaimError: "claim missing",
+}
+
+
+class RefusedCall(Exception):
+    """A call whose JWT does not open; ``reason`` is a word or two, none of them the caller's."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class SeenTokens:
+    """The JWTs that opened once, until they end. At most ``most``: with more, none opens until some have ended.
+
+    ``path``: the file that keeps them over a restart (0600; hashes and times alone).
+    """
+
+    def __init__(
+        self, *, most: int = 250_000, clock: Callable[[], float] = time.time, path: Path | None = None
+    ) -> None:
+        self._most = most
+        self._clock = clock
+        self._names: set[bytes] = set()
+        self._ends: list[tuple[float, bytes]] = []
+        self._path = path
+        self._lines: PrivateLines | None = None
+        if path is not None:
+            self._ends = sorted((until, key) for until, key in _kept(path) if until >= clock())
+            self._names = {key for _, key in self._ends}
+            self._write_whole(path)
+
+    def take(self, issuer: str, name: str, until: float) -> None:
+        """Note a JWT by its issuer and ``jti``. RefusedCall: it was there before, or there is no room."""
+        while self._ends and self._ends[0][0] < self._clock():
+            self._names.discard(heapq.heappop(self._ends)[1])
+        key = sha256(f"{len(issuer)}:{issuer}{name}".encode("utf-8", "replace")).digest()
+        if key in self._names:
+            raise RefusedCall("replayed")
+        if len(self._names) >= self._most:
+            raise RefusedCall("too many calls")
+        self._names.add(key)
+        heapq.heappush(self._ends, (until, key))
+        if self._lines is not None:
+            self._lines.write([_line(until, key)])
+
+    def _write_whole(self, path: Path) -> None:
+        """Write what is kept, in place of what the file held."""
+        path.unlink(missing_ok=True)
+        self._lines = PrivateLines(path)
+        self._lines.write(_line(until, key) for until, key in self._ends)
+
+
+def _line(until: float, key: bytes) -> Mapping[str, Any]:
+    return {"until": until, "token": key.hex()}
+
+
+def _kept(path: Path) -> Iterator[tuple[float, bytes]]:
+    """What a file keeps; a line that was cut off by the end of a server is none."""
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        try:
+            body = json.loads(line)
+            yield float(body["until"]), bytes.fromhex(body["token"])
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+class SignedCalls:
+    """Who calls, by a JWT. ``base_url`` is what addresses begin with. ``seen``: the JWTs that opened already, also on a
+    server that ran before; beside it, a JWT from before ``started`` opens nothing."""
+
+    def __init__(
+        self,
+        settings: TrustSettings,
+        keys: Mapping[str, ClientKeys],
+        *,
+        base_url: str,
+        seen: SeenTokens | None = None,
+        started: float | None = None,
+    ) -> None:
+        self._settings = settings
+        self._keys = keys
+        self._base = (settings.base_url or base_url).rstrip("/")
+        self._seen = seen or SeenTokens()
+        self._started = math.floor(time.time() if started is None else started)
+
+    async def caller(self, token: str, path: str) -> str:
+        """Return the ``iss`` of whoever signed this call of an address. RefusedCall: it does not open."""
+        header, issuer = _claimed(token)
+        key = await self._key(header, issuer)
+        address = f"{self._base}{path}"
+        try:
+            told = jwt.decode(
+                token,
+                key,
+                algorithms=list(self._settings.algorithms),
+                audience=address,
+                issuer=issuer,
+                leeway=self._settings.skew_seconds,
+                options={"require": _REQUIRED},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise RefusedCall(_REASONS.get(type(error), "malformed")) from None
+        self._check_once(told, address, issuer)
+        return issuer
+
+    async def _key(self, header: Mapping[str, Any], issuer: str) -> jwt.PyJWK:
+        if issuer not in self._keys:
+            raise RefusedCall("unknown client")
+        if header.get("alg") not in self._settings.algorithms:
+            raise RefusedCall("algorithm")
+        keys, jku = self._keys[issuer], header.get("jku")
+        if jku is not None and keys.jku is not None and jku != keys.jku:
+            raise RefusedCall("jku")
+        if not isinstance(header.get("kid"), str):
+            raise RefusedCall("unknown key")
+        key = await keys.find(header["kid"], header["alg"])
+        if key is None:
+            raise RefusedCall("unknown key" if keys.are_there else "keys cannot be read")
+        return key
+
+    def _check_once(self, told: Mapping[str, Any], address: str, issuer: str) -> None:
+        """What a library does not ask: an audience of one, a life that is short, a name that is new."""
+        if told["aud"] not in (address, [address]):
+            raise RefusedCall("audience")
+        if not isinstance(told["jti"], str) or not 0 < len(told["jti"]) <= 1_000:
+            raise RefusedCall("claim missing")
+        issued, ends = int(told["iat"]), int(told["exp"])  # whole seconds: of a larger number float() makes an error
+        if not issued <= ends <= issued + self._settings.longest_seconds:
+            raise RefusedCall("valid for too long")
+        if issued < self._started:
+            raise RefusedCall("from before the server started")
+        self._seen.take(issuer, told["jti"], ends + self._settings.skew_seconds)
+
+
+def _claimed(token: str) -> tuple[Mapping[str, Any], str]:
+    """What a JWT says of itself, before anything is believed. RefusedCall: it is none."""
+    if not token:
+        raise RefusedCall("no JWT")
+    if len(token) > MOST_CHARACTERS:
+        raise RefusedCall("malformed")
+    try:
+        told = jwt.decode_complete(token, options={"verify_signature": False})
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        raise RefusedCall("malformed") from None
+    issuer = told["payload"].get("iss")
+    if not isinstance(issuer, str):
+        raise RefusedCall("claim missing")
+    return told["header"], issuer
+
+
+# Lets in calls that a trusted client signed, and notes who called; all others hear the same 401.
+
+
+_ASKING = {"WWW-Authenticate": 'Bearer realm="wardround", error="invalid_token"', "Cache-Control": "no-store"}
+_SAID = {"error": "a JWT is needed that a trusted client signed for this address, and that was not used before"}
+
+
+class CallLog:
+    """JSON lines: when, who, which service, and why a call was refused. No token and nothing that a caller wrote.
+
+    Of refusals one line a second: whoever is not let in does not fill the disk; ``unsaid`` counts the others before it.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        self._lines = PrivateLines(path)
+        self._clock = clock
+        self._last = float("-inf")
+        self._unsaid = 0
+
+    def answered(self, who: str, service: str) -> None:
+        """Note a call by a client that was let in."""
+        self._write({"who": who, "service": service})
+
+    def refused(self, reason: str, service: str) -> None:
+        """Note a call that was not let in, or count it."""
+        if self._clock() - self._last < 1.0:
+            self._unsaid += 1
+            return
+        self._write({"refused": reason, "service": service, "unsaid": self._unsaid})
+        self._last, self._unsaid = self._clock(), 0
+
+    def _write(self, told: Mapping[str, object]) -> None:
+        self._lines.write([{"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **told}])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedCallers:
+    """Whose calls are let in, and where it is noted."""
+
+    calls: SignedCalls
+    log: CallLog
+
+    @classmethod
+    def of(cls, settings: TrustSettings, guard: DataUseGuard, *, base_url: str, log: Path) -> SignedCallers:
+        """Make what lets in the clients of the settings. UserError: keys that cannot be read or may not be fetched."""
+        keys = keys_of_clients(settings, guard)
+        seen = SeenTokens(path=log.with_name(f"{log.stem}-seen.jsonl"))
+        return cls(calls=SignedCalls(settings, keys, base_url=base_url, seen=seen), log=CallLog(log))
+
+
+class SignedDoor:
+    """Asks every request for its JWT, discovery and feedback too."""
+
+    def __init__(self, app: ASGIApp, *, callers: SignedCallers) -> None:
+        self._app = app
+        self._calls, self._log = callers.calls, callers.log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a call of a client that is trusted; answer 401 to all else."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        service = _service(scope["path"])
+        scheme, _, token = HTTPConnection(scope).headers.get("authorization", "").partition(" ")
+        try:
+            who = await self._calls.caller(token.strip() if scheme.lower() == "bearer" else "", scope["path"])
+        except RefusedCall as refused:
+            self._log.refused(refused.reason, service)
+            await JSONResponse(_SAID, 401, headers=_ASKING)(scope, receive, send)
+            return
+        self._log.answered(who, service)
+        await self._app(scope, receive, send)
+
+
+def _service(path: str) -> str:
+    """The service that is called, by a name of ours."""
+    parts = path.strip("/").split("/")
+    if parts == ["cds-services"]:
+        return "discovery"
+    known = parts[1] if len(parts) > 1 and parts[1] in SERVICES else "unknown"
+    return f"{known}/feedback" if parts[-1] == "feedback" else known

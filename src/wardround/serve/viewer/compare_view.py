@@ -1,0 +1,118 @@
+"""Two episodes side by side on one sample: answers, figures, rows read and the calls of each turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from wardround.benchmarks import Sample
+from wardround.log import Trajectory
+from wardround.reports.report import episode_page, official_names
+from wardround.reports.summary import contender
+from wardround.scoring import EpisodeScore
+from wardround.serve.viewer.episode import episode_stem, rows_read
+from wardround.serve.viewer.run import NotThere, ViewedRun
+
+MOST_TURNS = 100
+_CALL = 160
+"""Turns that are laid side by side, and characters of one call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeSide:
+    """One of the two: its run's number, its key in the page's address, what it did."""
+
+    number: int
+    key: str
+    run: str
+    score: EpisodeScore
+    trajectory: Trajectory
+    read: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Who played."""
+        epoch = f", epoch {self.score.epoch}" if self.score.epoch else ""
+        return f"{contender(self.score)}{epoch}"
+
+    @property
+    def page(self) -> str:
+        """Its own page, from the page on which both stand."""
+        return f"../../{self.number}/{episode_page(self.score)}"
+
+
+def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the page of a sample shows; ``asked``: ``left`` and ``right`` by key, the first two else.
+
+    Episodes of other runs take part where their sample is the same. NotThere: no such sample or episode.
+    """
+    own = runs[number - 1].by_sample.get(page)
+    if own is None:
+        raise NotThere(f"no finished episode of that sample in the run {runs[number - 1].name!r}")
+    sample = runs[number - 1].samples[own[0].sample]
+    entries = dict(_entries(runs, number, page, sample))
+    keys = list(entries)
+    left = _asked(entries, asked, "left", keys[0])
+    right = _asked(entries, asked, "right", next((key for key in keys if key != left), keys[0]))
+    sides = [_side(runs, key, *entries[key]) for key in (left, right)]
+    both = sides[0].read & sides[1].read
+    return {
+        "run": runs[number - 1],
+        "sample": sample,
+        "sides": sides,
+        "chosen": (left, right),
+        "entries": [(key, f"{runs[one - 1].name}: {_name(score)}") for key, (one, score) in entries.items()],
+        "official": official_names(runs[number - 1].labels[sample.task]),
+        "shared": len(both),
+        "alone": [len(side.read - both) for side in sides],
+        "turns": list(zip_longest(*(_calls(side.trajectory) for side in sides), fillvalue=()))[:MOST_TURNS],
+        "most_turns": MOST_TURNS,
+    }
+
+
+def _entries(
+    runs: Sequence[ViewedRun], number: int, page: str, sample: Sample
+) -> list[tuple[str, tuple[int, EpisodeScore]]]:
+    """Every episode on the sample by its key, those of the run itself first."""
+    order = [number, *(other for other in range(1, len(runs) + 1) if other != number)]
+    return [
+        (f"{one}-{episode_stem(episode_page(score))}", (one, score))
+        for one in order
+        for score in runs[one - 1].by_sample.get(page, ())
+        if one == number or runs[one - 1].samples[score.sample] == sample
+    ]
+
+
+def _asked(entries: Mapping[str, Any], asked: Mapping[str, str], side: str, usual: str) -> str:
+    key = asked.get(side) or usual
+    if key not in entries:
+        raise NotThere(f"no episode {key!r} on this sample")
+    return key
+
+
+def _side(runs: Sequence[ViewedRun], key: str, number: int, score: EpisodeScore) -> EpisodeSide:
+    run = runs[number - 1]
+    trajectory = run.trajectory(score.episode)
+    return EpisodeSide(
+        number=number, key=key, run=run.name, score=score, trajectory=trajectory, read=rows_read(trajectory)
+    )
+
+
+def _name(score: EpisodeScore) -> str:
+    return f"{contender(score)}, epoch {score.epoch}"
+
+
+def _calls(trajectory: Trajectory) -> list[tuple[str, ...]]:
+    """The calls of each turn in a line each; of a turn without any the beginning of its text."""
+    acts = [turn for turn in trajectory.turns if turn.purpose == "act"]
+    return [
+        tuple(_short(f"{call.name} {call.arguments}") for call in turn.reply.tool_calls)
+        or (_short(turn.reply.content or "no text"),)
+        for turn in acts
+    ]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _CALL else f"{text[:_CALL]} …"

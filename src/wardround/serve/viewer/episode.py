@@ -1,0 +1,326 @@
+"""The viewer's pages of an episode: record, steps, plot of model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from wardround.benchmarks import Sample
+from wardround.core import UserError
+from wardround.log import Trajectory, Turn
+from wardround.reports.report import episode_parts
+from wardround.reports.stay_pages import StayHour, stay_hours, timeline
+from wardround.scoring import EpisodeScore
+from wardround.serve.viewer.record import (
+    HEIGHT,
+    WIDTH,
+    Interest,
+    StandingRecord,
+    document_tables,
+    draw_documents,
+    draw_timeline,
+    standing_record,
+)
+from wardround.serve.viewer.run import NotThere, ViewedRun, sample_page
+from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
+
+# The course of an episode as places on a drawing: tokens of every model call under the line of the window, cost as it
+# adds up, and a lane for each purpose with a mark where a prompt was begun anew (a branch of the message tree).
+
+
+EPISODE_WIDTH, EPISODE_HEIGHT, LANE, LABEL = 760, 110, 18, 110
+"""Size of the drawing, of a lane and of what stands left of it."""
+MOST_CALLS = 150
+"""So many calls are drawn: of more every so-manieth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnCall:
+    """One model call: its bars, lane and branch. Heights are 0 where an endpoint did not count its tokens."""
+
+    ordinal: int
+    x: float
+    width: float
+    input_height: float
+    output_height: float
+    lane_y: float
+    branch: int
+    begins: bool
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeCourse:
+    """``water``: the height of the window's line; ``costs``: points of the sum of costs, empty where a price is not
+    known; ``total``: that sum in US dollars; ``branches``: root-to-leaf paths of the message tree."""
+
+    calls: tuple[DrawnCall, ...]
+    lanes: tuple[tuple[str, float], ...]
+    water: float
+    window: int
+    most: int
+    every: int
+    uncounted: int
+    costs: str
+    total: float | None
+    branches: int
+    height: float
+
+
+def branches_of(turns: Sequence[Turn]) -> list[int]:
+    """Return the branch of each call, from 1: a prompt that does not repeat the whole one before it of its purpose
+    begins one."""
+    last: dict[str, tuple[Turn, int]] = {}
+    found: list[int] = []
+    for turn in turns:
+        before = last.get(turn.purpose)
+        goes_on = before is not None and turn.prefix_bytes >= before[0].prompt_bytes
+        branch = before[1] if before is not None and goes_on else max(found, default=0) + 1
+        last[turn.purpose] = (turn, branch)
+        found.append(branch)
+    return found
+
+
+def draw_course(turns: Sequence[Turn], window: int) -> EpisodeCourse | None:
+    """Lay out the calls of an episode; None where none was made. ``window``: tokens that prompt and reply may take."""
+    if not turns:
+        return None
+    counted = [_tokens(turn) for turn in turns]
+    highest = max(window, *counted) or 1
+    purposes = list(dict.fromkeys(turn.purpose for turn in turns))
+    step = (EPISODE_WIDTH - LABEL) / len(turns)
+    every, branches = 1 + (len(turns) - 1) // MOST_CALLS, branches_of(turns)
+    calls = [
+        DrawnCall(
+            ordinal=turn.ordinal,
+            x=round(LABEL + place * step, 1),
+            width=round(max(step * every - 1, 1), 1),
+            input_height=_height(turn.usage.input_tokens if _is_counted(turn) else 0, highest),
+            output_height=_height(turn.usage.output_tokens if _is_counted(turn) else 0, highest),
+            lane_y=_lane(purposes.index(turn.purpose)),
+            branch=branches[place],
+            begins=branches[place] not in branches[:place],
+            told=_told(turn, branches[place]),
+        )
+        for place, turn in enumerate(turns)
+        if place % every == 0
+    ]
+    points, total = _costs(turns, step)
+    return EpisodeCourse(
+        calls=tuple(calls),
+        lanes=tuple((purpose, _lane(number)) for number, purpose in enumerate(purposes)),
+        water=round(EPISODE_HEIGHT - _height(window, highest), 1),
+        window=window,
+        most=max(counted),
+        every=every,
+        uncounted=sum(not _is_counted(turn) for turn in turns),
+        costs=points,
+        total=total,
+        branches=max(branches),
+        height=_lane(len(purposes)) + 4,
+    )
+
+
+def _is_counted(turn: Turn) -> bool:
+    return not {"input_tokens", "output_tokens"} & set(turn.unreported)
+
+
+def _tokens(turn: Turn) -> int:
+    return turn.usage.input_tokens + turn.usage.output_tokens if _is_counted(turn) else 0
+
+
+def _height(tokens: int, highest: int) -> float:
+    return round(tokens / highest * EPISODE_HEIGHT, 1)
+
+
+def _lane(number: int) -> float:
+    return float(EPISODE_HEIGHT + LANE * (number + 1))
+
+
+def _costs(turns: Sequence[Turn], step: float) -> tuple[str, float | None]:
+    """The line of costs as they add up; none where one of them is not known: a part would be a wrong number."""
+    costs = [turn.cost for turn in turns if turn.cost is not None]
+    if len(costs) < len(turns):
+        return "", None
+    sums = list(accumulate(costs))
+    total = sums[-1] or 1.0
+    points = (
+        f"{LABEL + (place + 0.5) * step:.1f},{EPISODE_HEIGHT - one / total * EPISODE_HEIGHT:.1f}"
+        for place, one in enumerate(sums)
+    )
+    return " ".join(points), sums[-1]
+
+
+def _told(turn: Turn, branch: int) -> str:
+    tokens = f"{turn.usage.input_tokens:,} tokens in, {turn.usage.output_tokens:,} out"
+    cost = "" if turn.cost is None else f", {turn.cost:.4f} US dollars"
+    counted = tokens if _is_counted(turn) else "tokens not counted by the endpoint"
+    return f"call {turn.ordinal + 1}, {turn.purpose}, branch {branch}: {counted}{cost}, {turn.seconds:.2f} s"
+
+
+# What the pages of one episode show: its record as of then, its course, its transcript page by page.
+
+
+MOST_CITATIONS = 100
+STEPS = 24
+"""Steps of a stay on one page."""
+
+
+def interest_of(trajectory: Trajectory) -> Interest:
+    """Return the rows that an episode was shown and those that its answer cites, numbered as in the citation table."""
+    citations: Sequence[Mapping[str, Any]] = (trajectory.outcome or {}).get("citations", ())
+    cited: dict[str, int] = {}
+    for number, one in enumerate(citations[:MOST_CITATIONS], start=1):
+        cited.setdefault(one["row_id"], number)
+    return Interest(read=rows_read(trajectory), cited=cited)
+
+
+def rows_read(trajectory: Trajectory) -> frozenset[str]:
+    """Return the ids of every row that an episode was shown."""
+    return frozenset(row for turn in trajectory.turns for record in turn.results for row in record.row_ids)
+
+
+def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict[str, Any]:
+    """Return the record as of the prediction time by the clock of knowledge, drawn, or why there is none: a store that
+    was moved leaves the rest of the page as it is."""
+    record, missing = _record(run, score, interest)
+    drawing = None if record is None or not record.events else draw_timeline(record, interest)
+    documents = None
+    if record is not None and drawing is not None:
+        images = document_tables(run.store.spec)[1]
+        documents = draw_documents(record.documents, images, drawing.first, drawing.end, interest)
+    drawn = {} if drawing is None else dict(drawing.drawn)
+    drawn |= {one.row_id: one.cite for one in (documents.shown if documents else ()) if one.cite is not None}
+    return {
+        "sample": run.samples[score.sample],
+        "policy": str(run.folder.manifest["policy"]),
+        "drawing": drawing,
+        "documents": documents,
+        "missing": missing,
+        "rows_told": {} if record is None else record.rows,
+        "drawn": drawn,
+        "read": len(interest.read),
+        "size": (WIDTH, HEIGHT),
+    }
+
+
+def _record(run: ViewedRun, score: EpisodeScore, interest: Interest) -> tuple[StandingRecord | None, str | None]:
+    sample = run.samples[score.sample]
+    try:
+        record = standing_record(sample.chart(run.store), frozenset(interest.cited))
+    except UserError as error:
+        return None, str(error)
+    return record, record.missing
+
+
+def episode_view(run: ViewedRun, page: str) -> dict[str, Any]:
+    """Return what the first page of an episode shows. NotThere: there is none."""
+    score = run.score(page)
+    sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
+    interest = interest_of(trajectory)
+    policy = str(run.folder.manifest["policy"])
+    parts = episode_parts(score, sample, trajectory, run.labels[score.task], policy)
+    return {
+        **parts,
+        **record_view(run, score, interest),
+        **transcript_view(run, page, 1),
+        "citations": parts["citations"][:MOST_CITATIONS],
+        "citations_left_out": max(0, len(parts["citations"]) - MOST_CITATIONS),
+        "others": len(run.by_sample[sample_page(score.sample)]) - 1,
+        "sample_page": sample_page(score.sample),
+        "serving": serving_of(trajectory.notes, bank_title(run)),
+        "bank_there": not isinstance(bank_or_reason(run), str | None),
+        "course": draw_course(trajectory.turns, run.settings.budget_tokens),
+        "course_width": EPISODE_WIDTH,
+    }
+
+
+def transcript_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
+    """Return what one page of an episode's transcript shows, from 1. NotThere: there is none of that number."""
+    score = run.score(page)
+    trajectory = run.trajectory(score.episode)
+    pages = run.turns(score.episode)
+    if not 1 <= number <= len(pages):
+        raise NotThere(f"the episode has {len(pages)} pages of turns, not {number}")
+    stem = episode_stem(page)
+    files = [f"{stem}.html", *(f"{stem}.turns-{n}.html" for n in range(2, len(pages) + 1))]
+    shown = pages[number - 1]
+    return {
+        "result": score,
+        "page": shown,
+        "number": number,
+        "pager": [*zip(labels(pages), files, strict=True)],
+        "turn_pages": {anchor: files[place - 1] for anchor, place in places(pages).items()},
+        "stem": stem,
+        "cited": {one["row_id"] for one in (trajectory.outcome or {}).get("citations", ())},
+        "has_pictures": _has_pictures(shown),
+    }
+
+
+def _has_pictures(page: TranscriptPage) -> bool:
+    return any(block.pictures for section in page.sections for block in section.blocks)
+
+
+def page_counts(run: ViewedRun, page: str) -> tuple[int, int]:
+    """Return how many pages of turns and of steps an episode has."""
+    score = run.score(page)
+    trajectory = run.trajectory(score.episode)
+    steps = len(timeline(trajectory, run.samples[score.sample]))
+    return len(run.turns(score.episode)), -(-steps // STEPS)
+
+
+def episode_stem(page: str) -> str:
+    """The name of an episode's pages without ending, relative to one another."""
+    return page.removeprefix("episodes/").removesuffix(".html")
+
+
+def bank_or_reason(run: ViewedRun) -> Any:
+    """Return the bank of a run, None where it had none, or why it cannot be shown."""
+    try:
+        return run.bank
+    except UserError as error:
+        return str(error)
+
+
+def bank_title(run: ViewedRun) -> Any:
+    """Return what names an experience by its id; nothing where the bank is not there."""
+    bank = bank_or_reason(run)
+    return (lambda name: None) if bank is None or isinstance(bank, str) else bank.title
+
+
+# A stay that was played bundle by bundle, page by page: what came in each hour, what was foretold, what came then.
+
+
+def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
+    """Return what a page of steps shows, from 1. NotThere: the episode has no such page."""
+    score = run.score(page)
+    sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
+    every = timeline(trajectory, sample)
+    pages = -(-len(every) // STEPS)
+    if not 1 <= number <= pages:
+        raise NotThere(f"the episode has {pages} pages of steps, not {number}")
+    steps = every[(number - 1) * STEPS : number * STEPS]
+    stem = episode_stem(page)
+    hours, missing = _hours(run, sample)
+    return {
+        "result": score,
+        "sample": sample,
+        "steps": [(one, hours[one.step] if one.step < len(hours) else None) for one in steps],
+        "missing": missing,
+        "number": number,
+        "pager": [(_label(n, len(every)), f"{stem}.steps-{n}.html") for n in range(1, pages + 1)],
+        "stem": stem,
+    }
+
+
+def _hours(run: ViewedRun, sample: Sample) -> tuple[Sequence[StayHour], str | None]:
+    try:
+        return stay_hours(run.store, sample), None
+    except UserError as error:  # a store that was moved leaves the rest of the page as it is
+        return (), str(error)
+
+
+def _label(number: int, steps: int) -> str:
+    return f"{(number - 1) * STEPS} to {min(number * STEPS, steps) - 1}"

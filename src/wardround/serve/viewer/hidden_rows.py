@@ -1,0 +1,114 @@
+"""What the clock held back: the rows and cells of a subject that were not yet known at a moment. For people.
+
+An import contract lets the viewer alone import this: no agent, tool, scorer or export can reach it by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from wardround.clinical.bundles.files import END_OF_TIME
+from wardround.core import from_microseconds
+from wardround.records import Chart, Event, Store
+from wardround.records.chart.chart import stored_rows
+from wardround.records.shards.layout import AVAILABLE, VERSION
+from wardround.records.specs.spec import microseconds
+
+ROWS = 200
+"""Rows of one page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRow:
+    """A row that was not there: when it happened and when it was first known, None where it has no such time."""
+
+    table: str
+    happened: datetime | None
+    known: datetime | None
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldCell:
+    """A cell of a row that was there, which read otherwise then: mostly it was still empty."""
+
+    row_id: str
+    column: str
+    then: str
+    later: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """What a subject's record gained after a moment: its rows by when they were known, and cells of earlier rows."""
+
+    as_of: datetime
+    rows: Sequence[HeldRow]
+    cells: Sequence[HeldCell]
+    standing: int
+
+
+def held_back(store: Store, subject_id: int, as_of: datetime) -> HeldBack:
+    """Read a subject's record to its end, less what stood on it at a moment by the clock of knowledge."""
+    then, later = store.chart(subject_id, as_of), store.chart(subject_id, END_OF_TIME)
+    standing = {event.row_id for event in then.events()}
+    known = dict(_known_times(store, subject_id))
+    rows = [
+        HeldRow(table=event.table, happened=event.time, known=known.get(event.row_id), event=event)
+        for event in later.events()
+        if event.row_id not in standing
+    ]
+    rows.sort(key=lambda one: (one.known or END_OF_TIME, one.happened or END_OF_TIME, one.event.row_id))
+    return HeldBack(as_of=as_of, rows=rows, cells=tuple(_late_cells(then, later)), standing=len(standing))
+
+
+def _known_times(store: Store, subject_id: int) -> Iterator[tuple[str, datetime]]:
+    """When each row was first known; rows that always were, or never are, have no such time."""
+    for table in store.table_names:
+        batch = store.rows(subject_id, table)
+        times = microseconds(batch.column(batch.schema.get_field_index(AVAILABLE))).tolist()
+        for row_id, time in zip(batch.column(0).to_pylist(), times, strict=True):
+            moment = from_microseconds(time)
+            if datetime.min.year < moment.year < END_OF_TIME.year:
+                yield row_id, moment
+
+
+def _late_cells(then: Chart, later: Chart) -> Iterator[HeldCell]:
+    """Cells that read otherwise on the whole record. A row's place differs between the two: rows go by their ids."""
+    for table in then.table_names:
+        before, after = then.table(table).batch, later.table(table).batch
+        row_ids, late = before.column("row_id").to_pylist(), _may_change(then, table)
+        places = {row_id: place for place, row_id in enumerate(after.column("row_id").to_pylist())} if late else {}
+        shared = [(n, places[row_id]) for n, row_id in enumerate(row_ids) if row_id in places]
+        for name in (name for name in before.schema.names if shared and name in late):
+            old, new = before.column(name).to_pylist(), after.column(name).to_pylist()
+            yield from (
+                HeldCell(row_id=row_ids[n], column=name, then=_said(old[n]), later=_said(new[place]))
+                for n, place in shared
+                if old[n] != new[place]
+            )
+
+
+def _may_change(chart: Chart, table: str) -> set[str]:
+    """The columns of a table that are filled late; all of one whose rows can be amended."""
+    layout, stored = chart.layouts[table], stored_rows(chart, table)
+    if stored is not None and VERSION in stored.schema.names:
+        return set(layout.all_columns)
+    return {name for group in layout.late for name in group.columns}
+
+
+def _said(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def page_count(held: HeldBack) -> int:
+    """How many pages there are of rows and cells, at least one."""
+    return max(1, -(-max(len(held.rows), len(held.cells)) // ROWS))
+
+
+def page_of(held: HeldBack, number: int) -> HeldBack:
+    """Return the rows and cells of a page, from 1."""
+    part = slice((number - 1) * ROWS, number * ROWS)
+    return replace(held, rows=held.rows[part], cells=held.cells[part])

@@ -1,0 +1,273 @@
+"""The page of a live patient: proposals, state, bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from wardround.clinical.bundles import BundleEvent, PatientState, Trend, ValueLevel, event_text
+from wardround.clinical.bundles.events import HOUR, amends
+from wardround.clinical.bundles.text import LEVEL_WORDS
+from wardround.core import from_microseconds, to_microseconds
+from wardround.serve.viewer.live.stream import REFRESHES, PatientLine, ViewedStream, findings_of
+from wardround.serve.viewer.run import NotThere
+from wardround.stream import ToldBundle, patient_events, patient_state
+
+# A bundle of a live patient as a page shows it: what was told of it, what it stands on, and its rows in words.
+
+
+MOST_ROWS = 25
+"""Rows of one bundle that are shown, those that rules stand on first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRow:
+    """A row of a bundle in words."""
+
+    row_id: str
+    when: str
+    words: str
+    is_cited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAction:
+    """A proposed action. ``reasons``: each rule that it stands on, in words, with the rows that made it hold."""
+
+    kind: str
+    name: str
+    dose: str | None
+    reasons: Sequence[tuple[str, str, Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownBundle:
+    """A bundle as it was told, and its rows. ``amendments``: rows that were told before and read differently from it
+    on, or are withdrawn; ``rows_in_all``: None where rows cannot be read here."""
+
+    number: int
+    told: ToldBundle
+    actions: Sequence[ShownAction]
+    findings: Sequence[str]
+    critique: str
+    rows: Sequence[ShownRow] = ()
+    rows_in_all: int | None = None
+    amendments: Sequence[str] = ()
+
+
+def shown_bundle(
+    rules: Mapping[str, str], told: ToldBundle, number: int, events: Sequence[BundleEvent] | None = None
+) -> ShownBundle:
+    """Return a bundle with its events, None where these cannot be read here."""
+    cited = frozenset(row for rows in told.rows.values() for row in rows)
+    every = sorted(events or (), key=lambda event: (event.time, event.known))
+    wanted = sorted(every, key=lambda event: event.row_id not in cited)[:MOST_ROWS]
+    kept = {id(event) for event in wanted}
+    return ShownBundle(
+        number=number,
+        told=told,
+        actions=tuple(_action(rules, told, one) for one in told.predicted),
+        findings=findings_of(told),
+        critique=str(told.audit.get("critique", "")),
+        rows=tuple(_row(event, cited) for event in every if id(event) in kept),
+        rows_in_all=None if events is None else len(every),
+        amendments=tuple(dict.fromkeys(f"{event_text(e)} [{e.row_id}]" for e in every if amends(e)))[:MOST_ROWS],
+    )
+
+
+def _row(event: BundleEvent, cited: frozenset[str]) -> ShownRow:
+    when = f"{event.time:%Y-%m-%d %H:%M}"
+    return ShownRow(row_id=event.row_id, when=when, words=event_text(event), is_cited=event.row_id in cited)
+
+
+def _action(rules: Mapping[str, str], told: ToldBundle, action: Mapping[str, Any]) -> ShownAction:
+    because: Sequence[str] = action.get("because") or ()
+    dose = action.get("dose")
+    return ShownAction(
+        kind=str(action.get("kind", "")).lower(),
+        name=str(action.get("name", "")),
+        dose=None if dose is None else str(dose),
+        reasons=[(rule, rules.get(rule, ""), told.rows.get(rule, ())) for rule in because],
+    )
+
+
+# A patient's state in words, section by section, each entry with the row it stands on.
+
+
+MOST_ENTRIES = 60
+"""Entries of one section that are shown, those touched last, of measurements those out of their limits first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEntry:
+    """One entry. ``words``: what it is; ``more``: value or dose, where it goes, since when; ``is_abnormal``: out of
+    limits or baseline."""
+
+    words: str
+    more: str
+    row_id: str
+    is_abnormal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSection:
+    """A section of the state, of ``total`` entries."""
+
+    name: str
+    entries: Sequence[StateEntry]
+    total: int
+
+
+def state_sections(state: PatientState) -> Sequence[StateSection]:
+    """Return the sections in the order in which a clinician reads them; none is left out for being empty."""
+    found = {
+        "allergies": list(_allergies(state)),
+        "problems": list(_problems(state)),
+        "orders and infusions that run": list(_medications(state)),
+        "measurements": sorted(_trends(state), key=lambda entry: entry.is_abnormal),
+        "done": list(_actions(state)),
+    }
+    return [
+        StateSection(name=name, entries=entries[::-1][:MOST_ENTRIES], total=len(entries))
+        for name, entries in found.items()
+    ]
+
+
+def row_words(state: PatientState) -> Mapping[str, str]:
+    """Return the rows that a state stands on, in words."""
+    words = {row: one.concept for one in state.problems.values() for row in one.row_ids}
+    words |= {row: one.concept for row, one in state.medications.items()}
+    words |= {one.row_id: one.concept for one in state.allergies.values()}
+    words |= {one.row_id: one.concept for one in state.actions.values()}
+    for trend in state.trends.values():
+        unit = f" {trend.unit}" if trend.unit else ""
+        words |= {
+            one.row_id: f"{trend.concept} {one.value:g}{unit}, {one.time:%Y-%m-%d %H:%M}" for one in trend.readings
+        }
+    return words
+
+
+def _allergies(state: PatientState) -> Iterator[StateEntry]:
+    for one in state.allergies.values():
+        yield StateEntry(words=one.concept, more=one.reaction or "", row_id=one.row_id)
+
+
+def _problems(state: PatientState) -> Iterator[StateEntry]:
+    for one in state.problems.values():
+        yield StateEntry(words=one.concept, more=f"known since {one.since:%Y-%m-%d %H:%M}", row_id=one.row_ids[-1])
+
+
+def _medications(state: PatientState) -> Iterator[StateEntry]:
+    for one in state.medications.values():
+        dose = " ".join(part for part in (one.dose, one.unit) if part)
+        since = f"since {one.since:%Y-%m-%d %H:%M}"
+        yield StateEntry(words=one.concept, more=f"{dose}, {since}" if dose else since, row_id=one.row_id)
+
+
+def _trends(state: PatientState) -> Iterator[StateEntry]:
+    for trend in state.trends.values():
+        last = trend.last
+        level = LEVEL_WORDS.get(last.level)
+        yield StateEntry(
+            words=f"{trend.concept} {last.value:g} {trend.unit or ''}".strip(),
+            more=", ".join(part for part in (level, _course(trend), f"{last.time:%Y-%m-%d %H:%M}") if part),
+            row_id=last.row_id,
+            is_abnormal=last.level in LEVEL_WORDS and last.level is not ValueLevel.NORMAL,
+        )
+
+
+def _course(trend: Trend) -> str:
+    if len(trend.readings) < 2:
+        return ""
+    return f"{trend.direction}, {trend.change:+g} in {trend.hours:.0f} h"
+
+
+def _actions(state: PatientState) -> Iterator[StateEntry]:
+    for one in state.actions.values():
+        times = f", {one.count} times" if one.count > 1 else ""
+        yield StateEntry(words=one.concept, more=f"last {one.last:%Y-%m-%d %H:%M}{times}", row_id=one.row_id)
+
+
+# What the page of a live patient shows: what is proposed now and why, the state, and the bundles as they were told.
+
+
+BUNDLES = 24
+"""Bundles of one page."""
+MOST_SAID = 20
+"""Things of one bundle that are abnormal or changed: the rest is counted."""
+
+
+def patient_view(stream: ViewedStream, subject: int, *, refresh: str = "") -> dict[str, Any]:
+    """Return what a patient's first page shows: the state, and the latest bundles, the newest first."""
+    line, places = stream.patient(subject)
+    first = max(0, len(places) - BUNDLES)
+    read = _read(stream, subject, places[first:], first)
+    state = read.state
+    return {
+        **_shared(stream, line, len(places)),
+        "bundles": read.bundles[::-1],
+        "state": state,
+        "words": row_words(state),
+        "sections": state_sections(state),
+        "open_hours": _open_hours(stream, subject),
+        "refresh": refresh,
+        "refreshes": REFRESHES,
+        "number": 0,
+    }
+
+
+def bundles_view(stream: ViewedStream, subject: int, number: int) -> dict[str, Any]:
+    """Return what a page of a patient's bundles shows, from 1, oldest first: once it is full it changes no more.
+    NotThere: there are not so many."""
+    line, places = stream.patient(subject)
+    pages = bundle_pages(len(places))
+    if not 1 <= number <= pages:
+        raise NotThere(f"the patient has {pages} pages of bundles, not {number}")
+    first = (number - 1) * BUNDLES
+    read = _read(stream, subject, places[first : first + BUNDLES], first)
+    return {**_shared(stream, line, len(places)), "bundles": read.bundles, "number": number}
+
+
+def bundle_pages(bundles: int) -> int:
+    """How many pages hold so many bundles."""
+    return -(-bundles // BUNDLES)
+
+
+def _shared(stream: ViewedStream, line: PatientLine, bundles: int) -> dict[str, Any]:
+    pages = range(1, bundle_pages(bundles) + 1)
+    labels = [(f"{(n - 1) * BUNDLES + 1} to {min(n * BUNDLES, bundles)}", n) for n in pages]
+    return {
+        "stream": stream,
+        "line": line,
+        "pager": [(label, f"{line.subject}.bundles-{n}.html") for label, n in labels],
+        "most_said": MOST_SAID,
+    }
+
+
+def _open_hours(stream: ViewedStream, subject: int) -> Sequence[str]:
+    with stream.ledger() as ledger:
+        return [f"{from_microseconds(hour * HOUR):%Y-%m-%d %H:00}" for hour in ledger.open_hours(subject)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Some bundles, and the state now."""
+
+    bundles: list[ShownBundle]
+    state: PatientState
+
+
+def _read(stream: ViewedStream, subject: int, places: Sequence[int], first: int) -> _Read:
+    """Return the bundles at some places, numbered after the ``first`` so many."""
+    numbered = list(enumerate(stream.bundles(places), first + 1))
+    with stream.ledger() as ledger:
+        events = patient_events(ledger, subject, [_hour(one) for _, one in numbered])
+        state = patient_state(ledger, subject)
+    shown = [shown_bundle(stream.rules, one, number, events.get(_hour(one))) for number, one in numbered]
+    return _Read(bundles=shown, state=state)
+
+
+def _hour(told: ToldBundle) -> int:
+    return to_microseconds(datetime.strptime(told.hour, "%Y-%m-%d %H:%M")) // HOUR

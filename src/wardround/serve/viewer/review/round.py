@@ -1,0 +1,189 @@
+"""A blinded review round over HTTP."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from wardround.benchmarks import get_task
+from wardround.core import RecordError, UserError
+from wardround.log import Trajectory
+from wardround.reports.report import page_environment
+from wardround.scoring import EpisodeScore
+from wardround.serve.bounded import BoundedRequests
+from wardround.serve.viewer.app import html_page, page_door
+from wardround.serve.viewer.episode import MOST_CITATIONS, interest_of, record_view
+from wardround.serve.viewer.review.marks import QUESTIONS, MarksFile, ReviewMark, read_mark, read_reviewer
+from wardround.serve.viewer.run import NotThere, ViewedRun
+from wardround.serve.viewer.transcript import CallSection, paged, transcript
+
+# What a reviewer is shown of an episode: the question, the answer, its citations, the record, what was looked at.
+#
+# Not who played, nor the score, the target, tokens, time, cost, or what the checks said of a citation.
+
+
+_SHOWN = ("call", "result")
+_LISTED, _LONGEST_QUESTION = 100, 6_000
+
+
+class ReviewPages:
+    """The pages of a review round: items in an order that nothing of an episode decides. Stays that were played bundle
+    by bundle have no one answer to mark: they are left out."""
+
+    def __init__(self, runs: Sequence[ViewedRun], marks: MarksFile) -> None:
+        self.marks = marks
+        named = {marks.item_of(run, one.episode): (run, one) for run in runs for one in run.scores if one.steps is None}
+        self.items: Mapping[str, tuple[ViewedRun, EpisodeScore]] = dict(sorted(named.items()))
+        self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
+
+    def round_page(self, reviewer: str | None) -> str:
+        """Who reviews; and what is marked so far where that is known."""
+        own = {} if reviewer is None else self._own(reviewer)
+        listed = [(item, own[item]) for item in self.items if item in own][:_LISTED]
+        following = None if reviewer is None else self.following(reviewer)
+        return self._render("round.html.jinja", reviewer=reviewer, own=own, listed=listed, following=following)
+
+    def item_page(self, item: str, reviewer: str, *, token: str, part: int = 1, problem: str | None = None) -> str:
+        """One episode with the form. NotThere: there is no such item or part."""
+        if item not in self.items:
+            raise NotThere(f"no item {item!r} in this round")
+        run, score = self.items[item]
+        trajectory = run.trajectory(score.episode)
+        interest = interest_of(trajectory)
+        pages = paged(_looked_at(trajectory))
+        if not 1 <= part <= len(pages):
+            raise NotThere(f"the item has {len(pages)} pages, not {part}")
+        citations = (trajectory.outcome or {}).get("citations", ())
+        return self._render(
+            "item.html.jinja",
+            **record_view(run, score, interest),
+            title=get_task(score.task).title,
+            score_answer=score.answer,
+            question=_question(trajectory),
+            citations=[{"answer": one["answer"], "row_id": one["row_id"]} for one in citations[:MOST_CITATIONS]],
+            page=pages[part - 1],
+            parts=len(pages),
+            part=part,
+            item=item,
+            reviewer=reviewer,
+            mark=self._own(reviewer).get(item),
+            questions=QUESTIONS,
+            token=token,
+            problem=problem,
+        )
+
+    def following(self, reviewer: str) -> str | None:
+        """The first item that a reviewer has not marked; None where all are."""
+        own = self._own(reviewer)
+        return next((item for item in self.items if item not in own), None)
+
+    def error_page(self, message: str) -> str:
+        """What is wrong, in one line."""
+        return self._render("error.html.jinja", message=message)
+
+    def _own(self, reviewer: str) -> dict[str, ReviewMark]:
+        return {item: mark for (item, name), mark in self.marks.marks().items() if name == reviewer}
+
+    def _render(self, template: str, **parts: Any) -> str:
+        return self._templates.get_template(template).render(total=len(self.items), **parts)
+
+
+def _looked_at(trajectory: Trajectory) -> list[CallSection]:
+    """The calls that acted and their results: no texts of the agent, whose manner would tell the method."""
+    acts = [one for one in transcript(trajectory) if one.turn is not None and one.turn.purpose == "act"]
+    kept = [replace(one, blocks=tuple(block for block in one.blocks if block.kind in _SHOWN)) for one in acts]
+    return [one for one in kept if one.blocks]
+
+
+def _question(trajectory: Trajectory) -> str:
+    """The first message of a person that an agent was shown."""
+    for turn in trajectory.turns:
+        for message in turn.prompt:
+            if message.role == "user":
+                return (message.content or "")[:_LONGEST_QUESTION]
+    return ""
+
+
+# A review round over HTTP: a form for each item. It serves nothing else, so that no address tells who played.
+
+
+_LONGEST_BODY = 64_000
+
+
+def review_app(pages: ReviewPages, *, token: str | None = None) -> Starlette:
+    """Return the application; ``token`` as for the viewer. A form carries a secret of this process: no page of
+    another origin can send one."""
+    form_token = secrets.token_urlsafe(24)
+
+    def first(request: Request) -> Response:
+        name = request.query_params.get("reviewer", "")
+        return html_page(pages.round_page(read_reviewer(name) if name else None))
+
+    def item(request: Request) -> Response:
+        part = request.query_params.get("part", "1")
+        reviewer, number = _reviewer(request), int(part) if part.isdecimal() else 0
+        return html_page(pages.item_page(request.path_params["item"], reviewer, token=form_token, part=number))
+
+    async def mark(request: Request) -> Response:
+        given = await _form(request)
+        if not secrets.compare_digest(given.get("token", "").encode("utf-8", "replace"), form_token.encode()):
+            return html_page(pages.error_page("the form is of another session of the viewer: open the page again"), 403)
+        return await run_in_threadpool(_mark, request, given)
+
+    def _mark(request: Request, given: dict[str, str]) -> Response:
+        name, reviewer = request.path_params["item"], _reviewer(request)
+        try:
+            told = read_mark(name, reviewer, given)
+        except UserError as error:
+            problem = str(error)
+            return html_page(pages.item_page(name, reviewer, token=form_token, problem=problem), 400)
+        if name not in pages.items:
+            raise NotThere(f"no item {name!r} in this round")
+        pages.marks.add(told)
+        following = pages.following(reviewer)
+        where = "/" if following is None else f"/items/{following}.html"
+        return RedirectResponse(f"{where}?{urlencode({'reviewer': reviewer})}", 303)
+
+    def wrong(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return html_page(pages.error_page(f"{error.detail}: {request.url.path}"), error.status_code)
+        return html_page(pages.error_page(str(error)), 404 if isinstance(error, NotThere) else 400)
+
+    routes = [
+        Route("/", first),
+        Route("/items/{item}.html", item, methods=["GET"]),
+        Route("/items/{item}.html", mark, methods=["POST"]),
+    ]
+    handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
+    return Starlette(
+        routes=routes, middleware=[Middleware(BoundedRequests), page_door(token)], exception_handlers=handlers
+    )
+
+
+def _reviewer(request: Request) -> str:
+    return read_reviewer(request.query_params.get("reviewer", ""))
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Read a small form. HTTPException 413: it is too long, 400: it is none."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LONGEST_BODY:
+            raise HTTPException(413)
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
+    except ValueError:
+        raise HTTPException(400) from None
+    return {name: values[-1] for name, values in fields.items()}

@@ -1,0 +1,288 @@
+"""A run as the viewer holds it: summary, sample queries, its bank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from wardround.benchmarks import Benchmark, Sample
+from wardround.clinical.codes import LabelSet
+from wardround.core import UserError, content_hash
+from wardround.log import LogReader, Trajectory
+from wardround.memory import Bank, Edge, Experience, Feedback, RevisionEntry
+from wardround.memory.credit import EffectPosterior
+from wardround.records import Store
+from wardround.reports import RunSummary, summarise_run
+from wardround.reports.report import episode_page
+from wardround.reports.summary import contender
+from wardround.runs import RunFolder, RunSettings, open_benchmark, open_store, score_run
+from wardround.runs.evolution_record import effects_of, read_record
+from wardround.scoring import EpisodeScore
+from wardround.serve.viewer.transcript import ServedExperience, TranscriptPage, paged, served_by, transcript
+
+# The bank of a run as the viewer holds it: its experiences and its graph as of the revision that the run read, whole
+# and in plain data, so that any thread may draw it. A stream's bank is shown as the stream left it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperiencePast:
+    """Revisions, qualities by revision, feedback, and the effect by task of one experience."""
+
+    revisions: tuple[RevisionEntry, ...]
+    qualities: tuple[tuple[int, float | None], ...]
+    feedback: tuple[Feedback, ...]
+    effects: Mapping[str, EffectPosterior]
+
+
+class ViewedBank:
+    """Experiences by id, retired ones among them, their qualities and the edges that lead from and to each."""
+
+    def __init__(self, path: Path, revision: int | None) -> None:
+        with Bank.open(path, writable=False) as bank:
+            self.path = path
+            self.revision = bank.revision if revision is None else revision
+            state = bank.at(revision=self.revision)
+            self.experiences: Mapping[str, Experience] = {one.id: one for one in state.every_experience}
+            self.live = frozenset(one.id for one in state.experiences)
+            graph = bank.graph(revision=self.revision)
+            self.qualities = {name: graph.quality(name) for name in self.experiences}
+            self.edges = tuple(graph.every_edge())
+
+    @classmethod
+    def of_run(cls, folder: RunFolder) -> ViewedBank | None:
+        """Open the bank of a run; None where it had none. UserError: its file is not there any more."""
+        name = folder.settings.memory.bank
+        if name is None:
+            return None
+        if not Path(name).is_file():
+            raise UserError(f"the bank {name!r} is not there any more")
+        facts = folder.manifest.get("bank") or {}
+        return cls(Path(name), None if read_record(folder) is not None else facts.get("revision"))
+
+    @cached_property
+    def edges_of(self) -> Mapping[str, Sequence[Edge]]:
+        """The edges that lead from an experience or to it, the heaviest first."""
+        found: dict[str, list[Edge]] = {name: [] for name in self.experiences}
+        for edge in sorted(self.edges, key=lambda edge: -edge.weight):
+            for end in (edge.source, edge.target):
+                found.setdefault(end, []).append(edge)
+        return found
+
+    def title(self, name: str) -> str | None:
+        """What an experience is called; None where the bank has none of that id."""
+        found = self.experiences.get(name)
+        return None if found is None else found.title
+
+    def past(self, name: str) -> ExperiencePast:
+        """Read what the file says of an experience, up to the revision."""
+        with Bank.open(self.path, writable=False) as bank:
+            return ExperiencePast(
+                revisions=tuple(one for one in bank.history(name) if one.number <= self.revision),
+                qualities=tuple(one for one in bank.quality_history(name) if one[0] <= self.revision),
+                feedback=tuple(one for one in bank.feedback(name) if one.number <= self.revision),
+                effects=effects_of(bank.graph(revision=self.revision), name),
+            )
+
+
+# A run as the viewer holds it: scored when it is opened; its summary, benchmark and store when first asked for.
+
+
+_HELD = 4
+"""Trajectories that are kept: the pages of one episode are asked for after each other."""
+
+
+class NotThere(UserError):
+    """What an address names does not exist."""
+
+
+def sample_page(sample: str) -> str:
+    """File name of a sample's page, on which its episodes stand side by side."""
+    return f"{content_hash(sample)[:16]}.html"
+
+
+class ViewedRun:
+    """The finished episodes of one run, by the names of their pages.
+
+    ``trajectory`` reads what an episode did, ``turns`` cuts it into pages; both by its key.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.folder = RunFolder.open(path)
+        self.scores = tuple(score_run(self.folder))
+        self.pages = {episode_page(score): score for score in self.scores}
+        self.trajectory = lru_cache(maxsize=_HELD)(self._read)
+        self.turns = lru_cache(maxsize=_HELD)(self._paged)
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        return self.folder.path.resolve().name
+
+    @cached_property
+    def settings(self) -> RunSettings:
+        """What it was run with, read once."""
+        return self.folder.settings
+
+    @cached_property
+    def summary(self) -> RunSummary:
+        """Its figures, with intervals and paired tests."""
+        held = self.settings
+        return summarise_run(self.scores, seed=held.run.seed, baseline=held.scoring.baseline, sizes=held.model_sizes())
+
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        """What it was played on. UserError: it is another one by now."""
+        return open_benchmark(self.folder)
+
+    @cached_property
+    def bank(self) -> ViewedBank | None:
+        """The bank that it read, None where it had none. UserError: it is not there any more."""
+        return ViewedBank.of_run(self.folder)
+
+    @cached_property
+    def by_episode(self) -> Mapping[str, EpisodeScore]:
+        """Its episodes by their keys."""
+        return {score.episode: score for score in self.scores}
+
+    @cached_property
+    def served_in(self) -> Mapping[str, Sequence[tuple[str, ServedExperience]]]:
+        """By experience: the episodes that were served it, and why."""
+        found: dict[str, list[tuple[str, ServedExperience]]] = {}
+        with LogReader(self.folder.logs, may_be_empty=True) as reader:
+            for episode, detail in reader.notes("experiences"):
+                for one in served_by(detail):
+                    found.setdefault(one.id, []).append((episode, one))
+        return found
+
+    @cached_property
+    def by_sample(self) -> Mapping[str, tuple[EpisodeScore, ...]]:
+        """Its episodes by the page of their sample."""
+        found: dict[str, list[EpisodeScore]] = {}
+        for score in self.scores:
+            found.setdefault(sample_page(score.sample), []).append(score)
+        return {page: tuple(scores) for page, scores in found.items()}
+
+    @cached_property
+    def store(self) -> Store:
+        """The records it was played on. UserError: they are others by now."""
+        return open_store(self.folder)
+
+    @cached_property
+    def samples(self) -> Mapping[str, Sample]:
+        """The benchmark's samples by id."""
+        return {sample.id: sample for sample in self.benchmark.all_samples}
+
+    @cached_property
+    def labels(self) -> Mapping[str, LabelSet | None]:
+        """The labels that answers to each task may have."""
+        return {task.name: self.benchmark.labels(task) for task in self.benchmark.tasks}
+
+    def score(self, page: str) -> EpisodeScore:
+        """Return the episode of a page. NotThere: there is none."""
+        if page not in self.pages:
+            raise NotThere(f"no finished episode {page!r} in the run {self.name!r}")
+        return self.pages[page]
+
+    def _read(self, episode: str) -> Trajectory:
+        with LogReader(self.folder.logs) as reader:
+            return reader.trajectory(episode)
+
+    def _paged(self, episode: str) -> tuple[TranscriptPage, ...]:
+        return paged(transcript(self.trajectory(episode)))
+
+
+# Which episodes a page of samples lists: filters, order and where it goes on, read from an address.
+#
+# Rows are chosen among scores in memory: nothing of an address reaches a database. A page goes on after the last row of
+# the one before (keyset), so it neither skips nor repeats rows, whatever its number.
+
+
+ROWS = 100
+"""Rows of one page."""
+_ORDERS: Mapping[str, Callable[[EpisodeScore], Any]] = {
+    "sample": lambda score: score.sample,
+    "task": lambda score: score.task,
+    "method": lambda score: contender(score),
+    "score": lambda score: score.value,
+    "turns": lambda score: score.use.turns,
+}
+_RESULTS: Mapping[str, Callable[[EpisodeScore], bool]] = {
+    "right": lambda score: score.right,
+    "partly": lambda score: score.value > 0 and not score.right,
+    "nothing": lambda score: score.value <= 0,
+}
+_FIELDS: Mapping[str, Callable[[EpisodeScore], Iterable[str]]] = {
+    "task": lambda score: [score.task],
+    "method": lambda score: [contender(score)],
+    "error": lambda score: score.errors,
+    "end": lambda score: [score.finish],
+    "sample": lambda score: [score.sample],
+    "score": lambda score: [name for name, holds in _RESULTS.items() if holds(score)],
+}
+ORDERS = tuple(order for name in _ORDERS for order in (name, f"-{name}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleQuery:
+    """``filters``: the value that each named field must have; ``order``: one of ``ORDERS``, a minus for falling;
+    ``after``: the page of the episode after which the list goes on."""
+
+    filters: Mapping[str, str]
+    order: str = "sample"
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSamples:
+    """One page of the list: its rows, of how many that fit, and after which episode the next page begins, if any."""
+
+    rows: Sequence[EpisodeScore]
+    fitting: int
+    after: str | None
+
+
+@lru_cache(maxsize=8)
+def choices(run: ViewedRun) -> Mapping[str, tuple[str, ...]]:
+    """Return the values that each field has among a run's episodes, which do not change while it is viewed."""
+    return {name: tuple(sorted({one for score in run.scores for one in of(score)})) for name, of in _FIELDS.items()}
+
+
+def read_query(run: ViewedRun, asked: Mapping[str, str]) -> SampleQuery:
+    """Read an address's parameters; empty ones ask for nothing. NotThere: one names what the run does not have."""
+    given = {name: value for name, value in asked.items() if value}
+    order, after = given.pop("sort", "sample"), given.pop("after", None)
+    there = choices(run)
+    for name, value in given.items():
+        if name not in there:
+            raise NotThere(f"samples cannot be chosen by {name!r}, only by {', '.join(there)}")
+        if value not in there[name]:
+            raise NotThere(f"no episode of the run {run.name!r} has the {name} {value!r}")
+    if order not in ORDERS:
+        raise NotThere(f"samples cannot be sorted by {order!r}, only by {', '.join(_ORDERS)}")
+    if after is not None:
+        run.score(after)
+    return SampleQuery(filters=given, order=order, after=after)
+
+
+def listed(run: ViewedRun, query: SampleQuery, *, rows: int = ROWS) -> ListedSamples:
+    """Return the page that a query asks for; rows of equal rank stand in the order of their keys."""
+    falling = query.order.startswith("-")
+    rank = _ORDERS[query.order.removeprefix("-")]
+
+    def place(score: EpisodeScore) -> tuple[Any, str]:
+        return rank(score), score.episode
+
+    fitting = [score for score in run.scores if _fits(score, query.filters)]
+    ahead = sorted(fitting, key=place, reverse=falling)
+    if query.after is not None:
+        last = place(run.score(query.after))
+        ahead = [score for score in ahead if (place(score) < last if falling else place(score) > last)]
+    shown = ahead[:rows]
+    return ListedSamples(rows=shown, fitting=len(fitting), after=episode_page(shown[-1]) if len(ahead) > rows else None)
+
+
+def _fits(score: EpisodeScore, filters: Mapping[str, str]) -> bool:
+    return all(value in _FIELDS[name](score) for name, value in filters.items())

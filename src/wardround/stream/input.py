@@ -1,0 +1,230 @@
+"""Input of a stream: growing folders, pipes, its clock, quarantined lines."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from wardround.core import UserError, private_folder, to_microseconds
+from wardround.core.time import format_time
+from wardround.records.specs.wall_clock import WallClock
+from wardround.stream.ledger import LedgerReading
+
+# The lines of a stream, and a growing folder of them: read in order of file name, only whole lines, from an offset.
+
+
+class StreamLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One row of a table of the source, or the source's ``clock``: what was before it is complete.
+
+    With ``known`` the row reads so from then on, with the columns that a chart hands out; ``time``: when it happened;
+    ``revision`` above 0: the row was known before; ``withdrawn``: from then on there is no such row; ``pending``: it is
+    an order of which nothing else is known. Without ``known`` the row is one of the source's files, and the clocks of
+    the source say what of it is known when.
+    """
+
+    table: str = ""
+    row: dict[str, Any] = {}
+    clock: str | None = None
+    known: str | None = None
+    time: str | None = None
+    revision: int = 0
+    withdrawn: bool = False
+    pending: bool = False
+
+
+DECODER = msgspec.json.Decoder(StreamLine)
+ENCODER = msgspec.json.Encoder()
+
+
+def written_cell(cell: Any) -> Any:
+    """Return a cell as a line has it: times as the records write them."""
+    if isinstance(cell, datetime):
+        return format_time(cell)
+    return cell.isoformat() if isinstance(cell, date) else cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLines:
+    """Whole lines of one file, one after another. ``start``: the byte at which the first begins."""
+
+    file: str
+    start: int
+    texts: Sequence[bytes]
+
+    def end(self, count: int | None = None) -> int:
+        """Return the byte after the first ``count`` lines, of all by default."""
+        return self.start + sum(len(text) + 1 for text in self.texts[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class LineFolder:
+    """A folder of files ``*.jsonl`` that grow: a file is done when one of a later name is there."""
+
+    path: Path
+    block_bytes: int = 1 << 18
+
+    def read(self, offsets: Mapping[str, int], limit: int) -> Iterator[SourceLines]:
+        """Yield up to ``limit`` whole lines that lie after the offsets, file by file. UserError: there is no folder."""
+        if not self.path.is_dir():
+            raise UserError(f"{self.path}: no folder to follow")
+        left = limit
+        for file in sorted(self.path.glob("*.jsonl")):
+            start = offsets.get(file.name, 0)
+            if left and file.stat().st_size > start:
+                texts = self._whole_lines(file, start, left)
+                left -= len(texts)
+                if texts:
+                    yield SourceLines(file=file.name, start=start, texts=texts)
+
+    def _whole_lines(self, file: Path, start: int, limit: int) -> list[bytes]:
+        found: list[bytes] = []
+        with file.open("rb") as source:
+            source.seek(start)
+            rest = b""
+            while len(found) < limit and (block := source.read(self.block_bytes)):
+                *lines, rest = (rest + block).split(b"\n")
+                found += lines
+        return found[:limit]
+
+
+# A pipe as a folder of lines: what comes is written down first, so that a killed stream finds it again.
+
+
+_BLOCK = 1 << 16
+
+
+@dataclass(slots=True)
+class Spool:
+    """Copies a file descriptor into ``folder``, a file for every time it is started, until there is no more."""
+
+    descriptor: int
+    folder: Path
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _error: list[OSError] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Begin, beside whatever else is done."""
+        private_folder(self.folder)
+        path = self.folder / f"{len(list(self.folder.glob('*.jsonl'))):06d}.jsonl"
+        threading.Thread(target=self._copy, args=(path,), daemon=True).start()
+
+    def ended(self) -> bool:
+        """Whether all that will come is there. OSError: it could not be read or written."""
+        if self._error:
+            raise self._error[0]
+        return self._ended.is_set()
+
+    def _copy(self, path: Path) -> None:
+        try:
+            self._copy_blocks(path)
+        except OSError as error:
+            self._error.append(error)
+        finally:
+            self._ended.set()
+
+    def _copy_blocks(self, path: Path) -> None:
+        """Write what comes; a last line without an end gets one, since nothing more will come."""
+        last = b"\n"
+        with path.open("xb", buffering=0) as target:
+            while block := os.read(self.descriptor, _BLOCK):
+                last = block[-1:]
+                while block:  # a disk that is nearly full takes a part
+                    block = block[target.write(block) :]
+            if last != b"\n":
+                target.write(b"\n")
+
+
+# The file of lines that were set aside: where each stands, why, and what it says. Written again from the ledger.
+
+
+QUARANTINE = "quarantine.jsonl"
+MOST_SHOWN = 4_000
+"""Bytes of a line that are written down; the rest is where the line stands."""
+
+
+class QuarantineFile:
+    """Opened, it is what the ledger says, whatever a kill left of it. There is none before a line is set aside."""
+
+    def __init__(self, path: Path, ledger: LedgerReading) -> None:
+        private_folder(path.parent)
+        self._path, self._ledger, self._number = path, ledger, 0
+        path.unlink(missing_ok=True)
+        self.append()
+
+    def append(self) -> None:
+        """Write what was committed since."""
+        for lines, last in _lines(self._ledger, self._number):
+            with self._path.open("ab") as target:
+                target.write(lines)
+            self._number = last
+
+
+def is_as_set_aside(path: Path, ledger: LedgerReading) -> bool:
+    """Say whether the file is what the ledger says, or the beginning of it."""
+    there = path.read_bytes() if path.is_file() else b""
+    return b"".join(lines for lines, _ in _lines(ledger, 0)).startswith(there)
+
+
+def _lines(ledger: LedgerReading, after: int) -> Iterator[tuple[bytes, int]]:
+    """Yield lines of the file, and the number of the last of them."""
+    while rows := ledger.refused_after(after):
+        after = rows[-1][0]
+        yield b"".join(ENCODER.encode(_shown(*row)) + b"\n" for row in rows), after
+
+
+def _shown(number: int, file: str, ends: int, reason: str, text: bytes) -> dict[str, Any]:
+    return {
+        "number": number,
+        "file": file,
+        "byte": ends - len(text) - 1,
+        "reason": reason,
+        "line": text[:MOST_SHOWN].decode("utf-8", "backslashreplace"),
+    }
+
+
+# What the time is for a stream: that of its source's own lines ``clock``, or that of the wall.
+
+
+ClockKind = Literal["event", "arrival"]
+CLOCKS: tuple[ClockKind, ...] = ("event", "arrival")
+LIVE_SKEW = timedelta(minutes=15)
+"""So far ahead of the wall clock a line may be in live use (ours: clocks of devices are minutes apart)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamClock:
+    """``event``: hours end with each patient's own lines and the lines ``clock`` of the source; ``arrival``: with the
+    wall clock too. ``skew``: how far ahead of it a line may be, None for any (the default of ``event``)."""
+
+    kind: ClockKind = "event"
+    skew: timedelta | None = None
+    wall: Callable[[], datetime] = datetime.now
+
+    @classmethod
+    def of(cls, kind: ClockKind, skew: timedelta | None, time_zone: str) -> StreamClock:
+        """Return the clock that settings ask for. UserError: they ask for none that there is."""
+        if kind not in CLOCKS:
+            raise UserError(f"clock: must be one of {', '.join(CLOCKS)}, not {kind!r}")
+        if skew is not None and skew < timedelta(0):
+            raise UserError(f"skew: must be 0 minutes or more, not {skew}")
+        zone = WallClock.named(time_zone).zone if kind == "arrival" and time_zone else None
+        return cls(
+            kind=kind,
+            skew=LIVE_SKEW if skew is None and kind == "arrival" else skew,
+            wall=lambda: datetime.now(zone).replace(tzinfo=None),
+        )
+
+    def now(self) -> int | None:
+        """The wall clock's time in microseconds, as records write it; None where it does not count."""
+        return to_microseconds(self.wall()) if self.kind == "arrival" else None
+
+    def limit(self, time: int) -> int | None:
+        """The last time at which a line may be known while the clock stands at a time; None: any."""
+        return None if self.skew is None else time + self.skew // timedelta(microseconds=1)

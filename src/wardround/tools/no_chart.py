@@ -1,0 +1,43 @@
+"""What surrounds an episode whose question tells the case in words: no chart, so no tool and nothing to cite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from wardround.models import AskOwnModel, ask_alone
+from wardround.records import ToldCase
+from wardround.tools.definition import ToolResult
+from wardround.tools.grounding import Citation
+from wardround.tools.toolset import Toolset
+
+
+class ToldEnvironment:
+    """An environment without a chart. It answers what an agent may ask of any; there is nothing to look up."""
+
+    def __init__(self, told: ToldCase) -> None:
+        self.told = told
+        self.toolset = Toolset(())
+        self.ask_model: AskOwnModel = ask_alone
+
+    @property
+    def chart(self) -> None:
+        """There is none."""
+
+    @property
+    def evidence(self) -> None:
+        """There is nothing to search."""
+
+    async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
+        """Say that there is no tool."""
+        return ToolResult(text="Error: this question has no tools; the case stands in it.", is_error=True)
+
+    def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[Citation, ...]:
+        """There are no rows to cite."""
+        return ()
+
+    def accept_any_answer(self) -> None:
+        """No answer is refused anyway."""
+
+    def close(self) -> None:
+        """There is nothing to free."""

@@ -1,1 +1,0 @@
-"""Doors into the one world of :mod:`wardround.training.world`, each in a trainer's own shape."""
