@@ -17,6 +17,8 @@ from wardround.benchmarks.clinseek.timeline import HOUR, Span, Timeline
 from wardround.benchmarks.without_reading import (
     MOMENT,
     MomentReader,
+    _gain,
+    _Targets,
     area,
     area_with_interval,
     neighbours,
@@ -137,3 +139,46 @@ def test_the_existence_that_tells_most_is_named_and_has_its_figure(synthetic_sto
     assert facts["existence"][0]["auc"] == 1.0
     few = without_reading(OneColumn(synthetic_store), task, samples[:5])
     assert "nothing to fit" in str(few.when)
+
+
+def test_a_number_answers_with_the_prior_of_its_own_part() -> None:
+    """Eight training questions by hand: ``a`` where a row exists, ``b`` and ``c`` where none does."""
+    held = np.array([[1, 0, 0]] * 5 + [[0, 1, 1]] * 5 + [[1, 0, 0], [0, 1, 1], [0, 1, 0]], float)
+    targets = _Targets(held=held, sizes=held.sum(axis=1), one=False)
+    fit, asked = np.arange(10), np.array([10, 11, 12])
+    values = np.array([1.0] * 5 + [0.0] * 5 + [1.0, 0.0, 0.0])
+    # Names are as common as each other: all three give 2*1/4 and 2*2/5, (0.5 + 0.8) / 2 = 0.65; `a` alone 0.5,
+    # `a` and `b` (0.67 + 0.5) / 2 = 0.58.
+    assert targets.by_prior(fit, asked).tolist() == pytest.approx([0.5, 0.8, 0.5])
+    assert targets.by_number(values, fit, asked).tolist() == pytest.approx([1.0, 1.0, 2 / 3])
+    assert targets.by_number(np.full(13, np.nan), fit, asked).tolist() == pytest.approx([0.5, 0.8, 0.5])
+    alone = _Targets(held=held, sizes=held.sum(axis=1), one=True)
+    assert alone.by_prior(fit, asked).tolist() == pytest.approx([1.0, 0.0, 0.0])
+
+
+def test_a_gain_is_over_people() -> None:
+    found = _gain(np.array([1.0, 1.0, 0.0, 0.5]), np.array([0.5, 0.5, 0.5, 0.5]), np.array([1, 1, 2, 3]))
+    assert (found["f1"], found["prior"], found["gain"]) == (0.625, 0.5, 0.125)
+    assert (found["low"], found["high"]) == (-0.5, 0.5)
+
+
+@pytest.mark.parametrize("classes", [3, 12])
+def test_of_many_classes_what_exists_is_named_with_its_gain(
+    synthetic_store: Store, clinseek_path: Path, classes: int
+) -> None:
+    """The table exists where the answer is the second class; of the others nothing says which."""
+    real = Benchmark.open(clinseek_path).samples("clinseek.LengthOfStay_3day")[0]
+    samples = [
+        Sample(
+            id=f"s{n}", task=ED, subject_id=subject, prediction_time=real.moment, stratum="any",
+            target=("1",) if n % 2 else (str(n // 2 % (classes - 1) * 2 % classes if n // 2 % (classes - 1) else 0),),
+            split="train" if n < 60 else "test",
+        )
+        for n, subject in enumerate(synthetic_store.subjects.tolist()[:90])
+    ]  # fmt: skip
+    task = replace(get_task(ED), answer=OneClass(classes=tuple((str(n), f"class {n}") for n in range(classes))))
+    facts = without_reading(OneColumn(synthetic_store), task, samples).facts
+    first = facts["existence"][0]
+    assert (first["what"], first["low"] >= 0, first["samples"]) == ("poe has a row", True, len(samples) - 60)
+    assert first["gain"] > 0.02
+    assert {"f1", "prior", "gain", "low", "high", "most_by"} <= set(facts["when"])

@@ -356,23 +356,28 @@ class WithoutReading:
 
 
 def without_reading(reader: MomentReader, task: Task, samples: Sequence[Sample]) -> WithoutReading:
-    """Fit both on the training samples of a task, on the clocks ``known_at``."""
+    """Fit both on the training samples of a task, on the clocks ``known_at``.
+
+    A task of two classes with enough of both gets an AUC. Every other task that one answer settles gets the F1 of the
+    best answer by one number, beside the F1 of the prior, and the difference with its interval.
+    """
     training = np.array([one.split == "train" for one in samples], bool)
     if int(training.sum()) < _LEAST:
         return WithoutReading(when=f"fewer than {_LEAST} training questions: nothing to fit the moment on")
     values = task.answer.label_values
-    two = len(values) == 2 and not task.answer.several
-    readings = reader.read(samples, existence=two)
+    figures = not (task.answer.by_steps or task.answer.judged)
+    readings = reader.read(samples, existence=figures)
     people = np.array([one.person for one in samples], np.int64)
     folds = _folds(people, training)
     if not values or task.answer.several:
-        return WithoutReading(when=_by_neighbours(task, samples, readings.moment, folds))
+        when = _by_neighbours(task, samples, readings.moment, folds)
+        return WithoutReading(when=when, facts=_gains(task, samples, readings, folds, when) if figures else {})
     classes = np.array([values.index(one.target[0]) for one in samples], np.int64)
     told, before = _out_of_fold(readings.moment, classes, folds, len(values))
     when = {one.id: (values[place],) for one, place in zip(samples, told.argmax(axis=1).tolist(), strict=True)}
     positive = classes == 1
-    if not two or min(int(positive.sum()), int((~positive).sum())) < _LEAST_OF_EACH:
-        return WithoutReading(when=when)
+    if len(values) > 2 or min(int(positive.sum()), int((~positive).sum())) < _LEAST_OF_EACH:
+        return WithoutReading(when=when, facts=_gains(task, samples, readings, folds, when))
     moment = area_with_interval(_logit(told[:, 1]) - _logit(before[:, 1]), positive, people)
     facts = {
         "when": moment.to_json() | {"most_by": _most_by(readings.moment, positive, training)},
@@ -432,12 +437,7 @@ def _filled_area(values: Matrix, positive: Flags) -> float:
 
 def _existence(readings: Readings, positive: Flags, training: Flags, people: Ints) -> list[dict[str, Any]]:
     """The five numbers that say most among training people, with their AUC among all others."""
-    tried: dict[str, Matrix] = {}
-    for place, name in enumerate(readings.names):
-        column = readings.existence[:, place]
-        tried[f"{name} is filled" if "." in name else f"{name} has a row"] = (column > 0).astype(float)
-        if "." not in name:
-            tried[f"rows of {name}"] = column
+    tried = _tried(readings)
     signs = {name: _filled_area(values[training], positive[training]) for name, values in tried.items()}
     best = sorted(signs, key=lambda name: (-abs(signs[name] - 0.5), name))[:_NAMED]
     found = []
@@ -446,3 +446,114 @@ def _existence(readings: Readings, positive: Flags, training: Flags, people: Int
         held_out = area_with_interval(turned[~training], positive[~training], people[~training])
         found.append({"what": name if signs[name] >= 0.5 else f"{name} (fewer)", **held_out.to_json()})
     return found
+
+
+def _tried(readings: Readings) -> dict[str, Matrix]:
+    """What the existence audit tries, by name: a table has a row, its number of rows, a column is filled."""
+    tried: dict[str, Matrix] = {}
+    for place, name in enumerate(readings.names):
+        column = readings.existence[:, place]
+        tried[f"{name} is filled" if "." in name else f"{name} has a row"] = (column > 0).astype(float)
+        if "." not in name:
+            tried[f"rows of {name}"] = column
+    return tried
+
+
+_QUARTERS = (0.25, 0.5, 0.75)
+_COMMONEST = 64
+"""So many of the commonest names may stand in an answer without reading: no prior of a task of ours holds as many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Targets:
+    """Targets as a table, (samples, names of training), with the number of names of each; ``one``: one name answers."""
+
+    held: Matrix
+    sizes: Matrix
+    one: bool
+
+    @classmethod
+    def of(cls, task: Task, samples: Sequence[Sample], training: Flags) -> _Targets:
+        known = [set(one.target) for one, trains in zip(samples, training.tolist(), strict=True) if trains]
+        places = {name: place for place, name in enumerate(sorted(set().union(*known)))}
+        held = np.zeros((len(samples), len(places)))
+        for row, sample in enumerate(samples):
+            held[row, [places[name] for name in set(sample.target) if name in places]] = 1
+        sizes = np.array([len(set(one.target)) for one in samples], float)
+        return cls(held=held, sizes=sizes, one=not task.answer.several)
+
+    def by_prior(self, fit: Ints, asked: Ints) -> Matrix:
+        """The F1 of some rows, answered with the names that score best in the rows of a fit."""
+        order = np.argsort(-self.held[fit].sum(axis=0), kind="stable")[:_COMMONEST]
+        count = 1
+        if not self.one:
+            given = np.arange(1, len(order) + 1)
+            f1 = 2 * self.held[np.ix_(fit, order)].cumsum(axis=1) / (given + self.sizes[fit][:, None])
+            count = int(f1.mean(axis=0).argmax()) + 1
+        met = self.held[np.ix_(asked, order[:count])].sum(axis=1)
+        return np.asarray(2 * met / (count + self.sizes[asked]))
+
+    def by_number(self, values: Matrix, fit: Ints, asked: Ints) -> Matrix:
+        """The F1 of some rows, answered with the prior of the fit's rows in the same quarter of a number: in two parts
+        where it is 0 or 1, those without it in a part of their own."""
+        known = values[fit][np.isfinite(values[fit])]
+        edges = np.unique(np.quantile(known, _QUARTERS)) if len(known) else known
+        part = np.where(np.isfinite(values), np.searchsorted(edges, values, "left"), -1)
+        found = self.by_prior(fit, asked)
+        for one in np.unique(part[asked]).tolist():
+            like = fit[part[fit] == one]
+            if len(like) >= _LEAST_OF_EACH:
+                found[part[asked] == one] = self.by_prior(like, asked[part[asked] == one])
+        return found
+
+
+def _gains(
+    task: Task,
+    samples: Sequence[Sample],
+    readings: Readings,
+    folds: Sequence[tuple[Flags, Flags]],
+    when: Mapping[str, tuple[str, ...]],
+) -> dict[str, Any]:
+    """How far above the prior the moment answers, and the five existing things that do best among training people: mean
+    F1 of all other people; nothing where there are none."""
+    training = np.array([one.split == "train" for one in samples], bool)
+    if training.all():
+        return {}
+    targets = _Targets.of(task, samples, training)
+    rows = [(np.flatnonzero(fit)[:_MOST], np.flatnonzero(asked)) for fit, asked in folds]
+    prior, people = np.zeros(len(samples)), np.array([one.person for one in samples], np.int64)
+    for fit, asked in rows:
+        prior[asked] = targets.by_prior(fit, asked)
+
+    def f1_of(values: Matrix) -> Matrix:
+        found = prior.copy()
+        for fit, asked in rows:
+            found[asked] = targets.by_number(values, fit, asked)
+        return found
+
+    def gain(f1: Matrix) -> dict[str, float]:
+        return _gain(f1[~training], prior[~training], people[~training])
+
+    moments = {name: f1_of(readings.moment[:, place])[training].mean() for place, name in enumerate(MOMENT)}
+    tried = {name: f1_of(values) for name, values in _tried(readings).items()}
+    best = sorted(tried, key=lambda name: (-tried[name][training].mean(), name))[:_NAMED]
+    return {
+        "when": gain(_f1_of_answers(samples, when)) | {"most_by": max(MOMENT, key=lambda name: moments[name])},
+        "existence": [{"what": name, **gain(tried[name])} for name in best],
+    }
+
+
+def _f1_of_answers(samples: Sequence[Sample], given: Mapping[str, tuple[str, ...]]) -> Matrix:
+    pairs = [(set(one.target), set(given[one.id])) for one in samples]
+    return np.array([2 * len(target & answer) / (len(target) + len(answer)) for target, answer in pairs])
+
+
+def _gain(f1: Matrix, prior: Matrix, people: Ints) -> dict[str, float]:
+    """The mean difference to the prior with its interval: 2.5 to 97.5 % of draws of people with replacement."""
+    _, person = np.unique(people, return_inverse=True)
+    summed, questions = np.bincount(person, f1 - prior), np.bincount(person)
+    drawn = np.random.default_rng(0).integers(0, len(questions), (_DRAWS, len(questions)))
+    means = summed[drawn].sum(axis=1) / questions[drawn].sum(axis=1)
+    low, high = (float(one) for one in np.quantile(means, [0.025, 0.975]))
+    middle = {"f1": float(f1.mean()), "prior": float(prior.mean()), "gain": float((f1 - prior).mean())}
+    return middle | {"low": low, "high": high, "samples": len(f1)}

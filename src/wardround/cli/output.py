@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from wardround.core import Progress, printable
 from wardround.learning import stages
 from wardround.reports import ARM_HEADINGS, arm_texts
-from wardround.reports.baseline_card import CONTENDERS, CardRow, auc_text
+from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
 from wardround.reports.summary import contender
 from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.judging import JUDGEMENTS, unjudged
@@ -154,8 +154,14 @@ def print_card(rows: Sequence[CardRow]) -> None:
         print(f"–: {reason} ({', '.join(names)})")
     told = [row for row in rows if row.by_moment]
     if told:
-        print("\nwithout reading (AUC over the whole benchmark; fitted on training people, answered for others)")
+        print(
+            "\nwithout reading (over the whole benchmark; fitted on training people, answered for others; "
+            "AUC, or F1 and its difference to the prior)"
+        )
         print_rows(("task", "moment alone", "most by", "existence alone: the best five"), [_told(row) for row in told])
+    untold = [row.task for row in rows if not row.by_moment]
+    if untold:
+        print(f"–: no figures without reading (too few people, a stay by steps, or other clocks): {', '.join(untold)}")
 
 
 def print_warnings(rows: Sequence[CardRow]) -> None:
@@ -166,8 +172,8 @@ def print_warnings(rows: Sequence[CardRow]) -> None:
 
 
 def _told(row: CardRow) -> tuple[str, ...]:
-    existence = "; ".join(f"{one['what']} {auc_text(one)}" for one in row.by_existence)
-    return row.task, auc_text(row.by_moment), str(row.by_moment["most_by"]), existence
+    existence = "; ".join(f"{one['what']} {figure_text(one)}" for one in row.by_existence)
+    return row.task, figure_text(row.by_moment), str(row.by_moment["most_by"]), existence
 
 
 def _card_cells(row: CardRow) -> list[str]:

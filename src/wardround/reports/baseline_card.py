@@ -27,7 +27,8 @@ from wardround.scoring import (
 
 BEST = "best trivial"
 TELLING = 0.6
-"""Where the lower bound of an AUC lies above it, the figure stands beside every score of the task."""
+"""Where the lower bound of an AUC lies above it, the figure stands beside every score of the task. So does an F1 whose
+difference to the prior has a lower bound above 0."""
 PREDICTOR = "predictor"
 CONTENDERS = (*TRIVIAL, ORACLE)
 
@@ -54,7 +55,7 @@ class CardRow:
         told = [("the moment alone", self.by_moment)] if self.by_moment else []
         existing = sorted(self.by_existence, key=lambda one: -float(one["low"]))
         told += [(f"'{one['what']}' alone", one) for one in existing[:1]]
-        found = [f"{what} answers with AUC {auc_text(one)}" for what, one in told if one["low"] > TELLING]
+        found = [f"{what} answers with {figure_text(one)}" for what, one in told if one["low"] > _bar(one)]
         return f"{self.task}: {', '.join(found)}" if found else None
 
 
@@ -76,9 +77,16 @@ def honesty_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals: 
     )
 
 
-def auc_text(found: Mapping[str, Any]) -> str:
-    """Write an AUC with its interval."""
-    return f"{found['auc']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
+def figure_text(found: Mapping[str, Any]) -> str:
+    """Write an AUC with its interval, or an F1 with its difference to the prior and the interval of that."""
+    if "auc" in found:
+        return f"AUC {found['auc']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
+    bounds = f"{found['low']:+.2f}, {found['high']:+.2f}"
+    return f"F1 {found['f1']:.2f}, prior {found['prior']:.2f} ({found['gain']:+.2f} [{bounds}])"
+
+
+def _bar(found: Mapping[str, Any]) -> float:
+    return TELLING if "auc" in found else 0.0
 
 
 def against_trivial(
