@@ -34,6 +34,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from kills import compare_counts, files_of, learnt, scores_of  # noqa: E402
 from wardround.cli import main as wardround  # noqa: E402
+from wardround.core import UserError  # noqa: E402
 from wardround.records.ingest import plan  # noqa: E402
 from wardround.runs import RunFolder  # noqa: E402
 from wardround.synth import synthesize  # noqa: E402
@@ -366,8 +367,12 @@ def cases(place: Path) -> Iterator[Case]:
 
 
 def _experiences(folder: Path) -> int:
+    """How many experiences can be read; none of a bank whose making was cut off."""
     path = folder / "bank.sqlite"
-    return learnt(path).total() if path.is_file() and path.stat().st_size else 0
+    try:
+        return learnt(path).total() if path.is_file() and path.stat().st_size else 0
+    except UserError:
+        return 0
 
 
 def show(rows: Iterable[Row]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from zlib import crc32
 
@@ -221,16 +223,36 @@ def open_database_unchanged(
     """Open a file without changing it, also while it is being written and also in a folder that nobody may write.
 
     ``connect`` is given the file's URI. There SQLite has no room for its side files: the file is then read as it
-    stands, if it is whole.
+    stands, if it is whole. A file that a loss of power left in the midst of a change is read as before that change,
+    from a copy: only its next writer may undo the change in the file itself.
     """
     uri = path.resolve().as_uri()
     try:
         return _prepared(connect(f"{uri}?mode=ro"), prepare)
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_READONLY_ROLLBACK":
+            return _open_rolled_back(path, connect, prepare, explained)
         must_be_complete(path)
         return set_up_database(connect(f"{uri}?immutable=1"), path, prepare, explained)
     except sqlite3.Error as error:
         raise explained(error, path) from error
+
+
+def _open_rolled_back(
+    path: Path,
+    connect: Callable[[str], sqlite3.Connection],
+    prepare: Callable[[sqlite3.Connection], object],
+    explained: Explained,
+) -> sqlite3.Connection:
+    with TemporaryDirectory(prefix="wardround-") as scratch:
+        copy = Path(scratch) / path.name
+        for ending in ("", "-journal"):
+            shutil.copyfile(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
+        with closing(sqlite3.connect(copy)) as undoing:
+            undoing.execute("SELECT count(*) FROM sqlite_master")  # SQLite undoes the change before it reads
+            held = connect("file::memory:")
+            undoing.backup(held)
+    return set_up_database(held, path, prepare, explained)
 
 
 def _prepared(connection: sqlite3.Connection, prepare: Callable[[sqlite3.Connection], object]) -> sqlite3.Connection:
