@@ -193,6 +193,10 @@ def test_a_judge_apart_from_the_player_says_what_words_are_worth(
     ]:  # a small model that was bound to lists without an end went on counting
         lists = body["response_format"]["json_schema"]["schema"]["properties"]
         assert {name: one["maxItems"] for name, one in lists.items()} == {"useful": 3, "true": 3, "covered": 2}
+    asked = [body["messages"][-1]["content"] for body in ward.bodies["judge of reasoning"]]
+    comes_to = [one.partition("The answer it comes to\n")[2].partition("\n\nThe experts'")[0] for one in asked]
+    assert "Stop Inventol now" in comes_to, "the experts' conclusion is a point that an answer may cover"
+    assert all(comes_to)
     for body in ward.bodies["player"]:
         assert "Fabled fever" not in json.dumps(body)
         assert "Stopping it" not in json.dumps(body)
