@@ -23,7 +23,7 @@ _REVISION = "2025-12-11"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class DescriptionCounts:
     """The file, the schema, and a place with a chart to serve."""
 
     server: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Described:
         return package
 
 
-SCENARIOS: Scenarios[Described] = Scenarios()
+SCENARIOS: Scenarios[DescriptionCounts] = Scenarios()
 
 
 def run_server_json(place: Place) -> Iterator[SuiteResult]:
@@ -47,7 +47,7 @@ def run_server_json(place: Place) -> Iterator[SuiteResult]:
     schema = json.loads((folder / "server.schema.json").read_text())
     licence = (folder / "LICENSE").read_text().splitlines()[0]
     server = json.loads((REPOSITORY / "server.json").read_text())
-    described = Described(
+    described = DescriptionCounts(
         server=server, schema=Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER), place=place
     )
     yield SuiteResult(
@@ -59,14 +59,14 @@ def run_server_json(place: Place) -> Iterator[SuiteResult]:
 
 
 @SCENARIOS.named("it is valid by the schema that it names")
-def _(given: Described) -> None:
+def _(given: DescriptionCounts) -> None:
     assert given.server["$schema"] == given.schema.schema["$id"]
     wrong = [f"{error.json_path}: {error.message}" for error in given.schema.iter_errors(given.server)]
     assert not wrong, wrong
 
 
 @SCENARIOS.named("the schema refuses what the registry refuses")
-def _(given: Described) -> None:
+def _(given: DescriptionCounts) -> None:
     for path, value in (
         (("description",), "x" * 101),
         (("name",), "no-slash"),
@@ -79,13 +79,13 @@ def _(given: Described) -> None:
 
 
 @SCENARIOS.named("its versions are the package's own, exactly")
-def _(given: Described) -> None:
+def _(given: DescriptionCounts) -> None:
     told = (given.server["version"], given.package["version"], given.package["runtimeArguments"][0]["value"])
     assert told == (wardround.__version__, wardround.__version__, f"wardround[mcp]=={wardround.__version__}"), told
 
 
 @SCENARIOS.named("the command that it describes serves the chart to the official SDK over stdio")
-def _(given: Described) -> None:
+def _(given: DescriptionCounts) -> None:
     words = given.place.chart_words()
     options = dict(zip(words[::2], words[1::2], strict=True))
     arguments = [*_command_line(given.package["packageArguments"], options)]

@@ -8,7 +8,7 @@ before and after a change of prompts.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,9 @@ from wardround.log import LogReader
 
 def main() -> None:
     """Print one line for each agent of each run."""
-    for run in map(Path, sys.argv[1:]):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    for run in parser.parse_args().runs:
         calls = defaultdict(list)
         reader = LogReader(run)
         for entry in reader.episodes():

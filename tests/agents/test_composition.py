@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from doubles import ListRecorder, PaperChart, check_wire, play
 
-from wardround.agents import Asked, Ending, Episode, Hooks, Limits, LoopSettings, get_agent
+from wardround.agents import Ending, Episode, Exchange, Hooks, Limits, LoopSettings, get_agent
 from wardround.core import Message, ProviderError
 from wardround.models.protocol import Request
 from wardround.models.replay import Line, ScriptedModel, call, say
@@ -132,7 +132,7 @@ def test_a_critique_that_fails_does_not_cost_the_answer() -> None:
     assert recorder.of("trial") == [{"turn": 1, "skipped": "gone"}]
 
 
-async def choose_of_two(episode: Episode) -> Asked:
+async def choose_of_two(episode: Episode) -> Exchange:
     """ReflecTool CS: sample two actions, have one picked, and only then is it run."""
     prompt = episode.render()
     sampled = [await episode.ask(prompt) for _ in range(2)]

@@ -10,7 +10,7 @@ from doubles import ListRecorder, play
 
 from wardround.agents import Limits, SummarySettings, get_agent
 from wardround.agents.loop.agent import Hooks
-from wardround.agents.loop.episode import Asked, Ending, Episode, read_text
+from wardround.agents.loop.episode import Ending, Episode, Exchange, read_text
 from wardround.agents.loop.history import Transcript
 from wardround.agents.methods.reflectool import _action_text, _brief, _called, _choice, _identity, _seeded
 from wardround.core import Message, ToolCall
@@ -18,8 +18,8 @@ from wardround.models import Reply, Request, ScriptedModel, call, calls, say
 from wardround.models.protocol import ModelSettings
 
 
-def asked(reply: Reply) -> Asked:
-    return Asked(request=Request(messages=(), settings=ModelSettings()), reply=reply)
+def asked(reply: Reply) -> Exchange:
+    return Exchange(request=Request(messages=(), settings=ModelSettings()), reply=reply)
 
 
 @pytest.mark.parametrize(

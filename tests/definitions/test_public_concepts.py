@@ -13,7 +13,7 @@ import pytest
 from definitions.public_concepts import Cut, answers, four_hourly
 from effort import often
 from wardround.clinical.definitions import ScoreAt, score_at
-from wardround.clinical.definitions.charted import Charted
+from wardround.clinical.definitions.charted import ChartedMeasurements
 from wardround.clinical.definitions.formulas import is_antibiotic
 from wardround.records import IngestSettings, Store, ingest
 
@@ -136,7 +136,7 @@ def _drips(cut: Cut, sql: SQL, scores: Mapping[str, ScoreAt]) -> Iterator[Differ
 
 def _breathing(cut: Cut, sql: SQL, scores: Mapping[str, ScoreAt]) -> Iterator[Difference]:
     theirs = _STATUS.get(sql.get("ventilation", (None,))[0])
-    charted = Charted(cut.chart)
+    charted = ChartedMeasurements(cut.chart)
     rows: dict[datetime, str] = {}
     for time, text in sorted((*charted.texts("device"), *charted.texts("mode"))):
         rows[time] = f"{rows.get(time, '')}; {text}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wardround.core import UserError
-from wardround.executors import EXECUTORS, MOST_LOSSES, Ended, Job, each, opened, perform, watched
+from wardround.executors import EXECUTORS, MOST_LOSSES, Job, JobResult, each, opened, perform, watched
 
 
 class Doubles:
@@ -25,13 +25,13 @@ class Doubles:
         self.running.append(job)
         self.most = max(self.most, len(self.running))
 
-    def wait(self, seconds: float) -> Sequence[Ended]:
+    def wait(self, seconds: float) -> Sequence[JobResult]:
         job = self.running.pop()
         if self.losses.get(job.number, 0):
             self.losses[job.number] -= 1
-            return [Ended(job=job, lost="its power was cut")]
+            return [JobResult(job=job, lost="its power was cut")]
         result, error = perform(job, [])
-        return [Ended(job=job, result=result, error=error)]
+        return [JobResult(job=job, result=result, error=error)]
 
     def stop(self) -> None:
         self.running.clear()

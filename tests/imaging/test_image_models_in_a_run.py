@@ -20,7 +20,7 @@ from wardround.log import LogReader, Trajectory
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.runs.spending import Spending
-from wardround.serve.play import Game, PlaySettings
+from wardround.serve.play import PlayedRun, PlaySettings
 from wardround.serve.session import ServedSession
 
 HANDLE = re.compile(r"cxr_images:[0-9a-f-]+")
@@ -152,7 +152,7 @@ def test_a_killed_episode_goes_on_without_asking_a_tools_model_again(films: dict
 async def test_calls_for_an_outside_agent_are_recorded_beside_its_own(films: dict[str, Any], tmp_path: Path) -> None:
     with FakeServer(reads) as reader:
         folder = start(tmp_path / "run", settings(films, "", reader.url, models=["outside"], limit=40), outside=True)
-        game = Game(folder, PlaySettings())
+        game = PlayedRun(folder, PlaySettings())
         key, session = next(_with_a_film(game))
         handle = HANDLE.search((await session.call("get_latest_records", {"table_name": "cxr_images"})).text)
         assert handle is not None
@@ -167,7 +167,7 @@ async def test_calls_for_an_outside_agent_are_recorded_beside_its_own(films: dic
     assert json.loads(turns[2].reply.content or "") == REPORT
 
 
-def _with_a_film(game: Game) -> Iterator[tuple[str, ServedSession]]:
+def _with_a_film(game: PlayedRun) -> Iterator[tuple[str, ServedSession]]:
     for key in game.queue.lease(40):
         session = game.open_session(key)
         if session.environment.images.entries():

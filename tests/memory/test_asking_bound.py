@@ -15,7 +15,7 @@ from wardround.models import Reply, Request
 SCHEMA = {"type": "object", "properties": {"step": {"type": "integer"}}, "required": ["step"]}
 
 
-class Asked:
+class Exchange:
     """A model that answers in turn, and the log of what it was asked."""
 
     def __init__(self, *answers: str) -> None:
@@ -34,13 +34,13 @@ class Asked:
         """Nothing is kept."""
 
 
-def ask(model: Asked, budget: AskingBudget | None = None) -> Any:
+def ask(model: Exchange, budget: AskingBudget | None = None) -> Any:
     asker = ModelAsker(model=model, recorder=model, episode="e")  # type: ignore[arg-type]
     return asyncio.run(ask_value(asker, "Which step?", SCHEMA, purpose="find", budget=budget))
 
 
 def test_a_repair_is_bound_as_the_first_call_is() -> None:
-    model = Asked("the third", '{"step": 3}')
+    model = Exchange("the third", '{"step": 3}')
     assert ask(model) == {"step": 3}
     assert [request.response_schema for request in model.requests] == [SCHEMA, SCHEMA]
     assert [request.ordinal for request in model.requests] == [0, 1]
@@ -48,11 +48,11 @@ def test_a_repair_is_bound_as_the_first_call_is() -> None:
 
 def test_what_is_twice_no_value_is_said_by_purpose() -> None:
     with pytest.raises(FormatError, match="find: no usable value after one repair: there is no JSON value in it"):
-        ask(Asked("no", "no"))
+        ask(Exchange("no", "no"))
 
 
 def test_a_repair_is_not_asked_for_where_no_call_is_left() -> None:
-    model, budget = Asked("the third", '{"step": 3}'), AskingBudget(left=1)
+    model, budget = Exchange("the third", '{"step": 3}'), AskingBudget(left=1)
     with pytest.raises(FormatError, match="find: no call was left"):
         ask(model, budget)
     assert (len(model.requests), budget.asked, budget.refused) == (1, 1, 1)

@@ -42,7 +42,7 @@ class Known:
     past: list[tuple[int, str, bool]] = field(default_factory=list)
 
 
-class Twin:
+class TwinTable:
     """Plays steps on a bank and remembers them."""
 
     def __init__(self, bank: Bank) -> None:
@@ -113,7 +113,7 @@ def test_a_search_is_exact_and_never_serves_the_same_subject_or_another_split(
     kind: str,  # type: ignore[type-arg]
 ) -> None:
     def work(bank: Bank) -> None:
-        twin, question = Twin(bank), key(*vector)
+        twin, question = TwinTable(bank), key(*vector)
         for step in steps:
             twin.play(step)
             found = bank.search(question, kind=kind, for_subject=patient(subject), k=k)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def test_every_past_state_can_be_rebuilt(steps: list[tuple], pick: int) -> None:
         return [(one.id, one.title, one.title in served) for one in found]
 
     def work(bank: Bank) -> None:
-        twin = Twin(bank)
+        twin = TwinTable(bank)
         states: dict[int, list[tuple[str, str, bool]]] = {}
         moments: dict[int, str] = {}
         for step in steps:

@@ -23,7 +23,7 @@ PER_BANK = 8
 
 
 @dataclass
-class Held:
+class HeldFor:
     """What the test remembers of an experience."""
 
     experience: Experience
@@ -33,12 +33,12 @@ class Held:
 
 
 @dataclass
-class Twin:
+class TwinTable:
     """A bank, and a plain account of where everything in it came from."""
 
     bank: Bank
     source: Random
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, HeldFor] = field(default_factory=dict)
     linked: set[tuple[str, str]] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Twin:
             evidence=(SeenIn(step=1, rows=(row,)),),
         )
         self.bank.add([made], key=key(1, number))
-        self.held[made.id] = Held(made, {sample}, {row}, made.content)
+        self.held[made.id] = HeldFor(made, {sample}, {row}, made.content)
 
     def _link(self) -> None:
         one, other = self.source.sample(sorted(self.held), 2)
@@ -140,7 +140,7 @@ def test_of_generated_withdrawals_none_leaves_anything_stale(tmp_path: Path) -> 
     withdrawals = often(48, 10_000)
     for number in range(withdrawals // PER_BANK):
         with Bank.open(tmp_path / f"{number}.sqlite") as bank:
-            twin = Twin(bank, Random(number))
+            twin = TwinTable(bank, Random(number))
             twin.fill()
             assert twin.stale() == [], "before"
             for _ in range(PER_BANK):

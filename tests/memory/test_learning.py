@@ -12,7 +12,7 @@ from memory_doubles import lesson, patient
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, export_bank, forget, import_bank, render_experiences, undo, withdraw
 from wardround.memory.credit import EpisodeName, first_quality, is_masked
-from wardround.memory.learning import EvolutionSettings, Learnt, PlayedEpisode, learn
+from wardround.memory.learning import EvolutionSettings, LearningResult, PlayedEpisode, learn
 from wardround.memory.outcomes import LearningRule
 
 
@@ -41,7 +41,7 @@ def test_equations_8_to_10_move_a_bank_once(tmp_path: Path) -> None:
     with bank:
         bank.set_graph(edges=[Edge(source=one, target=two, weight=0.4)], reason="linked")
         before = bank.revision
-        assert learn(bank, _played(1, 1.0, [one, two]), PUBLISHED) == Learnt(revision=before + 1, shown=2)
+        assert learn(bank, _played(1, 1.0, [one, two]), PUBLISHED) == LearningResult(revision=before + 1, shown=2)
         # shares 0.8 / 1.44 and 0.64 / 1.44, rate 0.1; the only edge has all of its credit, rate 0.05
         assert bank.graph().quality(one) == pytest.approx(0.5 + 0.08 / 1.44)
         assert bank.graph().quality(two) == pytest.approx(0.5 + 0.064 / 1.44)

@@ -17,7 +17,7 @@ from effort import often
 from wardround.memory.credit import effect_in
 from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.learning import EvolutionSettings
-from wardround.memory.outcomes import Learned, LearntEpisode, Met
+from wardround.memory.outcomes import ExperienceTrial, LearnedState, LearntEpisode
 
 SEEDS = 100
 EFFECT = 0.2
@@ -54,7 +54,7 @@ def eligible(source: Random, is_easy: bool) -> list[str]:
     return ["helpful", "inert", "turning", "by task", *(["of easy cases"] if is_easy else []), *with_harmful]
 
 
-def episodes(seed: int, learned: Learned, courses: Mapping[str, Course]) -> Iterator[None]:
+def episodes(seed: int, learned: LearnedState, courses: Mapping[str, Course]) -> Iterator[None]:
     source = Random(f"planted {seed}")
     for number in range(2 * EPISODES):
         task, is_easy = "ab"[number % 2], source.random() < 0.5
@@ -64,7 +64,7 @@ def episodes(seed: int, learned: Learned, courses: Mapping[str, Course]) -> Iter
             barred = task in held and effect_in(held, task).harm > BAR
             share = SAID.masked_chance(barred=barred)
             shown = source.random() >= share
-            met.append(Met(experience=item, shown=shown, masked_share=share))
+            met.append(ExperienceTrial(experience=item, shown=shown, masked_share=share))
             chance += effects(task, number // 2)[item] * shown
             if task == "a":
                 courses[item].barred.append(barred)
@@ -82,7 +82,7 @@ def worlds() -> dict[str, list[Course]]:
     found: dict[str, list[Course]] = {item: [] for item in effects("a", 0)}
     for seed in range(often(SEEDS, 400)):
         courses = {item: Course() for item in found}
-        for _ in episodes(seed, Learned(edges=lambda name, upto: {}), courses):
+        for _ in episodes(seed, LearnedState(edges=lambda name, upto: {}), courses):
             pass
         for item, course in courses.items():
             found[item].append(course)

@@ -11,7 +11,7 @@ import pytest
 from memory_doubles import key, lesson, patient
 
 from wardround.memory import Bank, Entity, GraphReader, Key, RecallQuestion, SeedRecall, SeedSettings
-from wardround.memory.recall import Fused
+from wardround.memory.recall import FusedCandidates
 from wardround.memory.state import BankState
 
 WORDS = [f"word{number}" for number in range(12)]
@@ -64,7 +64,7 @@ def test_without_the_scan_of_vectors_the_same_seeds(tmp_path: Path, monkeypatch:
         ]
         pruned = [asked(bank, *one) for one in every]
         needed = len(scans)
-        monkeypatch.setattr(Fused, "settled", lambda self, most: False)
+        monkeypatch.setattr(FusedCandidates, "settled", lambda self, most: False)
         assert [asked(bank, *one) for one in every] == pruned
         assert len(scans) - needed == len(every)
     assert 0 < needed < len(every), "some questions need the scan and some do not"

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from wardround.clinical.protocols import (
+    AndOr,
     AtLevel,
     AtRate,
     AtScore,
     AtValue,
     ChangedBy,
     CountedActions,
-    Held,
+    HeldFor,
     HoursSince,
-    Joined,
+    InWindow,
     Moving,
     Negated,
     Node,
     Stated,
     TimesBaseline,
-    Within,
     compile_trigger,
 )
 from wardround.clinical.vocabulary import clinical_name, drug_class, drug_name, find_concept
@@ -36,7 +36,7 @@ RULES = [
 def meaning(node: Node) -> str:
     """A compiled trigger in the notation of ``clinician_rules.tsv``: not what the language itself prints."""
     match node:
-        case Joined():
+        case AndOr():
             return f"({node.how.lower()} {' '.join(map(meaning, node.parts))})"
         case Negated():
             return f"(not {meaning(node.part)})"
@@ -45,9 +45,9 @@ def meaning(node: Node) -> str:
             return f"(value {clinical_name(node.concept)} {node.relation} {node.threshold:g}{unit})".replace(
                 "e+06", "000000"
             )
-        case Held():
+        case HeldFor():
             return f"(held {node.minutes:g} {meaning(node.value)})"
-        case Within():
+        case InWindow():
             return f"({'any' if node.how == 'any' else 'all'} {node.hours:g} {meaning(node.value)})"
         case TimesBaseline():
             return f"(times {clinical_name(node.concept)} {node.relation} {node.times:g})"

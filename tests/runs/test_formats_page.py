@@ -28,7 +28,7 @@ from wardround.records.shards.shard_file import INDEX_SCHEMA, TableFile
 from wardround.runs import RunSettings, evolution_record, folder, start
 from wardround.scoring import EpisodeScore, episodes
 from wardround.stream import ledger
-from wardround.stream.watching import ToldBundle
+from wardround.stream.watching import OutputBundle
 from wardround.tools.candidates import space
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_every_field_of_a_run_its_store_and_its_benchmark_is_on_the_page(
         ("Predictions of predictors", [one.name for one in fields(predictions.FitRow)]),
         ("Corpus", [one.name for kind in (corpus.CorpusManifest, corpus.AddedFile) for one in fields(kind)]),
         ("Protocol", [one.name for kind in (ProtocolRule, RuleOrigin) for one in fields(kind)]),
-        ("Stream folder", ToldBundle.__struct_fields__),
+        ("Stream folder", OutputBundle.__struct_fields__),
         ("Exports of our own", [*bundle_files.EVENTS.names, *bundle_files.TARGETS.names]),
     ],
 )

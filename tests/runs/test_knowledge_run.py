@@ -102,12 +102,12 @@ def test_an_outside_agent_reads_the_installed_corpora(
     library: Path, synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("mcp", reason="needs the extra [mcp]")
-    from wardround.serve import Game, PlaySettings
+    from wardround.serve import PlayedRun, PlaySettings
 
     run = settings(library, synthetic_benchmark_path, synthetic_store_path, "", toolset="clinseek")
     folder = start(tmp_path / "played", run.changed(agents=("mine",), models=("outside",)), outside=True)
     assert "pubmed" in folder.manifest["corpora"]
-    game = Game(folder, PlaySettings())
+    game = PlayedRun(folder, PlaySettings())
     (key,) = game.queue.lease(1)
     environment = game.open_session(key).environment
     for call, arguments in (

@@ -18,7 +18,7 @@ from wardround.reports.comparing import Pair, compare, compare_all
 from wardround.reports.summary import summarise_run
 from wardround.runs import RunSettings
 from wardround.runs.execute import _preset_facts, _progress
-from wardround.runs.forecast import Bounds, Earlier, FirstPrompts, _like, _of_budgets, _of_mean, _priced
+from wardround.runs.forecast import Bounds, EarlierRun, FirstPrompts, _like, _of_budgets, _of_mean, _priced
 from wardround.runs.queue import Counts
 from wardround.runs.spending import Spending, must_have_prices
 from wardround.scoring import SetScore, TrivialScores
@@ -36,14 +36,14 @@ def outcome(calls: int, read: int, written: int, seconds: float, cached: int = 0
 
 
 def test_an_earlier_run_is_its_means() -> None:
-    earlier = Earlier.of([outcome(2, 100, 10, 4.0, cached=50), outcome(4, 301, 30, 8.0)])
+    earlier = EarlierRun.of([outcome(2, 100, 10, 4.0, cached=50), outcome(4, 301, 30, 8.0)])
     assert (earlier.calls, earlier.seconds) == (3.0, 6.0)
     usage = earlier.usage
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (200, 20, 25)
 
 
 def test_a_forecast_by_an_earlier_run_is_its_means_times_the_episodes() -> None:
-    earlier = Earlier(calls=3.0, usage=Usage(input_tokens=200, output_tokens=20), seconds=36.0)
+    earlier = EarlierRun(calls=3.0, usage=Usage(input_tokens=200, output_tokens=20), seconds=36.0)
     found = _of_mean("react", "offline", 100, PROMPTS, earlier, settings_of())
     assert found.basis == "earlier run"
     assert found.calls == Bounds(least=300.0, most=300.0)
@@ -56,7 +56,7 @@ def test_a_forecast_by_an_earlier_run_is_its_means_times_the_episodes() -> None:
 def test_a_forecast_by_budgets_is_from_one_call_to_every_turn_and_a_forced_one() -> None:
     settings = settings_of(turns=9, context_tokens=10_000, reply_tokens=1_000)
     window = settings.budget_tokens - 1_000
-    pace = Earlier(calls=2.0, usage=Usage(), seconds=72.0)
+    pace = EarlierRun(calls=2.0, usage=Usage(), seconds=72.0)
     found = _of_budgets("react", "offline", 5, PROMPTS, pace, settings)
     assert found.basis == "budgets"
     assert found.calls == Bounds(least=5, most=50)

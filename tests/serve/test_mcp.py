@@ -26,8 +26,8 @@ from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.results import score_run
 from wardround.serve import (
-    Game,
     Listening,
+    PlayedRun,
     PlaySettings,
     ServedSession,
     SessionLimits,
@@ -210,7 +210,7 @@ async def test_played_episodes_are_recorded_and_scored_like_ours(
         models=("outside",),
     )
     folder = start(tmp_path / "played", settings, outside=True)
-    game = Game(folder, PlaySettings(listening=Listening(port=free_port())))
+    game = PlayedRun(folder, PlaySettings(listening=Listening(port=free_port())))
     targets = {sample.id: sample.target for sample in game.benchmark.all_samples}
 
     async def outside_agent(line: dict[str, str]) -> None:

@@ -26,7 +26,7 @@ from wardround.core import Sealed, UserError, to_microseconds, unsealed
 from wardround.records.chart.chart import stored_rows
 from wardround.records.shards.layout import AVAILABLE, EVENT
 from wardround.reports.report import episode_page
-from wardround.serve.viewer import NotThere, ViewedRun, ViewerPages, viewer_app, write_site
+from wardround.serve.viewer import NotFound, ViewedRun, ViewerPages, viewer_app, write_site
 from wardround.serve.viewer.episode import page_counts
 from wardround.serve.viewer.hidden_rows import held_back
 from wardround.serve.viewer.record import (
@@ -149,7 +149,7 @@ def test_an_address_asks_for_what_it_says(run: ViewedRun) -> None:
     asked = {"task": "diagnoses", "method": "react · offline", "sort": "-turns", "score": ""}
     query = SampleQuery(filters={"task": "diagnoses", "method": "react · offline"}, order="-turns")
     assert read_query(run, asked) == query
-    with pytest.raises(NotThere, match="has the task 'transfers'"):
+    with pytest.raises(NotFound, match="has the task 'transfers'"):
         read_query(run, {"task": "transfers"})
 
 
@@ -268,7 +268,7 @@ def test_what_was_not_yet_known_is_exported_only_where_it_is_asked_for(run: View
     written = "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "plain").rglob("*.html"))
     assert not [row_id for row_id in held if f"<code>{row_id}</code>" in written]
     assert "not-yet-known" not in written
-    with pytest.raises(NotThere, match="do not show what was not yet known"):
+    with pytest.raises(NotFound, match="do not show what was not yet known"):
         ViewerPages([run], shows_later=False).later_page(1, next(iter(run.pages)), 1)
     assert main(["view", str(run.folder.path), "--export", str(tmp_path / "all"), "--with-not-yet-known"]) == 0
     written = "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "all").rglob("*.html"))

@@ -11,7 +11,7 @@ from wardround.agents.loop.context import (
     FullContext,
     Rendered,
 )
-from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
+from wardround.agents.loop.episode import Ending, Episode, Exchange, Recorder
 from wardround.agents.loop.history import Block, EstimatedTokens, FileTokens, History, Observation, TokenCounter
 from wardround.agents.loop.loop import run_episode
 from wardround.agents.loop.steps import (
@@ -35,7 +35,6 @@ __all__ = [
     "Addition",
     "AgentName",
     "AgentSpec",
-    "Asked",
     "Block",
     "Budget",
     "ContextFactory",
@@ -44,6 +43,7 @@ __all__ = [
     "Ending",
     "Episode",
     "EstimatedTokens",
+    "Exchange",
     "FileTokens",
     "Finish",
     "FullContext",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wardround.agents.loop.episode import Episode, Flaw, SideReader, Written, none_found, prompt_text
+from wardround.agents.loop.episode import Episode, Flaw, SideReader, SideReply, none_found, prompt_text
 from wardround.agents.loop.history import MESSAGE_OVERHEAD_TOKENS, TokenCounter, count_message
 from wardround.answers import CuratedWindow, Question
 from wardround.core import Message, UserError, derive_seed, to_microseconds
@@ -177,7 +177,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class RetrievalMethod:
     """One way to retrieve. ``find`` may leave the query aside (then ``by_query`` is false), and may block."""
 
     name: str
@@ -214,7 +214,7 @@ class ChartSearch:
         search.note("chart", events=len(index), codes=codes, described=words, lines_left_out=silent)
         return search
 
-    async def retrieve(self, way: Way, query: str, **detail: Any) -> Evidence:
+    async def retrieve(self, way: RetrievalMethod, query: str, **detail: Any) -> Evidence:
         """Retrieve passages for a query and note what came."""
         lookup = Lookup(index=self.index, settings=self.settings, query=query, seed=self.seed)
         found = await asyncio.to_thread(way.find, lookup)
@@ -232,7 +232,7 @@ class ChartSearch:
         evidence: Evidence | None = None,
         flaw: Flaw = none_found,
         **detail: Any,
-    ) -> Written:
+    ) -> SideReply:
         """Ask beside the actor: given the question, some evidence fitted into the room there is, and an instruction.
 
         It has no tools and no history; the call is recorded under ``purpose``. ``flaw``: see ``SideReader.ask``.
@@ -329,14 +329,14 @@ def _text_evidence(lookup: Lookup) -> tuple[Passage, ...]:
     return lookup.index.text_evidence(lookup.query, lookup.settings.final)
 
 
-RECENT = Way(name="recent", find=_recent, by_query=False)
-FREQUENT = Way(name="frequent", find=_by_code, by_query=False)
-UNIFORM = Way(name="uniform", find=_at_random, by_query=False)
-NEAREST = Way(name="nearest", find=_nearest)
+RECENT = RetrievalMethod(name="recent", find=_recent, by_query=False)
+FREQUENT = RetrievalMethod(name="frequent", find=_by_code, by_query=False)
+UNIFORM = RetrievalMethod(name="uniform", find=_at_random, by_query=False)
+NEAREST = RetrievalMethod(name="nearest", find=_nearest)
 """Chunks of all events, as many as vanilla RAG takes at once."""
-NEAREST_FEW = Way(name="nearest few", find=_nearest_few)
+NEAREST_FEW = RetrievalMethod(name="nearest few", find=_nearest_few)
 """The same, as many as one of several rounds takes."""
-TEXT_EVIDENCE = Way(name="ether", find=_text_evidence)
+TEXT_EVIDENCE = RetrievalMethod(name="ether", find=_text_evidence)
 """The text side of ETHER: chunks of the events without a number, by likeness and time (eq. 2-3)."""
 
 

@@ -21,7 +21,7 @@ from wardround.memory import (
     GraphCase,
     GraphRecallSettings,
     Neighbour,
-    Offered,
+    OfferedExperience,
     PathEnd,
     RecallQuestion,
     Traversal,
@@ -56,7 +56,7 @@ class ModelWalk:
         self._beside = SideReader(episode, role="walker", system=prompt_text("walker_system"), model=retriever)
         self.unreadable = 0
 
-    async def run(self, seeds: dict[str, float]) -> tuple[Traversal, tuple[Offered, ...]]:
+    async def run(self, seeds: dict[str, float]) -> tuple[Traversal, tuple[OfferedExperience, ...]]:
         """Walk until every path has stopped or a limit is reached; return what was collected."""
         walking = Traversal(self._case.graph, self._case.judge, self._case.settings.walk)
         walking.start(seeds)
@@ -98,7 +98,7 @@ class ModelWalk:
     def _conditions(self, candidates: tuple[Neighbour, ...]) -> list[Experience]:
         return [self._case.experience(one.experience) for one in candidates]
 
-    def _offered(self, walking: Traversal) -> tuple[Offered, ...]:
+    def _offered(self, walking: Traversal) -> tuple[OfferedExperience, ...]:
         graph = self._case.graph
         found = []
         for name, path in walking.collected.items():
@@ -195,11 +195,13 @@ class GraphRecalling(Hooks):
         if served.text:
             episode.pin(served.text)
 
-    async def _by_beam(self, episode: Episode, asking: _Asking) -> tuple[tuple[Offered, ...], dict[str, Any]]:
+    async def _by_beam(self, episode: Episode, asking: _Asking) -> tuple[tuple[OfferedExperience, ...], dict[str, Any]]:
         found = await asyncio.to_thread(recall_by_graph, asking.case, asking.question)
         return found.offered, found.facts()
 
-    async def _by_model(self, episode: Episode, asking: _Asking) -> tuple[tuple[Offered, ...], dict[str, Any]]:
+    async def _by_model(
+        self, episode: Episode, asking: _Asking
+    ) -> tuple[tuple[OfferedExperience, ...], dict[str, Any]]:
         recall, seeds = await asyncio.to_thread(asking.case.seeds, asking.question)
         retriever = unsealed(self._memory).retriever
         walk = ModelWalk(episode, asking.case, description=asking.description, retriever=retriever)

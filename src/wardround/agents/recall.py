@@ -18,7 +18,7 @@ from wardround.memory import (
     Key,
     Kind,
     KnownCase,
-    Offered,
+    OfferedExperience,
     Recall,
     RecallQuestion,
     Subject,
@@ -274,7 +274,7 @@ class Injecting(Hooks):
     async def before_episode(self, episode: Episode) -> None:
         """Check its scope against the chart, or against the words that tell the case; pin it."""
         scope = scope_of(self._experience, case_before(episode).findings())
-        offered = Offered(experience=self._experience, scope=scope, score=1.0, quality=None, why="injected")
+        offered = OfferedExperience(experience=self._experience, scope=scope, score=1.0, quality=None, why="injected")
         episode.recorder.note("experiences", {"kind": "injected", "served": [offered.facts()]})
         episode.lessons[self._experience.kind] = (self._experience,)
         episode.pin(render_offered((offered,), count=episode.counter.count).text)

@@ -35,7 +35,7 @@ from wardround.benchmarks.drawing import (
 )
 from wardround.benchmarks.encounters import Encounters
 from wardround.benchmarks.label_events import EventFinder, LabelEvent, LabelSource, is_other_source, label_source
-from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
 from wardround.clinical.codes import LabelSet, how_to_add, normalise_label
@@ -105,7 +105,7 @@ class AgentEhr:
         """Its tasks."""
         return {"tasks": list(self.names)}
 
-    def open(self, ground: Ground) -> _OpenAgentEhr:
+    def open(self, ground: BuildContext) -> _OpenAgentEhr:
         """Put training people in groups, read the admissions, make the candidate spaces."""
         store, settings = ground.store, ground.settings
         if settings.per_task < 1:
@@ -141,7 +141,7 @@ class AgentEhr:
         )
 
 
-def _groups(ground: Ground) -> dict[int, int]:
+def _groups(ground: BuildContext) -> dict[int, int]:
     store, seed = ground.store, ground.settings.seed
     training = (subject for subject, split in ground.splits.items() if split == "train")
     groups = {subject: group_of(store.person_of(subject), seed) for subject in training}

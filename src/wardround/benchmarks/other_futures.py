@@ -22,7 +22,7 @@ from wardround.benchmarks.ehrshot.concepts import load_concepts, places_of
 from wardround.benchmarks.encounters import EVENT
 from wardround.benchmarks.label_events import LabelEvent
 from wardround.benchmarks.leaks import draw_reason, hindsight_of
-from wardround.benchmarks.pipeline import BuildSettings, Ground
+from wardround.benchmarks.pipeline import BuildContext, BuildSettings
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import get_task
 from wardround.core import UserError, format_time, to_microseconds
@@ -188,7 +188,7 @@ def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQue
 def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
     family = EhrShot(allow_missing=True)
     here = {subject: as_of for subject, as_of in moments.items() if subject in store.subjects}
-    ground = Ground(
+    ground = BuildContext(
         store=store, settings=BuildSettings(per_task=0), splits=dict.fromkeys(store.subjects.tolist(), "test")
     )
     try:

@@ -76,7 +76,7 @@ class BuildSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class BuildContext:
     """What all tasks of one build stand on: the store, the settings, and the split of every subject."""
 
     store: Store
@@ -147,7 +147,7 @@ class Family(Protocol[Q, D]):
         """What a build was told besides its settings, by the names its function has for it: ready for JSON, files by
         name and hash. The same options, settings and records give the same samples."""
 
-    def open(self, ground: Ground) -> OpenFamily[Q, D]:
+    def open(self, ground: BuildContext) -> OpenFamily[Q, D]:
         """Read what its tasks share. UserError: the store cannot have them."""
 
 
@@ -169,7 +169,7 @@ def build_family(
     """
     must_be_new(folder)
     settings.check()
-    ground = Ground(store=store, settings=settings, splits=_splits(family, store, settings), report=report)
+    ground = BuildContext(store=store, settings=settings, splits=_splits(family, store, settings), report=report)
     opened = family.open(ground)
     built = _all_built(family, opened, ground)
     samples = tuple(sample for one in built.values() for sample in one.samples)
@@ -213,7 +213,7 @@ def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict
     }
 
 
-def _all_built(family: Family[Q, D], opened: OpenFamily[Q, D], ground: Ground) -> dict[str, _Built]:
+def _all_built(family: Family[Q, D], opened: OpenFamily[Q, D], ground: BuildContext) -> dict[str, _Built]:
     """Every task of a family by name, built here or in shares elsewhere."""
     settings, names = ground.settings, [task.name for task in family.tasks]
     if settings.is_built_here or len(names) < 2:
@@ -230,13 +230,13 @@ def _all_built(family: Family[Q, D], opened: OpenFamily[Q, D], ground: Ground) -
 def _build_share(family: Family[Q, D], store: str, settings: BuildSettings, names: Sequence[str]) -> dict[str, _Built]:
     """Build some tasks of a family in a process of its own, which reads by itself what tasks share."""
     opened_store = Store.open(Path(store))
-    ground = Ground(store=opened_store, settings=settings, splits=_splits(family, opened_store, settings))
+    ground = BuildContext(store=opened_store, settings=settings, splits=_splits(family, opened_store, settings))
     opened = family.open(ground)
     reader = MomentReader(opened_store)
     return {task.name: _build(opened, task, ground, reader) for task in family.tasks if task.name in names}
 
 
-def _build(opened: OpenFamily[Q, D], task: Task, ground: Ground, reader: MomentReader) -> _Built:
+def _build(opened: OpenFamily[Q, D], task: Task, ground: BuildContext, reader: MomentReader) -> _Built:
     reason = opened.unavailable(task)
     if reason is not None:
         return _Built(samples=(), facts=TaskFacts(said={"title": task.title, "unavailable": reason}), last=reason)
@@ -253,7 +253,9 @@ def _build(opened: OpenFamily[Q, D], task: Task, ground: Ground, reader: MomentR
     )
 
 
-def _without_reading(ground: Ground, reader: MomentReader, task: Task, samples: Sequence[Sample]) -> WithoutReading:
+def _without_reading(
+    ground: BuildContext, reader: MomentReader, task: Task, samples: Sequence[Sample]
+) -> WithoutReading:
     if ground.settings.policy != "known_at":
         return WithoutReading(when="fitted on the clocks known_at only")
     return without_reading(reader, task, samples)
@@ -283,6 +285,6 @@ def _why(told: Mapping[str, TaskFacts]) -> str:
     return f" ({'; '.join(reasons[:3])})" if reasons else ""
 
 
-def _subjects(ground: Ground) -> dict[str, int]:
+def _subjects(ground: BuildContext) -> dict[str, int]:
     taken = list(ground.splits.values())
     return {"total": len(taken)} | {str(split): taken.count(split) for split in SPLITS}

@@ -15,7 +15,7 @@ from wardround.answers import StepAction
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, person_id, unit_draw
 from wardround.benchmarks.encounters import NO_TIME, Spans, event_times, read_spans
-from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.task import TRACE_TASK, Task
 from wardround.clinical.bundles import BundleStream, EventKind, StepTargets, step_targets, store_bundles, untimed_types
@@ -188,7 +188,7 @@ class TraceFamily:
         """Its unit."""
         return {"unit": self.unit}
 
-    def open(self, ground: Ground) -> _OpenTrace:
+    def open(self, ground: BuildContext) -> _OpenTrace:
         """See that there are stays, and clocks of knowledge."""
         if ground.settings.policy != "known_at":
             raise UserError("a bundle is what became known within an hour: the papers' clocks have none")
@@ -198,7 +198,7 @@ class TraceFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenTrace:
-    ground: Ground
+    ground: BuildContext
     unit: Unit
     dropped: dict[str, int] = field(default_factory=dict)
 

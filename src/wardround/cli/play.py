@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Hand out, wait, say how it went."""
     with needs_mcp():
-        from wardround.serve import Game, PlaySettings, SessionLimits
+        from wardround.serve import PlayedRun, PlaySettings, SessionLimits
     folder = RunFolder.open(arguments.resume) if arguments.resume else _new_run(arguments)
     progress = TerminalProgress()
     settings = PlaySettings(
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         together=arguments.together,
         limits=SessionLimits(calls=arguments.calls, seconds=arguments.episode_seconds),
     )
-    game = Game(folder, settings, progress)
+    game = PlayedRun(folder, settings, progress)
     if arguments.stdio:
         asyncio.run(game.over_stdio())
         return 0

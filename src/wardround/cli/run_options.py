@@ -19,7 +19,7 @@ from wardround.agents import AgentName, get_method, kinds_read
 from wardround.benchmarks import Benchmark
 from wardround.cli.output import TerminalProgress, print_json, print_rows
 from wardround.cli.parser import WHERE, Parser, library_of
-from wardround.core import Leaf, UserError, choices_of, estimate_tokens
+from wardround.core import SettingField, UserError, choices_of, estimate_tokens
 from wardround.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
 from wardround.runs.execute import prepare
@@ -72,7 +72,7 @@ def add_settings_options(parser: argparse.ArgumentParser, *, without: Sequence[s
         parser.settings = _assigned(settings)
 
 
-def add_flag(group: argparse._ArgumentGroup, leaf: Leaf) -> None:
+def add_flag(group: argparse._ArgumentGroup, leaf: SettingField) -> None:
     """Declare the flag of a setting; what is not given is not in what was parsed."""
     group.add_argument(leaf.said.flag, dest=leaf.name, default=argparse.SUPPRESS, **_read_as(leaf))
 
@@ -89,7 +89,7 @@ def asked_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     return merged(body, {"run": {"plugins": plugins}}) if plugins else body
 
 
-def _read_as(leaf: Leaf) -> dict[str, Any]:
+def _read_as(leaf: SettingField) -> dict[str, Any]:
     """Return how argparse reads a setting and what it says of it."""
     kind, many = leaf.kind, get_origin(leaf.kind) is tuple
     inner = get_args(kind)[0] if many else next((part for part in get_args(kind) if part is not NoneType), kind)
@@ -104,7 +104,7 @@ def _read_as(leaf: Leaf) -> dict[str, Any]:
     return how
 
 
-def _metavar(leaf: Leaf) -> str:
+def _metavar(leaf: SettingField) -> str:
     """What stands for the value in the help: its unit where that is a kind of value, N for numbers, else the flag."""
     shown = {"folder": "FOLDER", "file": "FILE", "URL": "URL", "URLs": "URL", "name of a variable": "NAME"}
     if leaf.said.unit in shown:
@@ -114,7 +114,7 @@ def _metavar(leaf: Leaf) -> str:
     return leaf.said.flag.removeprefix("--").upper().replace("-", "_")
 
 
-def _values_text(leaf: Leaf) -> str:
+def _values_text(leaf: SettingField) -> str:
     """What is said of a setting, and its default where that says something."""
     value = " ".join(map(str, leaf.default)) if isinstance(leaf.default, tuple) else leaf.default
     default = "" if value in (None, "") else f" (default: {value})"
@@ -132,7 +132,7 @@ class _ShowSettings(argparse.Action):
         parser.exit()
 
 
-def settings_lines(settings: Iterable[Leaf]) -> list[str]:
+def settings_lines(settings: Iterable[SettingField]) -> list[str]:
     """Return lines for people, by group."""
     lines: list[str] = []
     group = ""
@@ -147,7 +147,7 @@ def settings_lines(settings: Iterable[Leaf]) -> list[str]:
     return lines[1:]
 
 
-def _assigned(settings: Iterable[Leaf]) -> dict[str, str]:
+def _assigned(settings: Iterable[SettingField]) -> dict[str, str]:
     """Return how the settings without a flag here are written, by the flag that somebody may expect."""
     names: dict[str, list[str]] = {}
     for leaf in settings:

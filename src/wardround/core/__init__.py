@@ -72,7 +72,7 @@ from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Registered, Registry, find_backend, spelling
 from wardround.core.secrets import Sealed, Secret, unsealed
-from wardround.core.settings import Leaf, Setting, check_settings, choices_of, leaves, setting
+from wardround.core.settings import Setting, SettingField, check_settings, choices_of, leaves, setting
 from wardround.core.strict import read_toml, refuse_unknown, strict
 from wardround.core.time import (
     END_OF_DAY,
@@ -89,7 +89,6 @@ __all__ = [
     "SENSITIVITIES",
     "ConfinedReader",
     "FormatError",
-    "Leaf",
     "LeakError",
     "LimitReached",
     "Message",
@@ -112,6 +111,7 @@ __all__ = [
     "Secret",
     "Sensitivity",
     "Setting",
+    "SettingField",
     "ToolBroke",
     "ToolCall",
     "ToolFailure",

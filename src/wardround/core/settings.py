@@ -35,7 +35,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class SettingField:
     """One setting of a section: its dotted name, its type, its default and what is said of it."""
 
     name: str
@@ -78,7 +78,7 @@ def _check_range(name: str, value: Any, said: Setting) -> None:
         raise UserError(f"{name} must be at most {said.most:g}, not {value!r}")
 
 
-def leaves(section: Any, prefix: str = "") -> Iterator[Leaf]:
+def leaves(section: Any, prefix: str = "") -> Iterator[SettingField]:
     """List the settings of a section and of the sections in it; ``section`` is one of them, or a class of them."""
     kinds = kinds_of(section if isinstance(section, type) else type(section))
     values = section() if isinstance(section, type) else section
@@ -87,7 +87,7 @@ def leaves(section: Any, prefix: str = "") -> Iterator[Leaf]:
         if is_dataclass(value):
             yield from leaves(value, f"{name}.")
         else:
-            yield Leaf(name=name, kind=kinds[one.name], default=value, said=one.metadata.get(_KEY, _UNSAID))
+            yield SettingField(name=name, kind=kinds[one.name], default=value, said=one.metadata.get(_KEY, _UNSAID))
 
 
 @cache

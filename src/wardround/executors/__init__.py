@@ -4,17 +4,17 @@ One small protocol (start, wait, stop); processes of this machine are its first 
 second. What the parts share is files in a folder that all machines see. What the parts do is said in other rooms.
 """
 
-from wardround.executors.executor import Ended, Executor, ExecutorKind, Job, left_alone, perform
+from wardround.executors.executor import Executor, ExecutorKind, Job, JobResult, left_alone, perform
 from wardround.executors.processes import EXECUTORS, MOST_LOSSES, Processes, each, opened, starting, watched
 from wardround.executors.ray_cluster import RayCluster
 
 __all__ = [
     "EXECUTORS",
     "MOST_LOSSES",
-    "Ended",
     "Executor",
     "ExecutorKind",
     "Job",
+    "JobResult",
     "Processes",
     "RayCluster",
     "each",

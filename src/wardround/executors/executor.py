@@ -24,7 +24,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class JobResult:
     """What a job came to: its result, what it raised, or why the process or machine that had it is gone (``lost``)."""
 
     job: Job
@@ -39,7 +39,7 @@ class Executor(Protocol):
     def start(self, job: Job) -> None:
         """Start a job; it may wait there for room."""
 
-    def wait(self, seconds: float) -> Sequence[Ended]:
+    def wait(self, seconds: float) -> Sequence[JobResult]:
         """Return the jobs that have ended since the last call, after at most so many seconds."""
 
     def stop(self) -> None:

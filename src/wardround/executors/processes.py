@@ -22,7 +22,7 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 from wardround.core import Registry, UserError, loaded_plugins, printing, umask
-from wardround.executors.executor import Ended, Executor, ExecutorKind, Job, perform
+from wardround.executors.executor import Executor, ExecutorKind, Job, JobResult, perform
 from wardround.executors.ray_cluster import RayCluster
 
 # How a process of this machine starts: forked, on Linux, from one that has loaded what it will need, else spawned.
@@ -166,7 +166,7 @@ class Processes:
         with suppress(OSError):  # its process is gone: waiting says so
             place.pipe.send(job)
 
-    def wait(self, seconds: float) -> Sequence[Ended]:
+    def wait(self, seconds: float) -> Sequence[JobResult]:
         """Return what has ended; a process that ended without a word has lost its job."""
         busy = [place for place in self._places if place.job is not None]
         ready = wait([one for place in busy for one in (place.pipe, place.process.sentinel)], seconds)
@@ -193,7 +193,7 @@ class Processes:
         theirs.close()
         return place
 
-    def _ended(self, place: _Place) -> Ended:
+    def _ended(self, place: _Place) -> JobResult:
         job, place.job = place.job, None
         assert job is not None
         try:
@@ -204,8 +204,8 @@ class Processes:
             _bury(place.process)
             place.pipe.close()
             self._places.remove(place)
-            return Ended(job=job, lost=f"a worker process ended with status {place.process.exitcode}")
-        return Ended(job=job, result=result, error=error)
+            return JobResult(job=job, lost=f"a worker process ended with status {place.process.exitcode}")
+        return JobResult(job=job, result=result, error=error)
 
 
 def _tell_to_end(place: _Place) -> None:
@@ -282,7 +282,7 @@ def watched(
     workers: int,
     on_poll: Callable[[], object] = tuple,
     on_loss: Callable[[], object] = tuple,
-) -> Iterator[Ended]:
+) -> Iterator[JobResult]:
     """Run jobs, ``workers`` at once, and yield what each came to as it ends; a lost one starts again after the others.
 
     ``on_poll`` is called several times a second, ``on_loss`` before a lost job may start again. Raises what a job
@@ -329,7 +329,7 @@ def each(
     return [results[number] for number in range(len(jobs))]
 
 
-def _must_go_on(ended: Ended, losses: Counter[int]) -> None:
+def _must_go_on(ended: JobResult, losses: Counter[int]) -> None:
     if losses[ended.job.number] >= MOST_LOSSES:
         raise UserError(
             f"the same work was lost {MOST_LOSSES} times, the last time because {ended.lost}; "

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from wardround.core import UserError, import_extra, loaded_plugins
-from wardround.executors.executor import Ended, Job, perform
+from wardround.executors.executor import Job, JobResult, perform
 
 _STOP_SECONDS = 10.0
 """How long a job may take to put away what it has when it is told to end."""
@@ -37,7 +37,7 @@ class RayCluster:
         """Hand a job to the cluster, which finds a processor for it."""
         self._running[self._perform.remote(job, self._plugins)] = job
 
-    def wait(self, seconds: float) -> Sequence[Ended]:
+    def wait(self, seconds: float) -> Sequence[JobResult]:
         """Return what has ended; what the cluster cannot say the end of is lost."""
         running = list(self._running)
         self._ray.wait(running, num_returns=1, timeout=seconds)
@@ -54,13 +54,13 @@ class RayCluster:
         if self._is_ours:
             self._ray.shutdown()
 
-    def _ended(self, reference: Any) -> Ended:
+    def _ended(self, reference: Any) -> JobResult:
         job = self._running.pop(reference)
         try:
             result, error = self._ray.get(reference)
         except self._ray.exceptions.RayError as gone:
-            return Ended(job=job, lost=f"its Ray worker is gone ({type(gone).__name__})")
-        return Ended(job=job, result=result, error=error)
+            return JobResult(job=job, lost=f"its Ray worker is gone ({type(gone).__name__})")
+        return JobResult(job=job, result=result, error=error)
 
     def _cancel(self, *, force: bool) -> None:
         for reference in self._running:

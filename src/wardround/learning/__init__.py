@@ -13,9 +13,9 @@ from wardround.learning.gating import gate_bank
 from wardround.learning.masking import RowTokenizer, TokenRow, serving_template, training_template
 from wardround.learning.peers import build_peer
 from wardround.learning.recipe import DataSettings, RlSettings, SftSettings, TrainingRecipe, read_recipe
-from wardround.learning.rl import Reinforced, reinforce
+from wardround.learning.rl import RlResult, reinforce
 from wardround.learning.rows import HeldOut, TrainingRow, training_rows, without_redundant_calls
-from wardround.learning.sft import Trained, fine_tune
+from wardround.learning.sft import SftResult, fine_tune
 from wardround.learning.tool_use import RunToolUse, ToolUse, ToolUseShift, tool_use, tool_use_shift
 from wardround.learning.weights import BaseWeights, write_model
 
@@ -28,16 +28,16 @@ __all__ = [
     "Evolution",
     "ExportCounts",
     "HeldOut",
-    "Reinforced",
+    "RlResult",
     "RlSettings",
     "RowTokenizer",
     "RunToolUse",
+    "SftResult",
     "SftSettings",
     "StreamEvolution",
     "TokenRow",
     "ToolUse",
     "ToolUseShift",
-    "Trained",
     "TrainingRecipe",
     "TrainingRow",
     "build_peer",

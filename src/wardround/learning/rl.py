@@ -21,7 +21,7 @@ from wardround.learning.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reinforced:
+class RlResult:
     """What was done. ``rewards`` are the mean rewards of every step's rollouts, ``tool_calls`` their calls each."""
 
     steps: int
@@ -32,7 +32,7 @@ class Reinforced:
 
 def reinforce(
     base: BaseWeights, world: World, template: str, settings: RlSettings, out: Path, *, report: Reporter = silent
-) -> Reinforced:
+) -> RlResult:
     """Train in a world and write ``out/model`` and ``out/reinforced.json``. UserError where ``out`` holds something."""
     must_be_new(out)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -44,7 +44,7 @@ def reinforce(
     trainer.model.save_pretrained(out / "model", safe_serialization=True)
     tokenizer.save_pretrained(out / "model")
     told = trainer.state.log_history
-    done = Reinforced(
+    done = RlResult(
         steps=trainer.state.global_step,
         rewards=_every(told, "reward"),
         tool_calls=_every(told, "tools/call_frequency"),

@@ -24,7 +24,7 @@ _NOT_LEARNT = -100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class SftResult:
     """What a fine-tuning did. ``losses`` are of every update; ``rows_dropped`` were longer than the recipe's most.
 
     ``rows_with_pictures`` were left out: training reads text alone. ``validation_losses`` are over the rows of people
@@ -51,7 +51,7 @@ def fine_tune(
     *,
     resume: bool = False,
     report: Reporter = silent,
-) -> Trained:
+) -> SftResult:
     """Train on rows and write the folder ``out``; ``resume`` goes on from its last checkpoint.
 
     Raises UserError: nothing to learn, a folder that holds something, or one begun with another recipe or other rows.
@@ -75,7 +75,7 @@ def fine_tune(
     trainer.add_callback(reporting(report, unit="updates"))
     trainer.train(resume_from_checkpoint=resume and _has_checkpoint(out))
     _save(trainer, row_tokenizer.tokenizer, base, serving_template(template), out)
-    done = Trained(
+    done = SftResult(
         rows=len(fitting),
         rows_dropped=len(read) - len(fitting) - len(validation),
         rows_with_pictures=len(rows) - len(read),

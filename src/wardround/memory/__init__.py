@@ -34,14 +34,20 @@ from wardround.memory.extract import (
     parse_experiences,
 )
 from wardround.memory.graph import GraphReader
-from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
+from wardround.memory.graph_recall import (
+    GraphCase,
+    GraphRecall,
+    GraphRecallSettings,
+    OfferedExperience,
+    recall_by_graph,
+)
 from wardround.memory.history import Feedback, RevisionEntry
 from wardround.memory.keys import Key, KeyEncoder, chart_key, text_key
 from wardround.memory.known_case import KnownCase, known_case
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text
 from wardround.memory.reading import BankReader, PinnedBank
-from wardround.memory.recall import Seed, SeedRecall, SeedSettings
+from wardround.memory.recall import RecallHit, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
 from wardround.memory.rows import Edge
 from wardround.memory.scope import CheckedPhrase, Scope, scope_of
@@ -49,14 +55,23 @@ from wardround.memory.serve import GRAPH_PROMPT, ServedText, render_experiences,
 from wardround.memory.settings import MemorySettings
 from wardround.memory.state import BankState, Match, Recall
 from wardround.memory.transfer import Imported, export_bank, import_bank
-from wardround.memory.upkeep import BankAudit, Forgotten, Undone, Withdrawn, audit_bank, forget, undo, withdraw
+from wardround.memory.upkeep import (
+    BankAudit,
+    ForgetReport,
+    RollbackReport,
+    WithdrawalReport,
+    audit_bank,
+    forget,
+    undo,
+    withdraw,
+)
 from wardround.memory.walk import (
     ACTIONS,
     Action,
+    Collected,
     Neighbour,
-    Passed,
     PathEnd,
-    Taken,
+    Skipped,
     Traversal,
     Walk,
     WalkSettings,
@@ -79,6 +94,7 @@ __all__ = [
     "BankReader",
     "BankState",
     "CheckedPhrase",
+    "Collected",
     "ContaminationReport",
     "Edge",
     "Entity",
@@ -87,7 +103,7 @@ __all__ = [
     "Feedback",
     "Finding",
     "Findings",
-    "Forgotten",
+    "ForgetReport",
     "GraphCase",
     "GraphReader",
     "GraphRecall",
@@ -102,33 +118,32 @@ __all__ = [
     "MemorySettings",
     "ModelAsker",
     "Neighbour",
-    "Offered",
+    "OfferedExperience",
     "ParsedItem",
-    "Passed",
     "PathEnd",
     "PinnedBank",
     "Polarity",
     "Provenance",
     "Recall",
+    "RecallHit",
     "RecallQuestion",
     "ReducedText",
     "ReflectedKind",
     "RevisionEntry",
     "RoleEdge",
+    "RollbackReport",
     "RuleReflector",
     "Scope",
-    "Seed",
     "SeedRecall",
     "SeedSettings",
     "SeenIn",
     "ServedText",
+    "Skipped",
     "Subject",
-    "Taken",
     "Traversal",
-    "Undone",
     "Walk",
     "WalkSettings",
-    "Withdrawn",
+    "WithdrawalReport",
     "audit_bank",
     "chart_key",
     "contamination_check",

@@ -22,9 +22,9 @@ from wardround.memory.graph import GraphCache, write_alias, write_edges, write_o
 from wardround.memory.history import RevisionEntry
 from wardround.memory.keys import Key
 from wardround.memory.outcomes import (
+    ExperienceTrial,
     LearningRule,
     LearntEpisode,
-    Met,
     counted,
     write_outcome,
     write_undone,
@@ -205,7 +205,15 @@ class Bank(PastReader):
             return number
 
     def add_outcome(
-        self, met: Sequence[Met], *, run: str, task: str, score: float, rule: LearningRule, sample: str, episode: str
+        self,
+        met: Sequence[ExperienceTrial],
+        *,
+        run: str,
+        task: str,
+        score: float,
+        rule: LearningRule,
+        sample: str,
+        episode: str,
     ) -> int:
         """Keep what an episode said of the experiences it met, as one revision, returned: see
         :func:`wardround.memory.learning.learn`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from wardround.memory.credit import PRIOR_QUALITY, CoinEvidence, EffectPosterior, effect_in, joined, quality_in
 from wardround.memory.experience import normal_name
-from wardround.memory.outcomes import Counted, Learned, LearntEpisode, counted, outcomes_between, words_of
+from wardround.memory.outcomes import CountedOutcomes, LearnedState, LearntEpisode, counted, outcomes_between, words_of
 from wardround.memory.rows import Edge, EdgeFact, every_edge_fact, facts_from
 
 # Qualities, evidence and edges of a bank in memory: computed from its facts once, then taken up where they were.
@@ -37,8 +37,8 @@ class GraphCache:
 
     revision: int = 0
     _connection: sqlite3.Connection | None = None
-    _counted: Counted = field(default_factory=lambda: Counted(spans=((0, 0),)))
-    _learned: Learned = field(init=False)
+    _counted: CountedOutcomes = field(default_factory=lambda: CountedOutcomes(spans=((0, 0),)))
+    _learned: LearnedState = field(init=False)
     _facts: dict[str, tuple[EdgeFact, ...]] = field(default_factory=dict)
     _edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
     _effects: dict[tuple[str, str], EffectPosterior | None] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class GraphCache:
     _alike: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._learned = Learned(edges=self._set_edges)
+        self._learned = LearnedState(edges=self._set_edges)
 
     def follow(self, connection: sqlite3.Connection, upto: int) -> None:
         """Take in what was written up to a revision."""
@@ -59,7 +59,7 @@ class GraphCache:
         after, self.revision = self.revision, upto
         self._counted = counted(connection, upto)
         if not after:
-            self._learned = Learned(edges=self._set_edges, gone=self._counted.experiences)
+            self._learned = LearnedState(edges=self._set_edges, gone=self._counted.experiences)
             for held in (self._facts, self._edges, self._words, self._alike):
                 held.clear()
         self._drop_changed(connection, after, upto)

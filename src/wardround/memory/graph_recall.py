@@ -57,7 +57,7 @@ class GraphRecallSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class OfferedExperience:
     """One experience for one case: how it stands, and why it is here. ``conflicts`` are ids, of what is served with it,
     that say the opposite; ``boundaries`` are the conditions of experiences like it that hold elsewhere."""
 
@@ -173,11 +173,11 @@ class GraphCase:
             self._conflicts[name] = frozenset(edge.target for edge in edges if edge.relation == "conflict")
         return self._conflicts[name]
 
-    def offered(self, found: Sequence[tuple[str, float, str]]) -> tuple[Offered, ...]:
+    def offered(self, found: Sequence[tuple[str, float, str]]) -> tuple[OfferedExperience, ...]:
         """What is to be served of (id, score, why), in order, with the conflicts among it marked."""
         names = list(self._once(name for name, _, _ in found))
         return tuple(
-            Offered(
+            OfferedExperience(
                 experience=self.bank.said_once([self.experience(name)], self.subject)[0],
                 scope=self._scopes[name],
                 score=score,
@@ -200,7 +200,7 @@ class GraphCase:
 class GraphRecall:
     """What came of a case: what is served, and how it was found."""
 
-    offered: tuple[Offered, ...]
+    offered: tuple[OfferedExperience, ...]
     seeds: SeedRecall
     walk: Walk
     barred: Mapping[str, str]

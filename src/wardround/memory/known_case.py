@@ -10,7 +10,7 @@ from wardround.memory.experience import Subject
 from wardround.memory.keys import Key, chart_key, text_key
 from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text
 from wardround.memory.scope import setting_of
-from wardround.records import TOLD_SOURCE, Chart, ToldCase
+from wardround.records import TOLD_SOURCE, Chart, TextCaseRecord
 from wardround.retrieval import Encoder, describe_recent_events
 
 
@@ -71,7 +71,7 @@ class ChartedCase:
 class WordedCase:
     """A case by the words of its question."""
 
-    told: ToldCase
+    told: TextCaseRecord
 
     @property
     def subject(self) -> Subject:
@@ -95,7 +95,7 @@ class WordedCase:
         return ()
 
 
-def known_case(chart: Chart | None, told: ToldCase | None) -> KnownCase | None:
+def known_case(chart: Chart | None, told: TextCaseRecord | None) -> KnownCase | None:
     """Return the case of a chart, else the one told in words; None where there is neither."""
     if chart is not None:
         return ChartedCase(chart)

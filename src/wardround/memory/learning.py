@@ -22,7 +22,7 @@ from wardround.memory.credit import (
     EpisodeName,
     WeightReading,
 )
-from wardround.memory.outcomes import DeltaBaseline, LearningRule, Met
+from wardround.memory.outcomes import DeltaBaseline, ExperienceTrial, LearningRule
 from wardround.memory.state import SERVABLE_SPLITS
 
 _WRITER = "quality_writer"
@@ -115,7 +115,7 @@ class PlayedEpisode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learnt:
+class LearningResult:
     """What an episode did: the revision of its update, and how many experiences it met, shown and masked."""
 
     revision: int
@@ -129,7 +129,7 @@ def learn(
     settings: EvolutionSettings = DEFAULT_EVOLUTION,
     *,
     rule: LearningRule | None = None,
-) -> Learnt | None:
+) -> LearningResult | None:
     """Write what came of an episode in one transaction; None where it was learnt from before, or its sample was
     withdrawn or forgotten. ``rule``: instead of the settings'.
 
@@ -143,7 +143,7 @@ def learn(
     usual = settings.masked_chance(barred=False)
     sides = dict.fromkeys(played.shown, True) | dict.fromkeys(played.masked, False)
     met = [
-        Met(experience=name, shown=is_shown, masked_share=played.masked_shares.get(name, usual))
+        ExperienceTrial(experience=name, shown=is_shown, masked_share=played.masked_shares.get(name, usual))
         for name, is_shown in sides.items()
     ]
     episode = str(played.name)
@@ -160,7 +160,7 @@ def learn(
             sample=played.sample,
             episode=episode,
         )
-    return Learnt(revision=revision, shown=sum(sides.values()), masked=len(sides) - sum(sides.values()))
+    return LearningResult(revision=revision, shown=sum(sides.values()), masked=len(sides) - sum(sides.values()))
 
 
 def _claim_writer(bank: Bank, quality: str) -> None:

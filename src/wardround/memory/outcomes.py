@@ -67,7 +67,7 @@ class LearningRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Met:
+class ExperienceTrial:
     """An experience that an episode met: shown or masked by its coin, and the chance that its coin masks."""
 
     experience: str
@@ -85,11 +85,11 @@ class LearntEpisode:
     score: float
     rule: LearningRule
     sample: str
-    met: tuple[Met, ...]
+    met: tuple[ExperienceTrial, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CountedOutcomes:
     """What of a file counts as of a revision: not what was undone, nor what came of a withdrawn source."""
 
     spans: tuple[tuple[int, int], ...]
@@ -102,7 +102,7 @@ class Counted:
         return number not in self.left_out and any(after < number <= upto for after, upto in self.spans)
 
 
-def counted(connection: sqlite3.Connection, revision: int) -> Counted:
+def counted(connection: sqlite3.Connection, revision: int) -> CountedOutcomes:
     """Read what counts as of a revision."""
     spans: list[tuple[int, int]] = []
     upto = revision
@@ -110,11 +110,11 @@ def counted(connection: sqlite3.Connection, revision: int) -> Counted:
         spans.append((row[0], upto))
         upto = row[1]
     spans.append((0, upto))
-    taken = Counted(spans=tuple(spans))
+    taken = CountedOutcomes(spans=tuple(spans))
     rows = [row for row in connection.execute(_WITHDRAWN, (revision,)) if taken.holds(row[0])]
     sources = frozenset(source for _, source, _ in rows)
     numbers = {number for source in sources for (number,) in connection.execute(_CAUSED, (source,))}
-    return Counted(
+    return CountedOutcomes(
         spans=taken.spans,
         sources=sources,
         experiences=frozenset(experience for _, _, experience in rows if experience),
@@ -125,7 +125,7 @@ def counted(connection: sqlite3.Connection, revision: int) -> Counted:
 def outcomes_between(connection: sqlite3.Connection, after: int, upto: int) -> Iterator[LearntEpisode]:
     """The episodes learnt from between two revisions, the second included, oldest first."""
     last: Sequence[object] = ()
-    met: list[Met] = []
+    met: list[ExperienceTrial] = []
     for row in connection.execute(_OUTCOMES, (after, upto)):
         if last and row[0] != last[0]:
             yield _outcome(last, met)
@@ -164,12 +164,15 @@ def write_withdrawal(connection: sqlite3.Connection, number: int, source: str, e
     connection.executemany("INSERT INTO withdrawal VALUES (?, ?, ?)", rows)
 
 
-def _met(row: Sequence[object]) -> list[Met]:
+def _met(row: Sequence[object]) -> list[ExperienceTrial]:
     *_, experience, shown, share = row
-    return [] if experience is None else [Met(experience=str(experience), shown=bool(shown), masked_share=float(share))]  # type: ignore[arg-type]
+    if experience is None:
+        return []
+    masked_share = float(share)  # type: ignore[arg-type]
+    return [ExperienceTrial(experience=str(experience), shown=bool(shown), masked_share=masked_share)]
 
 
-def _outcome(row: Sequence[object], met: Sequence[Met]) -> LearntEpisode:
+def _outcome(row: Sequence[object], met: Sequence[ExperienceTrial]) -> LearntEpisode:
     number, run, task, score, rule, sample, *_ = row
     return LearntEpisode(
         number=int(number),  # type: ignore[call-overload]
@@ -193,7 +196,7 @@ EdgeFacts = Callable[[str, int], Mapping[str, tuple[int, Edge]]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Learned:
+class LearnedState:
     """The state of a fold over outcomes and set qualities. ``gone``: experiences that count no more."""
 
     edges: EdgeFacts

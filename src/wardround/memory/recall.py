@@ -41,7 +41,7 @@ class SeedSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seed:
+class RecallHit:
     """An experience and how it came: its parts of the score, each between 0 and 1, None where that way did not ask."""
 
     experience: Experience
@@ -62,7 +62,7 @@ class Seed:
 class SeedRecall:
     """What a recall gave, best first. ``withheld`` counts as in ``Recall``; ``terms`` were the words looked up."""
 
-    seeds: tuple[Seed, ...]
+    seeds: tuple[RecallHit, ...]
     withheld: Mapping[str, int]
     revision: int
     terms: tuple[str, ...] = ()
@@ -97,16 +97,16 @@ def recall_seeds(
     lexical = asked.by_words(terms, settings.pool)
     named, entity = asked.by_entities(question, settings.pool)
     dense = asked.similarities(question.key, [*lexical, *entity])
-    fused = Fused(lexical, dense, entity, settings)
+    fused = FusedCandidates(lexical, dense, entity, settings)
     if question.key is not None and not fused.settled(state.longest_key * question.key.length):
         dense |= asked.by_vector(question.key, settings.pool)
-        fused = Fused(lexical, dense, entity, settings)
+        fused = FusedCandidates(lexical, dense, entity, settings)
     state.read(fused.best)
     seeds = tuple(fused.seed(entry, compared=question.key is not None) for entry in fused.best)
     return SeedRecall(seeds=seeds, withheld=asked.withheld(), revision=state.revision, terms=terms, entities=named)
 
 
-class Fused:
+class FusedCandidates:
     """The candidates of one question with their scores, and the best of them."""
 
     def __init__(
@@ -140,9 +140,9 @@ class Fused:
             return False
         return bool(self.scores[self.best[-1]] > self.settings.dense * most_similar + _ROUNDING)
 
-    def seed(self, entry: Entry, *, compared: bool) -> Seed:
+    def seed(self, entry: Entry, *, compared: bool) -> RecallHit:
         words, vector, entities = self.parts[entry]
-        return Seed(
+        return RecallHit(
             experience=entry.experience,
             score=self.scores[entry],
             lexical=words,

@@ -42,7 +42,7 @@ FROM revision JOIN experience ON id = revision.experience WHERE number IN (SELEC
 _TEXTS_AT_ONCE = 1000
 
 
-class Mark(NamedTuple):
+class RevisionRow(NamedTuple):
     """What a revision changed of what the guards go by, and who had a hand in it."""
 
     number: int
@@ -77,9 +77,9 @@ class TextRow(NamedTuple):
     exclusions: str
 
 
-def marks_since(connection: sqlite3.Connection, after: int, upto: int) -> Iterator[Mark]:
+def marks_since(connection: sqlite3.Connection, after: int, upto: int) -> Iterator[RevisionRow]:
     """The revisions between two numbers, the second included, oldest first."""
-    return map(Mark._make, connection.execute(_SINCE, (after, upto)))
+    return map(RevisionRow._make, connection.execute(_SINCE, (after, upto)))
 
 
 def natures(connection: sqlite3.Connection, *, every: bool) -> Callable[[str], Nature]:
@@ -119,7 +119,7 @@ class Entry:
         *("subjects", "task", "tool"),
     )
 
-    def __init__(self, nature: Nature, mark: Mark, order: int, texts: Texts) -> None:
+    def __init__(self, nature: Nature, mark: RevisionRow, order: int, texts: Texts) -> None:
         self.name, kind, task, tool, key = nature
         self.kind, self.task, self.tool = intern(kind), intern(task), intern(tool)
         self.order, self._texts = order, texts
@@ -130,7 +130,7 @@ class Entry:
         self.splits: tuple[str, ...] = (intern(split),)
         self._experience: Experience | None = None
 
-    def take(self, mark: Mark) -> None:
+    def take(self, mark: RevisionRow) -> None:
         """Stand as a further revision says."""
         self.revision, self.live, self.score = mark.number, bool(mark.live), mark.score
         if mark.subject not in self.subjects:

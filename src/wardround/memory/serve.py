@@ -8,7 +8,7 @@ from typing import Any
 
 from wardround.core import PromptFile, UserError, estimate_tokens, load_prompt
 from wardround.memory.experience import KINDS, Experience
-from wardround.memory.graph_recall import Offered
+from wardround.memory.graph_recall import OfferedExperience
 from wardround.memory.material import Count
 from wardround.memory.scope import CheckedPhrase
 
@@ -73,7 +73,7 @@ _MARKS = {"holds": " [so in this record]", "fails": " [not so in this record]", 
 
 
 def render_offered(
-    offered: Sequence[Offered], *, max_tokens: int | None = None, count: Count = estimate_tokens
+    offered: Sequence[OfferedExperience], *, max_tokens: int | None = None, count: Count = estimate_tokens
 ) -> ServedText:
     """Write what is served as a prompt block, in order; the last ones are left out whole where there is no room."""
     prompt = load_prompt("wardround.memory", GRAPH_PROMPT)
@@ -88,7 +88,7 @@ def render_offered(
     return ServedText(text="", tokens=0, shown=(), left_out=_graph_ids(offered), prompt=prompt)
 
 
-def _item(one: Offered, shown: Sequence[Offered]) -> dict[str, Any]:
+def _item(one: OfferedExperience, shown: Sequence[OfferedExperience]) -> dict[str, Any]:
     numbers = {other.experience.id: number for number, other in enumerate(shown, start=1)}
     return {
         "polarity": one.experience.kind.upper(),
@@ -107,5 +107,5 @@ def _marked(phrase: CheckedPhrase) -> str:
     return phrase.text + _MARKS[phrase.checked]
 
 
-def _graph_ids(offered: Sequence[Offered]) -> tuple[str, ...]:
+def _graph_ids(offered: Sequence[OfferedExperience]) -> tuple[str, ...]:
     return tuple(one.experience.id for one in offered)

@@ -17,7 +17,7 @@ from wardround.memory.bank_file import BankFile, explained
 from wardround.memory.choice import EligibleEntries
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.keys import Key, KeyVectors
-from wardround.memory.rows import Entry, Mark, Nature, Texts, marks_since, natures
+from wardround.memory.rows import Entry, Nature, RevisionRow, Texts, marks_since, natures
 from wardround.memory.words import WordScores
 from wardround.retrieval import Vectors
 
@@ -187,7 +187,7 @@ class BankState:
         self._keys.upto(self._last_key)
         return self._keys.longest
 
-    def put_revision(self, mark: Mark, nature_of: Callable[[str], Nature]) -> None:
+    def put_revision(self, mark: RevisionRow, nature_of: Callable[[str], Nature]) -> None:
         """Take in a revision: the experience as it stands from here on, and who had a hand in it."""
         entry = self._entries.get(mark.experience)
         if entry is None:

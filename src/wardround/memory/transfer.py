@@ -21,7 +21,14 @@ from wardround.memory.bank import Bank
 from wardround.memory.experience import Experience, Provenance
 from wardround.memory.graph import edge_facts
 from wardround.memory.keys import Key
-from wardround.memory.outcomes import Counted, LearningRule, LearntEpisode, Met, counted, outcomes_between
+from wardround.memory.outcomes import (
+    CountedOutcomes,
+    ExperienceTrial,
+    LearningRule,
+    LearntEpisode,
+    counted,
+    outcomes_between,
+)
 from wardround.memory.rows import Edge, every_edge_fact
 
 _FORMAT = "wardround-bank-lines"
@@ -83,7 +90,7 @@ def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> l
     if "outcome" in facts[0]:
         said = facts[0]["outcome"]
         if bank.learnt_at(said["episode"]) is None and not bank.is_taken_out(said["sample"]):
-            met = [Met(**one) for one in said["met"] if not bank.is_taken_out(one["experience"])]
+            met = [ExperienceTrial(**one) for one in said["met"] if not bank.is_taken_out(one["experience"])]
             bank.add_outcome(**{**said, "rule": LearningRule(**said["rule"]), "met": met})
         return []
     qualities = dict(one["quality"] for one in facts if "quality" in one and one["quality"][0] in new)
@@ -132,7 +139,7 @@ def _facts(bank: Bank, names: Set[str]) -> Iterator[Mapping[str, Any]]:
     return (line for number, line in sorted(lines, key=lambda one: one[0]) if counts.holds(number))
 
 
-def _outcome(outcome: LearntEpisode, counts: Counted, episodes: Mapping[int, str]) -> dict[str, Any]:
+def _outcome(outcome: LearntEpisode, counts: CountedOutcomes, episodes: Mapping[int, str]) -> dict[str, Any]:
     body = asdict(outcome)
     body["met"] = [asdict(one) for one in outcome.met if one.experience not in counts.experiences]
     del body["number"]

@@ -21,7 +21,7 @@ from wardround.memory.words import index_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
+class RollbackReport:
     """What going back changed: experiences given their earlier text, experiences no longer served (they are newer),
     qualities and edges set back."""
 
@@ -31,7 +31,7 @@ class Undone:
     edges: int
 
 
-def undo(bank: Bank, *, to: int, reason: str) -> Undone:
+def undo(bank: Bank, *, to: int, reason: str) -> RollbackReport:
     """Serve again what was served at a revision, by one transaction of further revisions; aliases stay."""
     if not 0 <= to <= bank.revision:
         raise UserError(f"revision {to} is not one of the bank's, which are at {bank.revision}")
@@ -47,7 +47,7 @@ def undo(bank: Bank, *, to: int, reason: str) -> Undone:
         for name in new:
             bank.retire(name, reason=reason)
         bank.go_back(to, reason=reason)
-    return Undone(reverted=len(old), retired=len(new), qualities=qualities, edges=edges)
+    return RollbackReport(reverted=len(old), retired=len(new), qualities=qualities, edges=edges)
 
 
 def _qualities(graph: GraphReader) -> dict[Any, Any]:
@@ -120,7 +120,7 @@ _ALIASES = "SELECT DISTINCT name FROM alias ORDER BY name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withdrawn:
+class WithdrawalReport:
     """What withdrawing a source changed: ids that are no longer served, edges taken away or computed again, qualities
     computed again, names that stand for themselves again."""
 
@@ -130,7 +130,7 @@ class Withdrawn:
     names: int
 
 
-def withdraw(bank: Bank, source: str, *, reason: str) -> Withdrawn:
+def withdraw(bank: Bank, source: str, *, reason: str) -> WithdrawalReport:
     """Serve nothing any more that came of a source: an experience's id, a sample's, or a row's.
 
     A sample that only revised an experience counts too: what it said cannot be taken out of the text again. Raises
@@ -152,7 +152,7 @@ def withdraw(bank: Bank, source: str, *, reason: str) -> Withdrawn:
         for name in names:
             bank.end_alias(name, reason=reason)
         touched = {name for (name,) in bank.file.rows(_MET, (source,))} - set(gone)
-    return Withdrawn(
+    return WithdrawalReport(
         experiences=tuple(retired),
         edges=sum(after.get(ends) != edge for ends, edge in before.items()),
         qualities=len(touched),
@@ -231,14 +231,14 @@ _LEFT_OVER = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forgotten:
+class ForgetReport:
     """What was forgotten: how many experiences, and the ids and vectors' texts (hashes) to look for elsewhere."""
 
     experiences: tuple[str, ...]
     text_hashes: tuple[str, ...]
 
 
-def forget(bank: Bank, source: str, *, reason: str) -> Forgotten:
+def forget(bank: Bank, source: str, *, reason: str) -> ForgetReport:
     """Forget an experience, a sample or a row, and everything that came of it. ``reason`` stays in the file.
 
     Cut short by a kill, it is finished by asking again. Raises UserError where the bank knows nothing of the source,
@@ -259,7 +259,7 @@ def forget(bank: Bank, source: str, *, reason: str) -> Forgotten:
             _erase(bank, source, gone)
             _bury(bank, (source, *sorted(gone)), reason)
     bank.rebuild()
-    return Forgotten(experiences=tuple(sorted(gone)), text_hashes=hashes)
+    return ForgetReport(experiences=tuple(sorted(gone)), text_hashes=hashes)
 
 
 def _all_of(bank: Bank, source: str) -> set[str]:

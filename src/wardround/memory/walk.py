@@ -51,7 +51,7 @@ class WalkSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Collected:
     """One experience that was taken, and why: ``path`` leads from its seed to it, ``score`` is what the path is worth;
     ``steps`` are the scores (W + Q) / 2 along it. ``boundaries`` are neighbours that differ in their condition."""
 
@@ -71,7 +71,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
+class Skipped:
     """One experience that was not taken, and why; ``because`` is the experience it conflicts with."""
 
     experience: str
@@ -83,8 +83,8 @@ class Passed:
 class Walk:
     """What a walk gave, best first, and all that it passed over. ``steps`` is how many experiences it looked at."""
 
-    taken: tuple[Taken, ...]
-    passed: tuple[Passed, ...]
+    taken: tuple[Collected, ...]
+    passed: tuple[Skipped, ...]
     steps: int
 
     def facts(self) -> dict[str, Any]:
@@ -127,8 +127,8 @@ class _Walking:
     judge: Callable[[str], Passing | None]
     opposed: Callable[[str, str], bool]
     settings: WalkSettings
-    taken: dict[str, Taken] = field(default_factory=dict)
-    passed: dict[str, Passed] = field(default_factory=dict)
+    taken: dict[str, Collected] = field(default_factory=dict)
+    passed: dict[str, Skipped] = field(default_factory=dict)
     opponents: dict[str, str] = field(default_factory=dict)
     ahead: list[tuple[float, str, tuple[str, ...], tuple[float, ...]]] = field(default_factory=list)
     steps: int = 0
@@ -144,7 +144,7 @@ class _Walking:
         full = len(self.taken) >= self.settings.most_taken
         for _, name, _, _ in sorted(self.ahead):
             if name not in self.taken:
-                self.passed.setdefault(name, Passed(experience=name, reason="room" if full else "steps"))
+                self.passed.setdefault(name, Skipped(experience=name, reason="room" if full else "steps"))
         return Walk(taken=tuple(self.taken.values()), passed=tuple(self.passed.values()), steps=self.steps)
 
     def _visit(self, name: str, score: float, path: tuple[str, ...], scores: tuple[float, ...]) -> None:
@@ -154,7 +154,7 @@ class _Walking:
             self.passed[name] = reason
             return
         boundaries = tuple(edge.target for edge in edges if edge.relation == "boundary")
-        self.taken[name] = Taken(
+        self.taken[name] = Collected(
             experience=name,
             path=path,
             score=score,
@@ -168,14 +168,14 @@ class _Walking:
         for worth, target in self._onward(edges):
             heapq.heappush(self.ahead, (-score * worth, target, (*path, target), (*scores, worth)))
 
-    def _reason(self, name: str, score: float, edges: Sequence[Edge]) -> Passed | None:
+    def _reason(self, name: str, score: float, edges: Sequence[Edge]) -> Skipped | None:
         barred = self.judge(name)
         if barred is not None:
-            return Passed(experience=name, reason=barred)
+            return Skipped(experience=name, reason=barred)
         against = self.opponents.get(name) or self._opponent(name, edges)
         if against:
-            return Passed(experience=name, reason="conflict", because=against)
-        return Passed(experience=name, reason="below") if score < self.settings.least else None
+            return Skipped(experience=name, reason="conflict", because=against)
+        return Skipped(experience=name, reason="below") if score < self.settings.least else None
 
     def _opponent(self, name: str, edges: Sequence[Edge]) -> str:
         """An experience that was taken and says the opposite."""

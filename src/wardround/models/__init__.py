@@ -8,7 +8,7 @@ from wardround.models.endpoint import Endpoint, RetryPolicy
 from wardround.models.guard import DataUseGuard
 from wardround.models.label_scoring import LabelScores, score_labels
 from wardround.models.offline import OfflineModel
-from wardround.models.opening import MODELS, ModelEntry, Opening, find_model, list_models, open_model
+from wardround.models.opening import MODELS, ModelConfig, ModelEntry, find_model, list_models, open_model
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
 from wardround.models.relay import RelayModel
 from wardround.models.replay import (
@@ -41,12 +41,12 @@ __all__ = [
     "FinishReason",
     "LabelScores",
     "Model",
+    "ModelConfig",
     "ModelEntry",
     "ModelOptions",
     "ModelSettings",
     "NamedModel",
     "OfflineModel",
-    "Opening",
     "Recorded",
     "RecordedModel",
     "RelayModel",

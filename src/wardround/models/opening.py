@@ -21,7 +21,7 @@ from wardround.records import Roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class ModelConfig:
     """What is known where a model is opened: the rest of its name, and what was said beside it."""
 
     name: str
@@ -51,7 +51,7 @@ class ModelEntry:
 
     name: str
     description: str
-    open: Callable[[Opening], Model]
+    open: Callable[[ModelConfig], Model]
     takes: str = ""
     rest_optional: bool = False
     needs: str = ""
@@ -68,7 +68,7 @@ MODELS: Registry[ModelEntry] = Registry("models", one="model", of=ModelEntry)
 """Every kind of model there is, by the first part of its names."""
 
 
-def _open_served(opening: Opening) -> Model:
+def _open_served(opening: ModelConfig) -> Model:
     endpoint = opening.endpoint
     if endpoint is None:
         if opening.base_url is None:
@@ -154,7 +154,7 @@ def open_model(
     if base_url is not None and not entry.served:
         raise UserError(f"{name} takes no --base-url; a served model is named openai/<name>")
     return entry.open(
-        Opening(
+        ModelConfig(
             name=name,
             rest=rest,
             base_url=base_url,

@@ -16,7 +16,7 @@ from wardround.records.specs.roles import ImageRole, MomentRole, PersonRole, Rol
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_file import SOURCES, list_sources, load_source_spec
 from wardround.records.store import Store
-from wardround.records.text_cases import TOLD_SOURCE, NoRecords, ToldCase
+from wardround.records.text_cases import TOLD_SOURCE, NoRecords, TextCaseRecord
 
 __all__ = [
     "SOURCES",
@@ -38,7 +38,7 @@ __all__ = [
     "SpanRole",
     "Store",
     "TableSpec",
-    "ToldCase",
+    "TextCaseRecord",
     "Withheld",
     "admission_sections",
     "ingest",

@@ -32,7 +32,7 @@ _MANIFEST: dict[str, Any] = {"version": STORE_VERSION, "digest": "", "tables": {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldCase:
+class TextCaseRecord:
     """One case in words. ``subject_id`` numbers the report or the question that it is from."""
 
     subject_id: int

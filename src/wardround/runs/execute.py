@@ -44,7 +44,7 @@ from wardround.scoring.judging import WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedRun:
     """A run that could start: its settled settings, what they name, and the keys of its episodes in order."""
 
     settings: RunSettings
@@ -57,7 +57,7 @@ class Prepared:
     plugins: tuple[Plugin, ...]
 
 
-def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
+def prepare(settings: RunSettings, *, outside: bool = False) -> PreparedRun:
     """Settle the settings and open what they name; UserError for whatever does not fit. No model is asked.
 
     ``outside``: an agent that is not ours will play.
@@ -83,7 +83,7 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
     agents = () if outside else all_agents(settings, {"bank": bank, "banks": banks}, store)
     _check_questions(agents, keys, benchmark)
     must_not_be_taught_by(settings, store, benchmark, keys)
-    return Prepared(
+    return PreparedRun(
         settings=settings,
         store=store,
         benchmark=benchmark,

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from wardround.core import Leaf, UserError, choices_of, leaves, load_plugins, read_toml, refuse_unknown
+from wardround.core import SettingField, UserError, choices_of, leaves, load_plugins, read_toml, refuse_unknown
 from wardround.models import NamedModel
 from wardround.runs.names import AGENT, all_leaves, flat, merged, nested
 from wardround.runs.settings import LIMITS, RunSettings, agent_classes
@@ -19,7 +19,7 @@ _PATHS = ("folder", "file", "files")
 _MODELS = "models"
 
 
-def every_setting() -> list[Leaf]:
+def every_setting() -> list[SettingField]:
     """List every setting there is, those of all registered methods too, in the order of the tree."""
     return all_leaves(RunSettings(), agent_classes())
 
@@ -55,7 +55,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
     return body
 
 
-def _named_model(name: str) -> Leaf | None:
+def _named_model(name: str) -> SettingField | None:
     """``models.NAME.base_url`` and the like."""
     section, _, rest = name.partition(".")
     which, _, field = rest.rpartition(".")
@@ -64,13 +64,13 @@ def _named_model(name: str) -> Leaf | None:
     return next((leaf for leaf in leaves(NamedModel(name="-")) if leaf.name == field), None)
 
 
-def _entry(name: str, known: Mapping[str, Leaf]) -> Leaf | None:
+def _entry(name: str, known: Mapping[str, SettingField]) -> SettingField | None:
     """One entry of a setting that is a table of values: ``memory.banks.mem0``."""
     table = next((leaf for leaf in known.values() if name.startswith(f"{leaf.name}.") and _is_table(leaf)), None)
     return None if table is None else replace(table, name=name, kind=get_args(table.kind)[1])
 
 
-def _is_table(leaf: Leaf) -> bool:
+def _is_table(leaf: SettingField) -> bool:
     return get_origin(leaf.kind) is Mapping
 
 

@@ -17,7 +17,7 @@ from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
 from wardround.retrieval import Encoder
 from wardround.runs.banks import open_run_encoder
-from wardround.runs.execute import Prepared
+from wardround.runs.execute import PreparedRun
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import finished_entries
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -46,7 +46,7 @@ class FirstPrompts:
         return self.message_tokens + self.schema_tokens
 
 
-def first_prompts(plan: Prepared, samples: int) -> dict[str, FirstPrompts]:
+def first_prompts(plan: PreparedRun, samples: int) -> dict[str, FirstPrompts]:
     """Render the first prompts of every agent, by its name, over at most so many of the run's samples."""
     _refuse_served_encoder(plan)
     drawn = _drawn(plan, samples)
@@ -58,7 +58,7 @@ def first_prompts(plan: Prepared, samples: int) -> dict[str, FirstPrompts]:
     }
 
 
-def _refuse_served_encoder(plan: Prepared) -> None:
+def _refuse_served_encoder(plan: PreparedRun) -> None:
     reads = plan.settings.memory.bank is not None or plan.settings.memory.banks
     used = reads or any(agent.searches for agent in plan.agents)
     if used and plan.settings.retrieval.encoder_url is not None:
@@ -68,7 +68,7 @@ def _refuse_served_encoder(plan: Prepared) -> None:
         )
 
 
-def _drawn(plan: Prepared, count: int) -> list[Sample]:
+def _drawn(plan: PreparedRun, count: int) -> list[Sample]:
     """Draw from all samples by the run's seed: the first ones would be of one task."""
     wanted = dict.fromkeys(EpisodeKey.parse(key).sample for key in plan.keys)
     seed = plan.settings.run.seed
@@ -106,7 +106,7 @@ class _Unrecorded:
         """Drop it."""
 
 
-async def _first_call(plan: Prepared, agent: AgentSpec, sample: Sample, encoder: Encoder | None) -> Request:
+async def _first_call(plan: PreparedRun, agent: AgentSpec, sample: Sample, encoder: Encoder | None) -> Request:
     settings, model = plan.settings, _FirstCall()
     environment = open_surroundings(
         plan.store,
@@ -187,7 +187,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class EarlierRun:
     """Means of an earlier run's episodes: calls, tokens and seconds of one."""
 
     calls: float
@@ -195,7 +195,7 @@ class Earlier:
     seconds: float
 
     @classmethod
-    def of(cls, outcomes: Sequence[Mapping[str, Any]]) -> Earlier:
+    def of(cls, outcomes: Sequence[Mapping[str, Any]]) -> EarlierRun:
         """Take the means."""
         tokens = {
             name: round(fmean(one["usage"][name] for one in outcomes))
@@ -208,7 +208,7 @@ class Earlier:
         )
 
 
-def forecast(plan: Prepared, like: RunFolder | None = None, *, samples: int = _SAMPLES) -> list[Forecast]:
+def forecast(plan: PreparedRun, like: RunFolder | None = None, *, samples: int = _SAMPLES) -> list[Forecast]:
     """Return what every agent with every model would take.
 
     ``like``: a run of the same agents, whose means are taken.
@@ -218,10 +218,10 @@ def forecast(plan: Prepared, like: RunFolder | None = None, *, samples: int = _S
     everything = [one for some in outcomes.values() for one in some]
     if like is not None and not everything:
         raise UserError(f"the run {str(like.path)!r} has no episode with counted tokens that ended without an error")
-    pace = Earlier.of(everything) if everything else None
+    pace = EarlierRun.of(everything) if everything else None
     episodes = Counter((key.agent, key.model) for key in map(EpisodeKey.parse, plan.keys))
     return [
-        _of_mean(agent, model, count, prompts[agent], Earlier.of(found), plan.settings)
+        _of_mean(agent, model, count, prompts[agent], EarlierRun.of(found), plan.settings)
         if (found := _like(outcomes, agent, model))
         else _of_budgets(agent, model, count, prompts[agent], pace, plan.settings)
         for (agent, model), count in episodes.items()
@@ -248,7 +248,7 @@ def _like(
 
 
 def _of_mean(
-    agent: str, model: str, episodes: int, prompts: FirstPrompts, earlier: Earlier, settings: RunSettings
+    agent: str, model: str, episodes: int, prompts: FirstPrompts, earlier: EarlierRun, settings: RunSettings
 ) -> Forecast:
     price = settings.model_named(model).known_price
     return Forecast(
@@ -266,7 +266,7 @@ def _of_mean(
 
 
 def _of_budgets(
-    agent: str, model: str, episodes: int, prompts: FirstPrompts, pace: Earlier | None, settings: RunSettings
+    agent: str, model: str, episodes: int, prompts: FirstPrompts, pace: EarlierRun | None, settings: RunSettings
 ) -> Forecast:
     """At least one call with an empty reply; at most the turn limit and one forced call, each with a full window."""
     budget, most_calls = settings.budget, settings.budget.turns + 1

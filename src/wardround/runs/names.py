@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
-from wardround.core import Leaf, UserError, leaves, refuse_unknown
+from wardround.core import SettingField, UserError, leaves, refuse_unknown
 
 AGENT = "agent"
 
@@ -39,7 +39,7 @@ def flat(body: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def all_leaves(tree: Any, agents: Mapping[str, type]) -> list[Leaf]:
+def all_leaves(tree: Any, agents: Mapping[str, type]) -> list[SettingField]:
     """List every setting there is: those of the tree's sections, and those of the methods."""
     found = [leaf for leaf in leaves(tree) if leaf.name.partition(".")[0] not in (AGENT, "models") and "." in leaf.name]
     for name, section in agents.items():

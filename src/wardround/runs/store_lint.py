@@ -25,11 +25,11 @@ from wardround.clinical.protocols import (
     ChangedBy,
     Condition,
     GlobalProtocol,
-    Held,
+    HeldFor,
+    InWindow,
     RuleIndex,
     Stated,
     TimesBaseline,
-    Within,
     asked_keys,
     conditions_of,
     is_allergy,
@@ -153,7 +153,7 @@ class _Seen:
             fits = is_problem if condition.what == "problem" else is_allergy
             names = self.names[condition.what].items()
             return PartInStore(part=said, seen=sum(count for name, count in names if fits(name, condition.concept)))
-        values = {Held: "value", Within: "value"}.get(type(condition))
+        values = {HeldFor: "value", InWindow: "value"}.get(type(condition))
         number = getattr(condition, values) if values else condition
         units = self.units.get(clinical_name(condition.concept), Counter[str]())
         if isinstance(number, AtValue):

@@ -28,7 +28,7 @@ from wardround.knowledge import Knowledge
 from wardround.log import EpisodeLog, EpisodeRecorder, LogReader
 from wardround.memory import KnownCase, known_case
 from wardround.models import Model, Recorded, recorded_replies, resumed
-from wardround.records import Store, ToldCase
+from wardround.records import Store, TextCaseRecord
 from wardround.retrieval import Encoder, RetrievalSettings, VectorCache
 from wardround.runs.banks import Memories, close_encoder, open_candidate_encoder, open_run_encoder, open_vectors
 from wardround.runs.folder import RunFolder
@@ -39,7 +39,7 @@ from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.spending import Spending
 from wardround.runs.stays import stay_feed
-from wardround.tools import Aids, Environment, ToldEnvironment, open_toolset
+from wardround.tools import Aids, Environment, NoChartEnvironment, open_toolset
 from wardround.tools.image_tools import image_visualizer
 from wardround.tools.toolset import USUAL
 
@@ -47,7 +47,7 @@ from wardround.tools.toolset import USUAL
 
 
 DEFAULT_AIDS = Aids()
-Surrounding = Environment | ToldEnvironment
+Surrounding = Environment | NoChartEnvironment
 NO_IMAGES = Imaging()
 
 
@@ -103,12 +103,12 @@ def open_surroundings(store: Store, benchmark: Benchmark, sample: Sample, **opti
     """Return what surrounds an episode on a sample: an environment as :func:`open_environment` binds it with these
     ``options``, or of a case told in words one without a chart."""
     told = told_case(sample)
-    return open_environment(store, benchmark, sample, **options) if told is None else ToldEnvironment(told)
+    return open_environment(store, benchmark, sample, **options) if told is None else NoChartEnvironment(told)
 
 
-def told_case(sample: Sample) -> ToldCase | None:
+def told_case(sample: Sample) -> TextCaseRecord | None:
     """The case of a sample whose question tells it in words; None of one that has a chart."""
-    return ToldCase(subject_id=sample.person, text=str(sample.facts["asked"])) if sample.told else None
+    return TextCaseRecord(subject_id=sample.person, text=str(sample.facts["asked"])) if sample.told else None
 
 
 def case_of(store: Store, benchmark: Benchmark, sample: Sample) -> KnownCase:

@@ -50,7 +50,7 @@ class PlaySettings:
     limits: SessionLimits = field(default_factory=SessionLimits)
 
 
-class Game:
+class PlayedRun:
     """One run being played by outside agents."""
 
     def __init__(self, folder: RunFolder, settings: PlaySettings, report: Reporter = silent) -> None:

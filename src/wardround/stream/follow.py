@@ -33,7 +33,7 @@ from wardround.stream.input import (
     StreamLine,
 )
 from wardround.stream.ledger import Commit, RefusedLine, RowReading, StreamLedger
-from wardround.stream.output import ToldFile, sealed_line
+from wardround.stream.output import OutputFile, sealed_line
 from wardround.stream.patients import LoggedEvents, Patients
 from wardround.stream.reading import LineReader, ReadLines, line_time, new_reading, row_id, row_key
 from wardround.stream.row_lines import RowIssuing, RowLine, RowReader
@@ -347,7 +347,7 @@ def _follow(
     stream: LineTaking, source: Path, folder: Path, ended: Callable[[], bool] | None, report: Reporter
 ) -> StreamReport:
     ledger, settings = stream.ledger, stream.settings
-    told = ToldFile(folder / "told.jsonl", ledger)
+    told = OutputFile(folder / "told.jsonl", ledger)
     quarantine = QuarantineFile(folder / QUARANTINE, ledger)
     made = StreamReport(folder=folder, recovered=ledger.lines)
     rounds = _rounds(stream, LineFolder(source), settings, ended or (lambda: settings.once))

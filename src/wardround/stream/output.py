@@ -23,7 +23,7 @@ def is_as_told(line: bytes) -> bool:
     return line == sealed_line(line.rpartition(_SEAL)[0] + b"}")
 
 
-class ToldFile:
+class OutputFile:
     """Opened, it is what the ledger says, whatever a kill or a loss of power left of what was not seen onto the disk:
     all of that the ledger still holds."""
 

@@ -30,7 +30,7 @@ TOLD = "told.jsonl"
 BLOCK_BYTES = 1 << 22
 
 
-class ToldBundle(msgspec.Struct, frozen=True, kw_only=True):
+class OutputBundle(msgspec.Struct, frozen=True, kw_only=True):
     """One line of what a stream tells; what a responder adds beside TRACE's roles is left out."""
 
     subject: int
@@ -47,7 +47,7 @@ class ToldBundle(msgspec.Struct, frozen=True, kw_only=True):
     audit: dict[str, Any] = {}
 
 
-_DECODER = msgspec.json.Decoder(ToldBundle)
+_DECODER = msgspec.json.Decoder(OutputBundle)
 
 
 def is_stream(folder: Path) -> bool:
@@ -86,13 +86,13 @@ def _explained(error: sqlite3.Error, path: Path) -> UserError:
 
 
 @dataclass(slots=True)
-class ToldReading:
+class OutputReader:
     """Reads on in the file of what is told, whole lines and no further than the ledger says. ``place``: how far."""
 
     path: Path
     place: int = 0
 
-    def next(self, committed: int) -> Iterator[tuple[int, ToldBundle]]:
+    def next(self, committed: int) -> Iterator[tuple[int, OutputBundle]]:
         """Yield the bundles that were told since, each with where its line begins."""
         if not self.path.is_file():
             return
@@ -114,7 +114,7 @@ class ToldReading:
             source.seek(self.place)
             size *= 2
 
-    def at(self, places: Sequence[int]) -> list[ToldBundle]:
+    def at(self, places: Sequence[int]) -> list[OutputBundle]:
         """Return the bundles whose lines begin at some places."""
         with self.path.open("rb") as source:
             found = []
@@ -124,7 +124,7 @@ class ToldReading:
         return found
 
 
-def read_told(line: bytes, path: Path) -> ToldBundle:
+def read_told(line: bytes, path: Path) -> OutputBundle:
     """Read one line. UserError: it is none of a stream's, or not as it was told."""
     if not is_as_told(line + b"\n"):
         raise UserError(f"{path} is damaged: a line of it is not as it was told")

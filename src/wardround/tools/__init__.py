@@ -7,7 +7,7 @@ from wardround.tools.definition import Tool, ToolResult
 from wardround.tools.environment import Environment
 from wardround.tools.grounding import Citation, supports_answer
 from wardround.tools.knowledge_tools import corpus_tool
-from wardround.tools.no_chart import ToldEnvironment
+from wardround.tools.no_chart import NoChartEnvironment
 from wardround.tools.page import Page
 from wardround.tools.session import AID_NAMES, Aids, Session
 from wardround.tools.signature import Range, tool
@@ -31,13 +31,13 @@ __all__ = [
     "Citation",
     "Environment",
     "NamedToolset",
+    "NoChartEnvironment",
     "Page",
     "Range",
     "Session",
     "SqlAnswer",
     "SqlGate",
     "SqlLimits",
-    "ToldEnvironment",
     "Tool",
     "ToolResult",
     "Toolset",

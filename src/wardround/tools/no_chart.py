@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wardround.models import AskOwnModel, ask_alone
-from wardround.records import ToldCase
+from wardround.records import TextCaseRecord
 from wardround.tools.definition import ToolResult
 from wardround.tools.grounding import Citation
 from wardround.tools.toolset import Toolset
 
 
-class ToldEnvironment:
+class NoChartEnvironment:
     """An environment without a chart. It answers what an agent may ask of any; there is nothing to look up."""
 
-    def __init__(self, told: ToldCase) -> None:
+    def __init__(self, told: TextCaseRecord) -> None:
         self.told = told
         self.toolset = Toolset(())
         self.ask_model: AskOwnModel = ask_alone

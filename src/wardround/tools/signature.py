@@ -31,7 +31,7 @@ _TYPES: Mapping[Any, str] = {
     float: "number",
     type(None): "null",
 }
-Written = Callable[..., ToolResult | str]
+SideReply = Callable[..., ToolResult | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ def tool(
     reads_only: bool = True,
     other_names: Mapping[str, str] | None = None,
     needs: str = "",
-) -> Callable[[Written], Tool]:
+) -> Callable[[SideReply], Tool]:
     """Make a tool of the typed function that follows. A text that it returns is the whole result.
 
     ``name``: what the model calls it, by default the function's name. ``other_names``: names that an argument is also
     taken under. ``needs``: what has to be at hand for it. Raises UserError, at import, where a signature has no schema.
     """
 
-    def made(function: Written) -> Tool:
+    def made(function: SideReply) -> Tool:
         described = " ".join((inspect.getdoc(function) or "").split())
         if not described:
             raise UserError(f"tool {function.__qualname__} needs a docstring: it is what the model is told")
@@ -75,7 +75,7 @@ def tool(
     return made
 
 
-def _callable(function: Written, handed: Sequence[type]) -> Callable[..., ToolResult]:
+def _callable(function: SideReply, handed: Sequence[type]) -> Callable[..., ToolResult]:
     places = [(Session, Page).index(kind) for kind in handed]
 
     def call(session: Session, page: Page, **arguments: Any) -> ToolResult:
@@ -86,7 +86,7 @@ def _callable(function: Written, handed: Sequence[type]) -> Callable[..., ToolRe
     return call
 
 
-def _read(function: Written) -> tuple[list[type], dict[str, Any]]:
+def _read(function: SideReply) -> tuple[list[type], dict[str, Any]]:
     """Return what is handed in, in order, and the JSON schema of the arguments."""
     hints = get_type_hints(function, include_extras=True)
     handed: list[type] = []
@@ -105,7 +105,7 @@ def _read(function: Written) -> tuple[list[type], dict[str, Any]]:
     return handed, {"type": "object", "properties": properties, "required": required}
 
 
-def _property(function: Written, parameter: inspect.Parameter, hint: Any) -> dict[str, Any]:
+def _property(function: SideReply, parameter: inspect.Parameter, hint: Any) -> dict[str, Any]:
     extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     try:
         schema = schema_of(_given(hint) if parameter.default is None else hint)
@@ -161,7 +161,7 @@ def _either(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"anyOf": list(parts)}
 
 
-def _no_schema(function: Written, name: str, why: str) -> UserError:
+def _no_schema(function: SideReply, name: str, why: str) -> UserError:
     return UserError(f"tool {function.__qualname__}: argument {name!r} has no schema: {why}")
 
 

@@ -25,11 +25,11 @@ def test_a_word_keeps_itself_and_its_later_rows_are_scrambled_with_their_number(
     assert numbered_words(words, available).tolist() == [scrambled(7), 9, 5, scrambled(6)]
 
 
-Twin = tuple[int, str | None, int, str | None]
+TwinTable = tuple[int, str | None, int, str | None]
 """A stop and when it is known, a status and when it is known."""
 
 
-def numbers_of(twins: tuple[Twin, ...]) -> dict[Twin, int]:
+def numbers_of(twins: tuple[TwinTable, ...]) -> dict[TwinTable, int]:
     """Number rows that are equal when they are first shown."""
     batch = pa.record_batch({"stop": [each[1] for each in twins], "status": [each[3] for each in twins]})
     clocks = [np.array([each[place] for each in twins], np.int64) for place in (0, 2)]

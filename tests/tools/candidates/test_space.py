@@ -191,7 +191,7 @@ def test_an_encoder_joins_the_fusion() -> None:
 
 
 def test_labels_that_spaces_share_are_encoded_once() -> None:
-    class Counted(Letters):
+    class CountedOutcomes(Letters):
         def __init__(self) -> None:
             self.asked: list[tuple[str, ...]] = []
 
@@ -203,7 +203,7 @@ def test_labels_that_spaces_share_are_encoded_once() -> None:
     other = LabelSet(name="x", labels=("listen", "zebra"))
     space = CandidateSpace(name="x", labels=labels)
     whole = space.beside({0: space.with_uses({"zebra": 1}), 1: CandidateSpace(name="x", labels=other)})
-    counted = Counted()
+    counted = CountedOutcomes()
     encoded = whole.with_encoder(counted)
     assert counted.asked == [labels.labels, other.labels]
     assert encoded.without[0].by_meaning("silent", 1)[0].label == "listen"

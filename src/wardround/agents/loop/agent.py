@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from wardround.agents.loop.context import ContextFactory, FullContext
-from wardround.agents.loop.episode import Asked, Ending, Episode
+from wardround.agents.loop.episode import Ending, Episode, Exchange
 from wardround.agents.loop.steps import StepPlayer
 from wardround.answers import Question
 from wardround.core import PromptFile, UserError, load_prompt
@@ -19,7 +19,7 @@ from wardround.core import PromptFile, UserError, load_prompt
 EVIDENCE_TOOL = "retrieve_evidence"
 TOLD_SYSTEM = "told_system"
 Needs = Literal["nothing", "question", "labels"]
-Choose = Callable[[Episode], Awaitable[Asked]]
+Choose = Callable[[Episode], Awaitable[Exchange]]
 """Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
 
 
@@ -40,7 +40,7 @@ class Hooks:
         return False
 
 
-async def ask_once(episode: Episode) -> Asked:
+async def ask_once(episode: Episode) -> Exchange:
     """The default way to choose: one prompt, one reply."""
     return await episode.ask(episode.render())
 

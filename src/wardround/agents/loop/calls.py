@@ -15,7 +15,7 @@ from wardround.answers import AnswerKind, Candidates, Question
 from wardround.core import Message, Picture, ToolBroke, ToolCall, Usage, WardroundError, without_thinking
 from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
-from wardround.records import Chart, ToldCase
+from wardround.records import Chart, TextCaseRecord
 from wardround.retrieval import EvidenceIndex
 from wardround.tools.definition import ToolResult
 from wardround.tools.grounding import Citation
@@ -33,7 +33,7 @@ _TOO_MANY = (
 )
 
 
-class Surroundings(Protocol):
+class ToolSession(Protocol):
     """The part of :class:`wardround.tools.Environment` the loop and its hooks use: a toolset bound to one chart.
 
     ``chart`` and ``evidence`` (what the chart is searched with) are None where there is no record behind the tools;
@@ -50,7 +50,7 @@ class Surroundings(Protocol):
         ...
 
     @property
-    def told(self) -> ToldCase | None:
+    def told(self) -> TextCaseRecord | None:
         """The case of a question that tells it in words, and has no chart."""
         ...
 
@@ -135,7 +135,7 @@ class CallRunner:
     is not run but answered with a hint.
     """
 
-    def __init__(self, environment: Surroundings, *, repeat_guard: int | None = None) -> None:
+    def __init__(self, environment: ToolSession, *, repeat_guard: int | None = None) -> None:
         self._environment = environment
         self._guard = repeat_guard
         self._last: tuple[str, str] = ("", "")

@@ -11,7 +11,7 @@ from functools import partial
 from traceback import format_exception
 from typing import Any, Literal, Protocol
 
-from wardround.agents.loop.calls import Finish, Limits, Outcome, Prompt, Surroundings
+from wardround.agents.loop.calls import Finish, Limits, Outcome, Prompt, ToolSession
 from wardround.agents.loop.context import ContextFactory, Rendered, cut_notice, cut_text
 from wardround.agents.loop.history import (
     Block,
@@ -73,7 +73,7 @@ class PlayingAgent(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Exchange:
     """One request and its reply."""
 
     request: Request
@@ -99,7 +99,7 @@ class Episode:
         *,
         agent: PlayingAgent,
         model: Model,
-        environment: Surroundings,
+        environment: ToolSession,
         prompt: Prompt,
         limits: Limits,
         settings: ModelSettings,
@@ -195,7 +195,7 @@ class Episode:
         counted: int | None = None,
         text_only: bool = False,
         of: Model | None = None,
-    ) -> Asked:
+    ) -> Exchange:
         """Ask the model. The caller records what it asked, except the action, which the loop records.
 
         ``counted``: the tokens of the messages where the caller has counted them. ``text_only``: the tools are shown,
@@ -215,7 +215,7 @@ class Episode:
         self._pay(reply)
         if of is None:  # another model counts tokens in its own way
             self._calibrate(request, reply, counted)
-        return Asked(request=request, reply=reply)
+        return Exchange(request=request, reply=reply)
 
     def charge(self, request: Request, reply: Reply, *, purpose: str) -> None:
         """Count and record a call that was made without ``ask``, with the ordinal that was this episode's next."""
@@ -254,7 +254,7 @@ class Episode:
             | {"context_tokens": self.limits.context_tokens, "factor": round(self.calibration.factor, 4)},
         )
 
-    def record(self, asked: Asked, purpose: str) -> None:
+    def record(self, asked: Exchange, purpose: str) -> None:
         """Record a call of the model that is not the action."""
         self.recorder.turn(asked.request, asked.reply, (), purpose=purpose)
 
@@ -316,7 +316,7 @@ def too_short(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class SideReply:
     """What came of asking: ``text``, or the ``problem`` why there is none. ``cut``: it was too long for its share."""
 
     text: str = ""
@@ -358,7 +358,7 @@ class SideReader:
         """Take everything out that it was shown."""
         self.take_out(block.number for block in self._history.visible())
 
-    async def ask(self, instruction: str, *, purpose: str, limit_tokens: int, flaw: Flaw = none_found) -> Written:
+    async def ask(self, instruction: str, *, purpose: str, limit_tokens: int, flaw: Flaw = none_found) -> SideReply:
         """Ask for a text, cut to ``limit_tokens``; each call is recorded under ``purpose``.
 
         A reply that calls a tool, says nothing or has a ``flaw`` is not used: it is asked for again, once. The reply
@@ -373,12 +373,12 @@ class SideReader:
                 said.append(self.say(prompt_text("ask_again", problem=written.problem)))
                 written = self._read(await self._record(purpose), limit_tokens, flaw)
         except (LimitReached, ProviderError) as error:
-            return Written(problem=str(error))
+            return SideReply(problem=str(error))
         finally:
             self.take_out(said)
         return written
 
-    async def _record(self, purpose: str) -> Asked:
+    async def _record(self, purpose: str) -> Exchange:
         asked = await self._ask()
         self._episode.record(asked, purpose)
         return asked
@@ -387,7 +387,7 @@ class SideReader:
         detail = {"turn": self._episode.turn, "role": purpose, "problem": problem}
         self._episode.recorder.note("asked_again", detail)
 
-    async def _ask(self) -> Asked:
+    async def _ask(self) -> Exchange:
         episode = self._episode
         messages, tokens = self._rendered()
         return await episode.ask(messages, schemas=(), counted=tokens, of=self._model)
@@ -404,13 +404,13 @@ class SideReader:
             excess += tokens - room
         return messages, tokens
 
-    def _read(self, asked: Asked, limit_tokens: int, flaw: Flaw) -> Written:
+    def _read(self, asked: Exchange, limit_tokens: int, flaw: Flaw) -> SideReply:
         text, problem = read_text(asked.reply.message, asked.reply.finish_reason)
         problem = problem or flaw(without_thinking(asked.reply.message.content or ""))
         if problem:
-            return Written(problem=problem)
+            return SideReply(problem=problem)
         fitted = cut_text(text, self._episode.counter, limit_tokens, notice=cut_notice)
-        return Written(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")
+        return SideReply(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")
 
 
 def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:

@@ -20,13 +20,13 @@ from wardround.agents.loop.calls import (
     Limits,
     Outcome,
     Prompt,
-    Surroundings,
+    ToolSession,
     as_sent_back,
     unique_ids,
     with_own_names,
     with_written_calls,
 )
-from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder, outcome_of, to_its_ending
+from wardround.agents.loop.episode import Ending, Episode, Exchange, Recorder, outcome_of, to_its_ending
 from wardround.agents.loop.history import EstimatedTokens, Observation, TokenCounter
 from wardround.core import (
     FormatError,
@@ -51,7 +51,7 @@ async def run_episode(
     agent: AgentSpec,
     *,
     model: Model,
-    environment: Surroundings,
+    environment: ToolSession,
     prompt: Prompt,
     limits: Limits,
     settings: ModelSettings,
@@ -125,7 +125,7 @@ class _Loop:
                 await hook.after_turn(state)
         return await self._close("budget" if state.spent else "turn_limit")
 
-    async def _fitting(self, choose: Callable[[], Awaitable[Asked]]) -> Asked:
+    async def _fitting(self, choose: Callable[[], Awaitable[Exchange]]) -> Exchange:
         """Choose, and again in less room where the endpoint says that the prompt does not fit its window."""
         for _ in range(MOST_TOO_LONG):
             try:
@@ -134,7 +134,7 @@ class _Loop:
                 self.state.fit(error)
         return await choose()
 
-    async def _act(self, asked: Asked) -> Ending | None:
+    async def _act(self, asked: Exchange) -> Ending | None:
         """Do what a reply asks for; returns the ending if it is one."""
         message = with_own_names(self._called(asked), self.state.environment.toolset)
         message = unique_ids(message, self.state.used_ids)
@@ -143,7 +143,7 @@ class _Loop:
             return await self._answer_calls(asked, message)
         return await self._take_text(asked, message)
 
-    def _called(self, asked: Asked) -> Message:
+    def _called(self, asked: Exchange) -> Message:
         """The reply's message, with the calls it wrote as text."""
         said = asked.reply.message
         if not self.settings.written_calls or asked.reply.finish_reason in ("length", "content_filter"):
@@ -154,7 +154,7 @@ class _Loop:
             self.state.recorder.note("written_call", detail)
         return message
 
-    async def _answer_calls(self, asked: Asked, message: Message) -> Ending | None:
+    async def _answer_calls(self, asked: Exchange, message: Message) -> Ending | None:
         state = self.state
         offered = [schema.name for schema in asked.request.tools]
         if state.trial_turn >= state.limits.turns and not self.settings.forced_finish:
@@ -206,7 +206,7 @@ class _Loop:
         state.recorder.note("answer", {"turn": state.turn, "bound": bound.value})
         return state.answers.settle(bound.value, about=state.about)
 
-    async def _take_text(self, asked: Asked, message: Message) -> Ending | None:
+    async def _take_text(self, asked: Exchange, message: Message) -> Ending | None:
         """Send a reply without a call back with a reminder, or take it as the final text."""
         state = self.state
         self._record(asked, message, ())
@@ -227,7 +227,7 @@ class _Loop:
         state.remind(load_prompt("wardround.agents", "reminder").render(reason=reason))
         return None
 
-    async def _take_nothing(self, asked: Asked) -> Ending | None:
+    async def _take_nothing(self, asked: Exchange) -> Ending | None:
         """An empty reply is no answer: a reminder, and after some of them in a row the forced call."""
         state = self.state
         self.reminded += 1
@@ -237,7 +237,7 @@ class _Loop:
         state.remind(load_prompt("wardround.agents", "reminder").render(reason="empty"))
         return None
 
-    def _record(self, asked: Asked, message: Message, observations: Sequence[Observation]) -> None:
+    def _record(self, asked: Exchange, message: Message, observations: Sequence[Observation]) -> None:
         self.state.acts += 1
         reply = asked.reply if message is asked.reply.message else replace(asked.reply, message=message)
         self.state.recorder.turn(asked.request, reply, [_tool_record(seen) for seen in observations], purpose="act")

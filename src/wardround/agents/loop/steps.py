@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from wardround.agents.loop.calls import Limits, Outcome, Prompt, Surroundings
+from wardround.agents.loop.calls import Limits, Outcome, Prompt, ToolSession
 from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorder, outcome_of, to_its_ending
 from wardround.agents.loop.history import EstimatedTokens, TokenCounter
 from wardround.answers import StepAction
@@ -118,7 +118,7 @@ async def run_steps(
     *,
     feed: StepFeed,
     model: Model,
-    environment: Surroundings,
+    environment: ToolSession,
     prompt: Prompt,
     limits: Limits,
     settings: ModelSettings,

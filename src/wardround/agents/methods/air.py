@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wardround.agents.evidence import NEAREST_FEW, ChartSearch, Evidence, Way
+from wardround.agents.evidence import NEAREST_FEW, ChartSearch, Evidence, RetrievalMethod
 from wardround.agents.loop.agent import Hooks
 from wardround.agents.loop.context import cut_notice, cut_text
 from wardround.agents.loop.episode import Episode, prompt_text
@@ -50,7 +50,9 @@ class Refined:
         return "it held no query" if self.stop == NO_QUERY else ""
 
 
-async def iterate(search: ChartSearch, query: str, *, way: Way, rounds: int, path: str, beside: Evidence) -> Evidence:
+async def iterate(
+    search: ChartSearch, query: str, *, way: RetrievalMethod, rounds: int, path: str, beside: Evidence
+) -> Evidence:
     """Retrieve for a query and for what the model misses then. ``beside`` is evidence it is shown too; ``path`` names
     what is being looked for, in prompts and notes."""
     found = await search.retrieve(way, query, path=path, round=1)

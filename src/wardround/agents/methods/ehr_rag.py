@@ -16,7 +16,7 @@ from wardround.agents.evidence import (
     UNIFORM,
     ChartSearch,
     Evidence,
-    Way,
+    RetrievalMethod,
 )
 from wardround.agents.loop.agent import EVIDENCE_TOOL, AgentSpec, Hooks, LoopSettings, Needs
 from wardround.agents.loop.context import cut_notice, cut_text
@@ -158,7 +158,7 @@ class Recipe:
     """What to gather. ``way``: one retrieval of passages. ``numeric``: trajectories of chosen indicators too.
     ``rounds``: None for as many as the settings say. ``two_sides``: for and against, each argued, then weighed."""
 
-    way: Way
+    way: RetrievalMethod
     numeric: bool = False
     rounds: int | None = 1
     two_sides: bool = False

@@ -17,7 +17,7 @@ from typing import Any
 
 from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.loop.context import cut_notice, cut_text
-from wardround.agents.loop.episode import Asked, Episode, prompt_text
+from wardround.agents.loop.episode import Episode, Exchange, prompt_text
 from wardround.agents.loop.history import count_message
 from wardround.agents.method import Method
 from wardround.agents.methods.react import REACT
@@ -61,7 +61,7 @@ class CandidateSelection:
 
     candidates: int
 
-    async def __call__(self, episode: Episode) -> Asked:
+    async def __call__(self, episode: Episode) -> Exchange:
         """Decide the next action."""
         prompt = episode.render(reserve=_reserve(episode))
         tokens = episode.rendered_tokens
@@ -73,7 +73,7 @@ class CandidateSelection:
                 episode.record(asked, "candidate")
         return chosen
 
-    async def _sample(self, episode: Episode, prompt: tuple[Message, ...]) -> list[Asked]:
+    async def _sample(self, episode: Episode, prompt: tuple[Message, ...]) -> list[Exchange]:
         """Ask n times at once, each under its own seed; some may fail, not all."""
         asking = (
             episode.ask(prompt, settings=_seeded(episode.settings, number), counted=episode.rendered_tokens)
@@ -82,7 +82,7 @@ class CandidateSelection:
         came = await asyncio.gather(*asking, return_exceptions=True)
         failed = [error for error in came if isinstance(error, BaseException)]
         wrong = [error for error in failed if not isinstance(error, ProviderError)]
-        sampled = [asked for asked in came if isinstance(asked, Asked)]
+        sampled = [asked for asked in came if isinstance(asked, Exchange)]
         if wrong or not sampled:
             raise (wrong or failed)[0]
         if failed:
@@ -90,8 +90,8 @@ class CandidateSelection:
         return sampled
 
     async def _chosen(
-        self, episode: Episode, prompt: tuple[Message, ...], tokens: int, distinct: Sequence[Asked]
-    ) -> Asked:
+        self, episode: Episode, prompt: tuple[Message, ...], tokens: int, distinct: Sequence[Exchange]
+    ) -> Exchange:
         texts = [_action_text(asked.reply.message) for asked in distinct]
         tools = frozenset(call.name for asked in distinct for call in asked.reply.message.tool_calls)
         question = Message(
@@ -124,7 +124,7 @@ class IterativeRefinement:
 
     refinements: int
 
-    async def __call__(self, episode: Episode) -> Asked:
+    async def __call__(self, episode: Episode) -> Exchange:
         """Decide the next action."""
         prompt = episode.render(reserve=_reserve(episode))
         tokens = episode.rendered_tokens
@@ -140,8 +140,8 @@ class IterativeRefinement:
         return proposal
 
     async def _reviewed(
-        self, episode: Episode, prompt: tuple[Message, ...], tokens: int, proposal: Asked, number: int
-    ) -> Asked | None:
+        self, episode: Episode, prompt: tuple[Message, ...], tokens: int, proposal: Exchange, number: int
+    ) -> Exchange | None:
         """Return a changed proposal, or None where the review keeps the one there is."""
         message = proposal.reply.message
         tools = frozenset(call.name for call in message.tool_calls)
@@ -182,7 +182,7 @@ def _brief(settings: ModelSettings) -> ModelSettings:
     return replace(settings, max_output_tokens=min(_VERIFIER_TOKENS, settings.max_output_tokens))
 
 
-def _identity(asked: Asked) -> object:
+def _identity(asked: Exchange) -> object:
     """Return what makes two actions the same: the calls in order, or the text where there is none."""
     message = asked.reply.message
     return tuple(map(_call_identity, message.tool_calls)) or (message.content or "").strip()
@@ -207,7 +207,7 @@ def _fitted(episode: Episode, texts: Sequence[str]) -> list[str]:
     return [cut_text(text, episode.counter, share, notice=cut_notice) for text in texts]
 
 
-def _called(asked: Asked, distinct: Sequence[Asked]) -> int | None:
+def _called(asked: Exchange, distinct: Sequence[Exchange]) -> int | None:
     """Return the number of the action that a reply makes instead of naming it; None if it makes none of them."""
     if not asked.reply.message.tool_calls:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from wardround.agents.loop.agent import AgentSpec, Hooks
-from wardround.agents.loop.episode import Ending, Episode, SideReader, Written, prompt_text, too_short
+from wardround.agents.loop.episode import Ending, Episode, SideReader, SideReply, prompt_text, too_short
 from wardround.agents.loop.history import Block, count_message
 from wardround.agents.method import Method
 from wardround.agents.methods.react import REACT
@@ -153,7 +153,7 @@ class Summarising(Hooks):
         self._previous_mark = reader.say(prompt_text("summary_so_far", text=text, last=end))
         self._covered = self._shown = len(episode.history.blocks)
 
-    def _note(self, episode: Episode, recent: list[Block], written: Written, by: str) -> None:
+    def _note(self, episode: Episode, recent: list[Block], written: SideReply, by: str) -> None:
         """Note what was summarised, or that nothing was and what is kept instead."""
         distant = len(_real_turns(self._turns(episode, self._start, self._covered)))
         detail = {

@@ -23,14 +23,14 @@ from wardround.clinical.protocols import (
     CountedActions,
     CourseReading,
     Direction,
-    Held,
+    HeldFor,
     HoursSince,
+    InWindow,
     Level,
     Moving,
     ReadingCourse,
     Stated,
     TimesBaseline,
-    Within,
     asked_keys,
     is_allergic,
     is_allergy,
@@ -251,7 +251,7 @@ class StateFacts:
             case AtValue(concept=concept) | AtLevel(concept=concept):
                 trend = self._recent(concept)
                 return () if trend is None else (trend.last.row_id,)
-            case Held() | Within() | TimesBaseline() | ChangedBy():
+            case HeldFor() | InWindow() | TimesBaseline() | ChangedBy():
                 return self._rows_over(condition)
             case HoursSince(concept=concept) | CountedActions(concept=concept):
                 return self._rows_done(concept)
@@ -275,14 +275,14 @@ class StateFacts:
             case "done":
                 return self._rows_done(asked, ever=condition.ever or condition.hours is not None)
 
-    def _rows_over(self, condition: Held | Within | TimesBaseline | ChangedBy) -> tuple[str, ...]:
+    def _rows_over(self, condition: HeldFor | InWindow | TimesBaseline | ChangedBy) -> tuple[str, ...]:
         """The readings of the hours looked back on, the first and the last; where one decides, that one."""
         course = self.course(condition.concept)
         if course is None:
             return ()
-        end = course.now if isinstance(condition, Within) else course.readings[-1].time
+        end = course.now if isinstance(condition, InWindow) else course.readings[-1].time
         inside = [one for one in course.readings if one.time >= end - timedelta(hours=condition.hours)]
-        if isinstance(condition, Within) and condition.how == "any":
+        if isinstance(condition, InWindow) and condition.how == "any":
             inside = [one for one in inside if condition.value.holds_of(one, course.charted)][-1:]
         return tuple(dict.fromkeys(one.row_id for one in (inside[:1] + inside[-1:])))
 

@@ -12,10 +12,10 @@ from wardround.agents.stays.charted import StateFacts, remember_counts, remember
 from wardround.clinical.bundles import NOTHING_KNOWN, Carried, PatientState
 from wardround.clinical.protocols import (
     FORBIDDING,
+    AndOr,
     CompiledRule,
     Condition,
     CourseReading,
-    Joined,
     Negated,
     Node,
     RuleAction,
@@ -232,7 +232,7 @@ def _deciding(node: Node | None, facts: StateFacts, *, wanted: bool = True) -> I
         return
     if isinstance(node, Negated):
         yield from _deciding(node.part, facts, wanted=not wanted)
-    elif isinstance(node, Joined):
+    elif isinstance(node, AndOr):
         for part in node.parts:
             yield from _deciding(part, facts, wanted=wanted)
     else:

@@ -19,7 +19,7 @@ from wardround.benchmarks.clinseek.risk import NO, YES, RiskAsking, led_to
 from wardround.benchmarks.clinseek.timeline import MOST_EVENTS, Asking, StayQuestion, Timelines
 from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, draw_key, group_of, person_id
 from wardround.benchmarks.encounters import NO_TIME
-from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.task import Task
 from wardround.clinical.codes import normalise_label
@@ -75,7 +75,7 @@ def decision_spaces(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFor:
+class AdmittedOnlyTables:
     """``admitted``: tables that no one who went home has a row of; ``everybody``: those declared so wrongly, with the
     rows of people who went home; ``visits``: of how many such visits."""
 
@@ -84,7 +84,7 @@ class KeptFor:
     visits: int
 
 
-def kept_for(store: Store, timelines: Timelines, subjects: Iterable[int]) -> KeptFor:
+def kept_for(store: Store, timelines: Timelines, subjects: Iterable[int]) -> AdmittedOnlyTables:
     """Look at the emergency visits of some subjects that led to no stay in hospital."""
     declared = [name for name in store.spec.roles.kept_for_admitted if name in store.table_names]
     rows: Counter[str] = Counter()
@@ -98,7 +98,7 @@ def kept_for(store: Store, timelines: Timelines, subjects: Iterable[int]) -> Kep
             for name in declared:
                 known = timeline.known(name)
                 rows[name] += int(np.count_nonzero((known >= visit.start) & (known <= visit.end)))
-    return KeptFor(
+    return AdmittedOnlyTables(
         admitted=tuple(name for name in declared if not rows[name]),
         everybody={name: rows[name] for name in declared if rows[name]},
         visits=visits,
@@ -195,7 +195,7 @@ class ClinSeek:
             "allow_missing": self.allow_missing,
         }
 
-    def open(self, ground: Ground) -> _OpenClinSeek:
+    def open(self, ground: BuildContext) -> _OpenClinSeek:
         """Find where the store has what the tasks ask about, and make the candidate tables of training subjects."""
         asking = {name: asking_of(name, ground.store, ground.settings, self.user_codes) for name in self.names}
         timelines = Timelines(ground.store, ground.settings.policy)
@@ -242,14 +242,14 @@ class _Questions:
 
 @dataclass(frozen=True, kw_only=True)
 class _OpenClinSeek:
-    ground: Ground
+    ground: BuildContext
     balanced: bool
     listing: Listing
     asking: Mapping[str, Asking]
     groups: Mapping[int, int]
     spaces: Mapping[str, CandidateSpace]
     timelines: Timelines
-    kept_for: KeptFor | None = None
+    kept_for: AdmittedOnlyTables | None = None
     """Where the admission is asked about."""
 
     def unavailable(self, task: Task) -> str | None:

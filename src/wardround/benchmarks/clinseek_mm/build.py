@@ -22,7 +22,7 @@ from wardround.benchmarks.clinseek_mm.definitions import (
 from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, image_role, read_examples
 from wardround.benchmarks.clinseek_mm.stand_in import StandIn
 from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, person_id
-from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.task import Task
 from wardround.core import (
@@ -95,7 +95,7 @@ class ClinSeekMm:
         examples = None if self.examples is None else name_of_file(self.examples)
         return {"examples": examples, "reports": self.reports, "vocabulary_shown": self.vocabulary_shown}
 
-    def open(self, ground: Ground) -> _OpenClinSeekMm:
+    def open(self, ground: BuildContext) -> _OpenClinSeekMm:
         """Read the manifest, or make examples of every subject's films. UserError: the store has no pictures."""
         role = image_role(ground.store)
         dropped: Counter[str] = Counter()
@@ -115,7 +115,7 @@ class ClinSeekMm:
         """An example with a vocabulary of its own is not asked with the task's."""
         return mm_name(one.task, shown=self.vocabulary_shown and not one.vocabulary)
 
-    def _made(self, ground: Ground, role: ImageRole) -> list[MultimodalExample]:
+    def _made(self, ground: BuildContext, role: ImageRole) -> list[MultimodalExample]:
         maker = StandIn(role=role, reports=self.reports, seed=ground.settings.seed)
         subjects = ground.store.subjects.tolist()
         timelines = (Timeline(ground.store, subject, ground.settings.policy) for subject in subjects)
@@ -124,7 +124,7 @@ class ClinSeekMm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenClinSeekMm:
-    ground: Ground
+    ground: BuildContext
     family: ClinSeekMm
     role: ImageRole
     by_task: Mapping[str, list[MultimodalExample]]

@@ -28,7 +28,7 @@ from wardround.benchmarks.ehrshot.labelling import Labeller, Questions, ReportLa
 from wardround.benchmarks.ehrshot.record import FirstEvents, SubjectRecord, read_record
 from wardround.benchmarks.ehrshot.samples import by_class, draw, last_answers, make_samples
 from wardround.benchmarks.encounters import Ints
-from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import EHRSHOT_TASKS, Task, get_task
 from wardround.core import Reporter, UserError, content_hash, silent
@@ -99,7 +99,7 @@ class EhrShot:
         labels = None if self.chexpert_labels is None else name_of_file(self.chexpert_labels)
         return {"tasks": list(self.names), "allow_missing": self.allow_missing, "chexpert_labels": labels}
 
-    def open(self, ground: Ground) -> _OpenEhrShot:
+    def open(self, ground: BuildContext) -> _OpenEhrShot:
         """Find the codes of the tasks' concepts and read the record once for all of them."""
         store = ground.store
         places = places_of(store.spec)
@@ -127,7 +127,7 @@ class EhrShot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenEhrShot:
-    ground: Ground
+    ground: BuildContext
     places: Places
     allow_missing: bool
     matchers: Mapping[str, tuple[CodeMatcher, ...]]

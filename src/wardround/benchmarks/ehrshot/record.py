@@ -131,7 +131,7 @@ def _read(word: str) -> float:
 # What the rules need of every subject, read from the trusted store in one pass over each table.
 
 
-Mark = tuple[int, str, int]
+RevisionRow = tuple[int, str, int]
 """A moment, the table it was found in and the place of its row there."""
 
 
@@ -146,7 +146,7 @@ class SubjectRecord:
     begins: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     results: dict[str, dict[int, list[Results]]] = field(default_factory=dict)
-    first_diagnoses: dict[str, dict[int, Mark]] = field(default_factory=dict)
+    first_diagnoses: dict[str, dict[int, RevisionRow]] = field(default_factory=dict)
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
     units: dict[str, Counter[str]] = field(default_factory=dict)
     tables: frozenset[str] = frozenset()

@@ -25,7 +25,7 @@ from wardround.benchmarks.own.labelling import (
     last_answers,
 )
 from wardround.benchmarks.own.rows import no_row_matches
-from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, declare, must_be_free
 from wardround.core import Reporter, UserError, derive_seed, format_time, silent
@@ -79,7 +79,7 @@ class OwnTasks:
         """What each task was read from; one of a plug-in goes by its name."""
         return {"tasks": [dict(one.made_of) or {"plugin": one.task.name} for one in self.own]}
 
-    def open(self, ground: Ground) -> _OpenOwnTasks:
+    def open(self, ground: BuildContext) -> _OpenOwnTasks:
         """Make the candidate spaces that answers come from, of training subjects alone."""
         names = {name for task in self.tasks for name in task.answer.spaces}
         groups = _groups(ground)
@@ -102,7 +102,7 @@ class _Questions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenOwnTasks:
-    ground: Ground
+    ground: BuildContext
     own: Mapping[str, OwnTask]
     spaces: Mapping[str, CandidateSpace]
     groups: Mapping[int, int]
@@ -242,7 +242,7 @@ class _OpenOwnTasks:
         return () if space is None else tuple(name for name in target if space.labels.resolve(name) is None)
 
 
-def _groups(ground: Ground) -> dict[int, int]:
+def _groups(ground: BuildContext) -> dict[int, int]:
     training = (subject for subject, split in ground.splits.items() if split == "train")
     return {subject: group_of(ground.store.person_of(subject), ground.settings.seed) for subject in training}
 

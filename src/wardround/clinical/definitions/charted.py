@@ -76,7 +76,7 @@ class ChartedStay:
     ended: datetime | None
 
 
-class Charted:
+class ChartedMeasurements:
     """A chart's measurements by the names of the source's items. Rows of intensive care are those of the newest stay:
     what an earlier one charted says nothing of now."""
 

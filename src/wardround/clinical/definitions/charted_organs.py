@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
 
-from wardround.clinical.definitions.charted import Charted, Reading, in_unit, newest_before, window
+from wardround.clinical.definitions.charted import ChartedMeasurements, Reading, in_unit, newest_before, window
 from wardround.clinical.definitions.formulas import (
     AFTER_CULTURE,
     Culture,
@@ -37,7 +37,7 @@ BEFORE_ADMISSION = timedelta(hours=2)
 class Kidneys:
     """What the newest stay charted of the kidneys; creatinine is of any encounter."""
 
-    charted: Charted
+    charted: ChartedMeasurements
 
     @cached_property
     def urine(self) -> list[Reading]:
@@ -140,7 +140,7 @@ class Gas:
 class Lungs:
     """How a person breathes over the newest stay, and the arterial gases."""
 
-    charted: Charted
+    charted: ChartedMeasurements
 
     def status(self, at: datetime, age: timedelta = STATUS_HOURS) -> Ventilation | None:
         """Return the newest status charted up to a moment: it outranks an older one, whichever row charted that."""
@@ -211,7 +211,7 @@ def _masks(devices: list[str] | None) -> list[str]:
 class Infection:
     """The suspicion of infection of the encounter that the chart is in."""
 
-    charted: Charted
+    charted: ChartedMeasurements
 
     @cached_property
     def suspected(self) -> datetime | None:
@@ -273,7 +273,7 @@ class Run:
 class Infusions:
     """The infusions of vasopressors of the newest stay."""
 
-    charted: Charted
+    charted: ChartedMeasurements
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:

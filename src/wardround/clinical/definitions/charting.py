@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from wardround.clinical.definitions.catalogue import DEFINITIONS
-from wardround.clinical.definitions.charted import Charted, Pick, items_of, newest_before, window
+from wardround.clinical.definitions.charted import ChartedMeasurements, Pick, items_of, newest_before, window
 from wardround.clinical.definitions.charted_organs import Infection, Infusions, Kidneys, Lungs
 from wardround.clinical.definitions.formulas import (
     AFTER_SUSPICION,
@@ -69,14 +69,14 @@ def score_at(chart: Chart, name: str, *, hours: int | None = None) -> ScoreAt:
     if not items_of(chart.spec.name):
         raise UserError(f"definitions are known for mimiciv, not for {chart.spec.name!r}: its items have other numbers")
     window_hours = DEFINITIONS[name].hours if hours is None else hours
-    found = _SCORES[name](_Bedside(Charted(chart)), chart.as_of, timedelta(hours=window_hours))
+    found = _SCORES[name](_Bedside(ChartedMeasurements(chart)), chart.as_of, timedelta(hours=window_hours))
     return ScoreAt(name=name, as_of=chart.as_of, hours=window_hours, **found)
 
 
 class _Bedside:
     """A chart's measurements, read once for every moment that a score looks at."""
 
-    def __init__(self, charted: Charted) -> None:
+    def __init__(self, charted: ChartedMeasurements) -> None:
         self.charted = charted
         self.lungs = Lungs(charted)
         self.kidneys = Kidneys(charted)

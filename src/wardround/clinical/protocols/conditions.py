@@ -91,7 +91,7 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldFor:
     """``map < 65 for 30 minutes``: without a break up to the newest reading (``vocabulary.held_for``)."""
 
     value: AtValue
@@ -123,7 +123,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Within:
+class InWindow:
     """``any map < 65 in last 6 h``, ``every map >= 65 in last 6 h``; unknown where none was charted in them."""
 
     value: AtValue
@@ -344,7 +344,7 @@ class CountedActions:
         return f"count of {spell(self.concept, 'done')} in last {number(self.hours)} h {compared}"
 
 
-OverTime = Held | Within | TimesBaseline | ChangedBy
+OverTime = HeldFor | InWindow | TimesBaseline | ChangedBy
 Condition = AtValue | AtLevel | Moving | OverTime | HoursSince | Stated | AtScore | AtRate | CountedActions
 
 
@@ -358,11 +358,11 @@ class Negated:
         return negate(self.part.holds(facts))
 
     def __str__(self) -> str:
-        return f"NOT {self.part}" if not isinstance(self.part, Joined) else f"NOT ({self.part})"
+        return f"NOT {self.part}" if not isinstance(self.part, AndOr) else f"NOT ({self.part})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class AndOr:
     """AND or OR of two or more."""
 
     how: Literal["AND", "OR"]
@@ -373,15 +373,15 @@ class Joined:
         return all_of(truths) if self.how == "AND" else any_of(truths)
 
     def __str__(self) -> str:
-        return f" {self.how} ".join(f"({part})" if isinstance(part, Joined) else str(part) for part in self.parts)
+        return f" {self.how} ".join(f"({part})" if isinstance(part, AndOr) else str(part) for part in self.parts)
 
 
-Node = Condition | Negated | Joined
+Node = Condition | Negated | AndOr
 
 
 def conditions_of(node: Node) -> Iterator[Condition]:
     """Yield every condition of a trigger, in the order it is written."""
-    if isinstance(node, Joined):
+    if isinstance(node, AndOr):
         for part in node.parts:
             yield from conditions_of(part)
     elif isinstance(node, Negated):

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wardround.clinical.protocols.conditions import (
+    AndOr,
     AtScore,
     ChangedBy,
     Condition,
     CountedActions,
-    Held,
-    Joined,
+    HeldFor,
+    InWindow,
     Negated,
     Node,
     Stated,
     TimesBaseline,
-    Within,
     conditions_of,
 )
 from wardround.clinical.protocols.facts import Facts
@@ -113,7 +113,7 @@ def compile_rule(rule: ProtocolRule) -> CompiledRule:
 def _courses(rules: Iterable[CompiledRule]) -> dict[str, float]:
     found: dict[str, float] = {}
     for one in _conditions(rules):
-        if isinstance(one, Held | Within | TimesBaseline | ChangedBy):
+        if isinstance(one, HeldFor | InWindow | TimesBaseline | ChangedBy):
             name = clinical_name(one.concept)
             found[name] = max(found.get(name, 0.0), one.hours)
     return found
@@ -152,7 +152,7 @@ def _needed(node: Node) -> tuple[Condition, ...] | None:
     """Conditions of which one must say something for the trigger to hold; None where it may hold without any."""
     if isinstance(node, Negated):
         return None
-    if isinstance(node, Joined):
+    if isinstance(node, AndOr):
         needs = [_needed(part) for part in node.parts]
         if node.how == "AND":
             known = [one for one in needs if one is not None]
@@ -160,7 +160,7 @@ def _needed(node: Node) -> tuple[Condition, ...] | None:
         if any(one is None for one in needs):
             return None
         return tuple(condition for one in needs if one is not None for condition in one)
-    if isinstance(node, AtScore | Within | CountedActions) or (
+    if isinstance(node, AtScore | InWindow | CountedActions) or (
         isinstance(node, Stated) and node.what in ("problem", "allergy")
     ):
         return None

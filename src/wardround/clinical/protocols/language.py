@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from wardround.clinical.protocols.conditions import (
+    AndOr,
     AtLevel,
     AtRate,
     AtScore,
@@ -18,15 +19,14 @@ from wardround.clinical.protocols.conditions import (
     ChangedBy,
     Condition,
     CountedActions,
-    Held,
+    HeldFor,
     HoursSince,
-    Joined,
+    InWindow,
     Moving,
     Negated,
     Node,
     Stated,
     TimesBaseline,
-    Within,
 )
 from wardround.clinical.protocols.quantity_reading import (
     Amount,
@@ -87,13 +87,13 @@ class _Reader:
         parts = [self._both()]
         while self._tokens.take("or"):
             parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Joined(how="OR", parts=tuple(parts))
+        return parts[0] if len(parts) == 1 else AndOr(how="OR", parts=tuple(parts))
 
     def _both(self) -> Node:
         parts = [self._one()]
         while self._tokens.take("and"):
             parts.append(self._one())
-        return parts[0] if len(parts) == 1 else Joined(how="AND", parts=tuple(parts))
+        return parts[0] if len(parts) == 1 else AndOr(how="AND", parts=tuple(parts))
 
     def _one(self) -> Node:
         if self._tokens.take("not"):
@@ -139,7 +139,7 @@ class _Reader:
         if first.is_word("any", "every"):
             tokens.skip()
             value = self._value(self._names.measured())
-            return Within(value=value, hours=self._window(), how="any" if first.is_word("any") else "every")
+            return InWindow(value=value, hours=self._window(), how="any" if first.is_word("any") else "every")
         if first.is_word(*_EXTREMES):
             tokens.skip()
             return self._extreme(_EXTREMES[first.text.lower()])
@@ -282,7 +282,7 @@ class _Reader:
         value = AtValue(concept=name, relation=relation, threshold=amount.value, unit=amount.unit)
         check_value(value)
         if self._tokens.take("for"):
-            return Held(value=value, minutes=60 * read_span(self._tokens, f"{value} for"))
+            return HeldFor(value=value, minutes=60 * read_span(self._tokens, f"{value} for"))
         if self._window_next():
             raise UserError(f"'{value} {self._tokens.rest}': write `any {value} in last ... h`, or `every`")
         return value
@@ -304,7 +304,7 @@ class _Reader:
         if value.relation == "=":
             raise UserError(f"the {which} {name}: compare it by <, <=, > or >=")
         anywhere = (which == "lowest") == value.relation.startswith("<")
-        return Within(value=value, hours=hours, how="any" if anywhere else "every")
+        return InWindow(value=value, hours=hours, how="any" if anywhere else "every")
 
     def _between(self, name: str) -> Node:
         tokens = self._tokens
@@ -321,7 +321,7 @@ class _Reader:
         )
         for part in parts:
             check_value(part)
-        return Joined(how="AND", parts=parts)
+        return AndOr(how="AND", parts=parts)
 
     def _change(self, name: str, direction: Literal["rises", "falls"]) -> ChangedBy:
         """``creatinine rises by >= 0.3 mg/dL within 48 h``."""

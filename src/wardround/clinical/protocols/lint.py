@@ -9,6 +9,7 @@ from itertools import combinations, product
 from typing import Literal
 
 from wardround.clinical.protocols.conditions import (
+    AndOr,
     AtLevel,
     AtRate,
     AtScore,
@@ -16,15 +17,14 @@ from wardround.clinical.protocols.conditions import (
     ChangedBy,
     Condition,
     CountedActions,
-    Held,
+    HeldFor,
     HoursSince,
-    Joined,
+    InWindow,
     Moving,
     Negated,
     Node,
     Stated,
     TimesBaseline,
-    Within,
     conditions_of,
 )
 from wardround.clinical.protocols.index import CompiledRule, RuleIndex
@@ -97,7 +97,7 @@ def excludes(first: Node, second: Node) -> bool:
 def _expand(node: Node, *, positive: bool) -> list[Alternative]:
     if isinstance(node, Negated):
         return _expand(node.part, positive=not positive)
-    if not isinstance(node, Joined):
+    if not isinstance(node, AndOr):
         return [(one,) for one in _literals(node, positive=positive)]
     parts = [_expand(part, positive=positive) for part in node.parts]
     if (node.how == "OR") == positive:
@@ -155,7 +155,7 @@ def _numbered(
             return ("hours", concept), condition.threshold
 
 
-def _spelt(condition: Held | Within | ChangedBy) -> str:
+def _spelt(condition: HeldFor | InWindow | ChangedBy) -> str:
     return str(condition).replace(condition.concept, clinical_name(condition.concept))
 
 

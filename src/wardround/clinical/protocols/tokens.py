@@ -127,7 +127,7 @@ def _phrases(text: str) -> str:
 # How triggers spell names and numbers, so that what is written is read again as the same.
 
 
-Asked = Literal["measured", "on", "problem", "allergy", "done"]
+Exchange = Literal["measured", "on", "problem", "allergy", "done"]
 HOUR_OF_DAY = "hour of day"
 STAY = "stay"
 SCORES = {
@@ -156,7 +156,7 @@ def is_keyword(word: str) -> bool:
     return word.lower() in _KEYWORDS
 
 
-def spell(name: str, what: Asked = "measured") -> str:
+def spell(name: str, what: Exchange = "measured") -> str:
     """Return a name as triggers spell it: in quotes where no table has it as such or it holds words of the language."""
     words = name.split()
     plain = bool(words) and all(_PLAIN.issuperset(word) and not is_keyword(word) for word in words)
@@ -169,7 +169,7 @@ def number(value: float) -> str:
 
 
 @lru_cache(maxsize=16_384)
-def is_known(name: str, what: Asked) -> bool:
+def is_known(name: str, what: Exchange) -> bool:
     """Whether a table has a name as that of what is asked, or it is the clock's."""
     if name in (HOUR_OF_DAY, STAY):
         return what in ("measured", "done")

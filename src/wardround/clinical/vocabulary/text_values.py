@@ -59,7 +59,7 @@ _PRESSURE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class ToldValue:
+class TextValue:
     """A measurement's name as the table has it, the number with its unit, and its place in the text."""
 
     name: str
@@ -68,13 +68,13 @@ class ToldValue:
     end: int
 
 
-def told_values(text: str, start: int = 0, end: int | None = None) -> Iterator[ToldValue]:
+def told_values(text: str, start: int = 0, end: int | None = None) -> Iterator[TextValue]:
     """Return the measurements told in one sentence of a text."""
     end = len(text) if end is None else end
     for found in _PRESSURE.finditer(text, start, end):
         unit = "mmHg" if found[3] else None
         for pressure, value in (("systolic blood pressure", found[1]), ("diastolic blood pressure", found[2])):
-            yield ToldValue(pressure, Quantity(value=float(value), unit=unit), found.start(), found.end())
+            yield TextValue(pressure, Quantity(value=float(value), unit=unit), found.start(), found.end())
     tokens = tokens_of(text, start, end)
     names, longest = _names()
     place, is_fluid = 0, False
@@ -89,7 +89,7 @@ def told_values(text: str, start: int = 0, end: int | None = None) -> Iterator[T
             value = _value_after(text, tokens, after, name, end)
             if value is not None:
                 quantity, value_end = value
-                yield ToldValue(name, quantity, tokens[place].start, value_end)
+                yield TextValue(name, quantity, tokens[place].start, value_end)
                 after = next((one for one in range(after, len(tokens)) if tokens[one].start >= value_end), len(tokens))
         place = after
 

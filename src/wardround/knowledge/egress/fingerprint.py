@@ -12,7 +12,14 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from wardround.knowledge.egress.readings import Searched, close_digits, digit_rows, joined, letters_and_digits, plain
+from wardround.knowledge.egress.readings import (
+    StringSearch,
+    close_digits,
+    digit_rows,
+    joined,
+    letters_and_digits,
+    plain,
+)
 from wardround.knowledge.egress.written_days import days_in, days_of_months_in, digits_of, months_as_numbers
 from wardround.records import Chart
 from wardround.records.specs.spec import TableSpec
@@ -77,8 +84,8 @@ class RecordNumbers:
     numbers: frozenset[str]
     tokens: frozenset[str]
     close: frozenset[str]
-    digits: Searched
-    rows: Searched
+    digits: StringSearch
+    rows: StringSearch
 
     @classmethod
     def of(cls, numbers: Iterable[str], codes: Iterable[str]) -> Self:
@@ -91,8 +98,8 @@ class RecordNumbers:
             numbers=frozenset(every),
             tokens=frozenset({one for one in lettered if _is_mixed(one)} | {one for one in bare if len(one) >= _CLOSE}),
             close=frozenset(long),
-            digits=Searched.of(form for one in long for form in digit_forms(one) if len(form) >= _ANYWHERE),
-            rows=Searched.of({hexadecimal(one) for one in long} | bare, shortest=_SHORTEST_HEXADECIMAL),
+            digits=StringSearch.of(form for one in long for form in digit_forms(one) if len(form) >= _ANYWHERE),
+            rows=StringSearch.of({hexadecimal(one) for one in long} | bare, shortest=_SHORTEST_HEXADECIMAL),
         )
 
     def are_in(self, text: str, words: list[str]) -> bool:
@@ -152,13 +159,13 @@ class RecordNames:
     """``names`` are words in small letters; ``long`` are those that are looked for within other words too."""
 
     names: frozenset[str]
-    long: Searched
+    long: StringSearch
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Self:
         """Prepare names to be looked for."""
         names = frozenset(names)
-        return cls(names=names, long=Searched.of(names, shortest=_SHORTEST_WITHIN))
+        return cls(names=names, long=StringSearch.of(names, shortest=_SHORTEST_WITHIN))
 
     def are_in(self, text: str, words: list[str]) -> bool:
         """Whether one of them is in a text, which has these words."""

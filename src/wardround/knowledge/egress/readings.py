@@ -340,7 +340,7 @@ _MOST_JOINED = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
+class StringSearch:
     """Strings that may stand anywhere within a row of characters, by their lengths: how many they are costs nothing."""
 
     by_length: Mapping[int, frozenset[str]]

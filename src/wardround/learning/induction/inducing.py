@@ -40,13 +40,13 @@ from wardround.runs.stays import played_bundles
 # A count is kept under a name that says what it hangs on, so that another store, benchmark or base counts anew.
 
 
-Counted = Mapping[str, Any]
-Count = Callable[[], Counted]
-Keep = Callable[[str, Count], Counted]
+CountedOutcomes = Mapping[str, Any]
+Count = Callable[[], CountedOutcomes]
+Keep = Callable[[str, Count], CountedOutcomes]
 """Gives what was counted under a name: what is kept of it, else what is counted now, which is kept from then on."""
 
 
-def anew(name: str, count: Count) -> Counted:
+def anew(name: str, count: Count) -> CountedOutcomes:
     """Count, and keep nothing."""
     return count()
 
@@ -61,7 +61,7 @@ def kept_in(folder: Path | None) -> Iterator[Keep]:
     with LogReader(folder, may_be_empty=True) as earlier, EpisodeLog(new_log_file(folder)) as log:
         finished = earlier.finished()
 
-        def keep(name: str, count: Count) -> Counted:
+        def keep(name: str, count: Count) -> CountedOutcomes:
             if name in finished:
                 return earlier.trajectory(name).notes[0].detail
             counted = count()
@@ -73,7 +73,7 @@ def kept_in(folder: Path | None) -> Iterator[Keep]:
         yield keep
 
 
-def packed(steps: Sequence[TrainingStep]) -> Counted:
+def packed(steps: Sequence[TrainingStep]) -> CountedOutcomes:
     """Return the steps of one stay as JSON holds them: names once, then by their places."""
     triggers = sorted({trigger for step in steps for trigger in step.triggers})
     actions = sorted({action for step in steps for action in (*step.done, *step.decided, *step.foretold)})
@@ -92,7 +92,7 @@ def packed(steps: Sequence[TrainingStep]) -> Counted:
     return {"triggers": triggers, "actions": [list(action) for action in actions], "steps": rows}
 
 
-def unpacked(counted: Counted, stay: int) -> Iterator[TrainingStep]:
+def unpacked(counted: CountedOutcomes, stay: int) -> Iterator[TrainingStep]:
     """Yield the steps of one stay, which has this number now."""
     triggers = counted["triggers"]
     actions: list[Action] = [(kind, name) for kind, name in counted["actions"]]
@@ -228,7 +228,7 @@ def _values(store: Store, sample: Sample) -> dict[str, list[float]]:
     return values
 
 
-def _counted(store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action]) -> Counted:
+def _counted(store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action]) -> CountedOutcomes:
     return packed(list(_steps(store, sample, index, cuts, actions)))
 
 

@@ -140,7 +140,7 @@ VERBS: Mapping[str, str] = {"MEDICATIONS": "start", "LABS": "order", "PROCEDURES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed:
+class ProposedRule:
     """A rule, or why it is none."""
 
     rule: ProtocolRule | None = None
@@ -149,13 +149,13 @@ class Proposed:
 
 def proposed_rule(
     said: Mapping[str, Any], missed: MissedDecision, seen: SeenStep, record: Fingerprint, *, number: int, model: str
-) -> Proposed:
+) -> ProposedRule:
     """Read a Reflector's reply. A rule that names its patient, asks for something else than what was missed, or did not
     hold when it should have is refused; one that no code can judge is kept for a model's Router."""
     told = "\n".join(str(said[field]) for field in ("category", "trigger", "action", "text"))
     traits = identifying_traits(told, record)
     if traits:
-        return Proposed(refused=f"holds {traits[0]}")
+        return ProposedRule(refused=f"holds {traits[0]}")
     kind, name = missed.action
     try:
         action = _action(str(said["action"]), VERBS[kind])
@@ -168,13 +168,13 @@ def proposed_rule(
             provenance=RuleOrigin(origin="reflected", source=f"{model}, training stays"),
         )
     except UserError as error:
-        return Proposed(refused=str(error))
+        return ProposedRule(refused=str(error))
     if action.kind != kind or not action.names(name):
-        return Proposed(refused="asks for something else than what was missed")
+        return ProposedRule(refused="asks for something else than what was missed")
     compiled = compile_rule(rule)
     if compiled.trigger.node is not None and not compiled.holds(seen.facts):
-        return Proposed(refused="its trigger did not hold when the decision was missed")
-    return Proposed(rule=rule)
+        return ProposedRule(refused="its trigger did not hold when the decision was missed")
+    return ProposedRule(rule=rule)
 
 
 def _action(text: str, verb: str) -> RuleAction:

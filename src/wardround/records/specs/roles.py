@@ -151,7 +151,7 @@ class CodeForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twin:
+class TwinTable:
     """Another table that says the same as a row: ``column`` of the row holds the other's key."""
 
     table: str
@@ -188,7 +188,7 @@ class RowRole:
     """Of cultures: what grew."""
     drug_code: str | None = None
     """Of orders: the column with the drug's national code, which may say more than its name."""
-    twin: Twin | None = None
+    twin: TwinTable | None = None
     stop: str | None = None
     """Of orders, intake and procedures: the column in which a chart shows when it ended, once it has."""
     route: str | None = None

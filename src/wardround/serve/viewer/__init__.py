@@ -9,11 +9,11 @@ from wardround.serve.viewer.live.stream import ViewedStream
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.review.marks import MarksFile
 from wardround.serve.viewer.review.round import ReviewPages, review_app
-from wardround.serve.viewer.run import NotThere, ViewedRun
+from wardround.serve.viewer.run import NotFound, ViewedRun
 
 __all__ = [
     "MarksFile",
-    "NotThere",
+    "NotFound",
     "ReviewPages",
     "ViewedRun",
     "ViewedStream",

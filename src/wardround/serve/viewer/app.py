@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wardround.core import RecordError, UserError
 from wardround.serve.bounded import BoundedRequests
 from wardround.serve.viewer.pages import ViewerPages
-from wardround.serve.viewer.run import NotThere, listed, read_query
+from wardround.serve.viewer.run import NotFound, listed, read_query
 
 # A token before every page: as the password that a browser asks for (any user name), or as a bearer token.
 
@@ -144,7 +144,7 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
     def wrong(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
             return html_page(pages.error_page(f"{error.detail}: {request.url.path}"), error.status_code)
-        return html_page(pages.error_page(str(error)), 404 if isinstance(error, NotThere) else 500)
+        return html_page(pages.error_page(str(error)), 404 if isinstance(error, NotFound) else 500)
 
     routes = [
         Route("/", runs),

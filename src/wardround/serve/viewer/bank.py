@@ -13,7 +13,7 @@ from wardround.memory.rows import RELATIONS
 from wardround.reports.report import episode_page
 from wardround.reports.summary import contender
 from wardround.serve.viewer.episode import bank_or_reason
-from wardround.serve.viewer.run import NotThere, ViewedBank, ViewedRun
+from wardround.serve.viewer.run import NotFound, ViewedBank, ViewedRun
 
 # A bank's graph as places on a drawing: experiences on a ring, edges by kind between them.
 
@@ -127,7 +127,7 @@ def bank_of(run: ViewedRun) -> ViewedBank:
     """Return the bank of a run. NotThere: it had none, or its file is gone."""
     bank = bank_or_reason(run)
     if not isinstance(bank, ViewedBank):
-        raise NotThere(bank or f"the run {run.name!r} read no bank")
+        raise NotFound(bank or f"the run {run.name!r} read no bank")
     return bank
 
 
@@ -141,7 +141,7 @@ def bank_view(run: ViewedRun, number: int) -> dict[str, Any]:
     bank = bank_of(run)
     pages = bank_pages(bank)
     if not 1 <= number <= pages:
-        raise NotThere(f"the bank has {pages} pages, not {number}")
+        raise NotFound(f"the bank has {pages} pages, not {number}")
     ranked = sorted(bank.experiences, key=lambda name: (name not in bank.live, -(bank.qualities[name] or 0.0), name))
     relations = Counter(edge.relation for edge in bank.edges)
     return {
@@ -161,7 +161,7 @@ def experience_view(run: ViewedRun, name: str) -> dict[str, Any]:
     """Return what the page of an experience shows. NotThere: the bank has none of that id."""
     bank = bank_of(run)
     if name not in bank.experiences:
-        raise NotThere(f"the bank has no experience {name!r}")
+        raise NotFound(f"the bank has no experience {name!r}")
     served = run.served_in.get(name, ())
     edges = bank.edges_of[name]
     return {

@@ -13,7 +13,7 @@ from wardround.reports.report import episode_page, official_names
 from wardround.reports.summary import contender
 from wardround.scoring import EpisodeScore
 from wardround.serve.viewer.episode import episode_stem, rows_read
-from wardround.serve.viewer.run import NotThere, ViewedRun
+from wardround.serve.viewer.run import NotFound, ViewedRun
 
 MOST_TURNS = 100
 _CALL = 160
@@ -50,7 +50,7 @@ def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping
     """
     own = runs[number - 1].by_sample.get(page)
     if own is None:
-        raise NotThere(f"no finished episode of that sample in the run {runs[number - 1].name!r}")
+        raise NotFound(f"no finished episode of that sample in the run {runs[number - 1].name!r}")
     sample = runs[number - 1].samples[own[0].sample]
     entries = dict(_entries(runs, number, page, sample))
     keys = list(entries)
@@ -88,7 +88,7 @@ def _entries(
 def _asked(entries: Mapping[str, Any], asked: Mapping[str, str], side: str, usual: str) -> str:
     key = asked.get(side) or usual
     if key not in entries:
-        raise NotThere(f"no episode {key!r} on this sample")
+        raise NotFound(f"no episode {key!r} on this sample")
     return key
 
 

@@ -23,7 +23,7 @@ from wardround.serve.viewer.record import (
     draw_timeline,
     standing_record,
 )
-from wardround.serve.viewer.run import NotThere, ViewedRun, sample_page
+from wardround.serve.viewer.run import NotFound, ViewedRun, sample_page
 from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
 
 # The course of an episode as places on a drawing: tokens of every model call under the line of the window, cost as it
@@ -243,7 +243,7 @@ def transcript_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
     trajectory = run.trajectory(score.episode)
     pages = run.turns(score.episode)
     if not 1 <= number <= len(pages):
-        raise NotThere(f"the episode has {len(pages)} pages of turns, not {number}")
+        raise NotFound(f"the episode has {len(pages)} pages of turns, not {number}")
     stem = episode_stem(page)
     files = [f"{stem}.html", *(f"{stem}.turns-{n}.html" for n in range(2, len(pages) + 1))]
     shown = pages[number - 1]
@@ -300,7 +300,7 @@ def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
     every = timeline(trajectory, sample)
     pages = -(-len(every) // STEPS)
     if not 1 <= number <= pages:
-        raise NotThere(f"the episode has {pages} pages of steps, not {number}")
+        raise NotFound(f"the episode has {pages} pages of steps, not {number}")
     steps = every[(number - 1) * STEPS : number * STEPS]
     stem = episode_stem(page)
     hours, missing = _hours(run, sample)

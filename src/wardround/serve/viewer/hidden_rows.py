@@ -41,7 +41,7 @@ class HeldCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
+class HiddenRows:
     """What a subject's record gained after a moment: its rows by when they were known, and cells of earlier rows."""
 
     as_of: datetime
@@ -50,7 +50,7 @@ class HeldBack:
     standing: int
 
 
-def held_back(store: Store, subject_id: int, as_of: datetime) -> HeldBack:
+def held_back(store: Store, subject_id: int, as_of: datetime) -> HiddenRows:
     """Read a subject's record to its end, less what stood on it at a moment by the clock of knowledge."""
     then, later = store.chart(subject_id, as_of), store.chart(subject_id, END_OF_TIME)
     standing = {event.row_id for event in then.events()}
@@ -61,7 +61,7 @@ def held_back(store: Store, subject_id: int, as_of: datetime) -> HeldBack:
         if event.row_id not in standing
     ]
     rows.sort(key=lambda one: (one.known or END_OF_TIME, one.happened or END_OF_TIME, one.event.row_id))
-    return HeldBack(as_of=as_of, rows=rows, cells=tuple(_late_cells(then, later)), standing=len(standing))
+    return HiddenRows(as_of=as_of, rows=rows, cells=tuple(_late_cells(then, later)), standing=len(standing))
 
 
 def _known_times(store: Store, subject_id: int) -> Iterator[tuple[str, datetime]]:
@@ -103,12 +103,12 @@ def _said(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def page_count(held: HeldBack) -> int:
+def page_count(held: HiddenRows) -> int:
     """How many pages there are of rows and cells, at least one."""
     return max(1, -(-max(len(held.rows), len(held.cells)) // ROWS))
 
 
-def page_of(held: HeldBack, number: int) -> HeldBack:
+def page_of(held: HiddenRows, number: int) -> HiddenRows:
     """Return the rows and cells of a page, from 1."""
     part = slice((number - 1) * ROWS, number * ROWS)
     return replace(held, rows=held.rows[part], cells=held.cells[part])

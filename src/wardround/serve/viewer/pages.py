@@ -18,7 +18,7 @@ from wardround.serve.viewer.live.pages import StreamPages
 from wardround.serve.viewer.live.stream import ViewedStream
 from wardround.serve.viewer.record import row_text
 from wardround.serve.viewer.review.marks import MarkedEpisode, MarksFile, agreement_rows, marked_episodes, marks_csv
-from wardround.serve.viewer.run import ORDERS, ListedSamples, NotThere, SampleQuery, ViewedRun, choices, sample_page
+from wardround.serve.viewer.run import ORDERS, ListedSamples, NotFound, SampleQuery, ViewedRun, choices, sample_page
 
 MOST_MARKED = 200
 _HELD = 4
@@ -50,7 +50,7 @@ class ViewerPages:
     def run(self, number: int) -> ViewedRun:
         """Return a run. NotThere: there is none of that number."""
         if not 1 <= number <= len(self.runs):
-            raise NotThere(f"no run {number}; there are {len(self.runs)}")
+            raise NotFound(f"no run {number}; there are {len(self.runs)}")
         return self.runs[number - 1]
 
     def runs_page(self) -> str:
@@ -107,13 +107,13 @@ class ViewerPages:
     def later_page(self, number: int, page: str, part: int) -> str:
         """What the clock held back from an episode. NotThere: these pages are without it, or there is no such page."""
         if not self.shows_later:
-            raise NotThere("these pages do not show what was not yet known")
+            raise NotFound("these pages do not show what was not yet known")
         run = self.run(number)
         score = run.score(page)
         sample = run.samples[score.sample]
         held = self._held(run.store, sample.subject_id, sample.moment)
         if not 1 <= part <= page_count(held):
-            raise NotThere(f"there are {page_count(held)} pages of what was not yet known, not {part}")
+            raise NotFound(f"there are {page_count(held)} pages of what was not yet known, not {part}")
         stem = episode_stem(page)
         pager = [(str(n), f"{stem}.not-yet-known-{n}.html") for n in range(1, page_count(held) + 1)]
         parts = {"held": held, "shown": page_of(held, part), "told": row_text, "pager": pager, "number": part}
@@ -166,7 +166,7 @@ class ViewerPages:
 
     def _marked(self, number: int) -> list[MarkedEpisode]:
         if self.marks is None:
-            raise NotThere("no marks of reviewers were named; open the viewer with --marks FILE")
+            raise NotFound("no marks of reviewers were named; open the viewer with --marks FILE")
         return marked_episodes(self.run(number), self.marks)
 
     def _shared(self, number: int) -> dict[str, Any]:

@@ -94,7 +94,7 @@ _HELD = 4
 """Trajectories that are kept: the pages of one episode are asked for after each other."""
 
 
-class NotThere(UserError):
+class NotFound(UserError):
     """What an address names does not exist."""
 
 
@@ -183,7 +183,7 @@ class ViewedRun:
     def score(self, page: str) -> EpisodeScore:
         """Return the episode of a page. NotThere: there is none."""
         if page not in self.pages:
-            raise NotThere(f"no finished episode {page!r} in the run {self.name!r}")
+            raise NotFound(f"no finished episode {page!r} in the run {self.name!r}")
         return self.pages[page]
 
     def _read(self, episode: str) -> Trajectory:
@@ -257,11 +257,11 @@ def read_query(run: ViewedRun, asked: Mapping[str, str]) -> SampleQuery:
     there = choices(run)
     for name, value in given.items():
         if name not in there:
-            raise NotThere(f"samples cannot be chosen by {name!r}, only by {', '.join(there)}")
+            raise NotFound(f"samples cannot be chosen by {name!r}, only by {', '.join(there)}")
         if value not in there[name]:
-            raise NotThere(f"no episode of the run {run.name!r} has the {name} {value!r}")
+            raise NotFound(f"no episode of the run {run.name!r} has the {name} {value!r}")
     if order not in ORDERS:
-        raise NotThere(f"samples cannot be sorted by {order!r}, only by {', '.join(_ORDERS)}")
+        raise NotFound(f"samples cannot be sorted by {order!r}, only by {', '.join(_ORDERS)}")
     if after is not None:
         run.score(after)
     return SampleQuery(filters=given, order=order, after=after)

@@ -24,14 +24,14 @@ from wardround.tools.candidates.words import LABORATORY
 # record takes part in which candidates there are and in which order they come.
 
 
-Described = dict[str, set[str]]
+DescriptionCounts = dict[str, set[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """Labels as they were spelt: what describes each, and how many subjects have it."""
 
-    described: Described = field(default_factory=dict)
+    described: DescriptionCounts = field(default_factory=dict)
     uses: Counter[str] = field(default_factory=Counter)
 
     def add(self, labels: Mapping[str, Iterable[str]]) -> None:
@@ -163,14 +163,14 @@ def _named_space(played: _Played) -> CandidateSpace | None:
     """The labels that the role's dictionary lists, described by what it says of them; without one, those of training
     subjects: of drugs, described by the names they were ordered under, of cultures, by their specimens."""
     name, role, labels = played.name, played.role, played.labels
-    listed: Described = {}
+    listed: DescriptionCounts = {}
     if name == "lab":
         for label, *about in _listed(played, ("label", *_about(role))):
             listed.setdefault(label or "", set()).add(" ".join((str(label), *(text or "" for text in about))))
     columns = (*labels.columns, *filter(None, (role.specimen,)))
     seen = SeenByGroup()
     for group, rows_of_one in _training_subjects(played, columns):
-        found: Described = {}
+        found: DescriptionCounts = {}
         for cells in rows_of_one:
             label = labels.spelling(*cells[: len(labels.columns)])
             if label:
@@ -202,7 +202,7 @@ def _listed(played: _Played, keys: tuple[str, ...]) -> Iterator[Cells]:
 
 
 def seen_space(
-    name: str, seen: SeenByGroup, training: Groups, listed: Described | None = None, vocabulary: str = ""
+    name: str, seen: SeenByGroup, training: Groups, listed: DescriptionCounts | None = None, vocabulary: str = ""
 ) -> CandidateSpace | None:
     """The labels that a dictionary lists, else those that were seen; and what is left without each group. None where
     there is no label."""
@@ -220,13 +220,13 @@ def _groups(training: Groups) -> set[int]:
     return set(training.values()) - {NO_GROUP}
 
 
-def _space(name: str, listed: Described | None, seen: Seen, vocabulary: str) -> CandidateSpace | None:
+def _space(name: str, listed: DescriptionCounts | None, seen: Seen, vocabulary: str) -> CandidateSpace | None:
     """One label per spelling that compares equal, with the descriptions and the uses of all of them."""
     described = listed or seen.described
     labels = LabelSet(name=name, labels=distinct_labels(described))
     if not labels.labels:
         return None
-    merged: Described = {}
+    merged: DescriptionCounts = {}
     for spelling, rows in described.items():
         label = labels.resolve(spelling)
         if label is not None:

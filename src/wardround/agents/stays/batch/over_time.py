@@ -25,10 +25,10 @@ from wardround.clinical.protocols import (
     ChangedBy,
     CountedActions,
     CourseReading,
-    Held,
+    HeldFor,
+    InWindow,
     ReadingCourse,
     TimesBaseline,
-    Within,
     asked_keys,
 )
 from wardround.clinical.protocols import keys_of as keys_of_name
@@ -39,7 +39,7 @@ Told = tuple[Mask, Mask]
 """(b,) where something is known to hold, and where it is known not to."""
 
 
-def over_time(node: Held | TimesBaseline | ChangedBy, facts: BatchFacts) -> Told:
+def over_time(node: HeldFor | TimesBaseline | ChangedBy, facts: BatchFacts) -> Told:
     """Say where a course meets a condition: as its newest reading has it, while that one is recent."""
     bundles, truths, newest = [], [], []
     for bundle, course in _of_encounter(facts, _courses(facts, node.concept)):
@@ -53,7 +53,7 @@ def over_time(node: Held | TimesBaseline | ChangedBy, facts: BatchFacts) -> Told
     return recent & (told == 1), recent & (told == 0)
 
 
-def within(node: Within, facts: BatchFacts) -> Told:
+def within(node: InWindow, facts: BatchFacts) -> Told:
     """Say where any, or every, reading of the last hours meets a number."""
     bundles = []
     last: dict[bool | None, list[int]] = {True: [], False: [], None: []}

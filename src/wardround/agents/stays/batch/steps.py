@@ -25,6 +25,7 @@ from wardround.clinical.protocols import (
     FORBIDDING,
     HOUR_OF_DAY,
     STAY,
+    AndOr,
     AtLevel,
     AtRate,
     AtScore,
@@ -32,9 +33,9 @@ from wardround.clinical.protocols import (
     ChangedBy,
     CompiledRule,
     CountedActions,
-    Held,
+    HeldFor,
     HoursSince,
-    Joined,
+    InWindow,
     Moving,
     Negated,
     Node,
@@ -42,7 +43,6 @@ from wardround.clinical.protocols import (
     RuleIndex,
     Stated,
     TimesBaseline,
-    Within,
     conditions_of,
 )
 from wardround.clinical.vocabulary import RELATIONS, comparison
@@ -84,7 +84,7 @@ def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: 
     match node:
         case Negated(part=part):
             return ~truths(part, facts, where, wanted=not wanted)
-        case Joined():
+        case AndOr():
             return _joined(node, facts, where, wanted=wanted)
         case AtValue():
             return _at_value(node, facts)
@@ -96,9 +96,9 @@ def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: 
             return _hours_since(node, facts)
         case Stated():
             return _stated(node, facts)
-        case Held() | TimesBaseline() | ChangedBy():
+        case HeldFor() | TimesBaseline() | ChangedBy():
             return Truths(*over_time(node, facts))
-        case Within():
+        case InWindow():
             return Truths(*within(node, facts))
         case CountedActions():
             return Truths(*counted(node, facts))
@@ -108,7 +108,7 @@ def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: 
             return _at_score(node, facts, where)
 
 
-def _joined(node: Joined, facts: BatchFacts, where: Mask, *, wanted: bool) -> Truths:
+def _joined(node: AndOr, facts: BatchFacts, where: Mask, *, wanted: bool) -> Truths:
     """Return all of, or any of some parts; those that ask for scores come last, where the others leave it open."""
     is_and = node.how == "AND"
     told = Truths(np.full(len(where), is_and), np.full(len(where), not is_and))

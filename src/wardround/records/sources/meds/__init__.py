@@ -1,5 +1,5 @@
 """MEDS 0.4 as a source: its spec, and words for codes that come without. MEDS out is in :mod:`wardround.exports`."""
 
-from wardround.records.sources.meds.descriptions import Described, describe_codes
+from wardround.records.sources.meds.descriptions import DescriptionCounts, describe_codes
 
-__all__ = ["Described", "describe_codes"]
+__all__ = ["DescriptionCounts", "describe_codes"]

@@ -31,7 +31,7 @@ Describe = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class DescriptionCounts:
     """How many of a data set's codes have words: before, and after; and where they were written."""
 
     codes: int
@@ -40,7 +40,7 @@ class Described:
     path: Path
 
 
-def describe_codes(folder: Path, dictionaries: Sequence[Path], out: Path) -> Described:
+def describe_codes(folder: Path, dictionaries: Sequence[Path], out: Path) -> DescriptionCounts:
     """Write ``out/metadata/codes.parquet``: that of a MEDS folder with words for the codes that had none.
 
     ``out`` goes before the data set's own folder at ingest. UserError: no codes there, a dictionary of no known kind.
@@ -63,7 +63,7 @@ def describe_codes(folder: Path, dictionaries: Sequence[Path], out: Path) -> Des
     unfinished = target.with_suffix(".tmp")
     pq.write_table(table, unfinished)
     os.replace(unfinished, target)
-    return Described(codes=len(codes), before=sum(map(bool, held)), after=sum(map(bool, words)), path=target)
+    return DescriptionCounts(codes=len(codes), before=sum(map(bool, held)), after=sum(map(bool, words)), path=target)
 
 
 def _first(describers: Sequence[Describe], code: str) -> str | None:

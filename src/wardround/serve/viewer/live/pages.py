@@ -8,7 +8,7 @@ from pathlib import Path
 from wardround.core import Progress, Reporter, write_atomically
 from wardround.serve.viewer.live.patient import bundle_pages, bundles_view, patient_view
 from wardround.serve.viewer.live.stream import REFRESHES, ROWS, PatientQuery, ViewedStream, listed, overview, read_query
-from wardround.serve.viewer.run import NotThere
+from wardround.serve.viewer.run import NotFound
 
 # The pages of live streams as text; served and exported ones come from the same templates.
 
@@ -27,7 +27,7 @@ class StreamPages:
     def stream(self, number: int) -> ViewedStream:
         """Return a stream. NotThere: there is none of that number."""
         if not 1 <= number <= len(self.streams):
-            raise NotThere(f"no stream {number}; there are {len(self.streams)}")
+            raise NotFound(f"no stream {number}; there are {len(self.streams)}")
         return self.streams[number - 1]
 
     def stream_page(self, number: int, asked: Mapping[str, str]) -> str:
@@ -42,7 +42,7 @@ class StreamPages:
         """A patient: the state, what is proposed and why, and the latest bundles."""
         refresh = asked.get("refresh", "")
         if refresh and refresh not in REFRESHES:
-            raise NotThere(f"no refresh {refresh!r}, only {', '.join(REFRESHES)}")
+            raise NotFound(f"no refresh {refresh!r}, only {', '.join(REFRESHES)}")
         view = patient_view(self.stream(number), _number(subject), refresh=refresh)
         return self._render("live_patient.html.jinja", is_static=is_static, **view)
 
@@ -61,7 +61,7 @@ def _number(subject: str) -> int:
     try:
         return int(subject)
     except ValueError:
-        raise NotThere(f"no patient {subject!r}") from None
+        raise NotFound(f"no patient {subject!r}") from None
 
 
 # A stream's pages as files, all of one moment, however the stream goes on while they are written.

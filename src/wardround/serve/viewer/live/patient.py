@@ -12,8 +12,8 @@ from wardround.clinical.bundles.events import HOUR, amends
 from wardround.clinical.bundles.text import LEVEL_WORDS
 from wardround.core import from_microseconds, to_microseconds
 from wardround.serve.viewer.live.stream import REFRESHES, PatientLine, ViewedStream, findings_of
-from wardround.serve.viewer.run import NotThere
-from wardround.stream import ToldBundle, patient_events, patient_state
+from wardround.serve.viewer.run import NotFound
+from wardround.stream import OutputBundle, patient_events, patient_state
 
 # A bundle of a live patient as a page shows it: what was told of it, what it stands on, and its rows in words.
 
@@ -48,7 +48,7 @@ class ShownBundle:
     on, or are withdrawn; ``rows_in_all``: None where rows cannot be read here."""
 
     number: int
-    told: ToldBundle
+    told: OutputBundle
     actions: Sequence[ShownAction]
     findings: Sequence[str]
     critique: str
@@ -58,7 +58,7 @@ class ShownBundle:
 
 
 def shown_bundle(
-    rules: Mapping[str, str], told: ToldBundle, number: int, events: Sequence[BundleEvent] | None = None
+    rules: Mapping[str, str], told: OutputBundle, number: int, events: Sequence[BundleEvent] | None = None
 ) -> ShownBundle:
     """Return a bundle with its events, None where these cannot be read here."""
     cited = frozenset(row for rows in told.rows.values() for row in rows)
@@ -82,7 +82,7 @@ def _row(event: BundleEvent, cited: frozenset[str]) -> ShownRow:
     return ShownRow(row_id=event.row_id, when=when, words=event_text(event), is_cited=event.row_id in cited)
 
 
-def _action(rules: Mapping[str, str], told: ToldBundle, action: Mapping[str, Any]) -> ShownAction:
+def _action(rules: Mapping[str, str], told: OutputBundle, action: Mapping[str, Any]) -> ShownAction:
     because: Sequence[str] = action.get("because") or ()
     dose = action.get("dose")
     return ShownAction(
@@ -224,7 +224,7 @@ def bundles_view(stream: ViewedStream, subject: int, number: int) -> dict[str, A
     line, places = stream.patient(subject)
     pages = bundle_pages(len(places))
     if not 1 <= number <= pages:
-        raise NotThere(f"the patient has {pages} pages of bundles, not {number}")
+        raise NotFound(f"the patient has {pages} pages of bundles, not {number}")
     first = (number - 1) * BUNDLES
     read = _read(stream, subject, places[first : first + BUNDLES], first)
     return {**_shared(stream, line, len(places)), "bundles": read.bundles, "number": number}
@@ -269,5 +269,5 @@ def _read(stream: ViewedStream, subject: int, places: Sequence[int], first: int)
     return _Read(bundles=shown, state=state)
 
 
-def _hour(told: ToldBundle) -> int:
+def _hour(told: OutputBundle) -> int:
     return to_microseconds(datetime.strptime(told.hour, "%Y-%m-%d %H:%M")) // HOUR

@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 from wardround.clinical.bundles.events import HOUR
 from wardround.core import from_microseconds
 from wardround.records import SourceSpec, load_source_spec
-from wardround.serve.viewer.run import NotThere
-from wardround.stream import ToldBundle, ToldReading, watched_ledger
+from wardround.serve.viewer.run import NotFound
+from wardround.stream import OutputBundle, OutputReader, watched_ledger
 from wardround.stream.ledger import LedgerReading, PaceMinute
 from wardround.stream.watching import TOLD
 
@@ -78,7 +78,7 @@ class ViewedStream:
         self.look()
 
     def _begin(self) -> None:
-        self._told = ToldReading(self.folder / TOLD)
+        self._told = OutputReader(self.folder / TOLD)
         self._places: dict[int, array[int]] = {}
         self._patients: dict[int, PatientLine] = {}
 
@@ -131,14 +131,14 @@ class ViewedStream:
         self.look()
         with self._lock:
             if subject not in self._patients:
-                raise NotThere(f"nothing is told of a patient {subject} in the stream {self.name!r}")
+                raise NotFound(f"nothing is told of a patient {subject} in the stream {self.name!r}")
             return self._patients[subject], tuple(self._places[subject])
 
-    def bundles(self, places: Sequence[int]) -> list[ToldBundle]:
+    def bundles(self, places: Sequence[int]) -> list[OutputBundle]:
         """Return what is told at some places."""
         return self._told.at(places)
 
-    def _take(self, place: int, bundle: ToldBundle) -> None:
+    def _take(self, place: int, bundle: OutputBundle) -> None:
         before = self._patients.get(bundle.subject)
         self._places.setdefault(bundle.subject, array("q")).append(place)
         self._patients[bundle.subject] = line_of(bundle, before)
@@ -159,7 +159,7 @@ class ViewedStream:
         )
 
 
-def line_of(bundle: ToldBundle, before: PatientLine | None) -> PatientLine:
+def line_of(bundle: OutputBundle, before: PatientLine | None) -> PatientLine:
     """Return a patient after a bundle; what is raised by it hangs on the one before."""
     was_held = () if before is None else before.held
     findings, raised = findings_of(bundle), tuple(rule for rule in bundle.held if rule not in was_held)
@@ -178,7 +178,7 @@ def line_of(bundle: ToldBundle, before: PatientLine | None) -> PatientLine:
     )
 
 
-def findings_of(bundle: ToldBundle) -> tuple[str, ...]:
+def findings_of(bundle: OutputBundle) -> tuple[str, ...]:
     """Return what the audit held against actions, in words."""
     objections = bundle.audit.get("objections", ())
     return tuple(f"{one.get('action')}: {one.get('flaw')}" for one in objections)
@@ -250,13 +250,13 @@ def read_query(asked: Mapping[str, str]) -> PatientQuery:
     given = {name: value for name, value in asked.items() if value}
     for name in given:
         if name not in _ASKED:
-            raise NotThere(f"patients cannot be chosen by {name!r}, only by {', '.join(_ASKED)}")
+            raise NotFound(f"patients cannot be chosen by {name!r}, only by {', '.join(_ASKED)}")
     for name, known in (("show", SHOWS), ("sort", ORDERS), ("refresh", REFRESHES)):
         if name in given and given[name] not in known:
-            raise NotThere(f"no {name} {given[name]!r}, only {', '.join(known)}")
+            raise NotFound(f"no {name} {given[name]!r}, only {', '.join(known)}")
     page = given.get("page", "1")
     if not page.isdecimal():
-        raise NotThere(f"no page {page!r}")
+        raise NotFound(f"no page {page!r}")
     return PatientQuery(
         show=given.get("show", ""),
         rule=given.get("rule", ""),
@@ -272,7 +272,7 @@ def listed(moment: StreamMoment, query: PatientQuery, *, rows: int = ROWS) -> Li
     fitting = [line for line in moment.patients if _fits(line, query)]
     pages = max(1, -(-len(fitting) // rows))
     if not 1 <= query.page <= pages:
-        raise NotThere(f"the list has {pages} pages, not {query.page}")
+        raise NotFound(f"the list has {pages} pages, not {query.page}")
     newest = _newest(moment)
     ordered = sorted(fitting, key=lambda line: line.subject)
     ordered.sort(key=_rank(query.sort, newest), reverse=query.sort != "patient")

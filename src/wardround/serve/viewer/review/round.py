@@ -25,7 +25,7 @@ from wardround.serve.bounded import BoundedRequests
 from wardround.serve.viewer.app import html_page, page_door
 from wardround.serve.viewer.episode import MOST_CITATIONS, interest_of, record_view
 from wardround.serve.viewer.review.marks import QUESTIONS, MarksFile, ReviewMark, read_mark, read_reviewer
-from wardround.serve.viewer.run import NotThere, ViewedRun
+from wardround.serve.viewer.run import NotFound, ViewedRun
 from wardround.serve.viewer.transcript import CallSection, paged, transcript
 
 # What a reviewer is shown of an episode: the question, the answer, its citations, the record, what was looked at.
@@ -57,13 +57,13 @@ class ReviewPages:
     def item_page(self, item: str, reviewer: str, *, token: str, part: int = 1, problem: str | None = None) -> str:
         """One episode with the form. NotThere: there is no such item or part."""
         if item not in self.items:
-            raise NotThere(f"no item {item!r} in this round")
+            raise NotFound(f"no item {item!r} in this round")
         run, score = self.items[item]
         trajectory = run.trajectory(score.episode)
         interest = interest_of(trajectory)
         pages = paged(_looked_at(trajectory))
         if not 1 <= part <= len(pages):
-            raise NotThere(f"the item has {len(pages)} pages, not {part}")
+            raise NotFound(f"the item has {len(pages)} pages, not {part}")
         citations = (trajectory.outcome or {}).get("citations", ())
         return self._render(
             "item.html.jinja",
@@ -149,7 +149,7 @@ def review_app(pages: ReviewPages, *, token: str | None = None) -> Starlette:
             problem = str(error)
             return html_page(pages.item_page(name, reviewer, token=form_token, problem=problem), 400)
         if name not in pages.items:
-            raise NotThere(f"no item {name!r} in this round")
+            raise NotFound(f"no item {name!r} in this round")
         pages.marks.add(told)
         following = pages.following(reviewer)
         where = "/" if following is None else f"/items/{following}.html"
@@ -158,7 +158,7 @@ def review_app(pages: ReviewPages, *, token: str | None = None) -> Starlette:
     def wrong(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
             return html_page(pages.error_page(f"{error.detail}: {request.url.path}"), error.status_code)
-        return html_page(pages.error_page(str(error)), 404 if isinstance(error, NotThere) else 400)
+        return html_page(pages.error_page(str(error)), 404 if isinstance(error, NotFound) else 400)
 
     routes = [
         Route("/", first),
