@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.log import LogReader
 from wardround.runs import RunFolder, open_benchmark, open_store
 from wardround.serve.cds import CardShelf, FeedbackFile, PreparedCard, cards, cds_app, prepare_cards
 from wardround.serve.cds.cards import latest_encounter, short_summary
@@ -383,3 +384,15 @@ def test_a_summary_is_shorter_than_140_characters_whatever_the_names() -> None:
     assert len(long) == 139
     assert long.endswith(f"…(as of {when}; research, not for care)".replace("…(", "… ("))
     assert " and 28 more (" in short_summary("T", [f"name {n:02}" for n in range(36)], when)
+
+
+def test_a_card_lists_what_no_table_could_check(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LogReader(folder.logs) as reader:
+        episodes = [one.episode for one in reader.outlines()]
+    because = "Ceftriaxone: not checked against the allergy to Allergy status to penicillin"
+    note = {"audit": {"unchecked": [because, "<b>blue</b>: no table knows this drug"]}}
+    monkeypatch.setattr(LogReader, "notes", lambda self, kind: [(one, note) for one in episodes for _ in range(2)])
+    detail = prepare_cards(folder, agent="react")[0].detail
+    assert detail.count(f"- {because}") == 1
+    assert "**Not checked**" in detail
+    assert "<b>" not in detail

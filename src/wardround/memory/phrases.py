@@ -31,6 +31,7 @@ from wardround.clinical.vocabulary import (
     parse_quantity,
     read_person,
     read_text,
+    records_allergy,
     told_before,
     words_of,
 )
@@ -111,6 +112,8 @@ def findings_of_chart(chart: FindingsChart) -> Findings:
             said = f"{event.description}: {text}" if text and "\n" not in text else text or event.description
             reading = read_text(said if not is_number else event.description)
             known.add(told_before(reading) if _is_past(event, began) else reading)
+            if records_allergy(event.description):
+                known.add(TextReading(allergies=charted_allergies(event.description)))
     return Findings(age=chart.age, sex=sex, known=known, measured=measured, places=places_of(events))
 
 

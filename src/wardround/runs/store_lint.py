@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from wardround.agents.stays.batch.facts import BatchFacts
 from wardround.agents.stays.batch.steps import holding
 from wardround.agents.stays.settings import TraceSettings
-from wardround.clinical.bundles import BundleStream, EventKind, carried_by, store_bundles
-from wardround.clinical.bundles.events import HOUR
+from wardround.clinical.bundles import BundleStream, carried_by, store_bundles
+from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR
 from wardround.clinical.bundles.fold import DONE, TRENDS
 from wardround.clinical.definitions.charted import items_of
 from wardround.clinical.protocols import (
@@ -137,7 +137,7 @@ class _Seen:
         pairs, counts = np.unique(np.stack([columns.concept[measured], code[measured]]), axis=1, return_counts=True)
         for (name, unit), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
             self.units[clinical_name(columns.names[name])][spelt[unit]] += count
-        groups = {"done": DONE, "problem": (EventKind.DIAGNOSIS,), "allergy": (EventKind.ALLERGY,)}
+        groups = {"done": DONE, "problem": DIAGNOSED, "allergy": ALLERGIC}
         for group, kinds in groups.items():
             numbers, times = np.unique(columns.concept[np.isin(columns.kind, kinds)], return_counts=True)
             for number, count in zip(numbers.tolist(), times.tolist(), strict=True):

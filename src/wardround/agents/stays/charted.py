@@ -201,11 +201,11 @@ class StateFacts:
         return True if any(is_problem(one, problem) for one in known) else None
 
     def allergic_to(self, substance: str) -> bool | None:
-        """Whether an allergy is charted that forbids it; without any charted, or with one that cannot be judged, it is
-        unknown."""
-        if not self.state.allergies:
-            return None
-        return is_allergic(tuple(one.concept for one in self.state.allergies.values()), substance)
+        """Whether an allergy is charted that forbids it; without a list of allergies, or with one that cannot be
+        judged, it is unknown."""
+        known = self.state.allergies.values()
+        truth = is_allergic(tuple(one.concept for one in known), substance)
+        return truth if truth or any(one.is_listed for one in known) else None
 
     def unclear_allergies(self, substance: str) -> tuple[str, ...]:
         """The charted allergies of which nobody can say whether they forbid it."""

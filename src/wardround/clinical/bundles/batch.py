@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.clinical.bundles.events import (
+    ALLERGIC,
+    DIAGNOSED,
     HOUR,
     STOPS,
     BundleEvents,
@@ -173,6 +175,7 @@ class BatchStates:
             reaction=self.events.text[rows[-1]].as_py(),
             since=from_microseconds(int(self.events.known[rows[0]])),
             row_id=self._row_id(rows[-1]),
+            is_listed=bool((self.events.kind[rows] == EventKind.ALLERGY).any()),
         )
 
     def _action(self, entry: int) -> DoneAction:
@@ -199,10 +202,10 @@ def batch_states(stream: BundleStream, limits: StateLimits | None = None) -> Bat
         stream=stream,
         events=events,
         limits=limits,
-        problems=_entries(events, events.kind == EventKind.DIAGNOSIS, named),
+        problems=_entries(events, np.isin(events.kind, DIAGNOSED), named),
         medications=_running(events, subject),
         trends=_trends(events, by_kind, limits),
-        allergies=_entries(events, events.kind == EventKind.ALLERGY, named),
+        allergies=_entries(events, np.isin(events.kind, ALLERGIC), named),
         actions=_entries(events, np.isin(events.kind, DONE), by_kind),
     )
 

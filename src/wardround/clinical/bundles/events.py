@@ -45,6 +45,8 @@ class EventKind(IntEnum):
     PROCEDURE_STOP = 18
     RETRACTION = 19
     """A row was entered in error or cancelled: from here on it is as if it had never been."""
+    CODED_ALLERGY = 20
+    """A diagnosis that records an allergy (ICD Z88.0): both, and no list that other allergies would stand in."""
 
 
 class ActionType(StrEnum):
@@ -75,6 +77,8 @@ STOPS: Mapping[EventKind, EventKind] = {
 }
 """What ends what begins."""
 ENDS = tuple(STOPS.values())
+DIAGNOSED = (EventKind.DIAGNOSIS, EventKind.CODED_ALLERGY)
+ALLERGIC = (EventKind.ALLERGY, EventKind.CODED_ALLERGY)
 MEASURED = (EventKind.LAB, EventKind.VITAL)
 """Kinds whose values have a level."""
 

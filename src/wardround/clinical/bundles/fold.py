@@ -187,8 +187,17 @@ def _allergic(draft: _Draft, event: BundleEvent) -> None:
         draft.note("allergies", "added", event.concept, event.row_id)
     since = event.known if old is None else old.since
     draft.allergies[event.concept] = KnownAllergy(
-        concept=event.concept, reaction=event.text, since=since, row_id=event.row_id
+        concept=event.concept,
+        reaction=event.text,
+        since=since,
+        row_id=event.row_id,
+        is_listed=event.kind is EventKind.ALLERGY or (old is not None and old.is_listed),
     )
+
+
+def _diagnosed_allergic(draft: _Draft, event: BundleEvent) -> None:
+    _diagnosed(draft, event)
+    _allergic(draft, event)
 
 
 def _started(draft: _Draft, event: BundleEvent) -> None:
@@ -246,6 +255,7 @@ _STEPS: Mapping[EventKind, Callable[[_Draft, BundleEvent], None]] = {
     EventKind.ADMISSION: _admitted,
     EventKind.DIAGNOSIS: _diagnosed,
     EventKind.ALLERGY: _allergic,
+    EventKind.CODED_ALLERGY: _diagnosed_allergic,
     EventKind.MEDICATION_START: _started,
     EventKind.INFUSION_START: _started,
     EventKind.MEDICATION_STOP: _stopped,

@@ -24,7 +24,7 @@ from wardround.clinical.bundles.events import (
     in_order,
 )
 from wardround.clinical.bundles.fold import TRENDS
-from wardround.clinical.vocabulary import clinical_name
+from wardround.clinical.vocabulary import clinical_name, records_allergy
 from wardround.records import Store
 from wardround.records.chart.censor import Mask, clock
 from wardround.records.chart.revisions import Revisions, revisions
@@ -185,9 +185,24 @@ def _of_kind(
     kind = _PENDING_KINDS.get(played.kind) if revision.is_pending else played.kind
     kind = EventKind.RETRACTION if revision.is_withdrawn else kind
     if kind is not None and len(begin):
-        yield from _cells(spec, revision, played, begin, kind)
+        for cells in _cells(spec, revision, played, begin, kind):
+            yield from _with_allergies(cells) if kind is EventKind.DIAGNOSIS else (cells,)
     if played.stop_kind is not None and ends.any():
         yield from _cells(spec, revision, played, rows[ends], played.stop_kind)
+
+
+def _with_allergies(cells: KindCells) -> Iterator[KindCells]:
+    """Yield the diagnoses, and those that record an allergy as such."""
+    told = [name is not None and records_allergy(name) for name in cells.labels.dictionary.to_pylist()]
+    if not any(told):
+        yield cells
+        return
+    mask = np.array(told)[cells.labels.indices.to_numpy(zero_copy_only=False)]
+    for kind, own in ((EventKind.DIAGNOSIS, ~mask), (EventKind.CODED_ALLERGY, mask)):
+        places = np.flatnonzero(own)
+        numbers = {name: getattr(cells, name)[places] for name in ("rows", "event", "value", "low", "high", "timed")}
+        words = {name: getattr(cells, name).take(pa.array(places)) for name in ("labels", "text", "unit", "encounter")}
+        yield replace(cells, kind=kind, **numbers, **words)
 
 
 def _ends_now(table: StoredTable, revision: Revisions, played: PlayedRows) -> Mask:

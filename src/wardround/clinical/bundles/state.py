@@ -104,12 +104,14 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class KnownAllergy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the person does not tolerate, and how it shows."""
+    """What the person does not tolerate, and how it shows. ``is_listed``: from the chart's list of allergies, which
+    would name others too; a diagnosis that records one says nothing of others."""
 
     concept: str
     reaction: str | None
     since: datetime
     row_id: str
+    is_listed: bool = True
 
 
 class DoneAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):

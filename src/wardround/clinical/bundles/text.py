@@ -33,7 +33,7 @@ GAP_HOURS = 2
 SECTIONS: Mapping[str, tuple[EventKind, ...]] = {
     "Stay": (EventKind.ADMISSION, EventKind.TRANSFER, EventKind.DISCHARGE),
     "Diagnoses": (EventKind.DIAGNOSIS,),
-    "Allergies": (EventKind.ALLERGY,),
+    "Allergies": (EventKind.ALLERGY, EventKind.CODED_ALLERGY),
     "Medications": (EventKind.MEDICATION_START, EventKind.MEDICATION_STOP),
     "Given": (EventKind.ADMINISTRATION,),
     "Labs": (EventKind.LAB,),

@@ -5,7 +5,7 @@ Knows no record and no chart. Definitions, protocols, a memory's scope and texts
 
 from __future__ import annotations
 
-from wardround.clinical.vocabulary.allergies import Allergy, charted_allergies
+from wardround.clinical.vocabulary.allergies import Allergy, charted_allergies, records_allergy
 from wardround.clinical.vocabulary.assertions import Status
 from wardround.clinical.vocabulary.concepts import (
     Mention,
@@ -155,6 +155,7 @@ __all__ = [
     "read_text",
     "read_unit",
     "reading_unit",
+    "records_allergy",
     "rises_by",
     "told_before",
     "usual_units",

@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wardround.clinical.vocabulary.assertions import sentences_of
 from wardround.clinical.vocabulary.concepts import find_concept, is_a
 from wardround.clinical.vocabulary.cues import SectionKind, sections_of
-from wardround.clinical.vocabulary.drugs import conflicts, is_drug, read_allergens
+from wardround.clinical.vocabulary.drugs import (
+    allergy_code_title,
+    conflicts,
+    is_drug,
+    is_known_drug,
+    names_some_agent,
+    read_allergens,
+)
 from wardround.clinical.vocabulary.measurements import words_of
 from wardround.clinical.vocabulary.tables import named_words
 from wardround.clinical.vocabulary.time import Truth
@@ -24,13 +32,24 @@ _NOTHING = re.compile(
     r"^\W*(?:none|no|nil|denies|denied|negative|unknown|none known|none reported|not known|n/a)\b(?! to)", re.IGNORECASE
 )
 _TO = re.compile(
-    r"\b(?:allerg(?:y|ies|ic)(?: reactions?)?|hypersensitiv\w+|intoleran\w+|anaphyla\w+(?: reactions?)?|"
+    r"\b(?:allerg(?:y|ies|ic)(?: reactions?| status)?|hypersensitiv\w+|intoleran\w+|anaphyla\w+(?: reactions?)?|"
     r"angioedema|hives|adverse reactions?)"
-    r" (?:to|of|from|after|following|with) (?P<list>[^.;\n]+)",
+    r" (?:to|of|from|after|following|with|due to) (?P<list>[^.;\n]+)",
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
     r"(?P<what>(?:[A-Za-z][\w-]*[ -]){1,3})(?:allerg(?:y|ies|ic)|hypersensitivity|anaphylaxis|intolerance)\b",
+    re.IGNORECASE,
+)
+_RECORD = re.compile(
+    r"\ballerg(?:y|ies)\b|\ballergic (?:to|reactions?)\b|\banaphyla(?:xis|ctic)\b|\b(?:drug )?hypersensitivity to\b",
+    re.IGNORECASE,
+)
+_INTOLERANCE = re.compile(r"\b(?:intoleran|adverse reaction|hypersensitiv|angioedema due to)", re.IGNORECASE)
+_NO_RECORD = re.compile(
+    r"\bfamily history\b|\b(?:poisoning|underdosing)\b|\banti-?allerg|\b(?:encounter|need|screening|test(?:ing)?) for\b"
+    r"|\bglucose intoleran|\bbecause of\b|\ballergy (?:test|specialist|clinic)|\bdesensiti[sz]ation"
+    r"|\b(?:no|not|denies|without|rule out|ruled out|suspected|possible)\b.{0,30}\b(?:allerg|anaphyla)",
     re.IGNORECASE,
 )
 _DENIED = re.compile(r"\b(?:no|not|denies|denied|without|never|negative for)\b[^,;]{0,40}$", re.IGNORECASE)
@@ -74,7 +93,27 @@ def charted_allergies(name: str) -> tuple[Allergy, ...]:
     """Return the allergies of a chart's row ("Allergy to penicillin (finding)", "No known allergies")."""
     if _NONE_KNOWN.search(name) or _NOTHING.match(name):
         return (Allergy("", is_denied=True),)
+    if names_some_agent(name):
+        return (Allergy(name),)
     return tuple(Allergy(one) for one in read_allergens(name))
+
+
+@lru_cache(maxsize=65_536)
+def records_allergy(diagnosis: str) -> bool:
+    """Say whether a diagnosis, by its title or ICD code, records what somebody is allergic to.
+
+    An illness by an allergy (allergic rhinitis) records none; nor does what is denied, suspected or the family's.
+
+    >>> [records_allergy(one) for one in ("Allergy status to penicillin", "Z88.0", "Allergic rhinitis")]
+    [True, True, False]
+    """
+    if allergy_code_title(diagnosis) is not None:
+        return True
+    if _NO_RECORD.search(diagnosis):
+        return False
+    if _RECORD.search(diagnosis):
+        return True
+    return bool(_INTOLERANCE.search(diagnosis)) and all(map(is_known_drug, read_allergens(diagnosis)))
 
 
 def allergy_truth(allergies: Iterable[Allergy], substance: str) -> Truth:

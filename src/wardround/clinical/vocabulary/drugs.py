@@ -166,6 +166,9 @@ def conflicts(drug: str, allergen: str) -> Truth:
     >>> conflicts("metoprolol", "blue stuff")
     """
     allergens, drug = read_allergens(allergen), _given(drug)
+    if names_some_agent(allergen):
+        within = any_of(_conflict(drug, one) for one in allergens)
+        return None if within else within
     if words_of(drug) in _others():
         return True if any(words_of(drug) == words_of(one) for one in allergens) else _unless_unread(allergens)
     return any_of(_conflict(drug, one) for one in allergens)
@@ -174,18 +177,36 @@ def conflicts(drug: str, allergen: str) -> Truth:
 @lru_cache(maxsize=_CACHED)
 def read_allergens(text: str) -> tuple[str, ...]:
     """Return what an allergy is to, without the words around it ("Allergy to penicillin (finding)": penicillin)."""
+    text = allergy_code_title(text) or text
     if words_of(text) in _others():
         return (normalise_label(text),)
     if words_of(text) in (("hit",), ("hitt",)):
         return ("heparin",)
-    text = _AS_REACTION.sub("", normalise_label(text))
-    plain = _AROUND.sub(" ", _BRACKETS.sub(" ", normalise_label(text)))
+    text = _ENCOUNTER.sub("", _AS_REACTION.sub("", normalise_label(text)))
+    if _NO_MEDICINE.search(text):
+        return ("nonmedicinal substance",)
+    plain = _SOME_AGENT.sub(" ", _AROUND.sub(" ", _BRACKETS.sub(" ", normalise_label(text))))
     whole = " ".join(plain.strip(" .:-").split()) or normalise_label(text)
     for one in (whole, _INNER.sub(" ", whole), *_INNER.findall(whole)):
         if _is_read(" ".join(one.strip("() ").split())):
             return (" ".join(one.strip("() ").split()),)
     parts = tuple(part.strip() for part in re.split(r"[,;/+&]|\band\b|\bor\b", whole) if part.strip())
     return parts if len(parts) > 1 and any(map(_is_read, parts)) else (whole,)
+
+
+def names_some_agent(allergen: str) -> bool:
+    """Whether an allergy is to some member of a class that is not named ("other antibiotic agents")."""
+    return _SOME_AGENT.search(normalise_label(allergy_code_title(allergen) or allergen)) is not None
+
+
+def allergy_code_title(code: str) -> str | None:
+    """Return what an ICD code of an allergy status means ("Z88.0": allergy to penicillin); None for other text."""
+    spelt = code.replace(".", "").strip().upper()
+    if _ICD_ALLERGY.fullmatch(spelt) is None:
+        return None
+    titles = {one: title for codes, title in table_rows("allergy_codes", 2) for one in cell_parts(codes)}
+    starts = (spelt[:length] for length in range(len(spelt), 2, -1))
+    return next((titles[one] for one in starts if one in titles), None)
 
 
 def _unless_unread(allergens: tuple[str, ...]) -> Truth:
@@ -312,6 +333,11 @@ _ORDERING = re.compile(
 _WITH_CONTRAST = re.compile(
     r"\b(?:ct|cat scan)\b.*(?:\bwith (?:iv |oral and iv )?contrast|w/ ?contrast|\bangiogra)|\bcta\b"
 )
+_ICD_ALLERGY = re.compile(r"V14\d{0,2}|V150\d?|Z88\d?|Z910\d{0,3}|V1381|Z87892|T(?:782|784|886)[\dXADS]*")
+_SOME_AGENT = re.compile(r"\b(?:other|unspecified|specified|agents?)\b")
+"""What makes a class some member of it that is not named ("allergy to other antibiotic agents")."""
+_ENCOUNTER = re.compile(r",? (?:initial encounter|subsequent encounter|sequela)$")
+_NO_MEDICINE = re.compile(r"\bother than to (?:drugs|medicinal)|\bnon-?medicinal substance")
 _INNER = re.compile(r"\([^()]*\)")
 _DOSING = re.compile(r"\s(?:\d|q\s?\d|in\s|for\s|at\s|iv\b|po\b|x\d)")
 """Where an order's dose, route or times begin ("Heparin 5000 UNIT SC TID")."""
@@ -327,8 +353,10 @@ _MINERALS = frozenset({"potassium", "sodium", "calcium", "magnesium", "aluminum"
 _SPLIT = re.compile(r"\s*[-/+]\s*")
 _BRACKETS = re.compile(r"\((?:finding|disorder|substance|situation|product|medication|drug)\)")
 _AROUND = re.compile(
-    r"\b(?:known |severe |documented |reported |history of |h/o |hx of |type i )*"
-    r"(?:allerg(?:y|ies|ic)(?: reaction)?|anaphyla(?:xis|ctic reaction)|hypersensitivity|intolerance|intolerant"
+    r"\b(?:known |severe |documented |reported |personal |past |prior |history of |h/o |hx of |type i |drug )*"
+    r"(?:allerg(?:y|ies|ic)(?: reactions?)?|anaphyla(?:xis|ctic(?: reactions?| shock)?)|hypersensitivity"
+    r"|intolerance|intolerant"
     r"|adverse reaction|adverse drug reaction|propensity to adverse reactions|angioedema|rash|hives|drug allergy)"
-    r"(?: (?:to|with|from))?\b|\b(?:antibiotics? class|containing products?|antigen|extract)\b"
+    r"(?: status)?(?: (?:to|with|from|due to|caused by|after))?\b| status\b"
+    r"|\b(?:antibiotics? class|containing products?|antigen|extract)\b"
 )

@@ -96,13 +96,24 @@ def prepare_cards(folder: RunFolder, *, agent: str | None = None, model: str | N
     benchmark, store = open_benchmark(folder), open_store(folder)
     samples = {sample.id: sample for sample in benchmark.all_samples}
     labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
+    unchecked = _unchecked(folder)
     cards = []
     for key, outline in _chosen(folder, agent, model):
         sample, answer = samples[key.sample], (outline.outcome or {}).get("answer")
         if answer and not sample.told:
             chart = sample.chart(store, benchmark.policy)
-            cards.append(_card(folder, key, outline, sample, chart, labels[key.task]))
+            notes = unchecked.get(outline.episode, ())
+            cards.append(_card(folder, key, outline, sample, chart, labels[key.task], notes))
     return tuple(cards)
+
+
+def _unchecked(folder: RunFolder) -> Mapping[str, tuple[str, ...]]:
+    """Return by episode what its code checks could not judge, each once."""
+    found: dict[str, dict[str, None]] = {}
+    with LogReader(folder.logs, may_be_empty=True) as reader:
+        for episode, note in reader.notes("step"):
+            found.setdefault(episode, {}).update(dict.fromkeys(note.get("audit", {}).get("unchecked", ())))
+    return {episode: tuple(notes) for episode, notes in found.items()}
 
 
 def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator[tuple[EpisodeKey, Outline]]:
@@ -125,7 +136,13 @@ def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator
 
 
 def _card(
-    folder: RunFolder, key: EpisodeKey, outline: Outline, sample: Sample, chart: Chart, labels: LabelSet | None
+    folder: RunFolder,
+    key: EpisodeKey,
+    outline: Outline,
+    sample: Sample,
+    chart: Chart,
+    labels: LabelSet | None,
+    unchecked: Sequence[str],
 ) -> PreparedCard:
     told = outline.outcome or {}
     task, moment = get_task(sample.task), format_time(sample.moment)
@@ -138,7 +155,7 @@ def _card(
         encounter=latest_encounter(chart),
         answer=tuple(told["answer"]),
         labels=labels,
-        detail="\n".join(_detail(f"{key.agent} · {key.model}", task, moment, told, chart)),
+        detail="\n".join([*_detail(f"{key.agent} · {key.model}", task, moment, told, chart), *_not_checked(unchecked)]),
         source=f"wardround, run {folder.path.resolve().name} ({NOTICE})",
     )
 
@@ -155,6 +172,16 @@ def _detail(who: str, task: Task, moment: str, told: Mapping[str, Any], chart: C
             if one["answer"] == name:
                 row = rows.get(one["row_id"], "not on the chart as of then")
                 yield f"  - {_escaped(one['row_id'])}: {_escaped(row)} {_escaped(_standing(one))}"
+
+
+def _not_checked(unchecked: Sequence[str]) -> Iterator[str]:
+    """Markdown: the drugs and allergies that no table could judge; a silent check is no approval."""
+    if unchecked:
+        yield ""
+        yield "**Not checked**, no table could judge:"
+        yield from (f"- {_escaped(note)}" for note in unchecked[:MOST_ROWS])
+        if len(unchecked) > MOST_ROWS:
+            yield f"- and {len(unchecked) - MOST_ROWS} more"
 
 
 def _standing(citation: Mapping[str, Any]) -> str:

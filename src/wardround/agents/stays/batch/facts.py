@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from wardround.agents.loop.steps import SubjectScore
 from wardround.agents.stays.charted import DRUGS, kinds_of_action
 from wardround.clinical.bundles import NOTHING_KNOWN, BundleStream, Carried, StateEncounter, StateLimits, encounters
-from wardround.clinical.bundles.events import HOUR, STOPS, BundleEvents, EventKind, Integers
+from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR, STOPS, BundleEvents, EventKind, Integers
 from wardround.clinical.bundles.fold import DONE, RUNNING, TRENDS
 from wardround.clinical.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
 from wardround.clinical.vocabulary import clinical_name, is_lasting
@@ -396,11 +396,11 @@ class BatchFacts:
 
     def has_problem(self, problem: str, *, ever: bool = False) -> Mask:
         """Say of every bundle whether a problem is known in its encounter, or suspected."""
-        places = self._places(EventKind.DIAGNOSIS, lambda name: is_problem(name, problem))
+        places = self._places(DIAGNOSED, lambda name: is_problem(name, problem))
         times, order = np.unique(self.stream.columns.known[places], return_inverse=True)
         newest = np.append(NEVER, times)[self.onward.greatest(places, order.astype(np.int64) + 1)]
         held = newest > (NEVER if ever else self.since)
-        lasting = self._places(EventKind.DIAGNOSIS, lambda name: is_problem(name, problem) and is_lasting(name))
+        lasting = self._places(DIAGNOSED, lambda name: is_problem(name, problem) and is_lasting(name))
         held |= self.onward.by_then(lasting)
         for name, mask in self.suspected.items():
             held = held | mask if is_problem(name, problem) else held
@@ -409,9 +409,9 @@ class BatchFacts:
     def allergic_to(self, substance: str) -> tuple[Mask, Mask]:
         """Say of every bundle whether an allergy is charted that forbids a substance, and whether none does."""
         if substance not in self._allergic:
-            yes = self._named(EventKind.ALLERGY, lambda name: is_allergy(name, substance) is True)
-            unclear = self._named(EventKind.ALLERGY, lambda name: is_allergy(name, substance) is None)
-            known = self._named(EventKind.ALLERGY, lambda name: True)
+            yes = self._named(ALLERGIC, lambda name: is_allergy(name, substance) is True)
+            unclear = self._named(ALLERGIC, lambda name: is_allergy(name, substance) is None)
+            known = self._named((EventKind.ALLERGY,), lambda name: True)
             self._allergic[substance] = yes, known & ~yes & ~unclear
         return self._allergic[substance]
 
@@ -420,21 +420,19 @@ class BatchFacts:
         known."""
         if substance not in self._unclear:
             events = self.stream.columns
-            named = (
-                self._concepts[one] for one in np.unique(events.concept[events.kind == EventKind.ALLERGY]).tolist()
-            )
+            named = (self._concepts[one] for one in np.unique(events.concept[np.isin(events.kind, ALLERGIC)]).tolist())
             unclear = [name for name in named if is_allergy(name, substance) is None]
-            self._unclear[substance] = {name: self._named(EventKind.ALLERGY, partial(eq, name)) for name in unclear}
+            self._unclear[substance] = {name: self._named(ALLERGIC, partial(eq, name)) for name in unclear}
         return self._unclear[substance]
 
-    def _named(self, kind: EventKind, is_asked: Callable[[str], bool]) -> Mask:
-        return self.onward.by_then(self._places(kind, is_asked))
+    def _named(self, kinds: tuple[EventKind, ...], is_asked: Callable[[str], bool]) -> Mask:
+        return self.onward.by_then(self._places(kinds, is_asked))
 
-    def _places(self, kind: EventKind, is_asked: Callable[[str], bool]) -> Integers:
+    def _places(self, kinds: tuple[EventKind, ...], is_asked: Callable[[str], bool]) -> Integers:
         events = self.stream.columns
-        named = np.unique(events.concept[events.kind == kind]).tolist()
+        named = np.unique(events.concept[np.isin(events.kind, kinds)]).tolist()
         concepts = [each for each in named if is_asked(self._concepts[each])]
-        return self.onward.places(concepts, _mask_of(kind))
+        return self.onward.places(concepts, _mask_of(*kinds))
 
     @cached_property
     def _times(self) -> tuple[Integers, Integers]:
