@@ -263,6 +263,27 @@ def test_a_risky_action_opens_the_gate_when_it_is_new_and_code_checks_it_at_ever
     assert [one.flaw for one in against.objections] == ["allergy"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "risky"),
+    [
+        ("MEDICATIONS", "start norepinephrine", True), ("MEDICATIONS", "begin heparin infusion", True),
+        ("PROCEDURES", "Heparin drip", True), ("PROCEDURES", "Intubate", True), ("MEDICATIONS", "vasopressors", True),
+        ("PROCEDURES", "Central venous catheter placement", True), ("MEDICATIONS", "2 units PRBC", True),
+        ("LABS", "Heparin level", False), ("LABS", "Insulin", False), ("PROCEDURES", "Chest X-ray", False),
+        ("MEDICATIONS", "start acetaminophen", False), ("PROCEDURES", "EKG", False),
+    ],
+)  # fmt: skip
+def test_risk_is_seen_in_the_words_and_kinds_that_models_write(kind: Any, name: str, risky: bool) -> None:
+    assert is_risky(PredictedAction(kind=kind, name=name)) is risky
+
+
+def test_without_log_probabilities_a_risky_action_opens_the_gate() -> None:
+    without_logprobs = replace(proposed(drug("start norepinephrine", "R1")), uncertainty=None, by_model=True)
+    record, recorder = audited(without_logprobs, VERDICT | {"status": "PASS"}, auditor="model")
+    assert (record.fired, record.unavailable) == (("risk",), True)
+    assert [purpose for _, _, _, purpose in recorder.turns] == ["auditor"]
+
+
 def test_what_a_rule_proposed_before_this_hour_is_not_new() -> None:
     old, new = replace(rule("R1", "start Insulin"), since=HOUR), replace(rule("R2", "start Heparin"), since=facts().now)
     actions = (drug("Insulin", "R1"), drug("Heparin", "R2"))

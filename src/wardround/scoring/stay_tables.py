@@ -13,7 +13,8 @@ from wardround.scoring.stays import RecallRow, StepCounts, recall_rows
 
 PAPER_AUDITED = (0.0515, 0.0942)
 """The paper's share of steps at which the Auditor is asked (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""
-_FAR = 2.0
+_EXPECTED = (0.025, 0.15)
+"""Shares outside these are commented."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow])
 def _far_off(row: AdherenceRow) -> str | None:
     """Where the gate of the model's audit opens far more or less often than in the paper."""
     share = row.audited.estimate
-    if not row.steps or PAPER_AUDITED[0] / _FAR <= share <= PAPER_AUDITED[1] * _FAR:
+    if not row.steps or _EXPECTED[0] <= share <= _EXPECTED[1]:
         return None
     low, high = PAPER_AUDITED
     than = f"TRACE's paper has {low:.1%} to {high:.1%}"

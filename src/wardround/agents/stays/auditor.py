@@ -31,7 +31,12 @@ RISK_CLASSES = (
 )  # fmt: skip
 """The vocabulary of high-stakes drugs (the paper prints none; this is ours: drugs that harm when given wrongly).
 Allergies to common drugs are checked in code at every step, and need no place here."""
-RISK_PROCEDURES = ("intubation", "dialysis", "transfusion", "cardioversion", "central line", "lumbar puncture")
+RISK_PROCEDURES = (
+    "intubat", "mechanical ventilation", "dialysis", "crrt", "hemofiltration", "transfus", "prbc", "red blood cells",
+    "cardioversion", "defibrillat", "central line", "central venous", "cvc", "multi lumen", "lumbar puncture",
+    "thoracentesis", "paracentesis", "pericardiocentesis", "chest tube", "ecmo",
+)  # fmt: skip
+"""Stems of invasive procedures."""
 
 
 class DrugFacts(Protocol):
@@ -147,10 +152,12 @@ def uncertainty_of_shares(shares: Sequence[float]) -> float | None:
 
 
 def is_risky(action: PredictedAction) -> bool:
-    """Whether an action is of the risk vocabulary."""
-    if action.kind == "MEDICATIONS":
-        return bool({drug_class(action.name), *drug_classes(action.name)} & set(RISK_CLASSES))
-    return action.kind == "PROCEDURES" and any(word in action.name.lower() for word in RISK_PROCEDURES)
+    """Whether an action is of the risk vocabulary, whichever of the two kinds a model says that it is."""
+    if action.kind == "LABS":
+        return False
+    is_drug = bool({drug_class(action.name), *drug_classes(action.name)} & set(RISK_CLASSES))
+    words = action.name.lower().replace("-", " ")
+    return is_drug or any(word in words for word in RISK_PROCEDURES)
 
 
 def reasons_to_look(

@@ -52,7 +52,7 @@ def numbered(entries: Iterable[str], counter: TokenCounter, most_tokens: int) ->
 def _entries(state: PatientState, suspected: Mapping[str, Suspicion]) -> Iterator[str]:
     yield from (f"allergy: {one.concept}" for one in state.allergies.values())
     yield from (f"suspected problem: {name} (by rule {one.rule})" for name, one in suspected.items())
-    problems = [one.concept for one in reversed(state.problems.values()) if one.concept not in state.allergies]
+    problems = [one.concept for one in reversed(tuple(state.problems.values())) if one.concept not in state.allergies]
     yield from (f"problem: {name}" for name in problems)
     running = sorted(state.medications.values(), key=lambda one: (one.since, one.row_id), reverse=True)
     yield from (f"given now: {one.concept}{_dose(one.dose, one.unit)}" for one in running)

@@ -50,6 +50,7 @@ def ingredients(name: str) -> frozenset[str]:
     """
     if drug_class(name) is not None:
         return frozenset()
+    name = _ORDERING.sub("", normalise_label(name)) or name
     if _NO_DRUG.search(normalise_label(name)):
         return frozenset({drug_name(name)})
     read = _read_ingredients(name)
@@ -108,7 +109,10 @@ def load_drug_classes() -> Mapping[str, frozenset[str]]:
 @lru_cache(maxsize=_CACHED)
 def drug_class(text: str) -> str | None:
     """The class that a text names (``broad spectrum antibiotic``), None where it names none."""
-    return _class_spellings().get(words_of(text))
+    found = _class_spellings().get(words_of(text))
+    if found is None and (ordered := _ORDERING.sub("", normalise_label(text))) != normalise_label(text):
+        return _class_spellings().get(words_of(ordered))
+    return found
 
 
 @lru_cache(maxsize=_CACHED)
