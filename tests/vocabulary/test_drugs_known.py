@@ -10,6 +10,7 @@ from wardround.clinical.vocabulary import (
     drug_groups,
     ingredients,
     is_drug,
+    is_known_drug,
     load_drug_classes,
     main_class,
     may_hold,
@@ -103,4 +104,30 @@ def test_classes_and_what_a_drug_is_asked_for_as() -> None:
 def test_an_allergy_stands_against_a_drug_or_not_or_is_not_known_to(
     drug: str, allergen: str, truth: bool | None
 ) -> None:
+    assert conflicts(drug, allergen) is truth
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ramelteon", "Ferrous Sulfate", "Guaifenesin ER", "GuaiFENesin-Codeine Phosphate", "Multivitamins W/minerals",
+        "FoLIC Acid", "Nicotine Patch", "Chlorhexidine Gluconate 0.12% Oral Rinse", "Midodrine", "Epoetin Alfa",
+        "2 ML  -  ONDANSETRON HCL 4 MG/2ML IJ SOLN", "Bag", "sevelamer CARBONATE", "Artificial Tears",
+        "Influenza Vaccine Quadrivalent", "Sarna Lotion", "Octreotide Acetate",
+    ],
+)  # fmt: skip
+def test_drugs_of_ordinary_wards_are_known(name: str) -> None:
+    assert is_known_drug(name)
+
+
+@pytest.mark.parametrize(
+    ("drug", "allergen", "truth"),
+    [
+        ("Iron Dextran", "iron", None), ("Influenza Vaccine", "Allergy status to serum and vaccine status", None),
+        ("Ferrous Sulfate", "Penicillin", False), ("Opium Tincture", "Morphine", None), ("Bag", "Penicillin", False),
+        ("Thiamine", "Multivitamins", None), ("Darbepoetin Alfa", "Epoetin Alfa", None),
+        ("Advil Cold", "Penicillin", None),
+    ],
+)  # fmt: skip
+def test_what_is_known_now_says_no_only_across_kinds(drug: str, allergen: str, truth: bool | None) -> None:
     assert conflicts(drug, allergen) is truth

@@ -50,7 +50,7 @@ def ingredients(name: str) -> frozenset[str]:
     """
     if drug_class(name) is not None:
         return frozenset()
-    name = _ORDERING.sub("", normalise_label(name)) or name
+    name = _ORDERING.sub("", _PACKED.sub("", normalise_label(name))) or name
     if _NO_DRUG.search(normalise_label(name)):
         return frozenset({drug_name(name)})
     read = _read_ingredients(name)
@@ -255,7 +255,7 @@ def _between(ingredient: str, allergen: str) -> Truth:
             if verdict is not None:
                 return _VERDICTS[verdict]
     alike = set(drug_classes(allergen)) & set(drug_classes(ingredient)) & _CHEMICAL
-    return None if alike else False
+    return None if alike or ingredient not in _known() else False
 
 
 def _sources(allergen: str) -> frozenset[str]:
@@ -334,11 +334,15 @@ _AS_REACTION = re.compile(r"[- ]induced\b.*|\s[-:]\s.*")
 _ORDERING = re.compile(
     r"^(?:(?:start|give|begin|initiate|administer|continue|resume|restart|order|add|empiric|iv)\s+)+"
 )
+_PACKED = re.compile(
+    r"^(?:<+|[\d.]+ ?(?:ml|g) - |(?:each|cup|prmx|plas cont|flex cont|glass cont|crtrdg-ndl|custom ndc) (?=[a-z]))+"
+)
+"""How a pharmacy says what a drug comes in, before its name ("2 ml - ondansetron")."""
 _WITH_CONTRAST = re.compile(
     r"\b(?:ct|cat scan)\b.*(?:\bwith (?:iv |oral and iv )?contrast|w/ ?contrast|\bangiogra)|\bcta\b"
 )
 _ICD_ALLERGY = re.compile(r"V14\d{0,2}|V150\d?|Z88\d?|Z910\d{0,3}|V1381|Z87892|T(?:782|784|886)[\dXADS]*")
-_SOME_AGENT = re.compile(r"\b(?:other|unspecified|specified|agents?)\b")
+_SOME_AGENT = re.compile(r"\b(?:other|unspecified|specified|agents?|serum(?: and| or)?)\b")
 """What makes a class some member of it that is not named ("allergy to other antibiotic agents")."""
 _ENCOUNTER = re.compile(r",? (?:initial encounter|subsequent encounter|sequela)$")
 _NO_MEDICINE = re.compile(r"\bother than to (?:drugs|medicinal)|\bnon-?medicinal substance")
