@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
@@ -340,6 +341,7 @@ def _sigmoid(values: Matrix) -> Matrix:
 
 _FOLDS = 5
 _NAMED = 5
+_TABLE = re.compile(r"(?:rows of )?(\w+).*")
 _LEAST = 10
 """Fewer training questions give no fit."""
 _LEAST_OF_EACH = 5
@@ -436,16 +438,22 @@ def _filled_area(values: Matrix, positive: Flags) -> float:
 
 
 def _existence(readings: Readings, positive: Flags, training: Flags, people: Ints) -> list[dict[str, Any]]:
-    """The five numbers that say most among training people, with their AUC among all others."""
+    """The five numbers that say most among training people, one of a table, with their AUC among all others."""
     tried = _tried(readings)
     signs = {name: _filled_area(values[training], positive[training]) for name, values in tried.items()}
-    best = sorted(signs, key=lambda name: (-abs(signs[name] - 0.5), name))[:_NAMED]
+    best = _best_of_tables(sorted(signs, key=lambda name: (-abs(signs[name] - 0.5), name)))
     found = []
     for name in best:
         turned = tried[name] if signs[name] >= 0.5 else -tried[name]
         held_out = area_with_interval(turned[~training], positive[~training], people[~training])
         found.append({"what": name if signs[name] >= 0.5 else f"{name} (fewer)", **held_out.to_json()})
     return found
+
+
+def _best_of_tables(ranked: Sequence[str]) -> list[str]:
+    """The first five, one of a table: a table's columns are mostly filled where it has a row."""
+    of_table = {_TABLE.sub(r"\1", name): name for name in reversed(ranked)}
+    return [name for name in ranked if of_table[_TABLE.sub(r"\1", name)] == name][:_NAMED]
 
 
 def _tried(readings: Readings) -> dict[str, Matrix]:
@@ -536,7 +544,7 @@ def _gains(
 
     moments = {name: f1_of(readings.moment[:, place])[training].mean() for place, name in enumerate(MOMENT)}
     tried = {name: f1_of(values) for name, values in _tried(readings).items()}
-    best = sorted(tried, key=lambda name: (-tried[name][training].mean(), name))[:_NAMED]
+    best = _best_of_tables(sorted(tried, key=lambda name: (-tried[name][training].mean(), name)))
     return {
         "when": gain(_f1_of_answers(samples, when)) | {"most_by": max(MOMENT, key=lambda name: moments[name])},
         "existence": [{"what": name, **gain(tried[name])} for name in best],
