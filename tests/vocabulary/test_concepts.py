@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from wardround.clinical.vocabulary import Concept, add_concepts, concepts, concepts_in, find_concept, is_a
-from wardround.core import UserError
+from wardround.core import UserError, load_plugins
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,24 @@ def test_a_table_of_the_users_own_goes_beside_ours(tmp_path: Path, monkeypatch: 
         table.write_text("laboratory\tX\n")
         with pytest.raises(UserError, match=r"line 1: write kind"):
             add_concepts(table)
+    finally:
+        monkeypatch.undo()
+        concepts.forget_tables()
+
+
+def test_a_plug_in_adds_names_and_is_known_by_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concepts, "_USER_ROWS", [])
+    row = "lab\\tFactor Xa level\\tXa-lvl"
+    plugin = tmp_path / "own_names_of_a_ward.py"
+    plugin.write_text(f'from wardround.clinical.vocabulary import add_concepts\n\nadd_concepts("{row}")\n')
+    try:
+        (loaded,) = load_plugins([plugin])
+        assert loaded.sha256 == hashlib.sha256(plugin.read_bytes()).hexdigest()
+        assert find_concept("xa lvl") == Concept("lab", "Factor Xa level")
+        with pytest.raises(UserError, match="table of concepts, line 1: write kind"):
+            add_concepts("laboratory\tX")
+        with pytest.raises(UserError, match="cannot be read"):
+            add_concepts(tmp_path / "none.tsv")
     finally:
         monkeypatch.undo()
         concepts.forget_tables()

@@ -103,19 +103,25 @@ def is_a(given: Concept, asked: Concept) -> bool:
     return asked.name in _above(given.name)
 
 
-def add_concepts(path: Path) -> int:
-    """Add a user's table of names and return how many rows it has.
+def add_concepts(table: Path | str) -> int:
+    """Add a user's table of names, a file or its text, and return how many rows it has.
 
-    A row: kind <tab> name <tab> spellings, split by ";" <tab> what it is one of. UserError: unknown kind, or no name.
+    A row: kind <tab> name <tab> spellings, split by ";" <tab> what it is one of. A plug-in that holds the text is
+    recorded by its hash in what is made with it. UserError: unreadable, unknown kind, or no name.
     """
+    where = table if isinstance(table, Path) else "table of concepts"
+    try:
+        text = table.read_text(encoding="utf-8") if isinstance(table, Path) else table
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{where}: cannot be read as UTF-8 text: {error}") from error
     added = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         kind, name, spellings, above = (*line.split("\t"), "", "", "")[:4]
         if kind not in get_args(ConceptKind) or not name.strip():
             raise UserError(
-                f"{path}, line {number}: write kind, name, spellings; kinds: {', '.join(get_args(ConceptKind))}"
+                f"{where}, line {number}: write kind, name, spellings; kinds: {', '.join(get_args(ConceptKind))}"
             )
         added.append((kind, name.strip(), spellings, above))
     _USER_ROWS.extend(added)
