@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +52,7 @@ def rule(
     support: int = 0,
     precision: float | None = None,
     shares: tuple[float, ...] = (),
+    weights: Mapping[str, float] | None = None,
     due: bool = True,
 ) -> HeldRule:
     compiled = compile_rule(
@@ -62,6 +64,7 @@ def rule(
             support=support,
             precision=precision,
             shares=shares,
+            weights=weights or {},
         )
     )
     asked = tuple(one for one in compiled.actions if one.verb not in ("avoid", "hold", "stop"))
@@ -438,6 +441,21 @@ def test_a_drug_that_runs_is_started_whenever_it_was() -> None:
     )
     assert router.read(compiled, facts(medications={"m": running})).due == ()
     assert [one.name for one in router.read(compiled, facts()).due] == ["Heparin"]
+
+
+def test_weights_of_all_rules_that_hold_are_summed() -> None:
+    """Sodium 0.3 + 0.3 + 0.1 against Lactate 0.5; a rule whose action was done still counts, and asks for nothing."""
+    one = rule("R1", "order Lactate", "order Sodium", weights={"order Lactate": 0.5, "order Sodium": 0.3})
+    two = rule("R2", "order Sodium", weights={"order Sodium": 0.3})
+    done = rule("R3", "order Sodium", weights={"order Sodium": 0.1, "order Calcium": 0.9}, due=False)
+    held = [one, two, done]
+    assert [action.name for action in due_actions([one], [one], most=5)] == ["Lactate", "Sodium"]
+    assert [action.name for action in due_actions([one, two], held, most=5)] == ["Sodium", "Lactate"]
+    against = rule("R4", "perform EKG", weights={"order Sodium": -0.3})
+    assert [action.name for action in due_actions([one, two], [*held, against], most=5)] == ["Lactate", "Sodium"]
+    written = rule("R5", "order Glucose", precision=0.6)
+    found = due_actions([one, two, written], [*held, written], most=5)
+    assert [action.name for action in found] == ["Sodium", "Glucose", "Lactate"], "0.7, 0.6, 0.5"
 
 
 def test_what_is_due_is_said_once_by_its_first_rule_and_not_before_its_turn() -> None:

@@ -217,15 +217,16 @@ def test_the_example_protocols_are_sound_and_their_cases_hold(name: str, capsys:
 
 def test_a_digest_names_all_that_a_protocol_says(tmp_path: Path) -> None:
     first = rule("A", "lactate > 4", "order Lactate", precision=0.5, support=9, shares=(0.123456,))
+    first = replace(first, weights={"order Sodium": -0.0123456})
     one = protocol(first)
     assert one.digest == protocol(first).digest
     changes: list[dict[str, object]] = [
         {"id": "B"}, {"category": "X"}, {"trigger": "lactate > 5"}, {"actions": ("order pH",)}, {"text": "x"},
         {"suspects": "sepsis"}, {"support": 8}, {"precision": 0.6}, {"shares": (0.5,)},
-        {"provenance": RuleOrigin(source="x")},
+        {"weights": {"order Lactate": 0.1}}, {"provenance": RuleOrigin(source="x")},
     ]  # fmt: skip
     others = {protocol(replace(first, **each)).digest for each in changes}  # type: ignore[arg-type]
     others |= {replace(one, name="x").digest, replace(one, about="x").digest}
-    assert len(others - {one.digest}) == 12
+    assert len(others - {one.digest}) == 13
     write_protocol(tmp_path / "a.toml", one)
     assert read_protocol(tmp_path / "a.toml").digest == one.digest

@@ -87,6 +87,15 @@ def test_the_precise_trigger_is_the_rule_and_what_it_covers_is_no_gain_to_anothe
     assert rules[0].support == 10
 
 
+def test_weights_by_hand() -> None:
+    """Ten steps of 100 have a low value. With x of the first, y of the second trigger and a penalty of 30, an EKG
+    (8 times, each after a low value) solves 40 x + 10 y = 8 and 10 x + 130 y = 8; heparin 40 x + 10 y = 1, 10 x + 130 y
+    = 10."""
+    low, always = (one.weights for one in reflect(hundred(), PLAIN) if one.category != "PRIOR")
+    assert low == {"perform EKG": 0.188, "start Heparin": 0.006}
+    assert always == {"start Heparin": 0.076, "perform EKG": 0.047}
+
+
 def test_a_rule_speaks_while_its_trigger_holds_and_its_action_was_not_done_since() -> None:
     """Held from hour 2 on, done at hour 3: due at hours 2 and 3, not at 4 and 5. Another stay begins anew."""
     done = {3: 3.5, 4: 3.5}

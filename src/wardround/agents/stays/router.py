@@ -252,14 +252,17 @@ def asking(held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
 
 
 def due_actions(rules: Sequence[HeldRule], held: Sequence[HeldRule], *, most: int) -> tuple[PredictedAction, ...]:
-    """Return at most so many actions of each type, by how often each followed in training; among equals the rule that
-    comes first says its actions first. ``rules`` are those that are read; what any rule of ``held`` withholds is left
-    out: its turn has not come."""
+    """Return at most so many due actions of each type, the most probable first; among equals the rule that comes first
+    says its actions first. ``rules`` are those that are read; what any rule of ``held`` withholds is left out: its turn
+    has not come. Probability: the sum of the weights of all rules of ``held``; where a rule without weights asks, at
+    least how often the action followed it in training."""
     withheld = [action for rule in held for action in rule.forbids if action.verb == "hold"]
     kept: dict[tuple[str, str], PredictedAction] = {}
     counts: dict[str, int] = {}
     looked: set[tuple[str, str]] = set()
-    for rule, action in sorted(_asked(rules), key=lambda one: -one[0].compiled.share(one[1])):
+    asked = _asked(rules)
+    probable = _probabilities(asked, held)
+    for rule, action in sorted(asked, key=lambda one: (-probable[_place(one[1])], -one[0].compiled.share(one[1]))):
         kind = str(action.kind)
         if counts.get(kind, 0) >= most or (action.verb, action.key) in looked:
             continue  # where hundreds of rules hold, few actions are looked at: a type is soon full
@@ -270,6 +273,26 @@ def due_actions(rules: Sequence[HeldRule], held: Sequence[HeldRule], *, most: in
             kept[kind, action.name] = _predicted(action, rule.id)
             counts[kind] = counts.get(kind, 0) + 1
     return tuple(kept.values())
+
+
+def _probabilities(
+    asked: Iterable[tuple[HeldRule, RuleAction]], held: Iterable[HeldRule]
+) -> Mapping[tuple[str, str], float]:
+    """Return by type and name how probable each action is that some rules ask for."""
+    total: dict[tuple[str, str], float] = {}
+    for rule in held:
+        for place, weight in rule.compiled.weights.items():
+            total[place] = total.get(place, 0.0) + weight
+    probable: dict[tuple[str, str], float] = {}
+    for rule, action in asked:
+        place, compiled = _place(action), rule.compiled
+        own = total.get(place, 0.0) if compiled.weights else compiled.share(action)
+        probable[place] = max(probable.get(place, own), own)
+    return probable
+
+
+def _place(action: RuleAction) -> tuple[str, str]:
+    return str(action.kind), action.name
 
 
 def shares_of(rules: Iterable[HeldRule], actions: Sequence[PredictedAction]) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from wardround.clinical.protocols.conditions import (
@@ -38,6 +38,8 @@ class CompiledRule:
     actions: tuple[RuleAction, ...]
     shares: Mapping[RuleAction, float]
     """How often each action followed in training, where that was counted."""
+    weights: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """By type and name of an action, what the rule adds to its probability."""
 
     def share(self, action: RuleAction) -> float:
         """How often an action of it followed in training; a rule nobody counted is taken at its word."""
@@ -107,7 +109,10 @@ def compile_rule(rule: ProtocolRule) -> CompiledRule:
     """Read a rule's trigger and actions."""
     actions = tuple(RuleAction.parse(action) for action in rule.actions)
     shares = dict(zip(reversed(actions), reversed(rule.shares), strict=True)) if rule.shares else {}
-    return CompiledRule(rule=rule, trigger=compile_trigger(rule.trigger), actions=actions, shares=shares)
+    said = ((RuleAction.parse(action), weight) for action, weight in rule.weights.items())
+    weights = {(str(action.kind), action.name): weight for action, weight in said}
+    trigger = compile_trigger(rule.trigger)
+    return CompiledRule(rule=rule, trigger=trigger, actions=actions, shares=shares, weights=weights)
 
 
 def _courses(rules: Iterable[CompiledRule]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -88,7 +89,8 @@ class RuleOrigin:
 class ProtocolRule:
     """One rule. ``support``: steps of training in which it asked for its first action; ``precision``: the share of them
     in which that followed; None where nobody counted; ``shares``: the same of every action, where they were counted
-    one by one. ``suspects``: the problem that its holding makes one suspect."""
+    one by one. ``weights``: by action, how much the rule adds to the action's probability while it holds; the weights
+    of all rules that hold are summed. ``suspects``: the problem that its holding makes one suspect."""
 
     id: str
     category: str
@@ -100,6 +102,7 @@ class ProtocolRule:
     support: int = 0
     precision: float | None = None
     shares: tuple[float, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.id or any(character.isspace() or character in "[]" for character in self.id):
@@ -114,6 +117,11 @@ class ProtocolRule:
             raise UserError(f"rule {self.id!r}: shares must be one for each of its {len(self.actions)} actions")
         if any(not 0 <= share <= 1 for share in self.shares):
             raise UserError(f"rule {self.id!r}: shares must be 0 to 1")
+        for action, weight in self.weights.items():
+            if RuleAction.parse(action).kind is None or not isfinite(weight):
+                raise UserError(
+                    f"rule {self.id!r}: weights.{action!r} must be a number for something that is asked for"
+                )
 
     @property
     def said(self) -> str:
@@ -174,6 +182,7 @@ def _said(rule: ProtocolRule) -> dict[str, Any]:
     said = asdict(rule)
     said["precision"] = None if rule.precision is None else round(rule.precision, 4)
     said["shares"] = [round(share, 4) for share in rule.shares]
+    said["weights"] = {action: round(weight, 4) for action, weight in rule.weights.items()}
     return said
 
 
@@ -255,6 +264,9 @@ def _rule_lines(rule: ProtocolRule) -> Iterator[str]:
         yield f"precision = {round(rule.precision, 4)}"
     if rule.shares:
         yield f"shares = {json.dumps([round(share, 4) for share in rule.shares])}"
+    if rule.weights:
+        written = (f"{_text(action)} = {round(weight, 4)}" for action, weight in rule.weights.items())
+        yield f"weights = {{ {', '.join(written)} }}"
     said = {"origin": rule.provenance.origin, "source": rule.provenance.source, "doi": rule.provenance.doi}
     yield f"provenance = {{ {', '.join(f'{name} = {_text(value)}' for name, value in said.items() if value)} }}"
 
