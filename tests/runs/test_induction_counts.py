@@ -204,6 +204,7 @@ def test_rules_are_whole_and_in_the_order_of_their_surest_action() -> None:
         support=3,
         precision=1.0,
         shares=(1.0, 1.0),
+        weights={"order Sodium": 0.091, "start Heparin": 0.091},  # 3 / (3 + 30)
         **more,  # type: ignore[arg-type]
     )
     found = reflect(counts, loose())
