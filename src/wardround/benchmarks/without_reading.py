@@ -533,11 +533,15 @@ def _gains(
     for fit, asked in rows:
         prior[asked] = targets.by_prior(fit, asked)
 
+    done: dict[bytes, Matrix] = {}  # many columns are filled in the same rows
+
     def f1_of(values: Matrix) -> Matrix:
-        found = prior.copy()
-        for fit, asked in rows:
-            found[asked] = targets.by_number(values, fit, asked)
-        return found
+        key = values.tobytes()
+        if key not in done:
+            done[key] = prior.copy()
+            for fit, asked in rows:
+                done[key][asked] = targets.by_number(values, fit, asked)
+        return done[key]
 
     def gain(f1: Matrix) -> dict[str, float]:
         return _gain(f1[~training], prior[~training], people[~training])
