@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -203,17 +203,34 @@ def experience(bank: Bank, number: int) -> Experience:
 
 
 def imports_past_a_face(trees: Mapping[Path, ast.Module]) -> tuple[int, int]:
-    """Count imported names that go past a package's public names, and the modules they come from."""
+    """Count imported names that go past a package's public names, and the modules they come from.
+
+    A package with public names declares ``__all__``; the parts of ``clinical`` each have their own.
+    """
+    faces = {path.relative_to(SOURCE).parent.parts for path, tree in trees.items() if _declares_all(path, tree)}
     names, modules = 0, set()
     for path, tree in trees.items():
-        own = path.relative_to(SOURCE).parts[0]
+        own = _package(path.relative_to(SOURCE).parts, faces)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").count(".") >= 2:
-                parts = (node.module or "").split(".")
-                if parts[0] == "wardround" and parts[1] != own:
+            parts = (node.module or "").split(".") if isinstance(node, ast.ImportFrom) else []
+            if parts[:1] == ["wardround"] and len(parts) > 1:
+                package = _package(tuple(parts[1:]), faces)
+                if package not in (own, tuple(parts[1:])):
                     names += len(node.names)
                     modules.add(node.module)
     return names, len(modules)
+
+
+def _declares_all(path: Path, tree: ast.Module) -> bool:
+    return path.name == "__init__.py" and any(
+        isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
+        for node in tree.body
+    )
+
+
+def _package(parts: tuple[str, ...], faces: Set[tuple[str, ...]]) -> tuple[str, ...]:
+    """The outermost package with public names that holds a module."""
+    return next((parts[:n] for n in range(1, len(parts) + 1) if parts[:n] in faces), parts[:1])
 
 
 def private_functions(trees: Mapping[Path, ast.Module]) -> tuple[int, int, int]:
