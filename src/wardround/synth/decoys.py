@@ -36,4 +36,4 @@ def write_decoys(writer: SubjectWriter, stay: Encounter, results: Results) -> No
         again = Values(values | {"potassium": values["potassium"] + 1.5})
         laboratory.tell_again("potassium", again, moment, moment + _TOLD_AGAIN, hadm)
     if stay.death is None and dice.chance(0.3):
-        laboratory.draw(stay.discharge + dice.whole(10, 50) * MINUTE, {"basic"}, hadm)
+        laboratory.draw(stay.discharge + dice.whole(10, 50) * MINUTE, {"basic"}, "")  # of no stay: it is over
