@@ -22,8 +22,11 @@ class PublicName:
 
 
 def rooms() -> list[str]:
-    """The rooms, by name."""
-    return sorted(init.parent.name for init in (SOURCE / "wardround").glob("*/__init__.py"))
+    """The packages with public names, by dotted name: the parts of ``clinical`` each have their own."""
+    package = SOURCE / "wardround"
+    inits = (*package.glob("*/__init__.py"), *package.glob("clinical/*/__init__.py"))
+    names = (".".join(init.parent.relative_to(package).parts) for init in inits)
+    return sorted(name for name in names if name != "clinical")
 
 
 def words_of_room(room: str) -> str:

@@ -48,10 +48,10 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, name: str) -> str:
         if name in ("--api-key", "--key", "--token"):
             return ": a key is read from the environment variable that --api-key-variable NAME names"
-        if name in self.settings:
-            return f"; write {self.settings[name]}"
-        close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.7)
-        return f"; did you mean {close[0]}?" if close else ""
+        close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.9 if name in self.settings else 0.7)
+        if close:
+            return f"; did you mean {close[0]}?"
+        return f"; write {self.settings[name]}" if name in self.settings else ""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is; nothing else."""
