@@ -168,16 +168,6 @@ def test_the_manifest_says_how_charts_were_searched(
     assert main(["run", "--resume", str(out), "--agent", "react+ether"]) == 2
 
 
-def test_a_run_written_before_there_was_retrieval_still_reads(
-    benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
-) -> None:
-    folder = played(benchmark_path, synthetic_store_path, tmp_path / "run", agents=("direct",), limit=1)
-    manifest = json.loads((folder.path / "manifest.json").read_text())
-    del manifest["settings"]["retrieval"]
-    (folder.path / "manifest.json").write_text(json.dumps(manifest))
-    assert RunFolder.open(folder.path).settings.retrieval.chunk_rows == 100
-
-
 def test_a_method_with_two_sides_is_refused_on_open_questions_before_it_costs_anything(
     synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:

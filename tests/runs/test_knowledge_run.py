@@ -126,7 +126,7 @@ def test_play_and_serve_take_a_folder_of_corpora(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wardround.serve.Game.over_stdio", _nothing)
+    monkeypatch.setattr("wardround.serve.PlayedRun.over_stdio", _nothing)
     words = ["play", "--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path), "--stdio"]
     words += ["--limit", "1", "--task", "diagnoses", "--tool", "retrieve_pubmed", "--library", str(library)]
     assert main([*words, "--out", str(tmp_path / "played")]) == 0

@@ -18,7 +18,7 @@ from wardround.reports.comparing import Pair, compare, compare_all
 from wardround.reports.summary import summarise_run
 from wardround.runs import RunSettings
 from wardround.runs.execute import _preset_facts, _progress
-from wardround.runs.forecast import Bounds, EarlierRun, FirstPrompts, _like, _of_budgets, _of_mean, _priced
+from wardround.runs.forecast import EarlierRun, EstimateRange, FirstPrompts, _like, _of_budgets, _of_mean, _priced
 from wardround.runs.queue import Counts
 from wardround.runs.spending import Spending, must_have_prices
 from wardround.scoring import SetScore, TrivialScores
@@ -46,10 +46,10 @@ def test_a_forecast_by_an_earlier_run_is_its_means_times_the_episodes() -> None:
     earlier = EarlierRun(calls=3.0, usage=Usage(input_tokens=200, output_tokens=20), seconds=36.0)
     found = _of_mean("react", "offline", 100, PROMPTS, earlier, settings_of())
     assert found.basis == "earlier run"
-    assert found.calls == Bounds(least=300.0, most=300.0)
-    assert found.input_tokens == Bounds(least=20_000, most=20_000)
-    assert found.output_tokens == Bounds(least=2_000, most=2_000)
-    assert found.hours == Bounds(least=1.0, most=1.0)
+    assert found.calls == EstimateRange(least=300.0, most=300.0)
+    assert found.input_tokens == EstimateRange(least=20_000, most=20_000)
+    assert found.output_tokens == EstimateRange(least=2_000, most=2_000)
+    assert found.hours == EstimateRange(least=1.0, most=1.0)
     assert (found.agent, found.model, found.episodes, found.first_prompt) == ("react", "offline", 100, PROMPTS)
 
 
@@ -59,10 +59,10 @@ def test_a_forecast_by_budgets_is_from_one_call_to_every_turn_and_a_forced_one()
     pace = EarlierRun(calls=2.0, usage=Usage(), seconds=72.0)
     found = _of_budgets("react", "offline", 5, PROMPTS, pace, settings)
     assert found.basis == "budgets"
-    assert found.calls == Bounds(least=5, most=50)
-    assert found.input_tokens == Bounds(least=5_000.0, most=50 * window)
-    assert found.output_tokens == Bounds(least=0, most=50_000)
-    assert found.hours == Bounds(least=pytest.approx(0.05), most=pytest.approx(0.5))  # type: ignore[arg-type]
+    assert found.calls == EstimateRange(least=5, most=50)
+    assert found.input_tokens == EstimateRange(least=5_000.0, most=50 * window)
+    assert found.output_tokens == EstimateRange(least=0, most=50_000)
+    assert found.hours == EstimateRange(least=pytest.approx(0.05), most=pytest.approx(0.5))  # type: ignore[arg-type]
     assert _of_budgets("react", "offline", 5, PROMPTS, None, settings).hours is None
     wide = FirstPrompts(agent="react", samples=1, message_tokens=1.0, schema_tokens=1.0, largest=99_000)
     assert _of_budgets("react", "offline", 5, wide, None, settings).input_tokens.most == 50 * 99_000
@@ -81,7 +81,9 @@ def test_the_least_cost_is_of_cached_prompts_and_the_most_of_none(
     price: Price | None, least: float | None, most: float | None
 ) -> None:
     million = 1_000_000
-    found = _priced(price, Bounds(least=million, most=3 * million), Bounds(least=million, most=4 * million))
+    found = _priced(
+        price, EstimateRange(least=million, most=3 * million), EstimateRange(least=million, most=4 * million)
+    )
     assert (None if found is None else (found.least, found.most)) == (None if least is None else (least, most))
 
 
@@ -90,7 +92,7 @@ def test_episodes_alike_are_those_of_the_agent_and_its_model_or_else_of_the_agen
     assert _like(outcomes, "a", "n") == [{"n": 2}]
     assert _like(outcomes, "a", "other") == [{"n": 1}, {"n": 2}]
     assert _like(outcomes, "c", "m") == []
-    assert Bounds(least=1, most=2) + Bounds(least=10, most=20) == Bounds(least=11, most=22)
+    assert EstimateRange(least=1, most=2) + EstimateRange(least=10, most=20) == EstimateRange(least=11, most=22)
 
 
 @pytest.mark.parametrize(("limit", "reached"), [(None, False), (2.0, False), (1.5, True), (1.0, True), (0.0, True)])

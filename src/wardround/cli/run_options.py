@@ -24,7 +24,7 @@ from wardround.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
 from wardround.runs.execute import prepare
 from wardround.runs.experiment import every_setting, read_assignments, read_experiment, refuse_other_settings
-from wardround.runs.forecast import Bounds, Forecast, forecast
+from wardround.runs.forecast import EstimateRange, Forecast, forecast
 from wardround.runs.names import merged, nested
 from wardround.runs.results import finished_entries
 from wardround.tools import AID_NAMES, Aids, open_toolset
@@ -406,13 +406,13 @@ def _row(one: Forecast) -> tuple[str, ...]:
     )
 
 
-def _estimate_text(bounds: Bounds | None, digits: int) -> str:
+def _estimate_text(bounds: EstimateRange | None, digits: int) -> str:
     if bounds is None:
         return "unknown"
     least, most = f"{bounds.least:,.{digits}f}", f"{bounds.most:,.{digits}f}"
     return least if least == most else f"{least} to {most}"
 
 
-def _total(some: Sequence[Bounds | None], digits: int) -> str:
+def _total(some: Sequence[EstimateRange | None], digits: int) -> str:
     known = [one for one in some if one is not None]
     return _estimate_text(reduce(add, known) if len(known) == len(some) else None, digits)

@@ -159,14 +159,14 @@ _SAMPLES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class EstimateRange:
     """From the least to the most; both are one figure where means of an earlier run give it."""
 
     least: float
     most: float
 
-    def __add__(self, other: Bounds) -> Bounds:
-        return Bounds(least=self.least + other.least, most=self.most + other.most)
+    def __add__(self, other: EstimateRange) -> EstimateRange:
+        return EstimateRange(least=self.least + other.least, most=self.most + other.most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +179,11 @@ class Forecast:
     episodes: int
     first_prompt: FirstPrompts
     basis: Literal["budgets", "earlier run"]
-    calls: Bounds
-    input_tokens: Bounds
-    output_tokens: Bounds
-    cost: Bounds | None
-    hours: Bounds | None
+    calls: EstimateRange
+    input_tokens: EstimateRange
+    output_tokens: EstimateRange
+    cost: EstimateRange | None
+    hours: EstimateRange | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,9 +271,9 @@ def _of_budgets(
     """At least one call with an empty reply; at most the turn limit and one forced call, each with a full window."""
     budget, most_calls = settings.budget, settings.budget.turns + 1
     window = settings.budget_tokens - budget.reply_tokens
-    calls = Bounds(least=episodes, most=episodes * most_calls)
-    read = Bounds(least=episodes * prompts.tokens, most=episodes * most_calls * max(window, prompts.largest))
-    written = Bounds(least=0, most=episodes * most_calls * budget.reply_tokens)
+    calls = EstimateRange(least=episodes, most=episodes * most_calls)
+    read = EstimateRange(least=episodes * prompts.tokens, most=episodes * most_calls * max(window, prompts.largest))
+    written = EstimateRange(least=0, most=episodes * most_calls * budget.reply_tokens)
     per_call = None if pace is None else pace.seconds / pace.calls / 3600
     return Forecast(
         agent=agent,
@@ -285,11 +285,11 @@ def _of_budgets(
         input_tokens=read,
         output_tokens=written,
         cost=_priced(settings.model_named(model).known_price, read, written),
-        hours=None if per_call is None else Bounds(least=calls.least * per_call, most=calls.most * per_call),
+        hours=None if per_call is None else EstimateRange(least=calls.least * per_call, most=calls.most * per_call),
     )
 
 
-def _priced(price: Price | None, read: Bounds, written: Bounds) -> Bounds | None:
+def _priced(price: Price | None, read: EstimateRange, written: EstimateRange) -> EstimateRange | None:
     """The least is of prompts that a cache serves where cached tokens have a price of their own; the most of none."""
     if price is None:
         return None
@@ -298,8 +298,8 @@ def _priced(price: Price | None, read: Bounds, written: Bounds) -> Bounds | None
         for a, b in ((read.least, written.least), (read.most, written.most))
     )
     cheapest = min(price.input, price.input if price.cached is None else price.cached)
-    return Bounds(least=Price(input=cheapest, output=price.output).cost(least), most=price.cost(most))
+    return EstimateRange(least=Price(input=cheapest, output=price.output).cost(least), most=price.cost(most))
 
 
-def _both(value: float) -> Bounds:
-    return Bounds(least=value, most=value)
+def _both(value: float) -> EstimateRange:
+    return EstimateRange(least=value, most=value)

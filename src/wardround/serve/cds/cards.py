@@ -103,7 +103,7 @@ def prepare_cards(folder: RunFolder, *, agent: str | None = None, model: str | N
         if answer and not sample.told:
             chart = sample.chart(store, benchmark.policy)
             notes = unchecked.get(outline.episode, ())
-            cards.append(_card(folder, key, outline, sample, chart, labels[key.task], notes))
+            cards.append(_card(folder, key, outline, sample, chart=chart, labels=labels[key.task], unchecked=notes))
     return tuple(cards)
 
 
@@ -140,6 +140,7 @@ def _card(
     key: EpisodeKey,
     outline: Outline,
     sample: Sample,
+    *,
     chart: Chart,
     labels: LabelSet | None,
     unchecked: Sequence[str],
