@@ -155,7 +155,13 @@ def _tool(episode: WorldEpisode, schema: ToolSchema) -> Any:
     async def execute(**kwargs: Any) -> str:
         return episode.call(schema.name, kwargs)
 
-    parameters = ToolParams.model_validate({"additionalProperties": False, **schema.parameters})
+    properties = {
+        name: {"description": name.replace("_", " "), **part}  # Inspect refuses a parameter without a description
+        for name, part in schema.parameters.get("properties", {}).items()
+    }
+    parameters = ToolParams.model_validate(
+        {"additionalProperties": False, **schema.parameters, "properties": properties}
+    )
     return ToolDef(
         execute, name=schema.name.replace(".", "_"), description=schema.description, parameters=parameters, max_output=0
     ).as_tool()
