@@ -25,8 +25,12 @@ SHORT = {
             "maxItems": 1,
             "items": {
                 "type": "object",
-                "properties": {"type": {"enum": ["LABS"]}, "name": {"enum": ["Potassium", "Sodium"]}},
-                "required": ["type", "name"],
+                "properties": {
+                    "type": {"enum": ["LABS"]},
+                    "name": {"enum": ["Potassium", "Sodium"]},
+                    "dose": {"enum": ["none", "low-dose"]},
+                },
+                "required": ["type", "name", "dose"],
             },
         },
         "citations": {"type": "array", "maxItems": 1, "items": {"enum": ["K"]}},
