@@ -9,6 +9,7 @@ Rules play it (examples/seeking_policy.py), no language model, through the same 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from contextlib import redirect_stdout
@@ -36,6 +37,7 @@ def main() -> int:
         return 0
     shutil.rmtree(given.folder, ignore_errors=True)
     given.folder.mkdir(parents=True)
+    os.environ["WARDROUND_HOME"] = str(given.folder / "home")  # the user's own corpora and models stay out of it
     hospital, store = given.hospital or given.folder / "hospital", given.store or given.folder / "store"
     making = [] if given.hospital else _making(hospital, store)
     for words in (*making, *_playing(given.folder, hospital, store)):
