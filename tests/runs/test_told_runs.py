@@ -330,7 +330,7 @@ def test_memory_is_built_half_from_diagnoses_half_from_treatments_and_crosses_to
         with Bank.open(bank) as held:
             drawn = Counter(one.task for one in held.experiences())
         assert drawn == {"medr-bench.diagnosis": 3, "medr-bench.treatment": 3}
-        asked = {"bank": str(bank), "agents": ("direct", "gsem-walk"), "serve_unchecked": True}
+        asked = {"bank": str(bank), "agents": ("direct", "gsem-walk")}
         folder = start(tmp_path / "run", settings(reports, server.url, judge="words", **asked))
         execute(folder)
         crossing = start(tmp_path / "crossing", settings(questions, server.url, **asked))
@@ -428,7 +428,6 @@ def test_a_stream_learns_from_judged_answers(reports: Path, tmp_path: Path) -> N
         main(["memory", "build", str(bank), str(training.path)])
         asked = ["evolve", "--benchmark", str(reports), "--agent", "gsem-walk", "--bank", str(bank), "--out", str(out)]
         asked += ["--model", PLAYER, "--base-url", server.url, "--limit", "2", "--set", "scoring.judge=words"]
-        asked += ["--set", "memory.graph.serve_unchecked=true"]  # what was said of these cases nobody could check
         assert main(asked) == 0
     record = json.loads((out / "evolution.json").read_text())
     assert len(record["updates"]) == 4

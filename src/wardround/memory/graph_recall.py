@@ -39,7 +39,9 @@ class GraphRecallSettings:
         most=1,
     )
     serve_unchecked: bool = setting(
-        False, "also experiences of whose limits nothing could be checked for this patient", source="ours"
+        False,
+        "also experiences of whose limits this patient's record says nothing (a case in words is served them anyway)",
+        source="ours",
     )
     same_task: bool = setting(False, "only experiences of the same task (the paper's memory crosses tasks)")
     seed_pool: int = setting(50, "how many are recalled; the first of them that apply are the seeds", least=1)
@@ -119,7 +121,7 @@ class GraphCase:
         if not scope.applies:
             self.barred[name] = scope.excluded_by or scope.contradicted_by
             return "excluded"
-        if scope.wholly_unchecked and not self.settings.serve_unchecked:
+        if scope.wholly_unchecked and not (self.settings.serve_unchecked or self.findings.in_words):
             self.barred[name] = "nothing of its limits could be checked"
             return "excluded"
         effect = self.graph.effect(name)

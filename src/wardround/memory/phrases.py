@@ -61,7 +61,8 @@ _BEFORE_STAY = timedelta(hours=24)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """One patient as of a moment. ``days``: the age where it is told in days; ``measured``: by clinical name the
-    latest value; ``places``: the service and the unit, by the record's own names."""
+    latest value; ``places``: the service and the unit, by the record's own names; ``in_words``: the case is a text, and
+    no record stands behind it."""
 
     age: int | None = None
     days: float | None = None
@@ -69,6 +70,7 @@ class Findings:
     known: KnownFindings = field(default_factory=KnownFindings)
     measured: Mapping[str, Quantity] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
+    in_words: bool = False
 
     def statuses(self, name: str) -> frozenset[Status]:
         """Return every way in which something is told of the patient; empty where nothing names it."""
@@ -127,7 +129,7 @@ def findings_of_text(text: str) -> Findings:
         for one in reading.findings
         if one.quantity is not None and one.status == "present"
     }
-    return Findings(age=person.age, days=person.days, sex=person.sex, known=known, measured=measured)
+    return Findings(age=person.age, days=person.days, sex=person.sex, known=known, measured=measured, in_words=True)
 
 
 def measurement_name(text: str) -> str:
