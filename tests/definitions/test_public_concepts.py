@@ -79,7 +79,7 @@ _NAMES = ("sofa", "gcs", "qsofa", "sirs", "kdigo", "meld", "urine_output", "vaso
 def _sofa(cut: Cut, sql: SQL, scores: Mapping[str, ScoreAt]) -> Iterator[Difference]:
     """The SQL takes what is not charted for normal; it says nothing of hours after the last heart rate."""
     for (part, ours), theirs in zip(scores["sofa"].parts.items(), sql.get("sofa", ()), strict=False):
-        reason = _lacks_part(sql) if part == "brain" else None
+        reason = _lacks_part(sql) if part == "brain" else _charted_once(cut) if part == "respiration" else None
         yield f"sofa {part}", ours or 0, theirs, reason
 
 
@@ -136,13 +136,17 @@ def _drips(cut: Cut, sql: SQL, scores: Mapping[str, ScoreAt]) -> Iterator[Differ
 
 def _breathing(cut: Cut, sql: SQL, scores: Mapping[str, ScoreAt]) -> Iterator[Difference]:
     theirs = _STATUS.get(sql.get("ventilation", (None,))[0])
+    yield "ventilation", scores["ventilation"].value, theirs, _charted_once(cut)
+
+
+def _charted_once(cut: Cut) -> str | None:
+    """The SQL needs two rows of a way of breathing, and takes gases after its last row for unventilated."""
     charted = ChartedMeasurements(cut.chart)
     rows: dict[datetime, str] = {}
     for time, text in sorted((*charted.texts("device"), *charted.texts("mode"))):
         rows[time] = f"{rows.get(time, '')}; {text}"
     newest = list(rows.values())[-2:]
-    once = "charted once so far: the SQL drops it" if len(set(newest)) == len(newest) else None
-    yield "ventilation", scores["ventilation"].value, theirs, once
+    return "charted once so far: the SQL drops it" if len(set(newest)) == len(newest) else None
 
 
 def _infection(cut: Cut, sql: SQL, scores: Mapping[str, ScoreAt]) -> Iterator[Difference]:
