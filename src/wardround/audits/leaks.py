@@ -25,8 +25,6 @@ from wardround.records.shards.layout import AVAILABLE, EVENT, LATE, NEVER_TIME, 
 from wardround.records.specs.spec import TableSpec, late_rules
 from wardround.records.store import Store
 
-# The leak audit: does a chart show anything that was not known yet?
-#
 # Time audit: visible rows whose available time lies after the as-of time, and cells that read as a later time (planned
 # columns apart). Deletion audit: the chart again, from a copy of the raw files without anything not yet available; any
 # difference is something the chart knew of what was deleted.

@@ -31,8 +31,6 @@ from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.roles import CodedRows, Conditions
 from wardround.tools.candidates import role_labels
 
-# Label events: the moments of a subject's record at which a task's answer happens, grouped into one question each.
-#
 # Rows are read from the trusted store, clock columns and all. A label is mapped once per distinct code, not per row.
 
 

@@ -14,9 +14,6 @@ from wardround.core import UserError
 from wardround.imaging.weights import ModelStore, find_known, known_models
 from wardround.models.local import LOCAL_MODELS, LocalModel, model_of_file, serving
 
-# ``wardround models list|add|verify``: the weights of image tools, which everybody brings.
-
-
 ADD_EXAMPLES = """
   wardround models add densenet121-res224-all nih-pc-chex-mimic_ch-google-openi-kaggle-densenet121-d121-tw-lr001-rot45-tr15-sc15-seed0-best.pt
   wardround models add chestx-det-pspnet pspnet_chestxray_best_model_4.pth --sha256 0123...

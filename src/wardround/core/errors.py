@@ -8,8 +8,6 @@ from typing import Any, TextIO, cast
 
 from rapidfuzz import fuzz, process
 
-# Every error wardround raises on purpose, sorted by who reads it.
-#
 # WardroundError ├── UserError       the person at the keyboard: says what is wrong and what to do ├── RecordError
 # the person who owns the data: a file, row or column is not what its spec says ├── ToolFailure     the model: the text
 # goes back as the tool's result, and the episode goes on ├── FormatError     the model: its output could not be read;

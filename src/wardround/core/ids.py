@@ -7,9 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NewType
 
-# Identities: row ids, content hashes, canonical JSON and derived seeds.
-
-
 RowId = NewType("RowId", str)
 """``table:key``, stable across runs, for example ``labevents:12345``."""
 

@@ -40,8 +40,6 @@ from wardround.log import LogReader, atif_documents
 from wardround.runs import RunFolder, open_benchmark, open_store, score_run
 from wardround.scoring import EpisodeScore
 
-# From runs to rows to train on: filtered by outcome, compressed, each once, and what was dropped counted by reason.
-
 
 @dataclass(slots=True, kw_only=True)
 class ExportCounts:

@@ -21,8 +21,6 @@ from wardround.memory.recall import SeedRecall, SeedSettings, eligible, recall_s
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall, state_at
 from wardround.memory.words import index_as_of
 
-# What may be asked of a bank, whether it follows its file or is pinned at a revision: one guarded way to read.
-
 
 class BankReader(ABC):
     """An open bank that answers as of one revision; safe for threads of one process."""

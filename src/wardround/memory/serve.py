@@ -12,9 +12,6 @@ from wardround.memory.graph_recall import OfferedExperience
 from wardround.memory.material import Count
 from wardround.memory.scope import CheckedPhrase
 
-# Experiences as the block of text that goes into a prompt.
-
-
 SERVED_PROMPTS = tuple(f"served_{kind}" for kind in KINDS)
 
 

@@ -21,8 +21,6 @@ from wardround.memory.rows import Entry, Nature, RevisionRow, Texts, marks_since
 from wardround.memory.words import WordScores
 from wardround.retrieval import Vectors
 
-# A bank's state in memory, as of one revision, and the search over it: exact, guarded, in a fixed order.
-#
 # The guards stand here and nowhere else: an experience is eligible only if every sample that had a hand in it is of an
 # allowed split, and is withheld from every subject that had a hand in it. What was withheld is counted.
 

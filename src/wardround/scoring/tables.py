@@ -17,8 +17,6 @@ from wardround.scoring.scorer import SET_F1, scorer_of
 from wardround.scoring.successes import Successes, successes
 from wardround.scoring.task_means import EvidenceCut, evidence_cut, mean_of_task_means, task_mean_interval
 
-# Tables: scored episodes to one row per agent, model, task and stratum, as data and as plain text.
-#
 # A cell whose number was not computed is empty, never zero.
 
 

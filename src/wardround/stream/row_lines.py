@@ -23,8 +23,6 @@ from wardround.stream.reading import TakenEvents, packed_events, subject_of
 from wardround.stream.source_rows import Cells, RowClocks, RowEvents, SourceRows, StreamedRow, in_rounds, typed_cells
 from wardround.stream.source_rules import SourceRules
 
-# Lines that are rows of the source's files: taken in together, and what comes of each when it stands alone.
-
 
 @dataclass(slots=True, kw_only=True)
 class RowLine:

@@ -8,9 +8,6 @@ from wardround.synth.person import DAY, HOUR, MINUTE, at_minute, caregiver, day_
 from wardround.synth.planning import Encounter
 from wardround.synth.subject_writer import SubjectWriter
 
-# Bedside charting in intensive care: hourly vital signs, four-hourly assessment, ventilator settings.
-
-
 _EYES = {4: "Spontaneously", 3: "To Speech", 2: "To Pain", 1: "None"}
 _WORDS = {5: "Oriented", 4: "Confused", 3: "Inappropriate Words", 2: "Incomprehensible sounds", 1: "No Response"}
 _TUBE = "No Response-ETT"

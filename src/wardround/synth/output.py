@@ -12,8 +12,6 @@ from typing import BinaryIO
 from wardround.core import UserError
 from wardround.synth.columns import COLUMNS, DICTIONARIES, MODULES
 
-# Writing the hospital's files: batches of finished lines, compressed where they are made, appended in order.
-#
 # A batch is one gzip member (time stamp 0), so files are the same bytes however many processes made them.
 
 

@@ -15,8 +15,6 @@ from typing import TypeVar
 from wardround.core import derive_seed
 from wardround.synth.catalog import Catalog, Condition, Drug
 
-# Seeded chance for one subject.
-#
 # Built on ``random.random`` alone, whose stream Python promises to keep: a seed means the same hospital everywhere.
 
 

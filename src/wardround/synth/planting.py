@@ -13,8 +13,6 @@ from typing import Literal
 from wardround.core import UserError, derive_seed
 from wardround.synth.dialects.source import HospitalTables, Row, copy_csv, moment, write_csv
 
-# Corrections planted into a synthetic hospital: results that a laboratory gives another value later.
-#
 # MIMIC-IV's tables have no versions, so that they lie in a table of their own, which a form with versions writes out.
 
 

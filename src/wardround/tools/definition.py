@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from wardround.core import Picture, ToolSchema
 
-# What a tool call gives.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:

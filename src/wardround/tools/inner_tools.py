@@ -13,9 +13,6 @@ from wardround.tools.definition import ToolResult
 from wardround.tools.session import Session
 from wardround.tools.signature import Range, clean_text, tool
 
-# Tools that touch no record: think, finish, and the next page of an earlier result.
-
-
 _NAMED = 20
 
 

@@ -13,9 +13,6 @@ from wardround.tools.page import Page
 from wardround.tools.session import Session
 from wardround.tools.signature import Range, tool
 
-# Tools that look up medical knowledge in the corpora on this machine. Nothing they are asked leaves it.
-
-
 _CAPTION_TOKENS = 80
 _LEAST_TOKENS = 120
 """Of a document's text on a page that shows several."""

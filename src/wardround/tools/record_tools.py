@@ -17,9 +17,6 @@ from wardround.tools.session import Session
 from wardround.tools.signature import tool
 from wardround.tools.table_view import TableView, as_cell, describe_types
 
-# Tools that read rows of the chart: by time, latest, by keyword, by value, distinct values, counts.
-
-
 StartTime = Annotated[str, "YYYY-MM-DD[ HH:MM:SS]."]
 EndTime = Annotated[str, "Included; a date is its whole day."]
 

@@ -48,9 +48,6 @@ from wardround.tools.record_tools import (
 )
 from wardround.tools.sql_tool import run_sql_query
 
-# A toolset: the tools a session offers, by name, in a fixed order.
-
-
 _TABLES_AND_RECORDS = (
     get_table_names,
     get_column_names,

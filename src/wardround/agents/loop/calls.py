@@ -21,9 +21,6 @@ from wardround.tools.definition import ToolResult
 from wardround.tools.grounding import Citation
 from wardround.tools.toolset import Toolset
 
-# Tool calls as models really write them: ids made unique, arguments read, every call answered, order kept.
-
-
 _KEPT_CHARACTERS = 500
 
 FINISH = "finish"

@@ -11,8 +11,6 @@ from wardround.agents.loop.agent import Hooks
 from wardround.agents.loop.context import cut_notice, cut_text
 from wardround.agents.loop.episode import Episode, prompt_text
 
-# Adaptive iterative retrieval (EHR-RAG, eq. 4-5): the model says what is missing, until it is enough.
-#
 # A round is one retrieval. After each but the last, the model is shown what was found and answers ENOUGH or one refined
 # query of at most 15 words that was not asked before. A longer one is cut to its first 15 words. A repeated one ends
 # the path (it could find nothing new), and so do a search that found nothing new and a failed call: what was found so

@@ -14,8 +14,6 @@ from wardround.agents.methods.react import REACT
 from wardround.agents.recall import served_text
 from wardround.core import check_settings, setting
 
-# ReSum, RetroSum and the ablations between them: one hook with two switches (RetroSum paper, eq. 3-5 and table 4).
-#
 # Every ``window`` tool calls the summariser writes one summary: the paper's turn is one call with its observation, and
 # a model that batches its calls would else never come to a tenth turn. A turn is not parted, so a batch may overshoot.
 # A summary is due as well where the turns since the last one fill ``share`` of the actor's room: later, the budget

@@ -18,9 +18,6 @@ from wardround.agents.stays.settings import TraceSettings
 from wardround.clinical.protocols import GlobalProtocol, RuleIndex, read_protocol
 from wardround.core import PromptFile, UserError
 
-# TRACE: a frozen protocol, an exact patient state, audited decisions; and its ablations (Table 2).
-
-
 NO_PROTOCOL = GlobalProtocol(name="none", rules=())
 ROLE_PROMPTS = ("reasoner", "route", "audit", "keep")
 

@@ -47,8 +47,6 @@ from wardround.clinical.vocabulary import (
     reading_unit,
 )
 
-# What rules may ask of a patient, answered from the state and the clock: only what was charted, and not long ago.
-#
 # Readings, what was done, and problems are those of this encounter: a culture, a baseline or a weight of last year's
 # admission is none of this one's. A rule that says ``ever``, or in how many last hours something was done, means it.
 

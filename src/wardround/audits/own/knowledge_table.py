@@ -13,8 +13,6 @@ from wardround.records.rules.language import NamedRow, Rule, walk
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_check import refuse_open_questions
 
-# The questions of a knowledge table: what a second person is asked about a source, table by table.
-#
 # Clocks come from the second person alone: nothing of the spec's event times, available times or late columns is shown.
 
 

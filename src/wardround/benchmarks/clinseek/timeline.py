@@ -30,8 +30,6 @@ from wardround.records.rules.language import ALWAYS_TIME, Reference
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.roles import CodedRows
 
-# One subject's record as times: its stays, its deaths, and the moments at which something became known.
-#
 # Read from the trusted store. A moment is when a chart changes: the later of a row's event and its availability, under
 # the published clocks its time of theirs.
 

@@ -38,9 +38,6 @@ from wardround.core import (
 from wardround.records import ImageRole, Policy, Store
 from wardround.tools.candidates import CandidateSpace
 
-# ClinSeek-Bench with pictures as a family of the pipeline: examples of a manifest or of a store's own films.
-
-
 _WINDOW = timedelta(hours=24)
 
 

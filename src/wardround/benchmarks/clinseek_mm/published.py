@@ -31,8 +31,6 @@ from wardround.benchmarks.clinseek_mm.stand_in import (
 from wardround.core import UserError
 from wardround.records import Store
 
-# EHRXQA's own files (Bae et al., 2023; PhysioNet ehrxqa 1.0.0) as a manifest of examples.
-#
 # ``train|valid|test.json`` are lists of questions with ``question``, ``value``, ``answer`` (a list), ``is_impossible``.
 # The films of a question are those of the studies that ``value`` names (``study_id``; ``study_id1`` against
 # ``study_id2``, or against the study before). Questions that place a study by a time ("the last one in 2105") or ask

@@ -22,9 +22,6 @@ from wardround.core import RecordError, UserError
 from wardround.records import MomentRole, RowRole, SourceSpec, SpanRole, Store, list_sources, load_source_spec, unplayed
 from wardround.records.specs.roles import CodedRows, Codes, refusal
 
-# The clinical concepts of the fifteen tasks: codes by code system, units, thresholds. Read from ``concepts.toml``.
-
-
 SEVERITIES = ("normal", "mild", "moderate", "severe")
 PREFIX_SYSTEMS = frozenset({"icd9", "icd10"})
 """Systems whose codes are given by their beginning; all other codes are whole. ``icd`` is either of them: no code of

@@ -51,9 +51,6 @@ from wardround.clinical.bundles.text import (
 )
 from wardround.core import from_microseconds
 
-# The states of many subjects at once, as columns: what the fold comes to, with no step per event.
-
-
 Mask = npt.NDArray[np.bool_]
 
 

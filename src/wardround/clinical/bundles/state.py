@@ -29,9 +29,6 @@ from wardround.clinical.bundles.events import (
 from wardround.clinical.bundles.text import with_levels
 from wardround.core import to_microseconds
 
-# A subject's typed state (TRACE's individual protocol): what holds after a bundle, with the rows it stands on.
-
-
 Section = Literal["problems", "medications", "trends", "allergies", "actions"]
 Direction = Literal["rising", "falling", "steady"]
 STEADY_SHARE = 0.05

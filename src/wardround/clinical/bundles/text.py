@@ -25,9 +25,6 @@ from wardround.clinical.bundles.events import (
     is_amendment,
 )
 
-# A bundle in words (section 4 of the paper): gaps as tokens, abnormal values spelt out, normal panels folded.
-
-
 GAP_HOURS = 2
 """A gap of so many hours or more is said (the paper prints no threshold; this is ours)."""
 SECTIONS: Mapping[str, tuple[EventKind, ...]] = {

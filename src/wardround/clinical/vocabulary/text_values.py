@@ -22,8 +22,6 @@ from wardround.clinical.vocabulary.tables import cell_parts, named_words, table_
 from wardround.clinical.vocabulary.time import Relation
 from wardround.clinical.vocabulary.units import convert_unit, plain_unit, read_unit
 
-# Measurements told in words: "Hb 6.8", "K+ of 5.9", "creatinine was 2.3 mg/dL", "BP 90/60", "fell from 11 to 7.5".
-#
 # A number counts only where nothing but linking words stand between it and the name, its unit fits the measurement, and
 # it can be that measurement's. Goals, doses, ranges of reference and other fluids (urine, CSF) are no values.
 

@@ -12,8 +12,6 @@ import jinja2
 from wardround.core import must_be_new, private_folder, write_atomically
 from wardround.learning.world import World
 
-# The door for Harbor: one task folder per sample, in the layout that Harbor, verifiers, TRL and SkyRL read.
-#
 # instruction.md     the question, and how to answer it: an MCP server that holds the chart, or ``answer.json``
 # task.toml          what it is environment/       a Dockerfile that installs wardround; store and benchmark are
 # mounted, never copied in tests/test.sh      writes the reward to /logs/verifier/reward.txt by ``wardround train

@@ -24,9 +24,6 @@ from wardround.clinical.vocabulary import Window, baseline, clinical_name, find_
 from wardround.records import Store
 from wardround.runs.stays import played_bundles
 
-# What holds at a step, as triggers that rules could have.
-
-
 FRESH_HOURS = 3
 """A result counts as new so long after its specimen: a laboratory takes an hour or two."""
 WAITS = (1, 2, 3, 4, 6, 8, 12, 18, 24)

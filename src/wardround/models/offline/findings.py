@@ -29,8 +29,6 @@ from wardround.models.offline.plan import (
 )
 from wardround.records import Roles, RowRole
 
-# What the offline policy looks at, by role: the stay, where the patient is, what was given, found, done and written.
-#
 # A step is skipped where nothing on the chart plays its role, or where no rule would make anything of what it finds.
 
 

@@ -18,8 +18,6 @@ import pyarrow as pa
 from wardround.core import RecordError, UserError
 from wardround.records.specs.file_format import FileFormat
 
-# A CSV file as blocks of whole records: bounded memory, exact line numbers, quoted line breaks kept together.
-#
 # A file whose header has tabs and no comma is tab-separated, as vocabularies are shipped: quotes mean nothing in it.
 # Blocks are UTF-8 whatever the file's encoding is.
 

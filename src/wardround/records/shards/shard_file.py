@@ -25,8 +25,6 @@ from wardround.records.shards.layout import (
 )
 from wardround.records.specs.spec import one_batch
 
-# A shard's files: one table's rows in subject order, cut into Arrow messages with an index, written and read again.
-#
 # Reading is memory-mapped, opened once, one random access per subject and table; checksums are checked when a message
 # is first needed.
 

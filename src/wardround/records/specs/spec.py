@@ -15,8 +15,6 @@ from wardround.records.rules.language import NO_TIME, Constant, Rule, Times, wal
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import Roles
 
-# Source specs: the declaration of a source's tables and of the clock of every row and every late cell.
-#
 # A spec is one or more TOML files (`specs/<source>/<module>.toml`). Adding a source is writing a spec, not code. This
 # file holds the shapes; `spec_file.py` reads and checks the files.
 

@@ -28,8 +28,6 @@ from wardround.records.specs.spec import (
     TableSpec,
 )
 
-# What a spec's TOML file holds, as it is written: read strictly, and turned into a schema for editors.
-#
 # ``spec_file.py`` makes a :class:`SourceSpec` of it. A key is declared here and nowhere else.
 
 

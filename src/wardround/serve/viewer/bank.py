@@ -15,9 +15,6 @@ from wardround.reports.summary import contender
 from wardround.serve.viewer.episode import bank_or_reason
 from wardround.serve.viewer.run import NotFound, ViewedBank, ViewedRun
 
-# A bank's graph as places on a drawing: experiences on a ring, edges by kind between them.
-
-
 MOST_NODES, MOST_EDGES, MOST_NEIGHBOURS = 60, 300, 24
 SIZE, RING = 420, 180
 """Side of the drawing and radius of its ring."""

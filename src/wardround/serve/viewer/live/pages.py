@@ -10,9 +10,6 @@ from wardround.serve.viewer.live.patient import bundle_pages, bundles_view, pati
 from wardround.serve.viewer.live.stream import REFRESHES, ROWS, PatientQuery, ViewedStream, listed, overview, read_query
 from wardround.serve.viewer.run import NotFound
 
-# The pages of live streams as text; served and exported ones come from the same templates.
-
-
 Render = Callable[..., str]
 """Makes a page of the name of a template and what it shows."""
 
