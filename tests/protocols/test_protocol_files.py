@@ -167,6 +167,20 @@ def test_a_merged_rule_keeps_no_share_of_one_side(counted: str) -> None:
     assert [compiled.share(action) for action in compiled.actions] == pytest.approx([expected] * 2)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [(0.2, 0.5, {}), (0.2, 0.0, {"order Lactate": 0.2}), (0.0, 0.5, {"order Lactate": 0.5})],
+)
+def test_weights_of_two_protocols_are_never_summed(first: float, second: float, kept: dict[str, float]) -> None:
+    """They were fitted together with the other rules of their own protocol alone."""
+    both = [
+        protocol(rule("A", "lactate > 4", "order Lactate", weights={"order Lactate": weight} if weight else {}))
+        for weight in (first, second)
+    ]
+    (merged,) = merge_protocols(*both).protocol.rules
+    assert merged.weights == kept
+
+
 def test_a_diff_names_what_changed() -> None:
     before = protocol(rule("A", "lactate > 4", "start fluids"), rule("B", "map < 65", "order K"))
     after = protocol(rule("A", "lactate > 2", "start fluids"), rule("C", "map < 65", "order K"))

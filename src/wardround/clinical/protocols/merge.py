@@ -37,7 +37,13 @@ class ProtocolDiff:
 
 
 def merge_protocols(first: GlobalProtocol, second: GlobalProtocol) -> MergedProtocol:
-    """Return the rules of both. A rule that both have is kept once, with the cases of both counted together."""
+    """Return the rules of both. A rule that both have is kept once, with the cases of both counted together.
+
+    Weights were fitted together with the other rules of their own protocol, so they are summed only where one protocol
+    brings any; where both do, all go, and rules count by their shares.
+    """
+    if all(any(rule.weights for rule in one.rules) for one in (first, second)):
+        first, second = _without_weights(first), _without_weights(second)
     rules = {rule.id: rule for rule in first.rules}
     compiled = {rule.id: compile_rule(rule) for rule in first.rules}
     same: dict[str, str] = {}
@@ -124,12 +130,17 @@ def _counted_together(first: ProtocolRule, second: ProtocolRule) -> ProtocolRule
     """Supports add; precisions are weighed by them, and shares of single actions, whose supports are not known, go.
     Where one was not counted, the other's figure stands."""
     both = (first, second)
+    first = replace(first, weights=first.weights or second.weights)
     counted = [(rule.support, rule.precision) for rule in both if rule.support and rule.precision is not None]
     if not counted:
         return first
     support = sum(cases for cases, _ in counted)
     precision = sum(cases * share for cases, share in counted) / support
     return replace(first, support=support, precision=precision, shares=())
+
+
+def _without_weights(protocol: GlobalProtocol) -> GlobalProtocol:
+    return protocol.with_rules(tuple(replace(rule, weights={}) for rule in protocol.rules))
 
 
 def _free(name: str, taken: dict[str, ProtocolRule]) -> str:
