@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wardround.clinical.vocabulary import (
+    Truth,
     conflicts,
     drug_classes,
     drug_groups,
@@ -15,6 +16,7 @@ from wardround.clinical.vocabulary import (
     main_class,
     may_hold,
 )
+from wardround.memory.phrases import findings_of_text
 
 
 @pytest.mark.parametrize(
@@ -131,3 +133,16 @@ def test_drugs_of_ordinary_wards_are_known(name: str) -> None:
 )  # fmt: skip
 def test_what_is_known_now_says_no_only_across_kinds(drug: str, allergen: str, truth: bool | None) -> None:
     assert conflicts(drug, allergen) is truth
+
+
+@pytest.mark.parametrize(
+    ("text", "drug", "wanted"),
+    [
+        ("Allergic to codeine. No other allergies.", "codeine", True),
+        ("Allergic to codeine. No other allergies.", "hydromorphone", None),
+        ("Allergic to codeine. No other allergies.", "ondansetron", False),
+        ("Allergies: cefazolin (anaphylaxis), no other known allergies.", "ceftriaxone", None),
+    ],
+)
+def test_no_other_allergies_denies_nothing_of_what_may_cross_react(text: str, drug: str, wanted: Truth) -> None:
+    assert findings_of_text(text).allergic_to(drug) is wanted

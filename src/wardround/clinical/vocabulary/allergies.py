@@ -117,15 +117,25 @@ def records_allergy(diagnosis: str) -> bool:
 
 
 def allergy_truth(allergies: Iterable[Allergy], substance: str) -> Truth:
-    """Say whether one of some allergies is to a substance or class; false only where it, or every one, is denied."""
+    """Say whether one of some allergies is to a substance or class; false only where it, or every one, is denied.
+
+    "No other allergies" denies nothing of what may cross-react with an allergy that is there.
+
+    >>> told = (Allergy("codeine"), Allergy("", is_denied=True))
+    >>> [allergy_truth(told, one) for one in ("codeine", "hydromorphone", "ondansetron")]
+    [True, None, False]
+    """
     truth: Truth = None
+    may_react = False
     for one in allergies:
         if one.is_denied:
             if not one.allergen or _covers(substance, one.allergen):
                 truth = False
         elif _covers(one.allergen, substance):
             return True
-    return truth
+        else:
+            may_react = may_react or conflicts(substance, one.allergen) is None
+    return None if may_react else truth
 
 
 def _covers(allergen: str, asked: str) -> bool:
