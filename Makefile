@@ -58,7 +58,7 @@ test-model: weights $(VENV)/dev-installed
 # Exports opened by the tools they are for, and our tasks inside Inspect. Their packages do not fit beside ours: a Python of their own.
 test-exports: $(VENV)/dev-installed .venv-readers/installed
 	WARDROUND_READERS=$(CURDIR)/.venv-readers/bin/python $(BIN)/python -m pytest -q tests/runs/test_episodes_exported.py \
-	  tests/training/test_inspect_tasks.py
+	  tests/learning/test_inspect_tasks.py
 
 .venv-readers/installed: constraints-readers.txt pyproject.toml
 	$(PYTHON) -m venv .venv-readers

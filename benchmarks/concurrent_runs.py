@@ -21,10 +21,10 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from wardround.benchmarks import build_agentehr
 from wardround.records import Store, ingest
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.synth import synthesize
+from wardround.tasks.benchmarks import build_agentehr
 
 MODEL_SECONDS = 0.1
 BAR = 1.5

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wardround.knowledge import Corpus, Library, add_corpus
+from wardround.tools.knowledge import Corpus, Library, add_corpus
 
 _WORDS = 300_000
 _SYLLABLES = ("ba", "co", "di", "fe", "gu", "ha", "li", "mo", "nu", "pa", "re", "si", "to", "va", "xe", "zo")

@@ -28,8 +28,8 @@ import numpy as np
 from planted_histories import KINDS, Needle, make_histories
 from wardround.core import derive_seed, from_microseconds
 from wardround.records import EventColumns, Store, ingest
-from wardround.retrieval import EvidenceIndex, Passage, RetrievalSettings, VectorCache, open_encoder
 from wardround.synth import synthesize
+from wardround.tools.retrieval import EvidenceIndex, Passage, RetrievalSettings, VectorCache, open_encoder
 
 LATE = datetime(2400, 1, 1)
 DRAWS = 2_000

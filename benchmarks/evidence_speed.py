@@ -20,9 +20,9 @@ from pathlib import Path
 
 from wardround.records import Chart, EventColumns, Store, ingest
 from wardround.records.chart.events import event_columns
-from wardround.retrieval import CachedEncoder, EvidenceIndex, LexicalEncoder, VectorCache, Vectors, merge
 from wardround.synth import synthesize
 from wardround.tools import Environment, default_toolset
+from wardround.tools.retrieval import CachedEncoder, EvidenceIndex, LexicalEncoder, VectorCache, Vectors, merge
 
 LATE = datetime(2300, 1, 1)
 QUERY = "clinical factors and events associated with prolonged hospital stay"

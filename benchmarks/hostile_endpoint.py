@@ -26,13 +26,13 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 from fake_server import Answer, FakeServer, tools  # noqa: E402
 from hostile_replies import KEY, Kinds  # noqa: E402
 from wardround.agents.loop.calls import Finish  # noqa: E402
-from wardround.benchmarks import Benchmark  # noqa: E402
 from wardround.cli import main as wardround  # noqa: E402
 from wardround.log import LogReader  # noqa: E402
 from wardround.models import Endpoint, RetryPolicy  # noqa: E402
 from wardround.models.endpoint import Breaker  # noqa: E402
 from wardround.runs import RunSettings, execute, score_run, start, worker  # noqa: E402
 from wardround.synth import synthesize  # noqa: E402
+from wardround.tasks.benchmarks import Benchmark  # noqa: E402
 
 MOST_MEGABYTES = 300
 IMPATIENT = RetryPolicy(attempts=2, base_seconds=0.001, cap_seconds=0.01, attempt_seconds=30.0)

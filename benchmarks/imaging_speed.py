@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from wardround.imaging import ImageSettings, open_images
-from wardround.imaging.weights import ModelStore
-from wardround.imaging.weights.architectures import densenet_graph
-from wardround.imaging.weights.model_store import NeuralNetwork
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.synth.radiographs import write_films
 from wardround.tools import Environment, default_toolset
+from wardround.tools.imaging import ImageSettings, open_images
+from wardround.tools.imaging.weights import ModelStore
+from wardround.tools.imaging.weights.architectures import densenet_graph
+from wardround.tools.imaging.weights.model_store import NeuralNetwork
 
 NAME = "densenet121-res224-all"
 BLOCKS, GROWTH, INNER, FIRST = (6, 12, 24, 16), 32, 128, 64

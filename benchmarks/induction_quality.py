@@ -22,15 +22,15 @@ import numpy.typing as npt
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from wardround.answers import StepAction
-from wardround.benchmarks import Benchmark, Sample
 from wardround.clinical.protocols import GlobalProtocol, RuleIndex
 from wardround.learning.induction import InductionSettings
 from wardround.learning.induction.coded_reflector import reflect
 from wardround.learning.induction.inducing import training_stays, training_steps
 from wardround.learning.induction.step_table import NEVER, RUNNING, StepTable, TrainingStep
 from wardround.records import Store
-from wardround.scoring.stays import MOST, TYPES, step_hits
+from wardround.tasks.answers import StepAction
+from wardround.tasks.benchmarks import Benchmark, Sample
+from wardround.tasks.scoring.stays import MOST, TYPES, step_hits
 
 Floats = npt.NDArray[np.float32]
 

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, list_agents, run_episode
-from wardround.answers import OneClass, Question
 from wardround.log import EpisodeLog
 from wardround.memory import REFLECTED_KINDS, Bank, Experience, Provenance, Subject, chart_key
 from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call, say
 from wardround.records import Chart, Store, ingest
-from wardround.retrieval import LexicalEncoder
 from wardround.synth import synthesize
+from wardround.tasks.answers import OneClass, Question
 from wardround.tools import Environment, ToolResult, default_toolset
+from wardround.tools.retrieval import LexicalEncoder
 
 MODEL_SECONDS = 0.1
 PROMPT = Prompt(user="Name the diagnoses. " * 40)

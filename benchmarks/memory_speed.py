@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from wardround.memory import Bank, Experience, Key, Provenance, Subject
-from wardround.retrieval import LexicalEncoder, Vectors
+from wardround.tools.retrieval import LexicalEncoder, Vectors
 
 ASKED_BY = Subject(source="mimiciv", subject_id=7)
 BARS_MS = {10_000: 0.2, 100_000: 6.0}

@@ -16,10 +16,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
 from wardround.predictors import PredictorSettings, count_table, fit_predictors
 from wardround.records import Store
-from wardround.scoring import PatientDraws, class_metrics
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.scoring import PatientDraws, class_metrics
 
 SETTINGS = PredictorSettings(shots=("1", "16", "128", "all"), replicates=1)
 

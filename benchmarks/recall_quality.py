@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.memory import Bank, Experience, Provenance, RecallQuestion, SeedSettings, Subject, text_key, words
-from wardround.retrieval import open_encoder
+from wardround.tools.retrieval import open_encoder
 
 NOBODY = Subject(source="nobody", subject_id=0)
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2)

@@ -35,7 +35,7 @@ from wardround.memory import (
     recall_by_graph,
     walk,
 )
-from wardround.retrieval import Vectors
+from wardround.tools.retrieval import Vectors
 
 ASKED_BY = Subject(source="mimiciv", subject_id=7)
 VOCABULARY = 60_000

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import list_agents
-from wardround.benchmarks import Benchmark, build_agentehr, build_ehrshot
 from wardround.learning import evolve
 from wardround.log import LogReader, Trajectory
 from wardround.memory import Bank
 from wardround.records import Store, ingest
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.synth import synthesize
+from wardround.tasks.benchmarks import Benchmark, build_agentehr, build_ehrshot
 
 PATIENTS, SEED, CONCURRENCY = 150, 9, 8
 EHRSHOT_TASKS = ("guo_readmission", "guo_los", "lab_anemia", "new_hypertension")

@@ -21,11 +21,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from wardround.benchmarks.agentehr import build_agentehr
 from wardround.records import Store, ingest
 from wardround.reports import summarise_run, write_report
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.synth import synthesize
+from wardround.tasks.benchmarks.agentehr import build_agentehr
 
 AGENTS = tuple(f"react-{number}" for number in range(10))
 BYTES_IN_MB = 1e6

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from scale_records import Figures, disk_mb, measured, peak_mb, resident_mb
-from wardround.benchmarks import Benchmark
-from wardround.benchmarks.agentehr import build_agentehr
 from wardround.models import MODELS, ModelEntry, Reply, Request
 from wardround.models.replay import call
 from wardround.records import Store, ingest
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.synth import synthesize
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.benchmarks.agentehr import build_agentehr
 
 AT_ONCE = 256
 TURNS = 5

@@ -115,7 +115,7 @@ READERS = (
     Reader(
         name="DICOMweb on Orthanc",
         by="Orthanc's DICOMweb plug-in",
-        tests=["tests/imaging/test_dicomweb.py::test_orthanc_serves_the_films_of_a_chart"],
+        tests=["tests/tools/imaging/test_dicomweb.py::test_orthanc_serves_the_films_of_a_chart"],
         version=_orthanc,
     ),
     Reader(
@@ -138,8 +138,8 @@ READERS = (
         name="ATIF trajectories",
         by="the standard's own validator",
         tests=[
-            "tests/training/test_training_rows.py::test_atif_documents_are_valid_and_mark_what_was_copied",
-            "tests/training/test_training_rows.py::test_atif_marks_replies_told_on_an_earlier_branch",
+            "tests/learning/test_training_rows.py::test_atif_documents_are_valid_and_mark_what_was_copied",
+            "tests/learning/test_training_rows.py::test_atif_marks_replies_told_on_an_earlier_branch",
         ],
         version=_installed("atif"),
     ),

@@ -12,11 +12,11 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-from wardround.imaging import ImageSettings, open_images
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.synth.radiographs import write_films
 from wardround.tools import Environment, default_toolset
+from wardround.tools.imaging import ImageSettings, open_images
 
 TOOLS = ("image.image_visualizer", "image.dicom_processor", "image.chest_xray_classifier")
 

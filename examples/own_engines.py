@@ -22,8 +22,8 @@ from wardround.models import MODELS, ModelEntry, Reply, Request
 from wardround.predictors import PREDICTORS, Predictor
 from wardround.predictors.heads import Fit
 from wardround.records import SOURCES
-from wardround.retrieval import ENCODERS, EncoderEntry, Vectors
-from wardround.retrieval.encoder import unit_rows
+from wardround.tools.retrieval import ENCODERS, EncoderEntry, Vectors
+from wardround.tools.retrieval.encoder import unit_rows
 
 
 class Always:

@@ -19,11 +19,11 @@ from typing import Annotated, ClassVar
 import pyarrow.compute as pc
 
 from wardround.agents import AGENTS, AgentSpec, Method, get_agent
-from wardround.answers import ANSWER_KINDS, OneClass
-from wardround.benchmarks.own import add_task
 from wardround.clinical.codes import LabelSet
 from wardround.core import add_prompt, check_settings, setting
-from wardround.scoring import SCORERS, Scorer
+from wardround.tasks.answers import ANSWER_KINDS, OneClass
+from wardround.tasks.benchmarks.own import add_task
+from wardround.tasks.scoring import SCORERS, Scorer
 from wardround.tools import TOOLS, Session, tool
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from math import log2
 from typing import ClassVar
 
-from wardround.answers import ANSWER_KINDS, AnswerKind, parse_answer
 from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import PromptFile, add_prompt, load_prompt
-from wardround.scoring import SCORERS, Scorer
+from wardround.tasks.answers import ANSWER_KINDS, AnswerKind, parse_answer
+from wardround.tasks.scoring import SCORERS, Scorer
 
 DEPTH = 5
 

@@ -29,7 +29,6 @@ from wardround.agents import Limits, Prompt, get_agent, run_episode
 from wardround.agents.stays.batch import batch_steps
 from wardround.agents.stays.player import CodedRoles
 from wardround.agents.stays.settings import TraceSettings
-from wardround.benchmarks import build_agentehr
 from wardround.clinical.bundles import store_bundles
 from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.core import Message, ToolCall, Usage
@@ -41,6 +40,7 @@ from wardround.models import ModelSettings, Reply, Request
 from wardround.records import Store, ingest
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.synth import synthesize
+from wardround.tasks.benchmarks import build_agentehr
 from wardround.tools import Environment, default_toolset
 
 SOURCE = Path(__file__).parents[1] / "src" / "wardround"

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
+_PLACES = ("*", "clinical/*", "core/*", "tasks/*", "tools/*")
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 
 
@@ -22,11 +23,11 @@ class PublicName:
 
 
 def rooms() -> list[str]:
-    """The packages with public names, by dotted name: the parts of ``clinical`` each have their own."""
+    """The packages with public names, by dotted name: ``records``, and the parts of the rooms that have parts."""
     package = SOURCE / "wardround"
-    inits = (*package.glob("*/__init__.py"), *package.glob("clinical/*/__init__.py"))
+    inits = (init for place in _PLACES for init in package.glob(f"{place}/__init__.py"))
     names = (".".join(init.parent.relative_to(package).parts) for init in inits)
-    return sorted(name for name in names if name != "clinical")
+    return sorted(name for name in names if "__all__" in _names_bound(f"wardround.{name}"))
 
 
 def words_of_room(room: str) -> str:
@@ -39,6 +40,10 @@ def public_names(room: str) -> list[PublicName]:
     module = f"wardround.{room}"
     listed = [node for node in _parsed(module).body if isinstance(node, ast.Assign) and "__all__" in _bound(node)]
     return [_found(module, name) for node in listed for name in ast.literal_eval(node.value)]
+
+
+def _names_bound(module: str) -> set[str]:
+    return {name for node in _parsed(module).body if isinstance(node, ast.Assign) for name in _bound(node)}
 
 
 @cache

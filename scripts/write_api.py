@@ -40,7 +40,8 @@ def entry(one: PublicName) -> str:
 
 def page(room: str) -> str:
     """The page of a room."""
-    head = f"# wardround.{room}\n\n{plain(words_of_room(room))}\n\n```python\nfrom wardround import {room}\n```"
+    parent, _, name = f"wardround.{room}".rpartition(".")
+    head = f"# wardround.{room}\n\n{plain(words_of_room(room))}\n\n```python\nfrom {parent} import {name}\n```"
     return "\n\n".join([head, *map(entry, public_names(room))]) + "\n"
 
 

@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from effort import LONG
 from forking import end_commands
-from wardround.executors.processes import LOADED
+from wardround.core.executors.processes import LOADED
 from wardround.models.local import LOCAL_MODELS, serving
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize, write_dialect
@@ -203,7 +203,7 @@ def film_store(film_hospital: Path, once: Once) -> Store:
 @pytest.fixture(scope="session")
 def synthetic_benchmark_path(synthetic_store: Store, once: Once) -> Path:
     """The six AgentEHR tasks on them, a few samples each."""
-    from wardround.benchmarks.agentehr import build_agentehr
+    from wardround.tasks.benchmarks.agentehr import build_agentehr
 
     return once("synthetic-benchmark", lambda path: build_agentehr(synthetic_store, path, seed=3, per_task=6))
 
@@ -228,7 +228,7 @@ def training_run_path(synthetic_benchmark_path: Path, synthetic_store_path: Path
 @pytest.fixture(scope="session")
 def synthetic_stays_path(synthetic_store: Store, once: Once) -> Path:
     """The stays of the synthetic hospital, to be played bundle by bundle."""
-    from wardround.benchmarks import build_trace
+    from wardround.tasks.benchmarks import build_trace
 
     return once("synthetic-stays", lambda path: build_trace(synthetic_store, path))
 
@@ -236,7 +236,7 @@ def synthetic_stays_path(synthetic_store: Store, once: Once) -> Path:
 @pytest.fixture(scope="session")
 def clinseek_path(synthetic_store: Store, once: Once) -> Path:
     """All tasks of ClinSeek-Bench on them, two samples of each in every split."""
-    from wardround.benchmarks.clinseek import build_clinseek
+    from wardround.tasks.benchmarks.clinseek import build_clinseek
 
     return once(
         "synthetic-clinseek", lambda path: build_clinseek(synthetic_store, path, seed=3, per_task=2, allow_missing=True)

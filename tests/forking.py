@@ -29,7 +29,13 @@ from typing import Any, Self
 
 from effort import LONG
 
-LOADED = ("wardround.cli.main", "wardround.cli.run", "wardround.benchmarks", "wardround.predictors", "wardround.runs")
+LOADED = (
+    "wardround.cli.main",
+    "wardround.cli.run",
+    "wardround.tasks.benchmarks",
+    "wardround.predictors",
+    "wardround.runs",
+)
 """What is loaded before a child is forked. A child has no other module of ours, no plug-in and no open file."""
 
 

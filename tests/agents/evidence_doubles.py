@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from doubles import ListRecorder, PaperChart, play
 from questions import READMISSION
-
 from retrieval.histories import Row, day, history
+
 from wardround.agents import Limits, Outcome, Prompt, get_agent
-from wardround.answers import Question
 from wardround.models import ModelSettings, Request, ScriptedModel, say
 from wardround.models.replay import Line
-from wardround.retrieval import EvidenceIndex, RetrievalSettings, Vectors
+from wardround.tasks.answers import Question
+from wardround.tools.retrieval import EvidenceIndex, RetrievalSettings, Vectors
 
 WORDS = ("fever", "cough", "rash", "fall", "stroke", "gout", "burn", "Hemoglobin", "Sodium")
 ASKED = replace(READMISSION, factual_query="fever", counterfactual_query="cough")

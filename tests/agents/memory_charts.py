@@ -8,7 +8,7 @@ from typing import Any
 from wardround.agents import Memory
 from wardround.memory import Bank, Experience, Kind, PinnedBank, Provenance, Subject, chart_key
 from wardround.records import Chart, Store
-from wardround.retrieval import LexicalEncoder
+from wardround.tools.retrieval import LexicalEncoder
 
 TASK = "diagnoses"
 SOURCE = "mimiciv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wardround.answers import AnswerKind, Candidates, OneClass, Question, SeveralClasses
+from wardround.tasks.answers import AnswerKind, Candidates, OneClass, Question, SeveralClasses
 
 
 def question(answer: AnswerKind) -> Question:

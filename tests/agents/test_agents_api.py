@@ -13,7 +13,7 @@ from wardround.agents.method import ADDITIONS
 from wardround.agents.stays.asking import REFLECTOR
 from wardround.core import UserError
 from wardround.memory import Recall
-from wardround.retrieval import LexicalEncoder
+from wardround.tools.retrieval import LexicalEncoder
 
 
 def test_all_is_exact() -> None:

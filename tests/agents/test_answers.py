@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.answers import parse_answer
+from wardround.tasks.answers import parse_answer
 
 LABEL = "Chronic obstructive pulmonary disease and bronchiectasis"
 

@@ -10,8 +10,8 @@ import pytest
 
 from wardround.agents.evidence import CuratedInput
 from wardround.agents.methods.curated import _fitted, _window
-from wardround.answers import CuratedWindow
 from wardround.core import to_microseconds
+from wardround.tasks.answers import CuratedWindow
 
 START = datetime(2150, 1, 1)
 ASKED = to_microseconds(START + timedelta(hours=12))

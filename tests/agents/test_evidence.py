@@ -7,12 +7,12 @@ from functools import cache
 from evidence_doubles import searched
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrieval.histories import Row, day
 
 from effort import often
-from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens
 from wardround.agents.evidence import Evidence, best_first, fit
-from wardround.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
+from wardround.tools.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
 
 ROWS = [Row(name=f"finding {n}", time=day(n), kind="diagnosis", text="so it was " * (n % 5)) for n in range(60)]
 ROWS += [Row(name=f"indicator {n % 4}", time=day(n), value=float(n), unit="u") for n in range(40)]

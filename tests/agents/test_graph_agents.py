@@ -28,7 +28,7 @@ from wardround.memory import (
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.replay import Line
 from wardround.records import Store
-from wardround.retrieval import LexicalEncoder
+from wardround.tools.retrieval import LexicalEncoder
 
 ALL = MemorySettings(graph=GraphRecallSettings(serve_unchecked=True))
 """Conditions of invented experiences cannot be checked."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from questions import ANEMIA, FINDINGS, OPEN, READMISSION, STAY
 
 from wardround.agents import LoopSettings, Prompt, get_agent
-from wardround.answers import Question
+from wardround.tasks.answers import Question
 
 
 def read_answer(text: str | None, asked: Question, *, whole: bool = True) -> tuple[str, ...] | None:

@@ -13,10 +13,10 @@ from wardround.agents import Limits, Prompt, get_agent
 from wardround.agents.loop.agent import Hooks, LoopSettings
 from wardround.agents.loop.calls import with_written_calls
 from wardround.agents.loop.episode import Ending, Episode
-from wardround.answers import OneClass, Question
 from wardround.core import Message, ProviderError, Usage
 from wardround.models.protocol import Reply
 from wardround.models.replay import ScriptedModel, call, calls, say
+from wardround.tasks.answers import OneClass, Question
 
 REACT = get_agent("react")
 PLAIN = replace(get_agent("react"), loop=LoopSettings(written_calls=False))

@@ -15,7 +15,7 @@ from wardround.agents import Limits, Memory, Prompt, get_agent, list_agents
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Reply, Request, ScriptedModel, call, recorded_replies, resumed, say
 from wardround.records import Store
-from wardround.retrieval import EvidenceIndex, LexicalEncoder
+from wardround.tools.retrieval import EvidenceIndex, LexicalEncoder
 
 PROMPT = Prompt(user="Name the diagnoses.", task=TASK_NAME)
 ASKED = replace(PROMPT, user="Will the patient be readmitted?", question=READMISSION)

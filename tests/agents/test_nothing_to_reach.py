@@ -23,7 +23,6 @@ from doubles import ListRecorder
 
 from wardround.agents import Episode, Hooks, Limits, Prompt, StepPrediction, get_agent, run_episode
 from wardround.agents.loop.steps import ChartScore, run_steps
-from wardround.benchmarks import Benchmark, Sample
 from wardround.clinical.bundles import Bundle, subject_bundles
 from wardround.clinical.bundles.files import END_OF_TIME
 from wardround.core import LeakError, from_microseconds
@@ -33,6 +32,7 @@ from wardround.records import Chart, Store
 from wardround.runs import RunSettings
 from wardround.runs.stays import stay_feed
 from wardround.runs.worker import open_environment, open_run_images
+from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tools import Environment
 
 

@@ -12,7 +12,6 @@ import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import Limits, Outcome, Prompt, get_agent, run_episode
-from wardround.benchmarks import Benchmark, build_agentehr, render_prompt
 from wardround.clinical.codes import LabelSet, load_ccs
 from wardround.core import Message, ToolCall, format_time
 from wardround.models import ModelSettings, OfflineModel, Request
@@ -23,6 +22,7 @@ from wardround.models.offline.plan import thoughts_on
 from wardround.models.offline.tasks import task_plans
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
+from wardround.tasks.benchmarks import Benchmark, build_agentehr, render_prompt
 from wardround.tools import Environment, default_toolset
 from wardround.tools.candidates import CandidateSpace
 from wardround.tools.definition import ToolResult

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from wardround.benchmarks import EHRSHOT_TASKS, Sample, question_of
 from wardround.core import Message
 from wardround.models import Request, open_model
 from wardround.models.offline.tasks import decide, facts_of, labels_of, topic_of, topics
+from wardround.tasks.benchmarks import EHRSHOT_TASKS, Sample, question_of
 
 SEVERITY = {"0": "normal", "1": "mild", "2": "moderate", "3": "severe"}
 YES_NO = {"0": "no", "1": "yes"}

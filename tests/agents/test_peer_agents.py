@@ -16,7 +16,7 @@ from wardround.memory.peers import PEERS
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.replay import Line
 from wardround.records import Store
-from wardround.retrieval import LexicalEncoder
+from wardround.tools.retrieval import LexicalEncoder
 
 QUESTION = Prompt(user=f"{TASK.user} Consider lactate in shock.", task="diagnoses")
 

@@ -12,9 +12,9 @@ import pytest
 from doubles import ListRecorder, play
 
 from wardround.agents import Outcome, Prompt, get_agent
-from wardround.answers import AnswerKind, Candidates, OneClass, Question, SeveralClasses
 from wardround.core import ProviderError
 from wardround.models import Reply, Request, ScriptedModel, call, say
+from wardround.tasks.answers import AnswerKind, Candidates, OneClass, Question, SeveralClasses
 
 YES_OR_NO = OneClass(classes=(("0", "no"), ("1", "yes")))
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from wardround.agents.evidence import curated_input
-from wardround.answers import CuratedWindow
 from wardround.core import parse_time
 from wardround.records import Chart, Store, ingest
 from wardround.synth import synthesize
+from wardround.tasks.answers import CuratedWindow
 
 STAYS = 50
 MOST = 100

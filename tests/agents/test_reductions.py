@@ -24,8 +24,8 @@ from wardround.agents.loop.context import (
 )
 from wardround.agents.loop.history import Block, History, Observation
 from wardround.core import Message, ToolCall
-from wardround.retrieval import IndicatorTrajectory, Passage
 from wardround.tools.definition import ToolResult
+from wardround.tools.retrieval import IndicatorTrajectory, Passage
 
 
 class Letters:

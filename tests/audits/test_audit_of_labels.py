@@ -16,11 +16,11 @@ from wardround.audits.labels.agentehr import TASKS as NAMES
 from wardround.audits.labels.clinseek import DECISION_TASKS as EVENTS
 from wardround.audits.labels.clinseek import RISK_TASKS as RISKS
 from wardround.audits.labels.ehrshot import CODES
-from wardround.benchmarks import Benchmark, build_clinseek, build_ehrshot
 from wardround.cli.main import main
 from wardround.clinical.codes.user_codes import add_user_codes
 from wardround.core import UserError
 from wardround.records import Store
+from wardround.tasks.benchmarks import Benchmark, build_clinseek, build_ehrshot
 
 WITHOUT_ATC = {"clinseek.prescriptions_atc", "clinseek.medrecon_atc"}
 SOME = ("guo_los", "guo_icu", "guo_readmission", "lab_anemia", "new_hypertension")

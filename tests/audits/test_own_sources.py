@@ -13,10 +13,10 @@ import pytest
 from foreign_hospitals import FOREIGN, kreisklinik, stadtspital
 from wardround.audits import SwapReport, audit_plausibility, audit_swap
 from wardround.audits.own import knowledge_questions, read_knowledge
-from wardround.benchmarks.other_futures import differing_questions
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store, ingest, load_source_spec
+from wardround.tasks.benchmarks.other_futures import differing_questions
 
 LATE = '"entlassung, fachabteilung, verweildauer, entlassungsart" = "entlassung"'
 FAULTS: Mapping[str, tuple[str, str, str, str]] = {

@@ -12,7 +12,8 @@ from invented import Invented, settings_for
 from wardround.audits import Compared
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
-from wardround.benchmarks import (
+from wardround.records import SpanRole, Store, ingest
+from wardround.tasks.benchmarks import (
     AGENTEHR_TASKS,
     CLINSEEK_MM_TASKS,
     CLINSEEK_TASKS,
@@ -22,17 +23,16 @@ from wardround.benchmarks import (
     leaks,
     other_futures,
 )
-from wardround.benchmarks import other_futures as other_questions
-from wardround.benchmarks.clinseek import risk
-from wardround.benchmarks.clinseek.definitions import RiskRule
-from wardround.benchmarks.clinseek.other_futures import possible_questions
-from wardround.benchmarks.clinseek.timeline import Span, Timeline
-from wardround.benchmarks.ehrshot import rules
-from wardround.benchmarks.encounters import Encounters
-from wardround.benchmarks.label_events import LabelEvent
-from wardround.benchmarks.leaks import hindsight_of, load_hindsight
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
-from wardround.records import SpanRole, Store, ingest
+from wardround.tasks.benchmarks import other_futures as other_questions
+from wardround.tasks.benchmarks.clinseek import risk
+from wardround.tasks.benchmarks.clinseek.definitions import RiskRule
+from wardround.tasks.benchmarks.clinseek.other_futures import possible_questions
+from wardround.tasks.benchmarks.clinseek.timeline import Span, Timeline
+from wardround.tasks.benchmarks.ehrshot import rules
+from wardround.tasks.benchmarks.encounters import Encounters
+from wardround.tasks.benchmarks.label_events import LabelEvent
+from wardround.tasks.benchmarks.leaks import hindsight_of, load_hindsight
+from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 Futures = tuple[Store, Store, Mapping[int, datetime]]
@@ -91,7 +91,7 @@ def test_a_draw_by_place_among_all_events_is_found(
         return events[len(events) // 2]
 
     assert faultless.declared[leaks.draw_reason()] > 0
-    monkeypatch.setattr("wardround.benchmarks.other_futures.choose_event", in_the_middle)
+    monkeypatch.setattr("wardround.tasks.benchmarks.other_futures.choose_event", in_the_middle)
     assert any("another is drawn" in one for one in _found_in_agentehr(mimic, monkeypatch).differences)
 
 
@@ -131,7 +131,7 @@ def test_what_is_not_declared_is_a_difference(
     found = _found(futures)
     assert found.differences == []
     assert sum(found.declared.values()) > 0
-    monkeypatch.setattr("wardround.benchmarks.other_futures.hindsight_of", lambda task, source: None)
+    monkeypatch.setattr("wardround.tasks.benchmarks.other_futures.hindsight_of", lambda task, source: None)
     chosen = sum(found.declared.values()) - found.declared[leaks.draw_reason()]
     assert len(_found(futures).differences) == chosen
     monkeypatch.undo()

@@ -14,10 +14,10 @@ from invented import Invented
 
 from effort import drawn
 from wardround.agents import Limits, Prompt, get_agent, run_episode
-from wardround.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, leak_check, render_prompt
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, OfflineModel, Reply, Request
 from wardround.records import Store
+from wardround.tasks.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, leak_check, render_prompt
 from wardround.tools import Environment
 
 REFUSED: Mapping[str, Mapping[str, str]] = {

@@ -14,9 +14,9 @@ from records.fhir_resources import SAMPLES_ZONE
 from wardround.audits import audit_swap
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
-from wardround.benchmarks.other_futures import differing_answers, differing_questions
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.records import IngestSettings, Store, ingest
+from wardround.tasks.benchmarks.other_futures import differing_answers, differing_questions
 
 SAMPLES = {
     "mimiciv demo": ("mimiciv", ["mimic-iv-demo-2.2", "mimic-iv-ed-demo-2.2-rebuilt"], 3),

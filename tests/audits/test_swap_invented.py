@@ -7,13 +7,13 @@ from invented import Invented
 
 from wardround.audits import audit_swap
 from wardround.audits.swap import swap_sources
-from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS
-from wardround.benchmarks.leaks import load_hindsight
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
-from wardround.benchmarks.own.family import DifferingMoments
-from wardround.benchmarks.own.task_file import task_of_text
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.synth import DIALECTS
+from wardround.tasks.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS
+from wardround.tasks.benchmarks.leaks import load_hindsight
+from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
+from wardround.tasks.benchmarks.own.family import DifferingMoments
+from wardround.tasks.benchmarks.own.task_file import task_of_text
 
 _OTHERS = 3
 """So many are not asked about: of their records the candidates are made."""

@@ -10,10 +10,10 @@ from invented import Invented, altered
 
 from effort import often
 from wardround.audits import audit_swap, random_moments
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.records import Store, ingest
 from wardround.synth import DIALECTS, synthesize
+from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
 
 SEEDS = often([2], list(range(1, 21)))
 PATIENTS = often(8, 30)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
+from wardround.tasks.benchmarks import Benchmark
 
 
 def test_build_show_and_audit(synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

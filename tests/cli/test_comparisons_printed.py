@@ -6,7 +6,7 @@ import pytest
 
 from wardround.cli.report import _print_comparisons
 from wardround.reports import Comparison
-from wardround.scoring import paired_test
+from wardround.tasks.scoring import paired_test
 
 
 def compared(tasks: int) -> list[Comparison]:

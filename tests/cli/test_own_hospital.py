@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from own_hospital import PATIENTS, TESTS, write_hospital
 
-from wardround.benchmarks import Benchmark, leak_check
 from wardround.cli import main
 from wardround.log import LogReader
 from wardround.records import Store
+from wardround.tasks.benchmarks import Benchmark, leak_check
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import Benchmark, leak_check
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store, load_source_spec
 from wardround.records.drafts.draft import draft_spec
 from wardround.records.specs.spec_file import spec_problems
+from wardround.tasks.benchmarks import Benchmark, leak_check
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_hospital"
 SPECS = Path(__file__).parents[2] / "src" / "wardround" / "records" / "sources"

@@ -16,7 +16,7 @@ from wardround.core import ProviderError
 from wardround.memory import Bank, Experience
 from wardround.memory.construction import Attempt, Case
 from wardround.memory.peers import PEERS, PeerAsking, PeerMemory, PeerSettings
-from wardround.retrieval import LexicalEncoder
+from wardround.tools.retrieval import LexicalEncoder
 
 pytestmark = needs("mem0")
 MEM0 = PEERS.get("mem0")

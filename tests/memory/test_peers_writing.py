@@ -32,7 +32,7 @@ from wardround.memory.peers import (
 )
 from wardround.memory.peers.a_mem import Attributes
 from wardround.memory.peers.graphrag import communities_of
-from wardround.retrieval import LexicalEncoder
+from wardround.tools.retrieval import LexicalEncoder
 
 ENCODER = LexicalEncoder()
 

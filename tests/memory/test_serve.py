@@ -11,7 +11,7 @@ from memory_doubles import lesson, patient
 from wardround.core import UserError
 from wardround.memory import KINDS, Bank, KeyEncoder, Kind, Subject, chart_key, render_experiences, text_key
 from wardround.records import Store
-from wardround.retrieval import LexicalEncoder
+from wardround.tools.retrieval import LexicalEncoder
 
 
 @pytest.mark.parametrize("kind", KINDS)

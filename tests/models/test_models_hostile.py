@@ -26,7 +26,7 @@ from wardround.core import ProviderError, Secret, UserError, printable
 from wardround.models import DataUseGuard, Endpoint, Reply, RetryPolicy
 from wardround.models.endpoint import MOST_BODY_BYTES, MalformedReply, one_line, read_json, retry_after_seconds
 from wardround.models.wire import MOST_CALLS, MOST_CHARACTERS, decode_reply
-from wardround.retrieval import EndpointEncoder
+from wardround.tools.retrieval import EndpointEncoder
 
 IMPATIENT = RetryPolicy(attempts=2, base_seconds=0.0001, cap_seconds=0.001, connect_seconds=20.0, attempt_seconds=20.0)
 EXAMPLES = int(os.environ.get("WARDROUND_FUZZ_EXAMPLES", often("50", "150")))

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wardround.benchmarks import Benchmark, Sample
 from wardround.records import Store, ingest
+from wardround.tasks.benchmarks import Benchmark, Sample
 
 NOON = datetime(2120, 5, 1, 12)
 """When every question is asked."""

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from extras import Later, needs
-from wardround.benchmarks import Sample
 from wardround.core import UserError, to_microseconds
 from wardround.predictors import PredictorSettings
 from wardround.predictors.features import (
@@ -30,7 +29,8 @@ from wardround.predictors.features import (
 from wardround.predictors.fit import Problem, Shots, _fit_keys, _sample_facts, _settle, _usable, read_manifest
 from wardround.predictors.heads import _best, _can_rank, _constant, _on_dev, _points, _used_columns
 from wardround.predictors.results import FitRow, append_row, drop_torn_line, read_predictions
-from wardround.scoring import ClassMetrics, Interval, ScoreMetrics
+from wardround.tasks.benchmarks import Sample
+from wardround.tasks.scoring import ClassMetrics, Interval, ScoreMetrics
 
 pytestmark = needs("scipy")
 sparse = Later("scipy.sparse")

@@ -19,10 +19,10 @@ import pytest
 
 from effort import often
 from extras import Later, needs
-from wardround.benchmarks import Benchmark, Sample, build_ehrshot
 from wardround.predictors import PredictorSettings, count_table, fit_predictors
 from wardround.predictors.features import AGE, Design, count_matrix
 from wardround.records import Store
+from wardround.tasks.benchmarks import Benchmark, Sample, build_ehrshot
 
 pytestmark = needs("sklearn")
 sparse = Later("scipy.sparse")

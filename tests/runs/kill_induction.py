@@ -7,10 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
 from wardround.core import Progress
 from wardround.learning.induction import InductionSettings, induce_protocol
 from wardround.records import Store
+from wardround.tasks.benchmarks import Benchmark
 
 
 def begin(store: Path, benchmark: Path, folder: Path, limit: int, stays: int) -> None:

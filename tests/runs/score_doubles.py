@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from wardround.core import Usage
-from wardround.scoring import EpisodeScore, EpisodeUse, GroundingCounts, SetScore
+from wardround.tasks.scoring import EpisodeScore, EpisodeUse, GroundingCounts, SetScore
 
 USE = EpisodeUse(
     turns=2,

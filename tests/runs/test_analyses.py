@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from scoring.test_tables import scored
+
 from wardround.core import Usage
 from wardround.reports import charts, summarise_run
 from wardround.reports.analyses import Point, Section, points_of, sections
 from wardround.runs import RunSettings
-from wardround.scoring import EpisodeScore, ErrorClass
+from wardround.tasks.scoring import EpisodeScore, ErrorClass
 
 CLASSES = ["no prediction", "tool repeat", "single tool loop", "multi tool cycle", "tool usage", "no candidate tool"]
 

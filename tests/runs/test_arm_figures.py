@@ -8,7 +8,7 @@ import pytest
 from score_doubles import scored
 
 from wardround.core import Usage
-from wardround.scoring import EpisodeScore, arm_cells, arm_rows, student_quantile, student_radius
+from wardround.tasks.scoring import EpisodeScore, arm_cells, arm_rows, student_quantile, student_radius
 
 
 def _group(task: str) -> str | None:

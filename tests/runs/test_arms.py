@@ -11,7 +11,7 @@ from pictures import drawn
 from wardround.cli import main
 from wardround.reports.arms import arm_texts, group_of, win_map
 from wardround.runs import RunSettings
-from wardround.scoring import ArmCell, ArmFigure, ArmRow, Interval, PairedTest
+from wardround.tasks.scoring import ArmCell, ArmFigure, ArmRow, Interval, PairedTest
 
 
 def test_what_has_two_arms_is_of_clinseek_bench() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from wardround.benchmarks import Benchmark
 from wardround.log import LogReader
-from wardround.retrieval import LexicalEncoder, Vectors
 from wardround.runs import RunSettings, banks, execute, start
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tools.retrieval import LexicalEncoder, Vectors
 
 
 class Recorded(LexicalEncoder):

@@ -6,13 +6,13 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-
 from scoring.test_class_tables import answered
+
 from wardround.reports import summarise_run
 from wardround.reports.class_sections import ablation_tables, class_tables, few_shot_panels
 from wardround.reports.predictions import Curve, CurvePoint
 from wardround.reports.summary import RunSummary
-from wardround.scoring import EpisodeScore
+from wardround.tasks.scoring import EpisodeScore
 
 TRUTH = ("0", "0", "0", "1", "1", "1")
 

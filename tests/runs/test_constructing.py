@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.learning import ConstructionSettings, construct, stages
 from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
 from wardround.memory.construction import MOST_CALLS
-from wardround.retrieval import VectorCache
 from wardround.runs import RunFolder, RunSettings, execute, start
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tools.retrieval import VectorCache
 
 
 @pytest.fixture(scope="module")

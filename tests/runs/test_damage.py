@@ -17,13 +17,13 @@ from memory.memory_doubles import key, lesson
 from stream.stream_lines import lab, written
 from wardround.cli import main
 from wardround.core import RecordError, UserError
-from wardround.knowledge import Corpus, add_corpus
-from wardround.knowledge.corpus import INDEX
 from wardround.log import LogReader, damage_of_log
 from wardround.memory import Bank
 from wardround.records import load_source_spec
 from wardround.runs import RunFolder, RunSettings, check_files, execute, start
 from wardround.stream import FollowSettings, follow
+from wardround.tools.knowledge import Corpus, add_corpus
+from wardround.tools.knowledge.corpus import INDEX
 
 FLIPS = 60
 

@@ -16,7 +16,7 @@ from wardround.log import LogReader
 from wardround.reports import summarise_run
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.runs.judging import JUDGEMENTS
-from wardround.scoring import render_stays
+from wardround.tasks.scoring import render_stays
 
 PROTOCOL = """
 schema = 1

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from wardround.agents import list_agents
-from wardround.benchmarks import build_ehrshot
 from wardround.cli.main import main
 from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, codes_with_words, execute, start
 from wardround.runs.banks import VECTORS
+from wardround.tasks.benchmarks import build_ehrshot
 
 METHODS = tuple(method.name for method in list_agents("ehr-rag"))
 OTHERS = ("react", "retrosum+ether", "resum+rag", "react+ether+tool")
@@ -126,7 +126,9 @@ def test_mute_charts_name_the_command_that_helps(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wardround.retrieval.chunks.described", lambda columns: np.zeros(len(columns.codes), bool))
+    monkeypatch.setattr(
+        "wardround.tools.retrieval.chunks.described", lambda columns: np.zeros(len(columns.codes), bool)
+    )
     common = [*_common(benchmark_path, synthetic_store_path), "--task", "guo_los", "--context-tokens", "20000"]
     assert main(["run", *common, "--agent", "rag", "react", "--out", str(tmp_path / "rag")]) == 0
     said = capsys.readouterr().err

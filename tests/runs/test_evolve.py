@@ -13,9 +13,6 @@ import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
 from wardround.agents import list_agents
-from wardround.benchmarks import Benchmark
-from wardround.benchmarks.agentehr import build_agentehr
-from wardround.benchmarks.drawing import split_of
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.learning import evolve, training_strata
@@ -23,7 +20,10 @@ from wardround.log import LogReader
 from wardround.memory import REFLECTED_KINDS, Bank, Subject, contamination_check
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
-from wardround.scoring import summarise
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.benchmarks.agentehr import build_agentehr
+from wardround.tasks.benchmarks.drawing import split_of
+from wardround.tasks.scoring import summarise
 
 TASKS = ("diagnoses", "transfers")
 

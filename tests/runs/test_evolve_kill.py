@@ -17,11 +17,11 @@ from typing import Any
 
 from fake_server import Answer, FakeServer, text, tools
 from forking import commands, is_running, kill, wait_for
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
 from wardround.runs import RunFolder, RunSettings, execute, start
+from wardround.tasks.benchmarks import Benchmark
 
 KILLS = 6
 CONCURRENCY = 3

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.learning import evolve_stream
@@ -17,6 +16,7 @@ from wardround.log import LogReader
 from wardround.memory import Bank, PinnedBank, contamination_check
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.runs.settings import EpisodeKey
+from wardround.tasks.benchmarks import Benchmark
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import pytest
 
 from forking import run_command
 from wardround.agents import AGENTS
-from wardround.benchmarks import build_ehrshot, list_tasks
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store
@@ -20,6 +19,7 @@ from wardround.reports.exhibits import EXHIBITS, Exhibit, published_figures, pub
 from wardround.runs import RunFolder, RunSettings, read_results
 from wardround.runs.experiment import every_setting
 from wardround.runs.names import flat, merged
+from wardround.tasks.benchmarks import build_ehrshot, list_tasks
 
 EVERY = [EXHIBITS.get(name) for name in EXHIBITS.names]
 PLAYED = [one for one in EVERY if one.is_played]

@@ -14,7 +14,7 @@ from wardround.reports import charts, summarise_run
 from wardround.reports.figures import methods_on_tasks, write_figures
 from wardround.reports.paper_tables import _with_interval
 from wardround.runs import RunFolder, open_benchmark, open_store, score_run
-from wardround.scoring import Interval
+from wardround.tasks.scoring import Interval
 
 LATER = datetime(2300, 1, 1)
 

@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import Benchmark, benchmark, sharing
 from wardround.clinical.bundles import files as bundle_files
 from wardround.clinical.protocols import rules as protocol_file
 from wardround.clinical.protocols.rules import ProtocolRule, RuleOrigin
 from wardround.core import register_seals
-from wardround.knowledge import corpus as corpus
 from wardround.log import EpisodeLog
 from wardround.log import database as log_database
 from wardround.memory import Bank, transfer
@@ -26,10 +24,12 @@ from wardround.predictors import results as predictions
 from wardround.records.shards import layout
 from wardround.records.shards.shard_file import INDEX_SCHEMA, TableFile
 from wardround.runs import RunSettings, evolution_record, folder, start
-from wardround.scoring import EpisodeScore, episodes
 from wardround.stream import ledger
 from wardround.stream.watching import OutputBundle
+from wardround.tasks.benchmarks import Benchmark, benchmark, sharing
+from wardround.tasks.scoring import EpisodeScore, episodes
 from wardround.tools.candidates import space
+from wardround.tools.knowledge import corpus as corpus
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 SECTIONS = {title: body for title, _, body in (part.partition("\n") for part in PAGE.split("\n## ")[1:])}

@@ -11,7 +11,7 @@ import pytest
 from runs.score_doubles import scored
 from wardround.core import UserError
 from wardround.learning.gating import _judged, held_out_pairs
-from wardround.scoring import HeldOutPairs
+from wardround.tasks.scoring import HeldOutPairs
 
 
 def test_only_what_both_played_in_the_same_epoch_is_paired_by_task() -> None:

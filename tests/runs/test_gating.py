@@ -13,8 +13,8 @@ from wardround.learning import gate_bank
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
 from wardround.memory.gates import GateRecord, GateUse, look_of
-from wardround.retrieval import LexicalEncoder
 from wardround.runs import RunFolder, RunSettings, execute, gate_notes, start
+from wardround.tools.retrieval import LexicalEncoder
 
 CLOSED = {"state": "harm", "difference": -0.2}
 OPEN = {"state": "open", "difference": 0.2}

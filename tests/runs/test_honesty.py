@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from wardround.answers import Candidates, OneClass, SeveralClasses
-from wardround.benchmarks import Benchmark, Sample, build_ehrshot
 from wardround.records import Store
 from wardround.reports.baseline_card import against_trivial, honesty_card
-from wardround.scoring import trivial_scores
+from wardround.tasks.answers import Candidates, OneClass, SeveralClasses
+from wardround.tasks.benchmarks import Benchmark, Sample, build_ehrshot
+from wardround.tasks.scoring import trivial_scores
 
 NAMES = Candidates(tables=("x",))
 YES_NO = OneClass(classes=(("0", "no"), ("1", "yes")))

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from wardround.agents.stays.charted import StateFacts
-from wardround.answers import StepAction
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.clinical.bundles import EventKind, PatientState
 from wardround.clinical.bundles.state import ActiveMedication, DoneAction
@@ -31,6 +29,8 @@ from wardround.learning.induction.step_table import (
 )
 from wardround.records import Store
 from wardround.runs import RunSettings, start
+from wardround.tasks.answers import StepAction
+from wardround.tasks.benchmarks import Benchmark
 
 EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
 

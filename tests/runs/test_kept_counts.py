@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from forking import commands
-from wardround.benchmarks import Benchmark, Sample
 from wardround.cli import main
 from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, write_protocol
 from wardround.learning.induction import inducing, step_table
@@ -18,6 +17,7 @@ from wardround.learning.induction.step_table import RUNNING, TrainingStep
 from wardround.log import LogReader
 from wardround.log.database import LOG_SUFFIX
 from wardround.records import Store
+from wardround.tasks.benchmarks import Benchmark, Sample
 
 LIMIT = 5
 KILLER = Path(__file__).with_name("kill_induction.py")

@@ -13,10 +13,10 @@ pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 from fake_server import Answer, FakeServer, tools
 from wardround.cli.main import main
 from wardround.core import UserError
-from wardround.knowledge import add_corpus
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.runs.models import _key
+from wardround.tools.knowledge import add_corpus
 
 
 @pytest.fixture(scope="module")

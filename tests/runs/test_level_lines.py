@@ -10,7 +10,7 @@ import pytest
 from wardround.reports import class_sections
 from wardround.reports.class_sections import _edges, auroc_panels, few_shot_panels, has_curve
 from wardround.reports.predictions import Curve, CurvePoint
-from wardround.scoring import Interval
+from wardround.tasks.scoring import Interval
 
 POINTS = (CurvePoint(k=1, mean=0.5, low=0.4, high=0.6, replicates=2),)
 

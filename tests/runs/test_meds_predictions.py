@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from wardround.benchmarks import Benchmark, Sample
 from wardround.core import UserError
 from wardround.predictors import FitRow
 from wardround.reports.predictions import write_meds_predictions
 from wardround.runs import RunFolder, RunSettings
-from wardround.scoring import ClassMetrics, EpisodeScore, GroundingCounts, Interval, ScoreMetrics
-from wardround.scoring.episodes import EpisodeUse
-from wardround.scoring.sets import SetScore
+from wardround.tasks.benchmarks import Benchmark, Sample
+from wardround.tasks.scoring import ClassMetrics, EpisodeScore, GroundingCounts, Interval, ScoreMetrics
+from wardround.tasks.scoring.episodes import EpisodeUse
+from wardround.tasks.scoring.sets import SetScore
 
 NOON = datetime(2150, 3, 1, 12)
 TARGETS: Mapping[str, Sequence[str]] = {"guo_los": "0110", "lab_anemia": "0321"}

@@ -15,7 +15,6 @@ import pytest
 
 from fake_server import Answer, FakeServer, error, text
 from forking import commands, kill, wait_for
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, read_protocol
 from wardround.core import UserError
@@ -26,6 +25,7 @@ from wardround.learning.induction.step_table import StepTable
 from wardround.log import LogReader
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, start
+from wardround.tasks.benchmarks import Benchmark
 
 _WANTED = re.compile(r"nobody foretold: (.+) \((MEDICATIONS|LABS|PROCEDURES)\)")
 Said = dict[str, Any]

@@ -11,8 +11,8 @@ import pytest
 from wardround.cli import main
 from wardround.reports.paper_tables import PaperTable, as_csv, as_latex, as_markdown, paper_tables, write_tables
 from wardround.reports.summary import RunSummary, summarise_run
-from wardround.scoring import EpisodeScore
-from wardround.scoring.tables import ALL
+from wardround.tasks.scoring import EpisodeScore
+from wardround.tasks.scoring.tables import ALL
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import Benchmark, get_task
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.learning import ConstructionSettings, build_peer, construct
@@ -16,11 +15,12 @@ from wardround.log import LogReader
 from wardround.memory import Bank, Experience, RecallQuestion, Subject, contamination_check, text_key
 from wardround.memory.peers import PEERS, USED, PeerCase, PeerSettings
 from wardround.memory.peers.peer import searched_text
-from wardround.retrieval import LexicalEncoder
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.runs.experiment import read_assignments, read_experiment
 from wardround.runs.results import score_run
 from wardround.runs.settings import EpisodeKey
+from wardround.tasks.benchmarks import Benchmark, get_task
+from wardround.tools.retrieval import LexicalEncoder
 
 NAMES = PEERS.names
 

@@ -11,7 +11,6 @@ import pytest
 
 from fake_server import Answer, FakeServer, text
 from told_cases import report, write_list
-from wardround.benchmarks import CaseFiles, build_told
 from wardround.log import LogReader
 from wardround.memory import (
     Bank,
@@ -24,8 +23,9 @@ from wardround.memory import (
     Subject,
     text_key,
 )
-from wardround.retrieval import LexicalEncoder
 from wardround.runs import RunSettings, execute, score_run, start
+from wardround.tasks.benchmarks import CaseFiles, build_told
+from wardround.tools.retrieval import LexicalEncoder
 
 REGRESSION = (
     "- **Patient Information:** 50-year-old man.\n- **History:** metastatic fable sarcoma after two lines of inventol. "

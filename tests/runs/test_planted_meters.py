@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from wardround.benchmarks import build_trace
 from wardround.cli import main
 from wardround.clinical.protocols import planted_rules, read_protocol
 from wardround.records import Store, ingest
 from wardround.runs import RunSettings, execute, start
 from wardround.synth import plant_rules
+from wardround.tasks.benchmarks import build_trace
 
 PLANT = """
 schema = 1

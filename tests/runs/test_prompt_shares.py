@@ -9,12 +9,12 @@ from statistics import fmean
 
 import pytest
 
-from wardround.benchmarks import Benchmark, build_ehrshot
 from wardround.core import Message
 from wardround.log import LogReader
 from wardround.records import Store
 from wardround.runs import RunSettings, execute, start
 from wardround.runs.worker import open_environment
+from wardround.tasks.benchmarks import Benchmark, build_ehrshot
 from wardround.tools import open_toolset
 
 MOST = 0.30

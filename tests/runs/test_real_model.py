@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import build_ehrshot
 from wardround.cli import main
 from wardround.records import Store
+from wardround.tasks.benchmarks import build_ehrshot
 
 LITTLE = """
 [model]

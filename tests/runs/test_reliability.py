@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, tools
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.learning.reliability import validate
@@ -18,6 +17,7 @@ from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Provenance, Subject
 from wardround.memory.credit import first_quality
 from wardround.runs import RunFolder, RunSettings, episode_keys, open_benchmark, start
+from wardround.tasks.benchmarks import Benchmark
 
 ROLLOUTS = 3
 TITLES = ("helps", "harms", "holds for nobody")

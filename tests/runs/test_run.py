@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from wardround.benchmarks import Benchmark
 from wardround.core import Progress, UserError
 from wardround.log import LogReader
 from wardround.reports import compare, summarise_run, write_report
@@ -28,6 +27,7 @@ from wardround.runs import (
     start,
     worker,
 )
+from wardround.tasks.benchmarks import Benchmark
 from wardround.tools import AID_NAMES, Aids, Environment
 
 TASKS = ("diagnoses", "labevents", "microbiology", "prescriptions", "procedures", "transfers")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from score_doubles import scored
 
-from wardround.benchmarks.trivial import ORACLE, TRIVIAL
 from wardround.core import Message, Price, ToolCall, Usage, UserError
 from wardround.learning.evolve import _last_summary, _tools_called, _usable
 from wardround.log import EpisodeEntry
@@ -21,7 +20,8 @@ from wardround.runs.execute import _preset_facts, _progress
 from wardround.runs.forecast import EarlierRun, EstimateRange, FirstPrompts, _like, _of_budgets, _of_mean, _priced
 from wardround.runs.queue import Counts
 from wardround.runs.spending import Spending, must_have_prices
-from wardround.scoring import SetScore, TrivialScores
+from wardround.tasks.benchmarks.trivial import ORACLE, TRIVIAL
+from wardround.tasks.scoring import SetScore, TrivialScores
 
 PROMPTS = FirstPrompts(agent="react", samples=2, message_tokens=600.0, schema_tokens=400.0, largest=1_500)
 

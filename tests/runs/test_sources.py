@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core.files import register_seals
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
+from wardround.tasks.benchmarks import Benchmark
 
 
 @pytest.fixture(scope="module")

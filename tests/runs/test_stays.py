@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from wardround.agents import StepPrediction
-from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.runs.stays import stay_feed
+from wardround.tasks.benchmarks import Benchmark
 
 PROTOCOL = """
 schema = 1

@@ -19,13 +19,13 @@ import pytest
 
 from fake_server import Answer, FakeServer, tools
 from forking import commands, is_running, kill, wait_for
-from wardround.benchmarks import Sample
 from wardround.cli import main
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Provenance, Subject, text_key
-from wardround.retrieval import LexicalEncoder
 from wardround.runs import RunFolder, RunSettings, episode_keys, open_benchmark, start
 from wardround.runs.evolution_record import read_record
+from wardround.tasks.benchmarks import Sample
+from wardround.tools.retrieval import LexicalEncoder
 
 EFFECTS = {"good": 0.4, "harmful": -0.4, "inert": 0.0}
 EPOCHS = 12

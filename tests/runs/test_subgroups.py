@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from scoring.test_tables import scored
 
 from records.small_source import FILES, moment, small_store
-from scoring.test_tables import scored
-from wardround.benchmarks import Sample
 from wardround.records import Chart, PersonRole, Roles, RowRole, Store
 from wardround.reports import GROUPINGS, by_subgroup
-from wardround.scoring import EpisodeScore
+from wardround.tasks.benchmarks import Sample
+from wardround.tasks.scoring import EpisodeScore
 
 LEFT_TO = RowRole(table="admissions", label=("discharge_location",))
 """In the small source where somebody went is known when the stay ends: as good as a unit for a test of time."""

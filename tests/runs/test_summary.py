@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from scoring.test_tables import scored
+
 from wardround.core import UserError
 from wardround.reports import summarise_run
 from wardround.reports.summary import by_contender, contender
-from wardround.scoring import EpisodeScore
+from wardround.tasks.scoring import EpisodeScore
 
 
 def played(subject: int, f1: float, agent: str = "react", *, model: str = "offline", epoch: int = 0) -> EpisodeScore:

@@ -12,7 +12,6 @@ import pytest
 
 from fake_server import Answer, FakeServer, error, text
 from told_cases import both, question, write_lines, write_list, write_published
-from wardround.benchmarks import CaseFiles, build_told
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.learning import stages
@@ -21,7 +20,8 @@ from wardround.memory import Bank, Experience, Provenance, Subject
 from wardround.reports import summarise_run
 from wardround.runs import RunFolder, RunSettings, execute, read_results, score_run, start
 from wardround.runs.judging import JUDGEMENTS, unjudged
-from wardround.scoring.judging import REASONING_FIGURES
+from wardround.tasks.benchmarks import CaseFiles, build_told
+from wardround.tasks.scoring.judging import REASONING_FIGURES
 
 PLAYER, JUDGE = "openai/player", "openai/judge"
 

@@ -21,7 +21,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INVALID_PARAMS
 
 from wardround.core import format_time
-from wardround.knowledge import add_corpus
 from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.results import score_run
@@ -37,6 +36,7 @@ from wardround.serve import (
 )
 from wardround.serve.mcp_server import build_server
 from wardround.tools import Environment
+from wardround.tools.knowledge import add_corpus
 
 pytestmark = pytest.mark.anyio
 

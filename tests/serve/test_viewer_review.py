@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.scoring.agreement import cohen_kappa
 from wardround.serve.viewer import MarksFile, ReviewPages, ViewedRun, ViewerPages, review_app, viewer_app
 from wardround.serve.viewer.review.marks import LONGEST_COMMENT, agreement_rows, marked_episodes, marks_csv
+from wardround.tasks.scoring.agreement import cohen_kappa
 
 LOCAL = "http://127.0.0.1:8765"
 HOSTILE = "<script>alert(1)</script>"

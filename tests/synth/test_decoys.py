@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from wardround.audits import check_labels
-from wardround.benchmarks import build_clinseek
 from wardround.clinical.bundles import EventKind, ValueLevel, subject_bundles
 from wardround.clinical.definitions import score_at
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
+from wardround.tasks.benchmarks import build_clinseek
 
 Row = Mapping[str, str]
 POTASSIUM = "50971"

@@ -12,8 +12,8 @@ from fake_chart import FakeChart, FakeTable, small_chart
 
 from wardround.core import estimate_tokens
 from wardround.records import Store
-from wardround.retrieval import LexicalEncoder, RetrievalSettings
 from wardround.tools import Environment, ToolResult, default_toolset
+from wardround.tools.retrieval import LexicalEncoder, RetrievalSettings
 
 
 def environment(chart: Any, **settings: Any) -> Environment:

@@ -10,8 +10,8 @@ from fake_chart import small_chart
 
 pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
-from wardround.knowledge import Knowledge, Library, add_corpus
 from wardround.tools import TOOLS, Environment, Toolset, corpus_tool, default_toolset
+from wardround.tools.knowledge import Knowledge, Library, add_corpus
 
 NAMES = ("retrieve_pubmed", "retrieve_textbooks", "retrieve_handbook", "retrieve_corpus")
 

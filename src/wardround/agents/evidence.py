@@ -15,12 +15,12 @@ import numpy as np
 
 from wardround.agents.loop.episode import Episode, Flaw, SideReader, SideReply, none_found, prompt_text
 from wardround.agents.loop.history import MESSAGE_OVERHEAD_TOKENS, TokenCounter, count_message
-from wardround.answers import CuratedWindow, Question
 from wardround.core import Message, UserError, derive_seed, to_microseconds
 from wardround.records import Chart, ChartTable
-from wardround.retrieval import EvidenceIndex, IndicatorTrajectory, Passage, RetrievalSettings, merge
-from wardround.retrieval.chunks import tells
-from wardround.retrieval.event_lines import EventLines, Places, time_texts
+from wardround.tasks.answers import CuratedWindow, Question
+from wardround.tools.retrieval import EvidenceIndex, IndicatorTrajectory, Passage, RetrievalSettings, merge
+from wardround.tools.retrieval.chunks import tells
+from wardround.tools.retrieval.event_lines import EventLines, Places, time_texts
 
 # Evidence: what was retrieved from a chart, joined over queries and fitted into the room there is for it.
 #

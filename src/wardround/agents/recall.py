@@ -31,7 +31,7 @@ from wardround.memory import (
 from wardround.memory.peers import PEERS, PeerCase, PeerSettings
 from wardround.memory.reading import BankReader
 from wardround.models import Model, read_value
-from wardround.retrieval import Encoder
+from wardround.tools.retrieval import Encoder
 
 # What an episode asks a memory with: whose case it is, its question and what its record looks like. Sees no target.
 

@@ -20,16 +20,16 @@ from wardround.audits import (
     check_store,
     random_moments,
 )
-from wardround.benchmarks import Benchmark, get_task, leak_check, names_its_answer
-from wardround.benchmarks.early_columns import audit_columns
-from wardround.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
-from wardround.benchmarks.own.family import asked_of
 from wardround.cli.output import TerminalProgress, add_json_option, print_json
 from wardround.cli.parser import user_codes_home
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.core import UserError, parse_time
 from wardround.records import IngestSettings, Store
 from wardround.runs import check_files
+from wardround.tasks.benchmarks import Benchmark, get_task, leak_check, names_its_answer
+from wardround.tasks.benchmarks.early_columns import audit_columns
+from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
+from wardround.tasks.benchmarks.own.family import asked_of
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench

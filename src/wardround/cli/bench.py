@@ -9,8 +9,20 @@ from pathlib import Path
 from statistics import fmean
 from typing import TypedDict
 
-from wardround.answers import AnswerClass
-from wardround.benchmarks import (
+from wardround.cli.bench_sharing import (
+    SHARE_EXAMPLES,
+    configure_rebuild,
+    configure_share,
+    rebuild_benchmark,
+    share_benchmark,
+)
+from wardround.cli.output import TerminalProgress, add_json_option, print_card, print_json, print_rows, print_warnings
+from wardround.cli.parser import add_executor_options, user_codes_home
+from wardround.core import UserError
+from wardround.records import Store
+from wardround.reports.baseline_card import honesty_card
+from wardround.tasks.answers import AnswerClass
+from wardround.tasks.benchmarks import (
     CLINSEEK_TASKS,
     EHRSHOT_TASKS,
     SPLITS,
@@ -31,24 +43,12 @@ from wardround.benchmarks import (
     reclock,
     write_examples,
 )
-from wardround.benchmarks.agentehr import build_agentehr
-from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
-from wardround.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
-from wardround.benchmarks.own.labelling import OwnTask
-from wardround.benchmarks.pipeline import BuildSettings
-from wardround.cli.bench_sharing import (
-    SHARE_EXAMPLES,
-    configure_rebuild,
-    configure_share,
-    rebuild_benchmark,
-    share_benchmark,
-)
-from wardround.cli.output import TerminalProgress, add_json_option, print_card, print_json, print_rows, print_warnings
-from wardround.cli.parser import add_executor_options, user_codes_home
-from wardround.core import UserError
-from wardround.records import Store
-from wardround.reports.baseline_card import honesty_card
-from wardround.scoring import trivial_scores
+from wardround.tasks.benchmarks.agentehr import build_agentehr
+from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
+from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
+from wardround.tasks.benchmarks.own.labelling import OwnTask
+from wardround.tasks.benchmarks.pipeline import BuildSettings
+from wardround.tasks.scoring import trivial_scores
 
 # ``wardround bench examples``: questions with pictures of EHRXQA's and MedMod's own files, as a manifest.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
-from wardround.benchmarks.sharing import read_share, rebuild, share, write_share
 from wardround.cli.output import TerminalProgress
 from wardround.cli.parser import user_codes_home
 from wardround.records import Store
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.benchmarks.sharing import read_share, rebuild, share, write_share
 
 SHARE_EXAMPLES = """
   wardround bench share bench --store store --out bench.json

@@ -9,7 +9,7 @@ from typing import Any
 from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
 from wardround.cli.parser import corpora_home
 from wardround.core import printable
-from wardround.knowledge import FORMATS, HANDBOOK, Hit, KnowledgeSettings, Library, add_corpus, remove_corpus
+from wardround.tools.knowledge import FORMATS, HANDBOOK, Hit, KnowledgeSettings, Library, add_corpus, remove_corpus
 
 EXAMPLES = """
   wardround corpus add pubmed baseline/ --licence "NLM terms" --date 2026-01-15

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import kinds_read
-from wardround.benchmarks import Benchmark
 from wardround.cli.output import TerminalProgress, print_json
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import UserError
@@ -17,6 +16,7 @@ from wardround.memory import POLARITIES, REFLECTED_KINDS, Bank, ContaminationRep
 from wardround.runs import RunFolder, RunSettings, open_benchmark
 from wardround.runs.banks import TRAINING_SPLIT
 from wardround.runs.names import merged
+from wardround.tasks.benchmarks import Benchmark
 
 # The contamination check after a command that wrote into a bank, and its one line.
 

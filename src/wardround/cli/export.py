@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
-from wardround.benchmarks.meds_labels import meds_splits, write_meds_labels
 from wardround.cli import export_run
 from wardround.cli.output import TerminalProgress, add_json_option, print_json
 from wardround.core import UserError, parse_time
@@ -14,6 +12,8 @@ from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.exports.parquet import write_chart_tables, write_store_tables
 from wardround.records import Store
 from wardround.reports.predictions import write_meds_predictions
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.benchmarks.meds_labels import meds_splits, write_meds_labels
 
 EXAMPLES = """
   wardround export meds --store store --out meds

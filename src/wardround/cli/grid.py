@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import Paper, list_agents
-from wardround.benchmarks import Benchmark
 from wardround.cli.output import TerminalProgress
 from wardround.cli.report import no_pages, pages_of_few, print_place, print_summary, report_run
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
@@ -22,6 +21,7 @@ from wardround.predictors import PredictorSettings, fit_predictors, missing_pack
 from wardround.runs import EpisodeKey, RunFolder, WorkQueue, open_benchmark, open_store
 from wardround.runs.banks import has_bank
 from wardround.runs.names import merged
+from wardround.tasks.benchmarks import Benchmark
 
 EXAMPLES = """
   wardround grid --benchmark bench --store store --out grid

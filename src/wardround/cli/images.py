@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.imaging.mimic_cxr import prepare_mimic_cxr
+from wardround.tools.imaging.mimic_cxr import prepare_mimic_cxr
 
 EXAMPLES = """
   wardround images prepare mimic-cxr-jpg-2.0.0 --notes mimic-iv-note/note/radiology.csv.gz --out prepared/cxr

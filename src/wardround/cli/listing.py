@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import ADDITIONS, AGENTS, CONTEXT_POLICIES, kinds_read, list_agents
-from wardround.answers import ANSWER_KINDS
-from wardround.benchmarks import list_tasks
-from wardround.benchmarks.own import OWN_TASKS
 from wardround.cli.output import add_json_option, print_json, print_rows
 from wardround.core import Registry
-from wardround.knowledge import FORMATS, PROVIDERS
 from wardround.models import MODELS, list_models
 from wardround.predictors import PREDICTORS
 from wardround.records import SOURCES, load_source_spec
-from wardround.retrieval import ENCODERS, list_encoders
 from wardround.runs import RunSettings
 from wardround.runs.experiment import every_setting, read_experiment
 from wardround.runs.presets import PRESETS
-from wardround.scoring import SCORERS
+from wardround.tasks.answers import ANSWER_KINDS
+from wardround.tasks.benchmarks import list_tasks
+from wardround.tasks.benchmarks.own import OWN_TASKS
+from wardround.tasks.scoring import SCORERS
 from wardround.tools import TOOLS, TOOLSETS
+from wardround.tools.knowledge import FORMATS, PROVIDERS
+from wardround.tools.retrieval import ENCODERS, list_encoders
 
 EXAMPLES = """
   wardround list tools

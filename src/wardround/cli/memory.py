@@ -16,10 +16,10 @@ from wardround.log import LogReader
 from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, forget, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES, LinkSettings
 from wardround.memory.peers import PEERS
-from wardround.retrieval import VectorCache
 from wardround.runs import RunFolder
 from wardround.runs.banks import VECTORS
-from wardround.scoring.gate import GATE_LEVEL, GateStandard
+from wardround.tasks.scoring.gate import GATE_LEVEL, GateStandard
+from wardround.tools.retrieval import VectorCache
 
 # ``wardround memory forget``: the one operation on a bank that cannot be undone.
 

@@ -11,8 +11,8 @@ from typing import Any
 from wardround.cli.output import add_json_option, print_json, print_rows
 from wardround.cli.parser import imaging_models_home
 from wardround.core import UserError
-from wardround.imaging.weights import ModelStore, find_known, known_models
 from wardround.models.local import LOCAL_MODELS, LocalModel, model_of_file, serving
+from wardround.tools.imaging.weights import ModelStore, find_known, known_models
 
 ADD_EXAMPLES = """
   wardround models add densenet121-res224-all nih-pc-chex-mimic_ch-google-openi-kaggle-densenet121-d121-tw-lr001-rot45-tr15-sc15-seed0-best.pt

@@ -18,8 +18,8 @@ from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
 from wardround.reports.summary import contender
 from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.judging import JUDGEMENTS, unjudged
-from wardround.scoring import ArmRow, SummaryRow
-from wardround.scoring.judging import WORDS
+from wardround.tasks.scoring import ArmRow, SummaryRow
+from wardround.tasks.scoring.judging import WORDS
 
 # Plain text tables for the terminal.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from wardround.core import UserError
-from wardround.executors import EXECUTORS
+from wardround.core.executors import EXECUTORS
 
 # The argument parser of every command and action: examples in its help, wrong use as one clear line.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
 from wardround.cli.output import TerminalProgress, add_json_option, print_json
 from wardround.cli.run_options import add_flag
 from wardround.core import UserError, leaves
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors
 from wardround.records import Store
 from wardround.reports import predictor_rows
-from wardround.scoring import render_classes
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.scoring import render_classes
 
 EXAMPLES = """
   wardround predict --benchmark bench --store store --out run

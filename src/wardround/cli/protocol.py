@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
 from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
 from wardround.clinical.protocols import (
     GlobalProtocol,
@@ -38,7 +37,8 @@ from wardround.records import Store
 from wardround.reports.safety import safety_counts, safety_curves
 from wardround.runs import RunFolder
 from wardround.runs.store_lint import RuleInStore, faults_in_store, lint_in_store
-from wardround.scoring import PlantedKey, SafetyCounts, SafetyPoint
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.scoring import PlantedKey, SafetyCounts, SafetyPoint
 
 # ``wardround protocol induce``: rules from training stays, by counts or by a model.
 

@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
 from wardround.cli.compare import must_match, print_no_difference
 from wardround.cli.output import (
     TerminalProgress,
@@ -39,7 +38,8 @@ from wardround.reports.charts import without_glyph, without_pdf, write_pdfs
 from wardround.reports.figures import write_figures
 from wardround.reports.paper_tables import paper_tables, write_tables
 from wardround.runs import RunFolder, gate_notes, open_benchmark, open_store, score_run
-from wardround.scoring import (
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.scoring import (
     EpisodeScore,
     SummaryRow,
     TrivialScores,
@@ -49,7 +49,7 @@ from wardround.scoring import (
     render_table,
     trivial_scores,
 )
-from wardround.scoring.tables import ALL
+from wardround.tasks.scoring.tables import ALL
 
 EXAMPLES = """
   wardround report run

@@ -16,17 +16,17 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 
 from wardround.agents import AgentName, get_method, kinds_read
-from wardround.benchmarks import Benchmark
 from wardround.cli.output import TerminalProgress, print_json, print_rows
 from wardround.cli.parser import WHERE, Parser, library_of
 from wardround.core import SettingField, UserError, choices_of, estimate_tokens
-from wardround.executors import EXECUTORS
+from wardround.core.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
 from wardround.runs.execute import prepare
 from wardround.runs.experiment import every_setting, read_assignments, read_experiment, refuse_other_settings
 from wardround.runs.forecast import EstimateRange, Forecast, forecast
 from wardround.runs.names import merged, nested
 from wardround.runs.results import finished_entries
+from wardround.tasks.benchmarks import Benchmark
 from wardround.tools import AID_NAMES, Aids, open_toolset
 
 # The settings of a run as options: some twenty flags, ``--set NAME=VALUE`` for all of them, an experiment file.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from wardround.benchmarks import Benchmark
 from wardround.cli.mcp_options import (
     TOKEN_VARIABLE,
     add_address_options,
@@ -26,14 +25,15 @@ from wardround.cli.mcp_options import (
 )
 from wardround.cli.parser import home, imaging_models_home, library_of
 from wardround.core import Sensitivity, UserError, content_hash, needs_extra, parse_time
-from wardround.imaging import ImageSettings, Imaging, open_images
-from wardround.knowledge import Knowledge, KnowledgeSettings
 from wardround.models import DataUseGuard
 from wardround.models.guard import is_loopback
 from wardround.records import Store
-from wardround.retrieval import open_encoder
 from wardround.runs import RunFolder, open_store
+from wardround.tasks.benchmarks import Benchmark
 from wardround.tools import Environment, default_toolset
+from wardround.tools.imaging import ImageSettings, Imaging, open_images
+from wardround.tools.knowledge import Knowledge, KnowledgeSettings
+from wardround.tools.retrieval import open_encoder
 
 if TYPE_CHECKING:
     from wardround.serve import Listening

@@ -33,7 +33,7 @@ from wardround.learning.adapters.trl import write_trl_module
 from wardround.learning.rewards import RewardKind
 from wardround.learning.world import MOST_CALLS, World, WorldSettings
 from wardround.runs import RunFolder
-from wardround.scoring import PairedTest
+from wardround.tasks.scoring import PairedTest
 
 # ``wardround train env`` and ``reward``: the world that a trainer's policy acts in, through its trainer's door.
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.core import FormatError, LeakError, Progress, ProviderError, Reporter, Usage, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, EpisodeRecorder, LogReader
 from wardround.memory import Bank, Experience, Material, ModelAsker, Provenance, Subject, text_key, trajectory_messages
@@ -32,7 +31,6 @@ from wardround.memory.construction import (
 from wardround.memory.extract import Room
 from wardround.models import Model, recorded_replies, resumed
 from wardround.records import Store
-from wardround.retrieval import Encoder
 from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import AnswerScores
@@ -40,6 +38,8 @@ from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.worker import case_of
+from wardround.tasks.benchmarks import Benchmark, Sample, get_task
+from wardround.tools.retrieval import Encoder
 
 # What a construction is told, what came of it, and what each of its stages cost.
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from wardround.agents.loop.episode import read_text
-from wardround.benchmarks import Benchmark, Sample
 from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, LogReader, Trajectory
 from wardround.memory import (
@@ -37,7 +36,6 @@ from wardround.memory import (
 from wardround.memory.extract import Extraction, Room
 from wardround.models import Model, recorded_replies, resumed
 from wardround.records import Store
-from wardround.retrieval import Encoder
 from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import AnswerScores
@@ -45,6 +43,8 @@ from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.worker import case_of
+from wardround.tasks.benchmarks import Benchmark, Sample
+from wardround.tools.retrieval import Encoder
 
 _RULES_MODEL = "offline"
 """The model that cannot reflect: it has no language. Rules do it in its place."""

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wardround import __version__
-from wardround.benchmarks import Benchmark
 from wardround.core import (
     Progress,
     Reporter,
@@ -38,7 +37,8 @@ from wardround.learning.rows import (
 )
 from wardround.log import LogReader, atif_documents
 from wardround.runs import RunFolder, open_benchmark, open_store, score_run
-from wardround.scoring import EpisodeScore
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tasks.scoring import EpisodeScore
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from wardround.memory import Bank
 from wardround.memory.gates import GateRecord, look_of
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import score_run
-from wardround.scoring import EpisodeScore, HeldOutPairs, gate
-from wardround.scoring.gate import GateStandard, look_level
+from wardround.tasks.scoring import EpisodeScore, HeldOutPairs, gate
+from wardround.tasks.scoring.gate import GateStandard, look_level
 
 HELD_OUT = "dev"
 
@@ -20,8 +20,10 @@ HELD_OUT = "dev"
 def gate_bank(
     bank: Bank, without: RunFolder, with_it: RunFolder, *, standard: GateStandard = "benefit", seed: int = 0
 ) -> GateRecord:
-    """Judge the content of a bank that a run read, task by task, and keep numbers, budget and level in the bank. Every
-    further pair of runs is a further look, which spends less of the level: see :func:`wardround.scoring.look_level`.
+    """Judge the content of a bank that a run read, task by task, and keep numbers, budget and level in the bank.
+
+    Every further pair of runs is a further look, which spends less of the level
+    (:func:`wardround.tasks.scoring.look_level`).
 
     Raises UserError unless both runs are on the same samples of the dev split, of one agent each, and one of them with
     this bank.

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from wardround.agents import AgentSpec
 from wardround.agents.recall import with_experience
-from wardround.benchmarks import Sample
 from wardround.core import Progress, Reporter, UserError, derive_seed, silent
 from wardround.learning.constructing import is_success
 from wardround.log import LogReader
@@ -26,6 +25,7 @@ from wardround.runs.execute import episode_keys, open_work
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.worker import Worker, case_of, open_worker, plain_agent
+from wardround.tasks.benchmarks import Sample
 
 FOLDER = "reliability"
 ROLLOUTS = 5

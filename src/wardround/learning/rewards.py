@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean
 from typing import Literal
 
-from wardround.benchmarks import Benchmark, Sample, get_task
-from wardround.scoring.episodes import score_answer
-from wardround.scoring.errors import Call, are_similar
+from wardround.tasks.benchmarks import Benchmark, Sample, get_task
+from wardround.tasks.scoring.episodes import score_answer
+from wardround.tasks.scoring.errors import Call, are_similar
 from wardround.tools import Citation
 
 RewardKind = Literal["score", "gain"]

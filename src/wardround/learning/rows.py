@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.benchmarks import Benchmark, Sample
 from wardround.core import LeakError, Picture, private_folder
 from wardround.log import LogReader, Trajectory, conversations
 from wardround.runs import RunFolder
-from wardround.scoring.errors import Call, are_similar
+from wardround.tasks.benchmarks import Benchmark, Sample
+from wardround.tasks.scoring.errors import Call, are_similar
 
 # One row to train on: a branch of an episode as chat messages with native tool calls, and which replies are learnt.
 #

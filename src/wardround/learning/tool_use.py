@@ -15,8 +15,8 @@ from wardround.core import UserError
 from wardround.learning.rewards import FREE_TOOLS, BestConstants, Repeats
 from wardround.log import LogReader, Trajectory
 from wardround.runs import EpisodeKey, RunFolder, open_benchmark, score_run
-from wardround.scoring import PairedTest, paired_test
-from wardround.scoring.errors import Call
+from wardround.tasks.scoring import PairedTest, paired_test
+from wardround.tasks.scoring.errors import Call
 
 _ACT = "act"
 _SampleKey = tuple[str, int]

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.benchmarks import Benchmark, Sample, ask, get_task
 from wardround.core import ToolSchema, UserError
 from wardround.learning.rewards import REPEAT_CHARGE, BestConstants, Repeats, RewardKind, shown_names
 from wardround.records import Store
 from wardround.runs import open_environment
-from wardround.scoring.episodes import score_answer
-from wardround.scoring.errors import Call
+from wardround.tasks.benchmarks import Benchmark, Sample, ask, get_task
+from wardround.tasks.scoring.episodes import score_answer
+from wardround.tasks.scoring.errors import Call
 from wardround.tools import Aids
 
 FINISH = "finish"

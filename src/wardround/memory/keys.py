@@ -11,8 +11,8 @@ import numpy as np
 
 from wardround.core import UserError, content_hash
 from wardround.memory.bank_file import BankFile, explained
-from wardround.retrieval import Encoder, Vectors, describe_recent_events
-from wardround.retrieval.recent import MAX_TOKENS, RecentChart
+from wardround.tools.retrieval import Encoder, Vectors, describe_recent_events
+from wardround.tools.retrieval.recent import MAX_TOKENS, RecentChart
 
 # Keys: the vector by which an experience is found again, and the encoder it may be compared under.
 

@@ -11,7 +11,7 @@ from wardround.memory.keys import Key, chart_key, text_key
 from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text
 from wardround.memory.scope import setting_of
 from wardround.records import TOLD_SOURCE, Chart, TextCaseRecord
-from wardround.retrieval import Encoder, describe_recent_events
+from wardround.tools.retrieval import Encoder, describe_recent_events
 
 
 class KnownCase(Protocol):

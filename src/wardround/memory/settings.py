@@ -12,7 +12,7 @@ from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.learning import EvolutionSettings
 from wardround.memory.peers.peer import PeerSettings
 from wardround.models import ModelSettings
-from wardround.retrieval.recent import MAX_TOKENS
+from wardround.tools.retrieval.recent import MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

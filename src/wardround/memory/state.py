@@ -19,7 +19,7 @@ from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.keys import Key, KeyVectors
 from wardround.memory.rows import Entry, Nature, RevisionRow, Texts, marks_since, natures
 from wardround.memory.words import WordScores
-from wardround.retrieval import Vectors
+from wardround.tools.retrieval import Vectors
 
 # The guards stand here and nowhere else: an experience is eligible only if every sample that had a hand in it is of an
 # allowed split, and is withheld from every subject that had a hand in it. What was withheld is counted.

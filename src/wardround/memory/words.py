@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from wardround.retrieval.encoder import words_of
+from wardround.tools.retrieval.encoder import words_of
 
 # The lexical index of a bank: SQLite's FTS5 over normal forms of words, kept in the transaction that adds a text.
 #

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wardround.clinical.codes import CodeGrouper, load_ccs, plain_code
 from wardround.core import Progress, RecordError, Reporter, silent, to_microseconds
-from wardround.executors import starting
+from wardround.core.executors import starting
 from wardround.predictors.heads import optional
 from wardround.records import Chart, EventColumns, Policy, Store, Withheld
 

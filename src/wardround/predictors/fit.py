@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround import __version__
-from wardround.benchmarks import Benchmark, Sample
 from wardround.core import (
     Progress,
     Reporter,
@@ -28,7 +27,7 @@ from wardround.core import (
     silent,
     write_atomically,
 )
-from wardround.executors import starting
+from wardround.core.executors import starting
 from wardround.predictors.catalogue import PREDICTORS, Reads, asked_predictors
 from wardround.predictors.features import (
     Ancestry,
@@ -46,7 +45,8 @@ from wardround.predictors.representations import Representations, read_represent
 from wardround.predictors.results import MANIFEST, FitKey, FitRow, append_row, drop_torn_line, read_predictions
 from wardround.predictors.settings import ALL_SHOTS, PredictorSettings
 from wardround.records import Store
-from wardround.scoring import PatientDraws, class_metrics, score_metrics
+from wardround.tasks.benchmarks import Benchmark, Sample
+from wardround.tasks.scoring import PatientDraws, class_metrics, score_metrics
 
 # What a predictor is asked: a task's samples in their splits, each with the place of its class.
 #

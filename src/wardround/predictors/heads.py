@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from wardround.core import import_extra
 from wardround.predictors.settings import C_GRID, GBM_GRIDS, Grid, Ties
-from wardround.scoring.classification import auroc
+from wardround.tasks.scoring.classification import auroc
 
 # The optional packages, imported when first used; a missing one is one clear line.
 

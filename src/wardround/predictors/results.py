@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wardround.core import UserError
-from wardround.scoring import ClassMetrics, Interval, ScoreMetrics
+from wardround.tasks.scoring import ClassMetrics, Interval, ScoreMetrics
 
 SCHEMA = 1
 PREDICTIONS = "predictions.jsonl"

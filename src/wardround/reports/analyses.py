@@ -17,7 +17,7 @@ from wardround.reports import charts
 from wardround.reports.summary import RunSummary, contender
 from wardround.runs.names import flat
 from wardround.runs.settings import RunSettings
-from wardround.scoring import EpisodeScore, ErrorClass, Interval, mean_of_task_means
+from wardround.tasks.scoring import EpisodeScore, ErrorClass, Interval, mean_of_task_means
 from wardround.tools import TOOLS
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from wardround.benchmarks import get_task
 from wardround.reports import charts
-from wardround.scoring import ArmCell, ArmFigure, ArmRow, PairedTest
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.scoring import ArmCell, ArmFigure, ArmRow, PairedTest
 
 CURATED = "curated"
 """The agent that answers from the evidence package; every other one seeks."""

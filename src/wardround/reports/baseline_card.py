@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wardround.benchmarks import get_task
-from wardround.benchmarks.trivial import ORACLE, TRIVIAL
 from wardround.predictors import FitRow
 from wardround.reports.comparing import Comparison
 from wardround.reports.predictions import CLASSES_VIEW
-from wardround.scoring import (
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.benchmarks.trivial import ORACLE, TRIVIAL
+from wardround.tasks.scoring import (
     EpisodeScore,
     Hypothesis,
     Interval,

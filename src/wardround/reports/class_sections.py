@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from wardround.benchmarks import get_task
 from wardround.predictors import FitRow
 from wardround.reports.charts import few_shot
 from wardround.reports.predictions import CLASSES_VIEW, Curve, Value, auroc_of, curves, macro_f1_of
 from wardround.reports.summary import RunSummary
-from wardround.scoring import ClassificationRow, Interval, same_samples
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.scoring import ClassificationRow, Interval, same_samples
 
 ABLATIONS: Mapping[str, str] = {
     "ehr-rag": "EHR-RAG",

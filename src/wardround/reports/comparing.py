@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wardround.benchmarks import get_task
-from wardround.scoring import (
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.scoring import (
     EpisodeScore,
     Hypothesis,
     PairedAnswers,
@@ -20,7 +20,7 @@ from wardround.scoring import (
     scorer_of,
     step_down,
 )
-from wardround.scoring.tables import ALL, pooled_metric
+from wardround.tasks.scoring.tables import ALL, pooled_metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

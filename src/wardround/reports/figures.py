@@ -13,7 +13,7 @@ from wardround.reports import charts
 from wardround.reports.analyses import sections, with_reason
 from wardround.reports.charts import write_svg
 from wardround.reports.summary import RunSummary, contender
-from wardround.scoring import EpisodeScore, SummaryRow
+from wardround.tasks.scoring import EpisodeScore, SummaryRow
 
 
 def write_figures(summary: RunSummary, scores: Sequence[EpisodeScore], folder: Path) -> list[Path]:

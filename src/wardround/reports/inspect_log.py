@@ -18,7 +18,7 @@ from wardround.core import Message, UserError, content_hash, must_be_new, privat
 from wardround.log import LogReader, Trajectory, Turn
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import read_results
-from wardround.scoring import EpisodeScore
+from wardround.tasks.scoring import EpisodeScore
 
 _VERSION = 2
 _STOPS = {"stop": "stop", "tool_calls": "tool_calls", "length": "max_tokens", "content_filter": "content_filter"}

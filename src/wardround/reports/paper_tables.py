@@ -17,8 +17,8 @@ from typing import TypeVar
 from wardround.core import private_folder, write_atomically
 from wardround.reports.comparing import Comparison
 from wardround.reports.summary import RunSummary, contender
-from wardround.scoring import Interval, SummaryRow
-from wardround.scoring.tables import ALL
+from wardround.tasks.scoring import Interval, SummaryRow
+from wardround.tasks.scoring.tables import ALL
 
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 """Corrected p-values below these bounds are marked so."""

@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from wardround.benchmarks import Benchmark, Sample, get_task
-from wardround.benchmarks.meds_labels import BinaryQuestion, binary_questions, folder_name
 from wardround.core import UserError, must_be_new
 from wardround.exports.meds import write_labels
 from wardround.predictors import ALL_SHOTS, FitRow, read_predictions
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import read_results
-from wardround.scoring import ClassificationRow, EpisodeScore, Interval
+from wardround.tasks.benchmarks import Benchmark, Sample, get_task
+from wardround.tasks.benchmarks.meds_labels import BinaryQuestion, binary_questions, folder_name
+from wardround.tasks.scoring import ClassificationRow, EpisodeScore, Interval
 
 # What predictors left in a run's folder, as rows of tables and as curves over the number of shots.
 

@@ -13,7 +13,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from wardround.benchmarks import Sample, get_task
 from wardround.clinical.codes import LabelSet
 from wardround.core import (
     Picture,
@@ -41,8 +40,9 @@ from wardround.runs.evolution_record import read_record
 from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
-from wardround.scoring.bootstrap import FEWEST_SUBJECTS
+from wardround.tasks.benchmarks import Sample, get_task
+from wardround.tasks.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
+from wardround.tasks.scoring.bootstrap import FEWEST_SUBJECTS
 
 # What every page of a run is made with: the templates, their style and its hash, and what an episode's page shows.
 

@@ -8,7 +8,7 @@ from wardround.log import LogReader
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
-from wardround.scoring import NotedStay, PlantedKey, SafetyCounts, SafetyPoint, played_steps, safety_curve
+from wardround.tasks.scoring import NotedStay, PlantedKey, SafetyCounts, SafetyPoint, played_steps, safety_curve
 
 
 def safety_counts(folder: RunFolder, key: PlantedKey) -> dict[str, SafetyCounts]:

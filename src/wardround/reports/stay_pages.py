@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wardround.answers import StepAction
-from wardround.benchmarks import Sample
 from wardround.clinical.bundles import Bundle, BundleEvent, PatientState, Trend, bundle_text, event_text, states
 from wardround.clinical.bundles.events import EventKind, amends
 from wardround.log import Trajectory
 from wardround.records import Store
 from wardround.runs.stays import played_bundles
-from wardround.scoring.stays import MOST, step_hits
+from wardround.tasks.answers import StepAction
+from wardround.tasks.benchmarks import Sample
+from wardround.tasks.scoring.stays import MOST, step_hits
 
 # The hours of a stay for its page, out of the store: the bundle, what it changed in the state, what it amended.
 

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from wardround.benchmarks import Sample
 from wardround.core import UserError
 from wardround.predictors import FitRow
 from wardround.records import Chart, ChartTable, Store
@@ -19,7 +18,8 @@ from wardround.reports.arms import CURATED, group_of
 from wardround.reports.baseline_card import CardRow, against_trivial, honesty_card, predictor_scores
 from wardround.reports.comparing import Comparison, Pair, compare_all
 from wardround.reports.predictions import predictor_rows
-from wardround.scoring import (
+from wardround.tasks.benchmarks import Sample
+from wardround.tasks.scoring import (
     AdherenceRow,
     ArmCell,
     ArmRow,

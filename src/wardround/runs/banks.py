@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import Memory, kinds_read
-from wardround.benchmarks import Benchmark
 from wardround.core import UserError, refuse_unknown
 from wardround.memory import Bank, KeyEncoder, PinnedBank, Subject
 from wardround.memory.gates import UNJUDGED, GateRecord
 from wardround.records import Store
-from wardround.retrieval import Encoder, VectorCache, open_encoder
-from wardround.retrieval.recent import MAX_TOKENS
 from wardround.runs.evolution_record import RECORD
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import data_use_guard
 from wardround.runs.settings import RunSettings
 from wardround.runs.sources import open_records
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tools.retrieval import Encoder, VectorCache, open_encoder
+from wardround.tools.retrieval.recent import MAX_TOKENS
 
 TRAINING_SPLIT = "train"
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.audits import check_store
-from wardround.benchmarks import Benchmark
 from wardround.core import RecordError, UserError, count_broken_seals, is_sealed_json, register_seals, sealed_tables
-from wardround.knowledge import CORPUS, damage_of_corpus
 from wardround.log import LOG_SUFFIX, damage_of_log
 from wardround.memory.bank_file import damage_of_bank
 from wardround.stream import LEDGER, damage_of_stream
+from wardround.tasks.benchmarks import Benchmark
+from wardround.tools.knowledge import CORPUS, damage_of_corpus
 
 _MANIFEST = "manifest.json"
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec, check_question
-from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import Plugin, Progress, Reporter, UserError, derive_seed, load_plugins, silent
 from wardround.core.errors import unknown
-from wardround.executors import EXECUTORS, Executor, Job, left_alone, opened, watched
+from wardround.core.executors import EXECUTORS, Executor, Job, left_alone, opened, watched
 from wardround.log import settle_logs
 from wardround.records import Store
 from wardround.runs.banks import Memories, bank_facts, close_encoder, open_candidate_encoder, own_bank_facts
@@ -38,7 +37,8 @@ from wardround.runs.sources import (
 )
 from wardround.runs.spending import must_have_prices
 from wardround.runs.worker import drain, open_agents
-from wardround.scoring.judging import WORDS
+from wardround.tasks.benchmarks import Benchmark, Sample, get_task, question_of
+from wardround.tasks.scoring.judging import WORDS
 
 # What a run is about to play, checked against what exists before anything is written or paid for.
 

@@ -11,17 +11,17 @@ from typing import Any, Literal
 
 from wardround.agents import AgentSpec, EstimatedTokens, run_episode
 from wardround.agents.loop.history import count_message, count_schemas
-from wardround.benchmarks import Sample
 from wardround.core import LimitReached, Price, Usage, UserError, derive_seed
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
-from wardround.retrieval import Encoder
 from wardround.runs.banks import open_run_encoder
 from wardround.runs.execute import PreparedRun
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import finished_entries
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.worker import limits_of, open_run_images, open_surroundings, prompt_of
+from wardround.tasks.benchmarks import Sample
+from wardround.tools.retrieval import Encoder
 
 # The first prompts of a run as its episodes would send them, without a call to a model.
 #

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wardround.answers import JudgedText, StepAction
-from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.clinical.bundles import bundle_text
 from wardround.core import FormatError, ProviderError, UserError, derive_seed, private_folder, without_thinking
 from wardround.log import EpisodeLog, EpisodeRecorder, LogReader, Trajectory
@@ -18,8 +16,10 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_named_model
 from wardround.runs.settings import RunSettings
 from wardround.runs.stays import played_bundles
-from wardround.scoring import score_answer
-from wardround.scoring.judging import (
+from wardround.tasks.answers import JudgedText, StepAction
+from wardround.tasks.benchmarks import Benchmark, Sample, get_task
+from wardround.tasks.scoring import score_answer
+from wardround.tasks.scoring.judging import (
     MEDR_BENCH_JUDGE,
     WORDS,
     Judge,
@@ -29,7 +29,7 @@ from wardround.scoring.judging import (
     Verdict,
     WordsJudge,
 )
-from wardround.scoring.judging.equivalence import PlanCase, PlanGrade, grade_plan
+from wardround.tasks.scoring.judging.equivalence import PlanCase, PlanGrade, grade_plan
 
 # The judge of a run: asked of every answer in words of one's own once its episode has ended, in a log of its own.
 #

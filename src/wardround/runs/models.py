@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec
-from wardround.benchmarks import Benchmark, split_of
 from wardround.clinical.protocols import GlobalProtocol, read_protocol
 from wardround.core import UserError, leaves
-from wardround.knowledge import Knowledge
 from wardround.models import DataUseGuard, Endpoint, Model, ModelSettings, NamedModel, find_model, open_model
 from wardround.records import Roles, Store
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.variants import Variant
+from wardround.tasks.benchmarks import Benchmark, split_of
 from wardround.tools import TOOLS, open_toolset
+from wardround.tools.knowledge import Knowledge
 
 # The protocols that a run's agents are given, and whom they may not be shown about.
 

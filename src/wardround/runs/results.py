@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
-from wardround.benchmarks import get_task
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
-from wardround.executors import starting
+from wardround.core.executors import starting
 from wardround.log import EpisodeEntry, LogReader, Outline
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import Grades, Verdicts
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
-from wardround.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
-from wardround.scoring.task_means import NOTES
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
+from wardround.tasks.scoring.task_means import NOTES
 from wardround.tools import TOOLS
 
 _FEW = 2_000

@@ -13,18 +13,18 @@ from typing import Any, Literal
 
 from wardround.agents import AGENTS, AgentName, Budget, get_method
 from wardround.core import UserError, check_settings, derive_seed, leaves, refuse_unknown, setting, strict
-from wardround.executors import EXECUTORS
-from wardround.imaging import ImageSettings
-from wardround.knowledge import KnowledgeSettings
+from wardround.core.executors import EXECUTORS
 from wardround.memory import MemorySettings
 from wardround.models import ModelOptions, NamedModel
 from wardround.predictors import PredictorSettings
-from wardround.retrieval import RetrievalSettings
 from wardround.runs.names import by_short_names, flat, merged
 from wardround.runs.presets import PRESETS
 from wardround.runs.variants import Variant, is_variant, read_variant
-from wardround.scoring import ScoringSettings
+from wardround.tasks.scoring import ScoringSettings
 from wardround.tools import Aids
+from wardround.tools.imaging import ImageSettings
+from wardround.tools.knowledge import KnowledgeSettings
+from wardround.tools.retrieval import RetrievalSettings
 from wardround.tools.toolset import USUAL
 
 _SEPARATOR = "|"

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec
-from wardround.benchmarks import Benchmark, rules_prompt
 from wardround.core import UserError, changed_plugins
 from wardround.models import find_model
 from wardround.records import NoRecords, Store
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import RunSettings
-from wardround.scoring.judging import MEDR_BENCH_JUDGE, judge_prompts, medr_bench_prompts
-from wardround.scoring.judging.equivalence import equivalence_prompts
+from wardround.tasks.benchmarks import Benchmark, rules_prompt
+from wardround.tasks.scoring.judging import MEDR_BENCH_JUDGE, judge_prompts, medr_bench_prompts
+from wardround.tasks.scoring.judging.equivalence import equivalence_prompts
 
 
 def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:

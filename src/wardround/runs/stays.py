@@ -10,13 +10,13 @@ from functools import lru_cache
 
 from wardround.agents import Recorder, StepPrediction
 from wardround.agents.loop.steps import STEP_NOTE, ChartScore, SubjectScore
-from wardround.benchmarks import Sample
 from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, BundleStream, Carried, carried_by, subject_bundles
 from wardround.clinical.definitions import score_at
 from wardround.clinical.protocols import OLDEST
 from wardround.clinical.vocabulary import Bounds
 from wardround.core import LeakError, UserError
 from wardround.records import Chart, Store
+from wardround.tasks.benchmarks import Sample
 
 
 def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wardround.retrieval import described_codes
 from wardround.runs.execute import episode_keys
 from wardround.runs.folder import RunFolder
 from wardround.runs.sources import open_benchmark, open_store
+from wardround.tools.retrieval import described_codes
 
 _CHARTS = 5
 

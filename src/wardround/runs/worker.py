@@ -21,15 +21,11 @@ from wardround.agents import (
     run_episode,
     run_steps,
 )
-from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.core import Usage, private_folder
-from wardround.imaging import Imaging, open_images
-from wardround.knowledge import Knowledge
 from wardround.log import EpisodeLog, EpisodeRecorder, LogReader
 from wardround.memory import KnownCase, known_case
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store, TextCaseRecord
-from wardround.retrieval import Encoder, RetrievalSettings, VectorCache
 from wardround.runs.banks import Memories, close_encoder, open_candidate_encoder, open_run_encoder, open_vectors
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import AnswerScores, Grading, Judging, open_grading, open_judging
@@ -39,8 +35,12 @@ from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.spending import Spending
 from wardround.runs.stays import stay_feed
+from wardround.tasks.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.tools import Aids, Environment, NoChartEnvironment, open_toolset
 from wardround.tools.image_tools import image_visualizer
+from wardround.tools.imaging import Imaging, open_images
+from wardround.tools.knowledge import Knowledge
+from wardround.tools.retrieval import Encoder, RetrievalSettings, VectorCache
 from wardround.tools.toolset import USUAL
 
 # What an episode of a run is bound to and what is said of it, whoever plays it: our agents or an outside one.

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import uvicorn
 
-from wardround.benchmarks import ask
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.log import EpisodeLog
 from wardround.runs import (
@@ -34,6 +33,7 @@ from wardround.serve.access import TOKEN_SECONDS, Listening, SessionTokens
 from wardround.serve.access_log import AccessLog
 from wardround.serve.mcp_server import http_app, serve_stdio
 from wardround.serve.session import ServedSession, SessionLimits, SqlLane
+from wardround.tasks.benchmarks import ask
 
 HANDOUT = "handout.jsonl"
 ACCESS_LOG = "access.jsonl"

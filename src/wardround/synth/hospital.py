@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import Progress, Reporter, UserError, silent
-from wardround.executors import starting
+from wardround.core.executors import starting
 from wardround.synth.catalog import load_catalog
 from wardround.synth.columns import MODULES
 from wardround.synth.dictionaries import dictionary_lines

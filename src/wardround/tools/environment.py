@@ -14,15 +14,15 @@ from typing import Any
 
 from wardround.core import ToolFailure, ToolSchema
 from wardround.core.errors import unknown
-from wardround.imaging import ChartImages
-from wardround.knowledge import Knowledge
 from wardround.records import Chart
-from wardround.retrieval import Encoder, RetrievalSettings
 from wardround.tools.candidates import CandidateSpace
 from wardround.tools.definition import Tool, ToolResult
 from wardround.tools.grounding import Citation, Grounding
+from wardround.tools.imaging import ChartImages
 from wardround.tools.inner_tools import load_ehr
+from wardround.tools.knowledge import Knowledge
 from wardround.tools.page import Page
+from wardround.tools.retrieval import Encoder, RetrievalSettings
 from wardround.tools.session import DEFAULT_AIDS, Aids, Session
 from wardround.tools.signature import clean_text, read_arguments
 from wardround.tools.toolset import Toolset, default_toolset

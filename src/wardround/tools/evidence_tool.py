@@ -14,10 +14,10 @@ from typing import Annotated
 import numpy as np
 
 from wardround.core import ToolFailure, estimate_tokens, format_time
-from wardround.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
 from wardround.tools.definition import ToolResult
 from wardround.tools.page import Page
 from wardround.tools.render import SEPARATOR
+from wardround.tools.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
 from wardround.tools.session import Session
 from wardround.tools.signature import Range, tool
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Annotated
 
 from wardround.core import ToolFailure, estimate_tokens
-from wardround.knowledge import CURRENT, Corpus, Document, Hit
 from wardround.tools.definition import Tool, ToolResult
+from wardround.tools.knowledge import CURRENT, Corpus, Document, Hit
 from wardround.tools.page import Page
 from wardround.tools.session import Session
 from wardround.tools.signature import Range, tool

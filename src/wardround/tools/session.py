@@ -10,13 +10,13 @@ from types import MappingProxyType
 from wardround.clinical.codes import normalise_label
 from wardround.core import ToolFailure, UserError, setting
 from wardround.core.errors import unknown
-from wardround.imaging import ChartImages
-from wardround.knowledge import Browser, Knowledge
 from wardround.models import AskOwnModel, ask_alone
 from wardround.records import Chart
-from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.candidates import CandidateSpace
+from wardround.tools.imaging import ChartImages
+from wardround.tools.knowledge import Browser, Knowledge
 from wardround.tools.page import Cursors
+from wardround.tools.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.sql_gate import SqlGate
 from wardround.tools.table_view import TableView
 

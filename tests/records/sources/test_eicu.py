@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from effort import drawn, often
 from records.eicu_tables import LATER_UNIT, PATIENT, SPEC, eicu_store, write_eicu
 from wardround.audits import audit_leaks
-from wardround.benchmarks.drawing import split_of
 from wardround.core import UserError
 from wardround.records import Store, ingest
 from wardround.records.sources.eicu import UnitStay, place_stays
+from wardround.tasks.benchmarks.drawing import split_of
 
 SECOND = timedelta(seconds=1)
 OPENED, UNIT = datetime(2014, 1, 1, 8), datetime(2014, 1, 1, 10)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from records.fhir_resources import Resource, ndjson, patient
-from wardround.benchmarks.drawing import DEFAULT_FRACTIONS, split_of
 from wardround.core import UserError
 from wardround.exports import export_meds
 from wardround.memory import Subject
 from wardround.records import Store, ingest, load_source_spec
 from wardround.records.reading.source_files import subject_number
+from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, split_of
 
 MRN = "http://hospital.example/mrn"
 

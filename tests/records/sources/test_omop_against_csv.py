@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from wardround.audits import audit_leaks
-from wardround.benchmarks import build_ehrshot
 from wardround.records import Store, ingest
 from wardround.records.rules.language import Column
 from wardround.records.shards.layout import AVAILABLE, LATE
 from wardround.records.specs.spec import late_rules
+from wardround.tasks.benchmarks import build_ehrshot
 
 _RAW = Path("mimic-iv-demo-omop-0.9") / "1_omop_data_csv"
 

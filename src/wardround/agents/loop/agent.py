@@ -13,8 +13,8 @@ from typing import Any, Literal
 from wardround.agents.loop.context import ContextFactory, FullContext
 from wardround.agents.loop.episode import Ending, Episode, Exchange
 from wardround.agents.loop.steps import StepPlayer
-from wardround.answers import Question
 from wardround.core import PromptFile, UserError, load_prompt
+from wardround.tasks.answers import Question
 
 EVIDENCE_TOOL = "retrieve_evidence"
 TOLD_SYSTEM = "told_system"

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.history import Observation
-from wardround.answers import AnswerKind, Candidates, Question
 from wardround.core import Message, Picture, ToolBroke, ToolCall, Usage, WardroundError, without_thinking
 from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart, TextCaseRecord
-from wardround.retrieval import EvidenceIndex
+from wardround.tasks.answers import AnswerKind, Candidates, Question
 from wardround.tools.definition import ToolResult
 from wardround.tools.grounding import Citation
+from wardround.tools.retrieval import EvidenceIndex
 from wardround.tools.toolset import Toolset
 
 _KEPT_CHARACTERS = 500

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from wardround.agents.loop.calls import Limits, Outcome, Prompt, ToolSession
 from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorder, outcome_of, to_its_ending
 from wardround.agents.loop.history import EstimatedTokens, TokenCounter
-from wardround.answers import StepAction
 from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, Carried
 from wardround.clinical.protocols import ActionKind, Dose
 from wardround.clinical.vocabulary import Bounds
 from wardround.core import Sealed, unsealed
 from wardround.models.protocol import Model, ModelSettings
+from wardround.tasks.answers import StepAction
 
 STEP_NOTE = "step"
 _FAILED = ("error", "content_filter")

@@ -14,9 +14,9 @@ from wardround.agents.loop.agent import AgentSpec, Hooks, LoopSettings
 from wardround.agents.loop.episode import Episode, prompt_text
 from wardround.agents.loop.history import count_message
 from wardround.agents.method import Method, NoSettings
-from wardround.answers import CuratedWindow
 from wardround.core import Picture, UserError, to_microseconds
 from wardround.records import Chart
+from wardround.tasks.answers import CuratedWindow
 
 _WINDOW = timedelta(hours=24)
 _MOST_EVENTS = 100

@@ -23,9 +23,9 @@ from wardround.agents.loop.context import cut_notice, cut_text
 from wardround.agents.loop.episode import Ending, Episode, prompt_text, too_short
 from wardround.agents.method import Addition, Method, NoSettings
 from wardround.agents.methods.air import ReasonedSearch, iterate
-from wardround.answers import Question, parse_answer
 from wardround.core import Message, ProviderError, load_prompt
 from wardround.models import LabelScores, Request, score_labels
+from wardround.tasks.answers import Question, parse_answer
 
 # Dual-path evidence and reasoning (EHR-RAG, eq. 6-8): the case for an outcome and the case against it, then both.
 #

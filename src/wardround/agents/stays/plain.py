@@ -21,7 +21,7 @@ from wardround.agents.stays.steward import Steward, newest_bundles, shown_rules
 from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, Carried, bundle_text
 from wardround.clinical.bundles.targets import DECIDED
 from wardround.clinical.protocols import RuleIndex
-from wardround.retrieval import Encoder, LexicalEncoder
+from wardround.tools.retrieval import Encoder, LexicalEncoder
 
 SEGMENT_BUNDLES = 4
 """Bundles of one segment that static RAG retrieves (ours: the paper prints no length)."""

@@ -18,10 +18,10 @@ from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stde
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolDef, ToolParams
 
-from wardround.benchmarks import Sample
 from wardround.core import ToolSchema, UserError, load_prompt
 from wardround.learning.world import MOST_CALLS, World, WorldEpisode, WorldSettings
 from wardround.models import DataUseGuard
+from wardround.tasks.benchmarks import Sample
 
 IN_PROCESS = ("hf", "mockllm", "transformer_lens", "nnterp")
 """Inspect's providers that send nothing over a wire."""

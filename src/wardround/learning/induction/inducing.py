@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents.stays.charted import StateFacts
-from wardround.answers import StepAction
-from wardround.benchmarks import Benchmark, Sample
 from wardround.clinical.bundles import EventKind
 from wardround.clinical.protocols import GlobalProtocol, InducedFrom, ProtocolRule, RuleAction, RuleIndex
 from wardround.clinical.vocabulary import clinical_name
@@ -34,6 +32,8 @@ from wardround.log import EpisodeLog, LogReader
 from wardround.records import Store
 from wardround.runs.folder import new_log_file
 from wardround.runs.stays import played_bundles
+from wardround.tasks.answers import StepAction
+from wardround.tasks.benchmarks import Benchmark, Sample
 
 # What was counted of training stays, kept stay by stay as a model's calls are: an induction that was killed goes on.
 #

@@ -13,8 +13,6 @@ from typing import Any
 
 from wardround.agents.stays.asking import REFLECTOR
 from wardround.agents.stays.router import PRIOR
-from wardround.answers import StepAction
-from wardround.benchmarks import Sample
 from wardround.clinical.bundles import Bundle
 from wardround.clinical.protocols import (
     GlobalProtocol,
@@ -37,7 +35,6 @@ from wardround.core import (
     private_folder,
     silent,
 )
-from wardround.knowledge.egress import Fingerprint, fingerprint_of, identifying_traits
 from wardround.learning.constructing import check_teaches
 from wardround.learning.induction.inducing import measured, taught_by
 from wardround.learning.induction.step_table import Action, SeenStep, steps_of
@@ -52,7 +49,10 @@ from wardround.runs.models import open_named_model
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.stays import played_bundles
-from wardround.scoring import missed_actions
+from wardround.tasks.answers import StepAction
+from wardround.tasks.benchmarks import Sample
+from wardround.tasks.scoring import missed_actions
+from wardround.tools.knowledge.egress import Fingerprint, fingerprint_of, identifying_traits
 
 # Decisions of training stays that a run did not foretell: what a Reflector is asked about, and in which order.
 

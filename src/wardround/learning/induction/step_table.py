@@ -16,13 +16,13 @@ from wardround.agents.stays.player import Parts, TracePlayer
 from wardround.agents.stays.router import HeldRule, due_actions
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.steward import newest_bundles, shown_state
-from wardround.answers import StepAction
-from wardround.benchmarks import Sample
 from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, Carried, EventKind, Trend, carried_by
 from wardround.clinical.protocols import ChangedBy, RuleIndex, spell
 from wardround.clinical.vocabulary import Window, baseline, clinical_name, find_measurement, highest
 from wardround.records import Store
 from wardround.runs.stays import played_bundles
+from wardround.tasks.answers import StepAction
+from wardround.tasks.benchmarks import Sample
 
 FRESH_HOURS = 3
 """A result counts as new so long after its specimen: a laboratory takes an hour or two."""

@@ -26,7 +26,7 @@ from wardround.memory.peers.peer import (
     note_of,
     searched_text,
 )
-from wardround.retrieval.encoder import words_of
+from wardround.tools.retrieval.encoder import words_of
 
 _NEIGHBOURS = 5
 _MOST_KEYWORDS = 5

@@ -19,8 +19,8 @@ from wardround.memory.material import reduced_trajectory
 from wardround.memory.reading import BankReader
 from wardround.memory.recall import SeedSettings
 from wardround.memory.rows import Edge
-from wardround.retrieval import Encoder
-from wardround.retrieval.encoder import is_lexical_identity
+from wardround.tools.retrieval import Encoder
+from wardround.tools.retrieval.encoder import is_lexical_identity
 
 # What a peer does to its memory: notes that are new, notes that replace others, notes that are dropped, links.
 

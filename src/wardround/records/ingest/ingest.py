@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from wardround import __version__
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
-from wardround.executors import each
+from wardround.core.executors import each
 from wardround.records.ingest.buckets import bucket_table, medians_of
 from wardround.records.ingest.changes import mark_files, note_lineage
 from wardround.records.ingest.clocks import median_of_counts

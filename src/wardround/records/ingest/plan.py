@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wardround.core import UserError, content_hash, private_folder, this_boot, write_atomically
-from wardround.executors import EXECUTORS
+from wardround.core.executors import EXECUTORS
 from wardround.records.ingest.clocks import ClockSettings
 from wardround.records.ingest.joins import LostRows
 from wardround.records.ingest.lineage import Lineage

@@ -13,8 +13,8 @@ from wardround.reports.analyses import sections
 from wardround.reports.arms import win_map
 from wardround.reports.exhibits.exhibit import Exhibit, Point
 from wardround.reports.summary import RunSummary, contender
-from wardround.scoring import ACCURACY, ArmRow, ClassificationRow, EpisodeScore, Interval, SummaryRow
-from wardround.scoring.stays import ALL_TYPES, RECALL
+from wardround.tasks.scoring import ACCURACY, ArmRow, ClassificationRow, EpisodeScore, Interval, SummaryRow
+from wardround.tasks.scoring.stays import ALL_TYPES, RECALL
 
 IN_PER_CENT = "f1 in per cent"
 """What the figures of two arms are called."""

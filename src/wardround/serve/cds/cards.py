@@ -10,13 +10,13 @@ from uuid import UUID, uuid5
 
 import numpy as np
 
-from wardround.benchmarks import Sample, Task, get_task
 from wardround.clinical.codes import LabelSet
 from wardround.core import UserError, format_time, unknown
 from wardround.log import LogReader, Outline
 from wardround.records import Chart
 from wardround.runs import EpisodeKey, RunFolder, open_benchmark, open_store
 from wardround.serve.viewer.record import row_text
+from wardround.tasks.benchmarks import Sample, Task, get_task
 
 NOTICE = "research, not for care"
 SUMMARY_LENGTH = 139

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from wardround.benchmarks import Sample
 from wardround.log import Trajectory
 from wardround.reports.report import episode_page, official_names
 from wardround.reports.summary import contender
-from wardround.scoring import EpisodeScore
 from wardround.serve.viewer.episode import episode_stem, rows_read
 from wardround.serve.viewer.run import NotFound, ViewedRun
+from wardround.tasks.benchmarks import Sample
+from wardround.tasks.scoring import EpisodeScore
 
 MOST_TURNS = 100
 _CALL = 160

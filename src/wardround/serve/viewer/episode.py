@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from wardround.benchmarks import Sample
 from wardround.core import UserError
 from wardround.log import Trajectory, Turn
 from wardround.reports.report import episode_parts
 from wardround.reports.stay_pages import StayHour, stay_hours, timeline
-from wardround.scoring import EpisodeScore
 from wardround.serve.viewer.record import (
     HEIGHT,
     WIDTH,
@@ -25,6 +23,8 @@ from wardround.serve.viewer.record import (
 )
 from wardround.serve.viewer.run import NotFound, ViewedRun, sample_page
 from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
+from wardround.tasks.benchmarks import Sample
+from wardround.tasks.scoring import EpisodeScore
 
 # The course of an episode as places on a drawing: tokens of every model call under the line of the window, cost as it
 # adds up, and a lane for each purpose with a mark where a prompt was begun anew (a branch of the message tree).

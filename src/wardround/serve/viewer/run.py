@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from wardround.benchmarks import Benchmark, Sample
 from wardround.clinical.codes import LabelSet
 from wardround.core import UserError, content_hash
 from wardround.log import LogReader, Trajectory
@@ -20,8 +19,9 @@ from wardround.reports.report import episode_page
 from wardround.reports.summary import contender
 from wardround.runs import RunFolder, RunSettings, open_benchmark, open_store, score_run
 from wardround.runs.evolution_record import effects_of, read_record
-from wardround.scoring import EpisodeScore
 from wardround.serve.viewer.transcript import ServedExperience, TranscriptPage, paged, served_by, transcript
+from wardround.tasks.benchmarks import Benchmark, Sample
+from wardround.tasks.scoring import EpisodeScore
 
 # The bank of a run as the viewer holds it: its experiences and its graph as of the revision that the run read, whole
 # and in plain data, so that any thread may draw it. A stream's bank is shown as the stream left it.

@@ -19,9 +19,9 @@ from typing import Any
 from wardround.core import UserError, private_file
 from wardround.memory.experience import utc_now
 from wardround.reports.summary import contender
-from wardround.scoring import EpisodeScore, Interval
-from wardround.scoring.agreement import cohen_kappa, fleiss_kappa
 from wardround.serve.viewer.run import ViewedRun
+from wardround.tasks.scoring import EpisodeScore, Interval
+from wardround.tasks.scoring.agreement import cohen_kappa, fleiss_kappa
 
 # Marks of reviewers in a file of JSON lines beside a run: one line each, appended, never changed.
 #

@@ -16,17 +16,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from wardround.benchmarks import get_task
 from wardround.core import RecordError, UserError
 from wardround.log import Trajectory
 from wardround.reports.report import page_environment
-from wardround.scoring import EpisodeScore
 from wardround.serve.bounded import BoundedRequests
 from wardround.serve.viewer.app import html_page, page_door
 from wardround.serve.viewer.episode import MOST_CITATIONS, interest_of, record_view
 from wardround.serve.viewer.review.marks import QUESTIONS, MarksFile, ReviewMark, read_mark, read_reviewer
 from wardround.serve.viewer.run import NotFound, ViewedRun
 from wardround.serve.viewer.transcript import CallSection, paged, transcript
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.scoring import EpisodeScore
 
 # What a reviewer is shown of an episode: the question, the answer, its citations, the record, what was looked at.
 #

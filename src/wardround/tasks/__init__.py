@@ -1,0 +1,1 @@
+"""Tasks: what is asked (benchmarks), how it is answered (answers), what an answer is worth (scoring)."""

@@ -1,0 +1,280 @@
+"""The AgentEHR benchmark (sections 2.1, 2.2 and appendix B of the paper), built from a MIMIC-IV or MIMIC-III store.
+
+Per task: every label event of every subject; one eligible event per subject, chosen by seed; weights of eq. 11 over
+those candidates; common and rare pools; a weighted draw without replacement from each pool of each split. Subjects,
+not samples, are split. MIMIC-III is drawn from directly, without weights and pools (B.3). Count(y) of eq. 11 is taken
+over all candidates, as in the paper: it decides which questions are asked and never reaches an agent. What does reach
+one, the candidate spaces and the usual number of answers, comes from training subjects only, and for a question about
+one of them from those of other groups (see ``split.group_of``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wardround.clinical.codes import LabelSet, how_to_add, normalise_label
+from wardround.core import Progress, Reporter, UserError, silent, to_microseconds
+from wardround.records import Policy, RowRole, Store, unplayed
+from wardround.tasks.benchmarks.answer_rules import AnswerRules
+from wardround.tasks.benchmarks.benchmark import Benchmark, label_map_facts, pool_facts, space_facts
+from wardround.tasks.benchmarks.drawing import (
+    DEFAULT_FRACTIONS,
+    DrawSettings,
+    Fractions,
+    WeighedEvent,
+    asked_with,
+    choose_events,
+    draw,
+    group_of,
+    kinds_of_stays,
+    label_rows,
+    make_samples,
+    read_encounters,
+    training_sizes,
+    weigh,
+)
+from wardround.tasks.benchmarks.encounters import Encounters
+from wardround.tasks.benchmarks.label_events import EventFinder, LabelEvent, LabelSource, is_other_source, label_source
+from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
+from wardround.tasks.benchmarks.sample import Sample
+from wardround.tasks.benchmarks.task import AGENTEHR_TASKS, Task, get_task
+from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
+
+
+def build_agentehr(
+    store: Store,
+    folder: Path,
+    *,
+    seed: int = 0,
+    policy: Policy = "known_at",
+    per_task: int = 600,
+    user_codes: Path | None = None,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+    tasks: Sequence[str] = tuple(AGENTEHR_TASKS),
+    workers: int = 1,
+    executor: str = "processes",
+    report: Reporter = silent,
+) -> Benchmark:
+    """Build the six tasks from a store and save them. ``per_task`` is the most samples of a task in each stratum of
+    each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
+    settings = BuildSettings(
+        seed=seed, policy=policy, per_task=per_task, fractions=fractions, workers=workers, executor=executor
+    )
+    family = AgentEhr(names=tuple(sorted(set(tasks))), user_codes=user_codes)
+    return build_family(family, store, folder, settings, report=report)
+
+
+def label_events(store: Store, policy: Policy = "known_at") -> dict[str, dict[int, list[LabelEvent]]]:
+    """Return every event that could be asked about, by task and subject, without candidates or added code tables."""
+    admission = store.spec.roles.admission
+    if admission is None or admission.table not in store.table_names:
+        return {}
+    encounters = read_encounters(store, admission, policy)
+    found: dict[str, dict[int, list[LabelEvent]]] = {}
+    for task in AGENTEHR_TASKS.values():
+        role = _role(store, task)
+        if role is None:
+            continue
+        finder = EventFinder(source=label_source(task, role, store.spec, policy, None), policy=policy)
+        found[task.name] = {
+            subject: finder.events(subject, batch, encounters.get(subject, Encounters.none()))
+            for subject, batch in label_rows(store, finder)
+        }
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEhr:
+    """The family: which of its tasks, and where code tables of the user's own lie."""
+
+    names: tuple[str, ...] = tuple(AGENTEHR_TASKS)
+    user_codes: Path | None = None
+    kind: ClassVar[str] = "agentehr"
+    paper: ClassVar[str] = "AgentEHR, section 2 and appendix B"
+    has_own_splits: ClassVar[bool] = False
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks to build."""
+        return [get_task(name) for name in self.names]
+
+    def options(self) -> Mapping[str, Any]:
+        """Its tasks."""
+        return {"tasks": list(self.names)}
+
+    def open(self, ground: BuildContext) -> _OpenAgentEhr:
+        """Put training people in groups, read the admissions, make the candidate spaces."""
+        store, settings = ground.store, ground.settings
+        if settings.per_task < 1:
+            raise UserError(f"per_task must be at least 1, not {settings.per_task!r}")
+        admission = store.spec.roles.admission
+        if admission is None:
+            raise UserError(f"no AgentEHR task can be asked: {unplayed('admission')}; see docs/roles.md")
+        if admission.table not in store.table_names:
+            raise UserError(f"no AgentEHR task can be asked: {_absent('admission', admission.table)}")
+        recipe = DrawSettings(
+            store=store,
+            seed=settings.seed,
+            policy=settings.policy,
+            per_task=settings.per_task,
+            splits=ground.splits,
+            groups=_groups(ground),
+            encounters=read_encounters(store, admission, settings.policy),
+            report=ground.report,
+            direct=is_other_source(store.spec),
+        )
+        ground.report(Progress(label="candidate spaces", done=0, total=1))
+        names = {name for task in self.tasks for name in task.answer.spaces}
+        return _OpenAgentEhr(
+            recipe=recipe,
+            user_codes=self.user_codes,
+            spaces=build_candidate_spaces(store, recipe.groups, self.user_codes, names),
+            sources={
+                task.name: label_source(task, role, store.spec, settings.policy, self.user_codes)
+                for task in self.tasks
+                if (role := _role(store, task)) is not None
+            },
+            kinds=kinds_of_stays(store, admission),
+        )
+
+
+def _groups(ground: BuildContext) -> dict[int, int]:
+    store, seed = ground.store, ground.settings.seed
+    training = (subject for subject, split in ground.splits.items() if split == "train")
+    groups = {subject: group_of(store.person_of(subject), seed) for subject in training}
+    if not groups:
+        number = len(ground.splits)
+        raise UserError(f"none of the {number} subjects falls into train, so there are no candidates; use more")
+    return groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Events:
+    """The questions of a task: the chosen event of every subject that has candidates to be asked with, weighed.
+    ``alone`` counts the subjects that have none."""
+
+    finder: EventFinder
+    candidates: list[WeighedEvent]
+    alone: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenAgentEhr:
+    recipe: DrawSettings
+    user_codes: Path | None
+    spaces: Mapping[str, CandidateSpace]
+    sources: Mapping[str, LabelSource]
+    kinds: Mapping[str, Mapping[str, int]]
+
+    def unavailable(self, task: Task) -> str | None:
+        reason = _no_role(self.recipe.store, task)
+        if reason is None and not any(name in self.spaces for name in task.answer.spaces):
+            return (
+                f"no training subject has a label of {self.sources[task.name].table}: there is nothing to choose from"
+            )
+        return reason
+
+    def questions(self, task: Task) -> _Events:
+        source, space = self.sources[task.name], self._space(task)
+        official = replace(source, label=_official(source.label, space.labels))
+        finder = EventFinder(source=official, policy=self.recipe.policy)
+        chosen = choose_events(self.recipe, task, finder)
+        asked = [event for event in chosen if asked_with(self.recipe, space, event) is not None]
+        return _Events(finder=finder, candidates=weigh(self.recipe, task, asked), alone=len(chosen) - len(asked))
+
+    def draw(self, task: Task, questions: _Events) -> list[WeighedEvent]:
+        return draw(self.recipe, questions.candidates)
+
+    def samples(self, task: Task, questions: _Events, drawn: list[WeighedEvent]) -> list[Sample]:
+        return make_samples(self.recipe, task, questions.finder, self._space(task), drawn)
+
+    def describe(
+        self, task: Task, questions: _Events, drawn: list[WeighedEvent], samples: Sequence[Sample]
+    ) -> TaskFacts:
+        source, finder, candidates = self.sources[task.name], questions.finder, questions.candidates
+        counted = AnswerRules.counted(task, training_sizes(self.recipe, candidates))
+        not_chosen = finder.found - len(candidates) - questions.alone
+        return TaskFacts(
+            rules=counted.to_json(),
+            drops=dict(sorted(finder.dropped.items()))
+            | ({"others_have_no_candidates": questions.alone} if questions.alone else {})
+            | {"not_chosen": not_chosen, "not_drawn": len(candidates) - len(drawn)},
+            said={
+                **_without_codes(source, finder, len(samples)),
+                "title": task.title,
+                "table": source.table,
+                **space_facts(task, self._space(task), source.prompt),
+                "events": finder.found,
+                "candidates": len(candidates),
+                "pools": pool_facts(samples),
+            },
+        )
+
+    def last(
+        self, task: Task, questions: _Events, drawn: list[WeighedEvent], samples: Sequence[Sample]
+    ) -> dict[str, tuple[str, ...]]:
+        """The names of the subject's last event that a chart shows all rows of by then."""
+        finder = EventFinder(source=questions.finder.source, policy=self.recipe.policy)
+        found = {}
+        for sample in samples:
+            asked = to_microseconds(sample.moment)
+            before = [event for event in self._events(finder, sample) if event.known_us <= asked]
+            if before:
+                found[sample.id] = before[-1].target
+        return found
+
+    def _events(self, finder: EventFinder, sample: Sample) -> list[LabelEvent]:
+        rows = self.recipe.store.rows(sample.subject_id, finder.source.table)
+        return finder.events(sample.subject_id, rows, self.recipe.encounters.get(sample.subject_id, Encounters.none()))
+
+    def facts(self) -> Mapping[str, Any]:
+        recipe = self.recipe
+        return {
+            "sampling": "direct" if recipe.direct else "eq. 11",
+            "label_maps": label_map_facts(recipe.store.spec, self.user_codes),
+            **({"stays": self.kinds} if self.kinds else {}),
+        }
+
+    def _space(self, task: Task) -> CandidateSpace:
+        return next(self.spaces[name] for name in task.answer.spaces if name in self.spaces)
+
+
+def _role(store: Store, task: Task) -> RowRole | None:
+    """What plays the role that a task asks about in a store, None where it cannot be asked."""
+    return None if _no_role(store, task) else store.spec.roles.first(task.role)
+
+
+def _no_role(store: Store, task: Task) -> str | None:
+    """Say why a task cannot be asked of a store, None if it can."""
+    roles = store.spec.roles
+    role = roles.first(task.role)
+    if role is None:
+        return roles.refuses(task.name) or unplayed(task.role)
+    return roles.refuses(task.name) or (None if role.table in store.table_names else _absent(task.role, role.table))
+
+
+def _absent(role: str, table: str) -> str:
+    return f"the store has no table {table!r}, which plays the role `{role}`"
+
+
+def _without_codes(source: LabelSource, finder: EventFinder, samples: int) -> dict[str, str]:
+    """Say what to add where a task has no sample for want of a code table."""
+    if samples or finder.found or source.wants is None:
+        return {}
+    return {"unavailable": f"no code of {source.table} has a label; {how_to_add(source.wants)}"}
+
+
+def _official(label: Callable[..., str | None], labels: LabelSet) -> Callable[..., str | None]:
+    """Give labels the spelling of the candidate space; outside of it, one spelling for all that compare equal."""
+    spellings: dict[str, str] = {}
+
+    def official(*cells: str | None) -> str | None:
+        raw = label(*cells)
+        if raw is None or not raw.strip():
+            return None
+        return labels.resolve(raw) or spellings.setdefault(normalise_label(raw), raw)
+
+    return official

@@ -1,0 +1,212 @@
+"""From a record to every question EHRSHOT could ask, chest X-ray labels included."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from wardround.core import UserError
+from wardround.records import Policy, RowRole, Store
+from wardround.tasks.benchmarks.ehrshot.concepts import Places
+from wardround.tasks.benchmarks.ehrshot.record import FirstEvents, SubjectRecord, ask_before_results
+from wardround.tasks.benchmarks.ehrshot.rules import (
+    DIAGNOSIS_DAYS,
+    READMISSION_DAYS,
+    UNKNOWN,
+    LabelledQuestions,
+    icu_transfers,
+    long_stays,
+    new_diagnoses,
+    readmissions,
+)
+from wardround.tasks.benchmarks.encounters import DAY, NO_TIME, Ints, Spans, event_times, texts
+from wardround.tasks.benchmarks.task import CHEXPERT_LABELS, get_task
+
+# From a record to every question that could be asked: one set of columns per task, before anything is drawn.
+
+
+_HORIZON = {"guo_readmission": READMISSION_DAYS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Every question of a task, ordered by subject and time. The columns are those of ``LabelledQuestions``, with the
+    subject and the place in ``tables`` of the table that the answer's row is in. ``short`` counts noes with a short
+    follow-up."""
+
+    subjects: Ints
+    predictions: Ints
+    values: Ints
+    events: Ints
+    stays: Ints
+    rows: Ints
+    tables: tuple[str, ...]
+    table_of: Ints
+    dropped: Counter[str]
+    short: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def answered(self) -> Questions:
+        """Return the questions whose answer is known; the others are counted: a stay has no end on record."""
+        kept = self.values != UNKNOWN
+        columns = ("subjects", "predictions", "values", "events", "stays", "rows", "table_of")
+        dropped = self.dropped + Counter({"no_discharge": int(np.count_nonzero(~kept))})
+        return replace(self, dropped=dropped, **{name: getattr(self, name)[kept] for name in columns})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labeller:
+    """Asks every question of a task on a record. Under ``published`` the dead are asked about too, as in EHRSHOT."""
+
+    places: Places
+    record: SubjectRecord
+    begins: FirstEvents
+    policy: Policy
+
+    def questions(self, task: str) -> Questions:
+        """Return every question of a task."""
+        dropped: Counter[str] = Counter(self.record.dropped.get(task, {}))
+        found = list(self._asked(task, dropped))
+        tables = tuple(sorted({table for _, table, _ in found}))
+        subjects = _joined([np.full(len(asked), subject, np.int64) for subject, _, asked in found])
+        columns = {
+            name: _joined([getattr(asked, name) for _, _, asked in found])
+            for name in ("predictions", "values", "events", "stays", "rows")
+        }
+        table_of = _joined([np.full(len(asked), tables.index(table), np.int64) for _, table, asked in found])
+        order = np.lexsort((columns["rows"], columns["predictions"], subjects))
+        ordered = {name: column[order] for name, column in columns.items()}
+        return Questions(
+            subjects=subjects[order],
+            tables=tables,
+            table_of=table_of[order],
+            dropped=dropped,
+            short=self._short(task, subjects[order], ordered),
+            **ordered,
+        )
+
+    def _asked(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, LabelledQuestions]]:
+        """Yield (subject, table of the answer's rows, questions)."""
+        if get_task(task).about == "result":
+            yield from self._results(task, dropped)
+            return
+        stays_table = self.places.stays.table
+        for subject, stays in sorted(self.record.stays.items()):
+            death = self.record.death(subject) if self.policy == "known_at" else NO_TIME
+            if task == "guo_los":
+                yield subject, stays_table, long_stays(stays, dropped)
+            elif task == "guo_icu":
+                icu = self.record.icu_stays.get(subject, Spans.none())
+                icu_table = self.places.icu_stays.table if self.places.icu_stays else stays_table
+                yield subject, icu_table, icu_transfers(stays, icu, dropped)
+            elif task == "guo_readmission":
+                yield subject, stays_table, readmissions(stays, death, dropped)
+            else:
+                mark = self.record.first_diagnoses.get(task, {}).get(subject, (NO_TIME, stays_table, -1))
+                yield subject, mark[1], new_diagnoses(stays, mark[0], mark[2], death, dropped)
+
+    def _results(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, LabelledQuestions]]:
+        begins = self.begins
+        for subject, parts in sorted(self.record.results.get(task, {}).items()):
+            earliest = min(int(part.times.min()) for part in parts)
+            begin = begins.before(subject, earliest)
+            for part in parts:
+                yield subject, part.table, ask_before_results(part, begin, dropped)
+
+    def _short(self, task: str, subjects: Ints, columns: dict[str, Ints]) -> int | None:
+        """Count the noes after which the record ends before the horizon does; None where there is no horizon."""
+        days = DIAGNOSIS_DAYS if get_task(task).about == "diagnosis" else _HORIZON.get(task)
+        if days is None:
+            return None
+        ends = np.array([self.record.ends.get(subject, NO_TIME) for subject in subjects.tolist()], np.int64)
+        return int(np.count_nonzero((columns["values"] == 0) & (ends < columns["predictions"] + days * DAY)))
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+# chexpert: labels of chest radiographs from a CheXpert-format file; nothing is read from the reports themselves.
+
+
+_ID_COLUMNS = ("report_id", "note_id", "study_id", "id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportLabels:
+    """A report's labels as a number with one bit per label; ``uncertain`` counts cells of -1, which do not hold."""
+
+    bits: Mapping[str, int]
+    uncertain: int
+
+
+def read_labels(path: Path) -> ReportLabels:
+    """Read a file with the id of a report and the 14 columns: 1 holds; 0, -1 (uncertain) and empty do not."""
+    try:
+        with path.open(encoding="utf-8", newline="") as source:
+            reader = csv.DictReader(source)
+            header = reader.fieldnames or ()
+            key = next((name for name in _ID_COLUMNS if name in header), None)
+            missing = [name for name in CHEXPERT_LABELS if name not in header]
+            if key is None or missing:
+                wanted = f"one of {', '.join(_ID_COLUMNS)}" if key is None else ", ".join(missing)
+                raise UserError(f"{path}: not a file of CheXpert labels, it lacks the column {wanted}")
+            rows = list(reader)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); give a CSV file of CheXpert labels") from error
+    bits: dict[str, int] = {}
+    uncertain = 0
+    for number, row in enumerate(rows, start=2):
+        cells = [_cell(path, number, row[name]) for name in CHEXPERT_LABELS]
+        uncertain += cells.count(-1)
+        bits[row[key].strip()] = sum(1 << place for place, cell in enumerate(cells) if cell == 1)
+    return ReportLabels(bits=bits, uncertain=uncertain)
+
+
+def report_questions(store: Store, place: RowRole, labels: ReportLabels, begins: FirstEvents) -> Questions:
+    """Ask 24 hours before every report that has labels, unless the record begins later."""
+    dropped: Counter[str] = Counter({"uncertain_cells_taken_as_no": labels.uncertain})
+    found: list[tuple[int, int, int, int, int]] = []
+    named: set[str] = set()
+    for subject, batch in store.scan(place.table):
+        times = event_times(batch).tolist()
+        ids = texts(batch.column(place.id))
+        for row, (time, report) in enumerate(zip(times, ids, strict=True)):
+            if report not in labels.bits:
+                dropped["report_without_labels"] += 1
+                continue
+            named.add(report)
+            if time == NO_TIME or begins.before(subject, time - DAY) >= time - DAY:
+                dropped["record_begins_later" if time != NO_TIME else "report_without_time"] += 1
+                continue
+            found.append((subject, time - DAY, labels.bits[report], time, row))
+    dropped["labels_without_report"] = len(labels.bits.keys() - named)
+    subjects, predictions, values, events, rows = np.array(sorted(found), np.int64).reshape(-1, 5).T
+    return Questions(
+        subjects=subjects,
+        predictions=predictions,
+        values=values,
+        events=events,
+        stays=np.full(len(subjects), -1, np.int64),
+        rows=rows,
+        tables=(place.table,),
+        table_of=np.zeros(len(subjects), np.int64),
+        dropped=dropped,
+    )
+
+
+def _cell(path: Path, line: int, text: str | None) -> int:
+    try:
+        value = float(text) if text and text.strip() else 0.0
+    except ValueError:
+        value = float("nan")
+    if value not in (1.0, 0.0, -1.0):
+        raise UserError(f"{path}, line {line}: a CheXpert label is 1, 0, -1 or empty, not {text!r}")
+    return int(value)

@@ -1,0 +1,170 @@
+"""Proof per sample that the chart does not show the answer; declared hindsight; other clocks."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from wardround.core import UserError, parse_time, row_id
+from wardround.records import Chart, Policy, RowRole, Store
+from wardround.tasks.benchmarks.benchmark import CLOCKS, Benchmark
+from wardround.tasks.benchmarks.sample import Sample
+from wardround.tasks.benchmarks.task import Task, get_task
+
+# Proof, sample by sample, that nothing of the answer is on the chart when the question is asked.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """Something of a sample's answer that its chart shows."""
+
+    sample: str
+    what: str
+
+
+def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
+    """Return every leak of every sample: none, if the benchmark is sound.
+
+    Checked on the chart that an agent would get: the rows and cells that a sample says hold the answer are not there,
+    and the question comes before the event (what has only a day is asked at its start). Where the label is made of a
+    table's rows, nor are their twins in other tables, and under ``known_at`` the table shows no row of the event's time
+    or later; the published clocks make no such promise.
+    """
+    return tuple(leak for sample in benchmark.all_samples for leak in _leaks(sample, store, benchmark.policy))
+
+
+def names_its_answer(sample: Sample) -> bool:
+    """Say whether a sample names the rows that hold its answer; a stay that is played hour by hour does not."""
+    return "row_ids" in sample.facts
+
+
+def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
+    chart = sample.chart(store, policy)
+    role = store.spec.roles.first(name) if (name := get_task(sample.task).role) else None
+    yield from _shown(sample, chart, has_only_days=role is not None and role.precision == "day")
+    if role is not None:
+        yield from _leaks_of_rows(sample, store, chart, role, policy)
+
+
+def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, role: RowRole, policy: Policy) -> Iterator[Leak]:
+    """Of a label made of a table's rows: they are named, nothing tells them, and none of their time is there."""
+    if not sample.facts["row_ids"]:
+        yield Leak(sample=sample.id, what="the sample names no row of its label, so nothing can be proved")
+    for shown in sorted(_twin_ids(sample, store, role) & _twin_rows(chart, role)):
+        yield Leak(sample=sample.id, what=f"row {shown} tells its label")
+    event_time = parse_time(sample.facts["event_time"])
+    late = _rows_from(chart, role.table, event_time) if policy == "known_at" else 0
+    if late and event_time > sample.moment:
+        yield Leak(sample=sample.id, what=f"{late} rows of {role.table} at or after the event are on the chart")
+
+
+def _shown(sample: Sample, chart: Chart, *, has_only_days: bool) -> Iterator[Leak]:
+    """The rows that give the answer are not on the chart, the cells that do are empty; a no has neither."""
+    event_time = sample.facts["event_time"]
+    if event_time is not None and parse_time(event_time) <= sample.moment and not has_only_days:
+        yield Leak(sample=sample.id, what="the question comes after the event")
+    for hidden in sample.facts["row_ids"]:
+        if hidden in _row_ids(chart, hidden.partition(":")[0]):
+            yield Leak(sample=sample.id, what=f"row {hidden} of its label is on the chart")
+    for hidden, columns in sample.facts.get("late_cells", {}).items():
+        batch = chart.table(hidden.partition(":")[0]).batch
+        places = [place for place, shown in enumerate(batch.column("row_id").to_pylist()) if shown == hidden]
+        for column in {part for name in columns for part in name.split("|")} & set(batch.schema.names):
+            if any(batch.column(column)[place].as_py() is not None for place in places):
+                yield Leak(sample=sample.id, what=f"{column} of row {hidden} is on the chart")
+
+
+def _row_ids(chart: Chart, table: str) -> set[str]:
+    return set(chart.table(table).batch.column("row_id").to_pylist())
+
+
+def _twin_ids(sample: Sample, store: Store, role: RowRole) -> set[str]:
+    """Rows of another table that say the same as the label's: the label's rows hold their keys."""
+    if role.twin is None or role.twin.table not in store.table_names:
+        return set()
+    rows = store.rows(sample.subject_id, role.table)
+    hidden = set(sample.facts["row_ids"])
+    pairs = zip(rows.column("row_id").to_pylist(), rows.column(role.twin.column).to_pylist(), strict=True)
+    return {row_id(role.twin.table, key) for name, key in pairs if name in hidden and key is not None}
+
+
+def _twin_rows(chart: Chart, role: RowRole) -> set[str]:
+    return _row_ids(chart, role.twin.table) if role.twin and role.twin.table in chart.table_names else set()
+
+
+def _rows_from(chart: Chart, table: str, moment: datetime) -> int:
+    return int(np.count_nonzero(chart.table(table).event_time >= np.datetime64(moment, "us")))
+
+
+# Where questions are chosen by what came after them: declared in ``hindsight.toml``, with the reason.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hindsight:
+    """A reason why questions of some tasks may be there because of what comes later; no ``sources`` are all."""
+
+    name: str
+    tasks: tuple[str, ...]
+    reason: str
+    sources: tuple[str, ...] = ()
+
+    def holds(self, task: str, source: str) -> bool:
+        """Whether it holds for a task in a source."""
+        return task in self.tasks and (not self.sources or source in self.sources)
+
+
+def hindsight_of(task: str, source: str) -> str | None:
+    """Say why a task's questions may be chosen by what comes later, None where they may not."""
+    return next((one.reason for one in load_hindsight() if one.holds(task, source)), None)
+
+
+def hindsight_facts(tasks: Sequence[Task], source: str) -> dict[str, str]:
+    """Say in a manifest which tasks' questions are chosen by what comes later, and why."""
+    reasons = {task.name: hindsight_of(task.name, source) for task in tasks}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def draw_reason() -> str:
+    """Say why another of a subject's events may be drawn in another future."""
+    return next(one.reason for one in load_hindsight() if one.name == "one event of a subject")
+
+
+@cache
+def load_hindsight() -> tuple[Hindsight, ...]:
+    """Return every declared reason."""
+    text = resources.files("wardround.tasks.benchmarks").joinpath("hindsight.toml").read_text(encoding="utf-8")
+    return tuple(
+        Hindsight(
+            name=body["name"],
+            tasks=tuple(body["tasks"]),
+            reason=body["reason"],
+            sources=tuple(body.get("sources", ())),
+        )
+        for body in tomllib.loads(text)["hindsight"]
+    )
+
+
+# The same questions on other clocks: what a benchmark's samples are worth to who sees rows before they were known.
+
+
+def reclock(benchmark: Benchmark, policy: Policy, folder: Path) -> Benchmark:
+    """Save a copy of a benchmark that is asked on the charts of another clock policy; samples and candidates stay.
+
+    Two runs, one on each, differ by what the clocks show and by nothing else. UserError: it has that policy already.
+    """
+    if benchmark.policy == policy:
+        raise UserError(f"the benchmark {benchmark.name!r} is asked on the clocks {policy!r} already")
+    manifest = {
+        **benchmark.manifest,
+        "policy": policy,
+        "clocks": CLOCKS[policy],
+        "reclocked": {"from": benchmark.policy, "samples": benchmark.digest},
+    }
+    return replace(benchmark, manifest=manifest, folder=None).save(folder)

@@ -1,0 +1,359 @@
+"""Own tasks: when they are asked and how they are labelled (rule, SQL, last answer)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from wardround.core import ToolFailure, UserError, format_time, from_microseconds, parse_time
+from wardround.records import Chart, Policy, Store
+from wardround.records.shards.layout import NEVER_TIME
+from wardround.tasks.benchmarks.encounters import AVAILABLE, EVENT, NO_TIME, event_times, microseconds, texts
+from wardround.tasks.benchmarks.own.rows import Where, matching
+from wardround.tasks.benchmarks.sample import Sample
+from wardround.tasks.benchmarks.task import Task
+from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
+
+# What every task of a user's own comes down to: moments at which a subject is asked about, and labels of them.
+
+
+END_OF_TIME = datetime(9999, 12, 31)
+"""Labels are read from a chart as of then: it shows all that ever became known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Who is asked about, and as of when."""
+
+    subject_id: int
+    prediction_time: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What the answer is, when it happened and which rows say so; of an answer that nothing says (a no) neither."""
+
+    target: tuple[str, ...]
+    event_time: datetime | None = None
+    row_ids: tuple[str, ...] = ()
+
+
+class AskingRule(Protocol):
+    """Says when a task is asked. It may look at what a chart shows at that moment and at nothing else."""
+
+    def moments(self, store: Store, policy: Policy, dropped: Counter[str]) -> Iterator[Moment]:
+        """Yield the moments, subject by subject, in order; count by its reason what is not asked."""
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+
+
+class Labelling(Protocol):
+    """Says what the answer at a moment is. It may see the whole record of the subject, and the future most of all."""
+
+    def label(self, moment: Moment, future: Chart) -> Label | None:
+        """Return the label, None where there is none. UserError: it cannot be worked out at all."""
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTask:
+    """A task with the two halves that must not know of each other: when it is asked, and how it is labelled."""
+
+    task: Task
+    asked: AskingRule
+    labelling: Labelling
+    sources: Sequence[tuple[str, str]] = ()
+    """The files it comes from, with their hashes."""
+    made_of: Mapping[str, Any] = field(default_factory=dict)
+    """The file and what was said with it, for reading it again; empty for a plug-in's."""
+
+
+# Labels of a task's file: a rule over the rows after the question, or an SQL statement over the whole record.
+
+
+YES, NO = "1", "0"
+_LIMITS = SqlLimits(operations=100_000_000, seconds=5.0)
+_ROW_ID, _EVENT_TIME = "row_id", "event_time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleLabel:
+    """What the rows of a table say that happen after the question, and ``within`` a time (None: ever).
+
+    Without ``names`` and ``cuts``: 1 if there is such a row, else 0. ``names``: the target is every text that this
+    column of them has. ``cuts``: the class is how many of them the number of the first row reaches. ``column`` holds
+    the number; only rows ``above`` and ``below`` a bound count.
+    """
+
+    table: str
+    where: Where
+    within: timedelta | None = None
+    column: str | None = None
+    above: float | None = None
+    below: float | None = None
+    names: str | None = None
+    cuts: tuple[float, ...] = ()
+
+    def label(self, moment: Moment, future: Chart) -> Label | None:
+        """Return the label; None where names or a number are asked for and no row has any."""
+        rows = self._rows(moment.prediction_time, future)
+        batch, times = future.table(self.table).batch, future.table(self.table).event_time
+        if self.names is not None:
+            cells = texts(batch.column(self.names))
+            rows = [row for row in rows if cells[row] and cells[row].strip()]
+            target = tuple(sorted({" ".join(cells[row].split()) for row in rows}))
+        elif self.cuts:
+            rows, numbers = rows[:1], self._numbers(batch)
+            target = tuple(str(bisect_right(self.cuts, numbers[row])) for row in rows)
+        else:
+            rows = rows[:1]
+            target = (YES if rows else NO,)
+        if not target:
+            return None
+        ids = batch.column("row_id")
+        return Label(
+            target=target,
+            event_time=times[rows[0]].astype(datetime) if rows else None,
+            row_ids=tuple(str(ids[row].as_py()) for row in rows),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        hours = None if self.within is None else self.within.total_seconds() / 3600
+        said: dict[str, Any] = {"table": self.table, "within_hours": hours, "column": self.column, "above": self.above}
+        said |= {"below": self.below, "names": self.names, "cuts": list(self.cuts)}
+        return {"rule": said | self.where.facts()}
+
+    def _rows(self, asked: datetime, future: Chart) -> list[int]:
+        """Return the rows that count, in order of time."""
+        if self.table not in future.table_names:
+            raise UserError(f"label: the store has no table {self.table!r}; it has {', '.join(future.table_names)}")
+        table = future.table(self.table)
+        for name in filter(None, (self.column, self.names, *self.where.columns)):
+            if name not in table.columns:
+                known = ", ".join(table.columns)
+                raise UserError(f"label: table {self.table!r} has no column {name!r}; it has {known}")
+        after = table.event_time > np.datetime64(asked, "us")
+        if self.within is not None:
+            after &= table.event_time <= np.datetime64(asked + self.within, "us")
+        rows = [row for row in matching(table.batch, self.where) if after[row]]
+        if self.column is not None:
+            numbers = self._numbers(table.batch)
+            rows = [row for row in rows if self._is_within(numbers[row])]
+        return rows
+
+    def _numbers(self, batch: pa.RecordBatch) -> list[float]:
+        assert self.column is not None  # the reader of the file asks for it
+        cells = batch.column(self.column)
+        if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
+            raise UserError(f"label: column {self.column!r} of {self.table!r} holds no numbers but {cells.type}")
+        return [float("nan") if cell is None else float(cell) for cell in cells.to_pylist()]
+
+    def _is_within(self, number: float) -> bool:
+        low = -np.inf if self.above is None else self.above
+        high = np.inf if self.below is None else self.below
+        return bool(low < number < high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlLabel:
+    """The first column of a SELECT over all rows of the subject: one text per row of the answer; none: no label.
+
+    The table ``question`` holds ``subject_id`` and ``prediction_time``. A column ``row_id`` names the row that says so,
+    ``event_time`` when it happened: with them the leak audit can prove that no chart shows it. The statement runs in
+    SQLite behind the same gate as a model's.
+    """
+
+    sql: str
+    _gates: dict[int, SqlGate] = field(default_factory=dict, repr=False, compare=False)
+
+    def label(self, moment: Moment, future: Chart) -> Label | None:
+        """Return the label; UserError where the statement is refused or stopped."""
+        try:
+            found = self._gate(future).query(with_question(self.sql, moment))
+        except ToolFailure as error:
+            raise UserError(f"label: the SQL statement fails for subject {moment.subject_id}: {error}") from error
+        target = tuple(sorted({_text(row[0]) for row in found.rows if row[0] is not None}))
+        if not target:
+            return None
+        times = [parse_time(str(time)) for time in _column(found, _EVENT_TIME)]
+        return Label(
+            target=target,
+            event_time=min(times, default=None),
+            row_ids=tuple(dict.fromkeys(map(str, _column(found, _ROW_ID)))),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        return {"sql": self.sql}
+
+    def _gate(self, future: Chart) -> SqlGate:
+        """One gate at a time: questions come subject by subject."""
+        if future.subject_id not in self._gates:
+            for gate in self._gates.values():
+                gate.close()
+            self._gates.clear()
+            self._gates[future.subject_id] = SqlGate(future, limits=_LIMITS)
+        return self._gates[future.subject_id]
+
+
+def with_question(sql: str, moment: Moment) -> str:
+    """Put the table ``question`` before a statement; its two values are ours, never a text of the file."""
+    row = f"SELECT {int(moment.subject_id)} AS subject_id, '{format_time(moment.prediction_time)}' AS prediction_time"
+    first, _, rest = sql.strip().partition(" ")
+    if first.casefold() == "with":
+        return f"WITH question AS ({row}), {rest}"
+    return f"WITH question AS ({row}) {sql}"
+
+
+def _column(found: SqlAnswer, name: str) -> Sequence[Any]:
+    if name not in found.columns[1:]:
+        return ()
+    place = found.columns.index(name, 1)
+    return [row[place] for row in found.rows if row[place] is not None]
+
+
+def _text(value: Any) -> str:
+    """A whole number is written as one: SQL knows no truth but 1 and 0, and 1.0 is 1."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+# When a task is asked: some time after the rows of a table, if the chart shows them by then.
+
+
+_CLOCKS = (EVENT, AVAILABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AfterRows:
+    """Asked ``after`` the time of every row of a table that meets ``where``, while the column ``empty`` is empty.
+
+    ``time`` is a column, or one of the row's own clocks (``_event``, ``_available``). A row is asked about only if a
+    chart as of that moment shows it, with that time, its conditions met and ``empty`` not filled in yet: what becomes
+    known later has no part in whether there is a question.
+    """
+
+    table: str
+    time: str = EVENT
+    after: timedelta = timedelta(0)
+    where: Where
+    empty: str | None = None
+
+    def moments(self, store: Store, policy: Policy, dropped: Counter[str]) -> Iterator[Moment]:
+        """Yield the moments, subject by subject, in order; several rows of one moment are one question."""
+        self._check(store)
+        table = store.spec.tables[self.table]
+        settled = self.where.within(set(table.columns) - table.hidden - set(table.late))  # alike at every moment
+        columns = dict.fromkeys(("row_id", self.time, *settled.every_column))
+        for subject, batch in store.scan(self.table, list(columns)):
+            times = self._times(batch.take(pa.array(matching(batch, settled), pa.int64())), dropped)
+            asked = {row: moment + self.after for row, moment in times.items()}
+            shown = {moment: self._shown(store, policy, subject, moment) for moment in sorted(set(asked.values()))}
+            for moment, rows in shown.items():
+                held = [row for row, one in asked.items() if one == moment]
+                known = [row for row in held if rows.get(row) == times[row]]
+                dropped["not_on_the_chart_then"] += len(held) - len(known)
+                if known:
+                    yield Moment(subject_id=subject, prediction_time=moment)
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        hours = self.after.total_seconds() / 3600
+        return {"table": self.table, "time": self.time, "after_hours": hours, "empty": self.empty, **self.where.facts()}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> AfterRows:
+        """Read what :meth:`facts` wrote."""
+        return cls(
+            table=facts["table"],
+            time=facts["time"],
+            after=timedelta(hours=facts["after_hours"]),
+            where=Where.from_facts(facts),
+            empty=facts["empty"],
+        )
+
+    def _check(self, store: Store) -> None:
+        if self.table not in store.table_names:
+            raise UserError(f"asked: the store has no table {self.table!r}; it has {', '.join(store.table_names)}")
+        columns = store.spec.tables[self.table].columns
+        own = () if self.time in _CLOCKS else (self.time,)
+        for name in filter(None, (*own, self.empty, *self.where.columns)):
+            if name not in columns:
+                raise UserError(f"asked: table {self.table!r} has no column {name!r}; it has {', '.join(columns)}")
+
+    def _times(self, batch: pa.RecordBatch, dropped: Counter[str]) -> dict[str, datetime]:
+        """Return the time of every row that has one."""
+        ids = batch.column("row_id").to_pylist()
+        times = (event_times(batch) if self.time == EVENT else microseconds(batch.column(self.time))).tolist()
+        timed = {row: time for row, time in zip(ids, times, strict=True) if NO_TIME < time < NEVER_TIME}
+        dropped["row_without_time"] += len(ids) - len(timed)
+        return {row: from_microseconds(time) for row, time in timed.items()}
+
+    def _shown(self, store: Store, policy: Policy, subject: int, moment: datetime) -> dict[str, datetime | None]:
+        """Return the rows that count on the chart as of a moment, with the time that it shows of each; what is there
+        became available by then, so that time is not read again."""
+        table = store.chart(subject, moment, policy=policy).table(self.table)
+        rows = matching(table.batch, self.where)
+        if self.empty is not None:
+            filled = table.batch.column(self.empty).is_valid().to_pylist()
+            rows = [row for row in rows if not filled[row]]
+        ids = table.batch.column("row_id").to_pylist()
+        if self.time == AVAILABLE:
+            return {ids[row]: moment - self.after for row in rows}
+        event = table.event_time.view("int64")
+        times = (event if self.time == EVENT else microseconds(table.batch.column(self.time))).tolist()
+        return {ids[row]: None if times[row] == NO_TIME else from_microseconds(times[row]) for row in rows}
+
+
+# The last answer of a task of one's own: that of the subject's latest question whose rows the chart shows by now.
+
+
+LOOKS_BACK = 20
+"""At most so many earlier questions of the subject are looked at: each is labelled for this alone."""
+NO_ROWS = "the labels of this task name no rows, so when an earlier answer was known cannot be told"
+
+
+def last_answers(
+    labelling: Labelling, moments: Iterable[Moment], samples: Sequence[Sample], store: Store, policy: Policy
+) -> dict[str, tuple[str, ...]] | str:
+    """Return, by sample, the target of the latest earlier question all of whose rows are on the sample's chart.
+
+    A no that nothing tells has no rows, so it is never taken for known. Where no label names a row: why there is none.
+    """
+    if samples and not any(sample.facts["row_ids"] for sample in samples):
+        return NO_ROWS
+    earlier: dict[int, list[Moment]] = {}
+    for moment in sorted(moments, key=lambda one: one.prediction_time):
+        earlier.setdefault(moment.subject_id, []).append(moment)
+    found = {}
+    for sample in samples:
+        asked = sample.moment
+        before = [one for one in earlier.get(sample.subject_id, ()) if one.prediction_time < asked][-LOOKS_BACK:]
+        future = store.chart(sample.subject_id, END_OF_TIME, policy=policy)
+        chart = store.chart(sample.subject_id, asked, policy=policy)
+        labels = (labelling.label(moment, future) for moment in reversed(before))
+        target = next((label.target for label in labels if label is not None and _is_known(label, chart)), None)
+        if target is not None:
+            found[sample.id] = target
+    return found
+
+
+def _is_known(label: Label, chart: Chart) -> bool:
+    """Whether a chart shows every row of a label, of which there is one at least."""
+    return bool(label.row_ids) and all(row in _rows(chart, row.partition(":")[0]) for row in label.row_ids)
+
+
+def _rows(chart: Chart, table: str) -> frozenset[str]:
+    if table not in chart.table_names:
+        return frozenset()
+    return frozenset(chart.table(table).batch.column("row_id").to_pylist())

@@ -1,0 +1,147 @@
+"""Scorers: what an answer of one kind is worth. One is registered for every answer kind, under the kind's name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wardround.clinical.codes import LabelSet
+from wardround.core import Registry
+from wardround.tasks.answers import (
+    AnswerKind,
+    Candidates,
+    FreeLabels,
+    JudgedText,
+    ListedCandidates,
+    OneClass,
+    OneOption,
+    SeveralClasses,
+)
+from wardround.tasks.scoring.paired import Hypothesis, PairedTest, macro_hypothesis, paired_macro_f1
+from wardround.tasks.scoring.sets import SetScore, class_score, set_scores
+
+MACRO_F1 = "macro-F1"
+SET_F1 = "F1"
+ACCURACY = "accuracy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherTest:
+    """A paired test in another figure than the one that is averaged, and the same as one of a family."""
+
+    metric: str
+    test: PairedTest
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedAnswers:
+    """Two contenders' answers to one task by sample and epoch, with the targets and whose the samples are."""
+
+    first: Mapping[str, Collection[str] | None]
+    second: Mapping[str, Collection[str] | None]
+    truth: Mapping[str, Collection[str]]
+    subjects: Mapping[str, Hashable]
+
+
+class Scorer:
+    """Scores answers as sets of names. A subclass scores another kind of answers.
+
+    ``metric`` names the figure that tables show and tests compare; ``pooled`` is what its mean over tasks is called
+    (empty: as the figure itself), so that only figures of one name are averaged under that name. ``keeps_target``: a
+    result holds the target too, for figures that are no mean over samples. ``by_class``: the tables by class show all
+    that its own figure shows.
+    An answer is right from ``full_score`` of the main figure on. ``rows_name_answers``: a cited row can be seen to
+    support an answer, because it names it; no row says "yes". ``over_samples``: rows over several tasks say the mean
+    over all samples too.
+    """
+
+    metric: ClassVar[str] = SET_F1
+    pooled: ClassVar[str] = ""
+    keeps_target: ClassVar[bool] = False
+    by_class: ClassVar[bool] = False
+    full_score: ClassVar[float] = 1.0
+    rows_name_answers: ClassVar[bool] = True
+    over_samples: ClassVar[bool] = False
+
+    def is_right(self, value: float) -> bool:
+        """Whether a value of the main figure is that of an answer without any fault, but for rounding."""
+        return value >= self.full_score or math.isclose(value, self.full_score)
+
+    def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
+        """Return how the names of an answer meet those of the target, whatever their order."""
+        return set_scores(answer, target, labels)
+
+    def figures(
+        self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None
+    ) -> Mapping[str, float]:
+        """Return figures of an answer by their names, the one that ``metric`` names first; none: it is the set's F1."""
+        return {}
+
+    def further_tests(self, kind: AnswerKind, pair: PairedAnswers, *, seed: int) -> Iterator[FurtherTest]:
+        """Yield tests of figures that are no mean over samples. Called only where targets are kept."""
+        yield from ()
+
+
+class SeveralClassesScorer(Scorer):
+    """The set's F1 per answer; over all answers also the macro-F1 of the classes."""
+
+    keeps_target = True
+    rows_name_answers = False
+
+    def further_tests(self, kind: AnswerKind, pair: PairedAnswers, *, seed: int) -> Iterator[FurtherTest]:
+        """Of repeated epochs the macro-F1 takes each as a sample of its own, paired by number."""
+        sides = (pair.first, pair.second, pair.truth, pair.subjects)
+        classes, several = kind.label_values, kind.several
+        yield FurtherTest(
+            metric=MACRO_F1,
+            test=paired_macro_f1(*sides, classes=classes, several=several, seed=seed),
+            hypothesis=macro_hypothesis(*sides, classes=classes, several=several),
+        )
+
+
+class OneClassScorer(SeveralClassesScorer):
+    """Right if the one class is named and no other; over all answers also the macro-F1 of the classes."""
+
+    metric = ACCURACY
+    pooled = SET_F1
+    by_class = True
+
+    def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
+        (wanted,) = target
+        assert labels is not None  # classes are declared
+        return class_score(answer, wanted, labels)
+
+
+class RightScorer(Scorer):
+    """Right or not: the one option that holds, or a text that a judge says is the right one. Its mean over tasks is
+    shown beside the mean over all samples, which papers call the average."""
+
+    metric = ACCURACY
+    over_samples = True
+    rows_name_answers = False
+
+    def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
+        """``labels`` are the letters of options; of a judged text, the answer as another spelling of the right one,
+        where the judge says that it is."""
+        (wanted,) = target
+        return class_score(answer, wanted, labels or LabelSet(name=wanted, labels=(wanted,)))
+
+
+SCORERS: Registry[Scorer] = Registry("scorers", one="scorer", of=Scorer)
+"""By the name of the answer kind."""
+
+SCORERS.add(Candidates.name, Scorer())
+SCORERS.add(ListedCandidates.name, Scorer())
+SCORERS.add(FreeLabels.name, Scorer())
+SCORERS.add(OneClass.name, OneClassScorer())
+SCORERS.add(SeveralClasses.name, SeveralClassesScorer())
+SCORERS.add(OneOption.name, RightScorer())
+SCORERS.add(JudgedText.name, RightScorer())
+
+
+def scorer_of(kind: AnswerKind) -> Scorer:
+    """Return the scorer of a kind; UserError where a plug-in registered the kind and no scorer."""
+    return SCORERS.get(kind.name)

@@ -1,0 +1,137 @@
+"""The tables of stays: Recall@5 by type of every contender, and what each did with its rules and its audits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardround.tasks.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_rows
+from wardround.tasks.scoring.episodes import EpisodeScore
+from wardround.tasks.scoring.stays import RecallRow, StepCounts, recall_rows
+
+PAPER_AUDITED = (0.0515, 0.0942)
+"""The paper's share of steps at which the Auditor is asked (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""
+_EXPECTED = (0.025, 0.15)
+"""Shares outside these are commented."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdherenceRow:
+    """One contender over all steps. ``adherence``: steps that cite a rule that was activated, as the paper counts it
+    (section 5); ``strict``: and whose trigger held; ``audited``: the gate of the model's audit opened; ``failed``: an
+    audit found something; ``unchecked``: steps with a drug or allergy that no table knows; ``equivalence``: the mean
+    grade of its plans, 1 to 5, where a judge was asked."""
+
+    contender: str
+    steps: int
+    adherence: Interval
+    strict: Interval
+    audited: Interval
+    failed: int
+    flaws: str
+    unchecked: int = 0
+    equivalence: Interval | None = None
+
+
+def stay_rows(
+    scores: Iterable[EpisodeScore], *, seed: int = 0
+) -> tuple[tuple[RecallRow, ...], tuple[AdherenceRow, ...]]:
+    """Return both tables of a run's stays; empty where none was played by steps."""
+    groups: dict[str, list[EpisodeScore]] = {}
+    for score in scores:
+        if score.steps is not None:
+            groups.setdefault(f"{score.agent} · {score.model}", []).append(score)
+    recall = [
+        row
+        for name, some in groups.items()
+        for row in recall_rows(name, [(one.answer, one.target, one.subject_id) for one in some], seed=seed)
+    ]
+    return tuple(recall), tuple(_adherence(name, some, seed) for name, some in groups.items())
+
+
+def _adherence(name: str, scores: Sequence[EpisodeScore], seed: int) -> AdherenceRow:
+    counts = [score.steps for score in scores if score.steps is not None]
+    people = [score.subject_id for score in scores if score.steps is not None]
+    flaws = sorted({flaw for one in counts for flaw in one.flaws})
+    return AdherenceRow(
+        contender=name,
+        steps=sum(one.steps for one in counts),
+        adherence=_share(counts, [one.cited for one in counts], people, seed),
+        strict=_share(counts, [one.strict for one in counts], people, seed),
+        audited=_share(counts, [one.audited for one in counts], people, seed),
+        failed=sum(one.failed for one in counts),
+        flaws=", ".join(f"{flaw} {sum(one.flaws.get(flaw, 0) for one in counts)}" for flaw in flaws),
+        unchecked=sum(one.unchecked for one in counts),
+        equivalence=_mean_grade(counts, people, seed),
+    )
+
+
+def _share(counts: Sequence[StepCounts], parts: Sequence[int], people: Sequence[int], seed: int) -> Interval:
+    rows = np.array([[part, one.steps] for part, one in zip(parts, counts, strict=True)], float)
+    return cluster_bootstrap(rows, people, mean_of_rows, seed=seed)
+
+
+def _mean_grade(counts: Sequence[StepCounts], people: Sequence[int], seed: int) -> Interval | None:
+    graded = [(sum(one.grades), len(one.grades), person) for one, person in zip(counts, people, strict=True)]
+    graded = [one for one in graded if one[1]]
+    if not graded:
+        return None
+    rows = np.array([one[:2] for one in graded], float)
+    return cluster_bootstrap(rows, [person for *_, person in graded], mean_of_rows, seed=seed)
+
+
+def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow]) -> str:
+    """Return both as aligned plain-text tables."""
+    header = (
+        "",
+        "type",
+        "by",
+        "micro",
+        "95 % interval",
+        "macro",
+        "95 % interval",
+        "capped",
+        "precision",
+        "steps",
+        "decisions",
+    )
+    first = [header, *map(_recall_cells, recall)]
+    second = [
+        ("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws", "unchecked", "equivalence"),
+        *map(_rule_cells, adherence),
+    ]
+    return "\n".join([f"{_aligned(first)}\n\n{_aligned(second)}", *filter(None, map(_far_off, adherence))])
+
+
+def _far_off(row: AdherenceRow) -> str | None:
+    """Where the gate of the model's audit opens far more or less often than in the paper."""
+    share = row.audited.estimate
+    if not row.steps or _EXPECTED[0] <= share <= _EXPECTED[1]:
+        return None
+    low, high = PAPER_AUDITED
+    than = f"TRACE's paper has {low:.1%} to {high:.1%}"
+    hint = "lower tau" if share < low else "raise tau, or read docs/methods/trace.md on the gate"
+    return f"{row.contender}: the gate of the model's audit opens at {share:.1%} of steps; {than}: {hint}"
+
+
+def _recall_cells(row: RecallRow) -> tuple[str, ...]:
+    micro, macro = row.micro, row.macro
+    figures = (f"{micro.estimate:.3f}", micro.as_text(), f"{macro.estimate:.3f}", macro.as_text())
+    precision = "–" if row.precision is None else f"{row.precision:.3f}"
+    shares = (f"{row.capped:.3f}", precision)
+    return row.contender, row.kind.lower(), row.matching, *figures, *shares, str(row.steps), str(row.targets)
+
+
+def _rule_cells(row: AdherenceRow) -> tuple[str, ...]:
+    shares = (f"{one.estimate:.1%}" for one in (row.adherence, row.strict, row.audited))
+    grade = "–" if row.equivalence is None else f"{row.equivalence.estimate:.2f} {row.equivalence.as_text()}"
+    unchecked = str(row.unchecked or "–")
+    return row.contender, str(row.steps), *shares, str(row.failed), row.flaws or "–", unchecked, grade
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(rows)

@@ -1,0 +1,361 @@
+"""Tables of scored episodes: one row per agent, model, task and stratum."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from wardround.core import Usage
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.scoring.bootstrap import Interval, patient_bootstrap
+from wardround.tasks.scoring.episodes import EpisodeScore
+from wardround.tasks.scoring.errors import ErrorClass
+from wardround.tasks.scoring.grounding import GroundingCounts
+from wardround.tasks.scoring.scorer import SET_F1, scorer_of
+from wardround.tasks.scoring.successes import Successes, successes
+from wardround.tasks.scoring.task_means import EvidenceCut, evidence_cut, mean_of_task_means, task_mean_interval
+
+# A cell whose number was not computed is empty, never zero.
+
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryRow:
+    """One agent with one model on one task and stratum (or all of them).
+
+    ``n`` samples of ``subjects`` patients in ``episodes`` episodes: scores of repeated epochs are averaged per sample
+    first. ``f1`` is the mean over samples of the figure that ``metric`` names; with ``task`` = all, the mean of the
+    tasks' means, as the papers have it: every task weighs alike. So are precision and recall. Means of tokens, cost and
+    seconds are per episode, None where not known of every episode, those of ``turns`` per trial, of which an episode
+    has ``trials``. ``errors`` counts episodes; ``failed`` ones ended in an endpoint's error and score 0. ``summarised``
+    counts the episodes with a summary, None where the method writes none; ``summaries`` were tried,
+    ``failed_summaries`` of them left the one before in place; ``evidence_cut``: where the budget had no room for all
+    evidence; ``over_samples`` is the mean over all samples alike, of a row over several tasks whose papers average so;
+    ``experiences`` is the mean of those served, None where no bank was asked; ``successes`` are the right
+    answers and how many of them are corrupt.
+    """
+
+    agent: str
+    model: str
+    task: str
+    stratum: str
+    n: int
+    subjects: int
+    episodes: int
+    f1: Interval
+    precision: float
+    recall: float
+    reachable_recall: float
+    turns: float
+    input_tokens: float | None
+    output_tokens: float | None
+    cost: float | None
+    seconds: float
+    grounding: GroundingCounts
+    errors: Mapping[ErrorClass, int]
+    failed: int
+    tool_calls: Mapping[str, int]
+    summarised: int | None = None
+    summaries: int = 0
+    failed_summaries: int = 0
+    experiences: float | None = None
+    trials: float = 1.0
+    evidence_cut: EvidenceCut | None = None
+    metric: str = SET_F1
+    over_samples: Interval | None = None
+    successes: Successes = field(default_factory=Successes)
+
+
+def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
+    """Return a row per agent, model, task and stratum, one over the strata where there are several, and over all tasks
+    where there are several, stratum by stratum and together."""
+    groups: dict[tuple[str, str, str, str], list[EpisodeScore]] = {}
+    for score in scores:
+        for task, stratum in {(score.task, score.stratum), (score.task, ALL), (ALL, score.stratum), (ALL, ALL)}:
+            groups.setdefault((score.agent, score.model, task, stratum), []).append(score)
+    kept = {key: members for key, members in groups.items() if not _is_repetition(key, groups)}
+    order = sorted(kept, key=lambda key: (key[0], key[1], key[2] == ALL, key[2], key[3] == ALL, key[3]))
+    return tuple(_row(key, kept[key], seed, resamples) for key in order)
+
+
+def per_sample(
+    scores: Iterable[EpisodeScore], value: Callable[[EpisodeScore], float] = lambda one: one.value
+) -> dict[str, float]:
+    """Return the mean of a value over the epochs of each sample, by sample id: what paired tests compare."""
+    epochs: dict[str, list[float]] = {}
+    for score in scores:
+        epochs.setdefault(score.sample, []).append(value(score))
+    return {sample: fmean(values) for sample, values in epochs.items()}
+
+
+def pooled_metric(tasks: Iterable[str]) -> str:
+    """What the mean over some tasks is called: of figures that are not alike it is a score and nothing else."""
+    scorers = [scorer_of(get_task(task).answer) for task in tasks]
+    names = {scorer.pooled or scorer.metric for scorer in scorers}
+    return names.pop() if len(names) == 1 else "score"
+
+
+def render_table(rows: Sequence[SummaryRow]) -> str:
+    """Return the rows as an aligned plain-text table; agent and model are shown where they differ between rows."""
+    columns = [column for column in _COLUMNS if column.shown(rows)]
+    cells = [[column.title for column in columns], *[[column.cell(row) for column in columns] for row in rows]]
+    widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
+    lines = [_line(line, widths, columns) for line in cells]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    title: str
+    cell: Callable[[SummaryRow], str]
+    left: bool = False
+    shown: Callable[[Sequence[SummaryRow]], bool] = lambda rows: True
+
+
+def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> SummaryRow:
+    agent, model, task, stratum = key
+    f1 = per_sample(scores)
+    subject_of = {score.sample: score.subject_id for score in scores}
+    subjects = [subject_of[sample] for sample in f1]
+    task_of = {score.sample: score.task for score in scores}
+    tasks = [task_of[sample] for sample in f1]
+    usages = [score.use.usage for score in scores]
+    return SummaryRow(
+        agent=agent,
+        model=model,
+        task=task,
+        stratum=stratum,
+        n=len(f1),
+        subjects=len(set(subjects)),
+        episodes=len(scores),
+        f1=task_mean_interval(list(f1.values()), tasks, subjects, seed=seed, resamples=resamples),
+        precision=_mean(scores, lambda one: one.score.precision),
+        recall=_mean(scores, lambda one: one.score.recall),
+        reachable_recall=_mean(scores, lambda one: one.winnable_recall),
+        turns=fmean(turns for score in scores for turns in score.use.trial_turns or (score.use.turns,)),
+        trials=fmean(len(score.use.trial_turns) or 1 for score in scores),
+        input_tokens=_mean_tokens(usages, lambda usage: usage.input_tokens),
+        output_tokens=_mean_tokens(usages, lambda usage: usage.output_tokens),
+        cost=_mean_known([score.use.cost for score in scores]),
+        seconds=fmean(score.use.model_seconds + score.use.tool_seconds for score in scores),
+        grounding=GroundingCounts.total(score.grounding for score in scores),
+        errors=_error_counts(scores),
+        failed=sum(score.finish == "error" for score in scores),
+        tool_calls=_tool_mix(scores),
+        evidence_cut=evidence_cut(score.use.evidence_left_out for score in scores),
+        summarised=_summarised(scores),
+        summaries=sum(score.use.summaries for score in scores),
+        failed_summaries=sum(score.use.failed_summaries for score in scores),
+        experiences=_mean_known([score.use.experiences for score in scores]),
+        metric=pooled_metric({score.task for score in scores}),
+        over_samples=_over_samples(f1, tasks, subjects, seed, resamples),
+        successes=successes(scores),
+    )
+
+
+def _over_samples(
+    values: Mapping[str, float], tasks: Sequence[str], subjects: Sequence[int], seed: int, resamples: int
+) -> Interval | None:
+    """The mean over all samples of several tasks, where every task's scorer asks for it."""
+    names = set(tasks)
+    if len(names) < 2 or not all(scorer_of(get_task(name).answer).over_samples for name in names):
+        return None
+    return patient_bootstrap(list(values.values()), subjects, seed=seed, resamples=resamples)
+
+
+def _is_repetition(key: tuple[str, str, str, str], groups: Mapping[tuple[str, str, str, str], object]) -> bool:
+    """An ``all`` row that would only repeat the single row it sums up, or the row over all strata."""
+    agent, model, task, stratum = key
+    if stratum != ALL:
+        of_it = {k[2] for k in groups if k[:2] == (agent, model) and k[3] == stratum and k[2] != ALL}
+        strata = {k[3] for k in groups if k[:2] == (agent, model) and k[3] != ALL}
+        return task == ALL and (len(of_it) == 1 or len(strata) == 1)
+    below = {k[2:] for k in groups if k[:2] == (agent, model) and k[2] != ALL and k[3] != ALL}
+    if task == ALL:
+        return len({name for name, _ in below}) == 1
+    return len({name for t, name in below if t == task}) == 1
+
+
+def _mean(scores: list[EpisodeScore], value: Callable[[EpisodeScore], float]) -> float:
+    task_of = {score.sample: score.task for score in scores}
+    values = per_sample(scores, value)
+    return mean_of_task_means(list(values.values()), [task_of[sample] for sample in values])
+
+
+def _mean_tokens(usages: list[Usage | None], tokens: Callable[[Usage], int]) -> float | None:
+    return _mean_known([None if usage is None else tokens(usage) for usage in usages])
+
+
+def _mean_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def _summarised(scores: list[EpisodeScore]) -> int | None:
+    if not any(score.use.summarises for score in scores):
+        return None
+    return sum(score.use.summarised for score in scores)
+
+
+def _error_counts(scores: list[EpisodeScore]) -> dict[ErrorClass, int]:
+    found = Counter(name for score in scores for name in score.errors)
+    return {name: found[name] for name in ErrorClass}
+
+
+def _tool_mix(scores: list[EpisodeScore]) -> dict[str, int]:
+    calls: dict[str, int] = {}
+    for score in scores:
+        for name, count in score.use.tool_calls.items():
+            calls[name] = calls.get(name, 0) + count
+    return dict(sorted(calls.items()))
+
+
+def _line(cells: list[str], widths: list[int], columns: list[_Column]) -> str:
+    parts = [
+        cell.ljust(width) if column.left else cell.rjust(width)
+        for cell, width, column in zip(cells, widths, columns, strict=True)
+    ]
+    return "  ".join(parts).rstrip()
+
+
+def _optional(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _errors(row: SummaryRow) -> str:
+    return " ".join(f"{_SHORT[name]}:{count}" for name, count in row.errors.items() if count)
+
+
+def _all_f1(rows: Sequence[SummaryRow]) -> bool:
+    return all(row.metric == SET_F1 for row in rows)
+
+
+def _any_cited_success(rows: Sequence[SummaryRow]) -> bool:
+    return any(row.successes.cited for row in rows)
+
+
+def _varies(name: str) -> Callable[[Sequence[SummaryRow]], bool]:
+    return lambda rows: len({getattr(row, name) for row in rows}) > 1
+
+
+def _any_known(value: Callable[[SummaryRow], float | None]) -> Callable[[Sequence[SummaryRow]], bool]:
+    return lambda rows: any(value(row) is not None for row in rows)
+
+
+_SHORT = {
+    ErrorClass.NO_PREDICTION: "none",
+    ErrorClass.TOOL_REPEAT: "repeat",
+    ErrorClass.SINGLE_TOOL_LOOP: "loop",
+    ErrorClass.MULTI_TOOL_CYCLE: "cycle",
+    ErrorClass.TOOL_USAGE: "usage",
+    ErrorClass.NO_CANDIDATE_TOOL: "no-cand",
+}
+_COLUMNS = (
+    _Column(title="agent", cell=lambda row: row.agent, left=True, shown=_varies("agent")),
+    _Column(title="model", cell=lambda row: row.model, left=True, shown=_varies("model")),
+    _Column(title="task", cell=lambda row: row.task, left=True),
+    _Column(title="stratum", cell=lambda row: row.stratum, left=True),
+    _Column(title="n", cell=lambda row: str(row.n)),
+    _Column(title="patients", cell=lambda row: str(row.subjects)),
+    _Column(title="in", cell=lambda row: row.metric, left=True, shown=lambda rows: not _all_f1(rows)),
+    _Column(title="score", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: not _all_f1(rows)),
+    _Column(title="F1", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: _all_f1(rows)),
+    _Column(title="95 % interval", cell=lambda row: row.f1.as_text()),
+    _Column(
+        title="over samples",
+        cell=lambda row: "" if row.over_samples is None else f"{row.over_samples.estimate:.3f}",
+        shown=lambda rows: any(row.over_samples is not None for row in rows),
+    ),
+    _Column(title="P", cell=lambda row: f"{row.precision:.3f}"),
+    _Column(title="R", cell=lambda row: f"{row.recall:.3f}"),
+    _Column(title="R max", cell=lambda row: f"{row.reachable_recall:.3f}"),
+    _Column(title="turns", cell=lambda row: f"{row.turns:.1f}"),
+    _Column(title="trials", cell=lambda row: f"{row.trials:.1f}", shown=lambda rows: any(r.trials > 1 for r in rows)),
+    _Column(
+        title="tokens in",
+        cell=lambda row: _optional(row.input_tokens, ",.0f"),
+        shown=_any_known(lambda r: r.input_tokens),
+    ),
+    _Column(
+        title="out", cell=lambda row: _optional(row.output_tokens, ",.0f"), shown=_any_known(lambda r: r.output_tokens)
+    ),
+    _Column(title="US$", cell=lambda row: _optional(row.cost, ".4f"), shown=_any_known(lambda row: row.cost)),
+    _Column(title="seconds", cell=lambda row: f"{row.seconds:.2f}"),
+    _Column(
+        title="grounded",
+        cell=lambda row: _optional(row.grounding.share, ".3f"),
+        shown=_any_known(lambda r: r.grounding.share),
+    ),
+    _Column(title="right", cell=lambda row: str(row.successes.right), shown=_any_cited_success),
+    _Column(title="corrupt", cell=lambda row: row.successes.short, shown=_any_cited_success),
+    _Column(title="unread", cell=lambda row: str(row.successes.unread), shown=_any_cited_success),
+    _Column(
+        title="lessons", cell=lambda row: _optional(row.experiences, ".1f"), shown=_any_known(lambda r: r.experiences)
+    ),
+    _Column(
+        title="evidence cut",
+        cell=lambda row: "" if row.evidence_cut is None else row.evidence_cut.short,
+        shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
+    ),
+    _Column(
+        title="summarised",
+        cell=lambda row: "" if row.summarised is None else f"{row.summarised} of {row.episodes}",
+        shown=_any_known(lambda row: row.summarised),
+    ),
+    _Column(
+        title="summaries failed",
+        cell=lambda row: f"{row.failed_summaries} of {row.summaries}" if row.summaries else "",
+        shown=lambda rows: any(row.failed_summaries for row in rows),
+    ),
+    _Column(title="failed", cell=lambda row: str(row.failed), shown=lambda rows: any(row.failed for row in rows)),
+    _Column(title="errors (episodes)", cell=_errors, left=True),
+)
+
+
+# The other figures of a kind of answers: what its scorer gives of every answer besides the figure the tables show.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRow:
+    """The mean of one figure over the samples of a task, repeated epochs averaged first."""
+
+    agent: str
+    model: str
+    task: str
+    figure: str
+    mean: Interval
+
+
+def figure_rows(scores: Iterable[EpisodeScore], *, seed: int = 0) -> tuple[FigureRow, ...]:
+    """Return a row per task, contender and figure of the kinds that have figures of their own, the main one first."""
+    groups: dict[tuple[str, str, str], list[EpisodeScore]] = {}
+    for score in scores:
+        if score.figures:
+            groups.setdefault((score.task, score.agent, score.model), []).append(score)
+    return tuple(
+        FigureRow(agent=agent, model=model, task=task, figure=figure, mean=_figure_mean(members, figure, seed))
+        for (task, agent, model), members in sorted(groups.items(), key=lambda group: group[0][0])
+        for figure in dict.fromkeys(name for member in members for name in member.figures)
+    )
+
+
+def render_figures(rows: Sequence[FigureRow]) -> str:
+    """Return the rows as an aligned plain-text table."""
+    lines = [("task", "", "figure", "mean", "95 % interval"), *map(_cells, rows)]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _figure_mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Interval:
+    held = [score for score in scores if figure in score.figures]  # a reasoning without a reference has none
+    values = per_sample(held, lambda score: score.figures[figure])
+    subject_of = {score.sample: score.subject_id for score in held}
+    return patient_bootstrap(list(values.values()), [subject_of[sample] for sample in values], seed=seed)
+
+
+def _cells(row: FigureRow) -> tuple[str, ...]:
+    return row.task, f"{row.agent} · {row.model}", row.figure, f"{row.mean.estimate:.3f}", row.mean.as_text()

@@ -1,0 +1,56 @@
+"""What image tools work with, opened once for many charts: where images come from, and how they are shown."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wardround.core import UserError
+from wardround.models import DataUseGuard
+from wardround.records import Chart
+from wardround.tools.imaging.networks import Abilities, OpenModel
+from wardround.tools.imaging.settings import ImageSettings
+from wardround.tools.imaging.source import ChartImages, DicomWeb, ImageFolder, ImageSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imaging:
+    """An open source of images (None: there are only the record's rows about them), the settings, and what can be made
+    out on an image here."""
+
+    source: ImageSource | None = None
+    settings: ImageSettings = field(default_factory=ImageSettings)
+    abilities: Abilities = field(default_factory=Abilities)
+
+    def of(self, chart: Chart, subject: str) -> ChartImages:
+        """Return the images of a chart; ``subject`` is what the source of the records calls its person."""
+        return ChartImages(chart, self.source, subject=subject, settings=self.settings, abilities=self.abilities)
+
+    def close(self) -> None:
+        """Release the source."""
+        if self.source is not None:
+            self.source.close()
+
+
+def open_images(
+    settings: ImageSettings, guard: DataUseGuard | None = None, *, opened: OpenModel | None = None
+) -> Imaging:
+    """Open what the settings name; ``opened`` opens the models that read images. UserError: there is no such folder, or
+    the guard does not let images go to an endpoint; without a guard they stay on this machine."""
+    guard = guard or DataUseGuard()
+    abilities = Abilities(settings, guard, opened=opened)
+    abilities.check()
+    return Imaging(source=_source(settings, guard), settings=settings, abilities=abilities)
+
+
+def _source(settings: ImageSettings, guard: DataUseGuard) -> ImageSource | None:
+    """A folder or a server; a server learns whose images are asked for, so the guard is asked first."""
+    if settings.source is None or not settings.is_served:
+        return None if settings.source is None else ImageFolder(Path(settings.source))
+    guard.check(settings.source)
+    variable = settings.authorization_variable
+    authorization = None if variable is None else os.environ.get(variable)
+    if variable is not None and not authorization:
+        raise UserError("the environment variable that images.authorization_variable names is not set")
+    return DicomWeb(settings.source, authorization=authorization)

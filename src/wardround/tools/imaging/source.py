@@ -1,0 +1,338 @@
+"""Where images come from: a folder or a DICOMweb server; the images of one chart."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+
+from wardround.core import Sealed, ToolFailure, UserError, unsealed
+from wardround.core.errors import unknown
+from wardround.models.guard import environment_proxy, is_loopback, parse_endpoint
+from wardround.records import Chart, ImageRole
+from wardround.tools.imaging.networks import Abilities
+from wardround.tools.imaging.radiograph import Radiograph
+from wardround.tools.imaging.reading import read_radiograph
+from wardround.tools.imaging.settings import ImageSettings
+from wardround.tools.imaging.windows import GreyWindow
+
+# Where image files come from: a folder. What a file is asked by comes from the record, never from a model.
+
+
+MOST_BYTES = 256 * 1024 * 1024
+"""The largest file that is read. A film of 14 bits has about 25 MB, a plain CT slice half of one."""
+_SUFFIXES = (".dcm", ".png", ".jpg", ".jpeg", "")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+NOT_THERE = "the file of this image is not there; its row and its report are all there is."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageName:
+    """What the record calls an image. ``subject`` is as the source has it; what it does not say is empty."""
+
+    subject: str
+    image: str
+    study: str = ""
+    instance: str = ""
+
+
+class ImageSource(Protocol):
+    """Gives the bytes of an image by what the record calls it."""
+
+    def read(self, name: ImageName) -> bytes:
+        """Return a whole file. ToolFailure: it is not there, cannot be had or is too large."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds."""
+        ...
+
+
+class ImageFolder:
+    """A folder of files named by their images, laid out as MIMIC-CXR does or anyhow. Safe to share between threads."""
+
+    def __init__(self, root: Path) -> None:
+        if not root.is_dir():
+            raise UserError(f"images: there is no folder {str(root)!r}; name the folder that holds the image files")
+        self.root = root
+        self._by_name: dict[str, Path] | None = None
+        self._looking = threading.Lock()
+
+    def read(self, name: ImageName) -> bytes:
+        """Return a file's bytes."""
+        path = self._find(name)
+        if path is None:
+            raise ToolFailure(NOT_THERE)
+        try:
+            with path.open("rb") as file:
+                data = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise ToolFailure(f"the file of this image cannot be read ({error.strerror}).") from error
+        if len(data) > MOST_BYTES:
+            raise ToolFailure(f"the file of this image is larger than {MOST_BYTES:,} bytes and is not opened.")
+        return data
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _find(self, name: ImageName) -> Path | None:
+        """The usual place, else wherever a file of that name lies."""
+        if not _PLAIN.fullmatch(name.image):
+            return None
+        for place in _places(self.root, name):
+            for suffix in _SUFFIXES:
+                path = place / f"{name.image}{suffix}"
+                if path.is_file():
+                    return path
+        return self._anywhere().get(name.image)
+
+    def _anywhere(self) -> dict[str, Path]:
+        with self._looking:
+            if self._by_name is None:
+                files = (path for path in sorted(self.root.rglob("*")) if path.suffix.lower() in _SUFFIXES)
+                self._by_name = {path.stem: path for path in files if path.is_file()}
+            return self._by_name
+
+
+def _places(root: Path, name: ImageName) -> Iterator[Path]:
+    """MIMIC-CXR: ``files/p10/p10000032/s50414267``."""
+    if _PLAIN.fullmatch(name.subject) and _PLAIN.fullmatch(name.study):
+        folder = Path(f"p{name.subject[:2]}") / f"p{name.subject}" / f"s{name.study}"
+        yield root / folder
+        yield root / "files" / folder
+    yield root
+
+
+# Images from a DICOMweb server: found by QIDO-RS, fetched by WADO-RS (PS3.18), one instance at a time.
+#
+# A server is asked by the UID that the record has of an image, and what it gives must be the subject's own. It learns
+# the subject's number in doing so: the data-use guard decides which servers may.
+
+
+_STUDY, _SERIES, _INSTANCE, _PATIENT = "0020000D", "0020000E", "00080018", "00100020"
+_UID = re.compile(r"[0-9.]{3,64}")
+_BOUNDARY = re.compile(r'boundary="?([^";]{1,200})"?', re.IGNORECASE)
+_ACCEPT = 'multipart/related; type="application/dicom"; transfer-syntax=*'
+_MOST_JSON = 1024 * 1024
+_SECONDS = 30.0
+_SECONDS_IN_ALL = 300.0
+
+
+class DicomWeb:
+    """A DICOMweb server, by its base URL. Safe to share between threads."""
+
+    def __init__(self, base_url: str, *, authorization: str | None = None) -> None:
+        self.base_url = base_url.rstrip("/")
+        headers = {} if authorization is None else {"Authorization": authorization}
+        url = parse_endpoint(self.base_url)
+        self._client = httpx2.Client(
+            timeout=_SECONDS,
+            headers=headers,
+            follow_redirects=False,
+            verify=httpx2.create_ssl_context(trust_env=not is_loopback(url)),
+            trust_env=False,  # the guard and the client must mean the same proxy; no password of a ~/.netrc
+            proxy=environment_proxy(url),
+        )
+        self._found: dict[tuple[str, str], str] = {}
+        self._finding = threading.Lock()
+
+    def read(self, name: ImageName) -> bytes:
+        """Return the file of an instance."""
+        if not _UID.fullmatch(name.instance):
+            raise ToolFailure("the record does not say what the image server calls this image.")
+        path = self._found.get((name.subject, name.instance)) or self._look_up(name)
+        body, kind = self._get(path, accept=_ACCEPT, most=MOST_BYTES)
+        return _first_part(body, kind)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _look_up(self, name: ImageName) -> str:
+        """Ask where an instance lies; it counts only if it is this subject's."""
+        query = f"/instances?SOPInstanceUID={name.instance}&PatientID={name.subject}&includefield={_PATIENT}"
+        body, _ = self._get(query, accept="application/dicom+json", most=_MOST_JSON)
+        found = _own(_decoded(body), name)
+        if found is None:
+            raise ToolFailure(NOT_THERE)
+        path = f"/studies/{_value(found, _STUDY)}/series/{_value(found, _SERIES)}/instances/{name.instance}"
+        with self._finding:
+            self._found[name.subject, name.instance] = path
+        return path
+
+    def _get(self, path: str, *, accept: str, most: int) -> tuple[bytes, str]:
+        try:
+            with self._client.stream("GET", f"{self.base_url}{path}", headers={"Accept": accept}) as reply:
+                if reply.status_code in (204, 404):
+                    raise ToolFailure(NOT_THERE)
+                if reply.status_code != 200:
+                    raise ToolFailure(f"the image server answers with status {reply.status_code}.")
+                body = _bounded(reply, most, time.monotonic() + _SECONDS_IN_ALL)
+                return body, str(reply.headers.get("content-type", ""))
+        except httpx2.HTTPError as error:
+            raise ToolFailure(f"the image server cannot be asked ({type(error).__name__}).") from error
+
+
+def _bounded(reply: Any, most: int, deadline: float) -> bytes:
+    """The decoded body, up to a limit: a compressed one may be larger than what came, and a server may drip."""
+    parts, size = [], 0
+    for part in reply.iter_bytes():
+        size += len(part)
+        if size > most:
+            raise ToolFailure(f"the image server sent more than {most:,} bytes; the image is not opened.")
+        if time.monotonic() > deadline:
+            raise ToolFailure(f"the image server took longer than {_SECONDS_IN_ALL:g} s; the image is not opened.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body or b"[]")
+    except (ValueError, RecursionError) as error:
+        raise ToolFailure("the image server's answer is no JSON.") from error
+
+
+def _own(found: Any, name: ImageName) -> Mapping[str, Any] | None:
+    """The instance that was asked for; None where what was found is another's."""
+    for one in found if isinstance(found, list) else ():
+        if not isinstance(one, dict) or _value(one, _INSTANCE) != name.instance:
+            continue
+        is_located = _UID.fullmatch(_value(one, _STUDY)) and _UID.fullmatch(_value(one, _SERIES))
+        if is_located and _value(one, _PATIENT) == name.subject:
+            return one
+    return None
+
+
+def _value(one: Mapping[str, Any], tag: str) -> str:
+    held = one.get(tag)
+    values = held.get("Value") if isinstance(held, dict) else None
+    return str(values[0]) if isinstance(values, list) and values else ""
+
+
+def _first_part(body: bytes, kind: str) -> bytes:
+    """The first part of a multipart body (RFC 2046); a server may also send the file itself."""
+    if not kind.lower().startswith("multipart/related"):
+        return body
+    boundary = _BOUNDARY.search(kind)
+    mark = b"--" + boundary.group(1).encode() if boundary else b""
+    _, opened, rest = body.partition(mark) if mark else (b"", b"", b"")
+    _, blank, content = rest.partition(b"\r\n\r\n")
+    end = content.find(b"\r\n" + mark) if mark else -1
+    if not opened or not blank or end < 0:
+        raise ToolFailure("the image server's answer is cut off or no multipart body.")
+    return content[:end]
+
+
+# The images of a chart: one subject's, as of a moment. A handle is a row id; nothing else opens a file.
+#
+# An image that was not taken yet, or is another subject's, is not there, and neither name nor path can reach it.
+
+
+_KEPT = 4
+"""Images whose bytes a session keeps: several tools look at the same one."""
+_SETTINGS = ImageSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartImage:
+    """One image that was there at the chart's moment. ``handle`` is what tools take."""
+
+    handle: str
+    study: str
+    view: str
+    taken: datetime | None
+    name: ImageName
+
+
+class ChartImages:
+    """Opens the images of a chart from a source; ``abilities`` are what can be made out on them."""
+
+    def __init__(
+        self,
+        chart: Chart,
+        source: ImageSource | None,
+        *,
+        subject: str = "",
+        settings: ImageSettings = _SETTINGS,
+        abilities: Abilities | None = None,
+    ) -> None:
+        self.chart = chart
+        self.settings = settings
+        self.abilities = abilities or Abilities()
+        self._source = None if source is None else Sealed(source)
+        self._subject = subject or str(chart.subject_id)
+        self._entries: dict[str, ChartImage] | None = None
+        self._read: dict[str, bytes] = {}
+
+    @property
+    def roles(self) -> tuple[ImageRole, ...]:
+        """The tables of images that this chart has."""
+        return tuple(role for role in self.chart.spec.roles.image if role.table in self.chart.table_names)
+
+    def entries(self) -> tuple[ChartImage, ...]:
+        """Every image that is there, in the order of the tables."""
+        if self._entries is None:
+            self._entries = {entry.handle: entry for role in self.roles for entry in self._of(role)}
+        return tuple(self._entries.values())
+
+    def find(self, handle: str) -> ChartImage:
+        """Return the image of a handle. ToolFailure names those there are."""
+        wanted = handle.strip().strip("\"'`[]")
+        entries = {entry.handle: entry for entry in self.entries()}
+        for entry in entries.values():
+            if wanted in (entry.handle, entry.name.image):
+                return entry
+        if not entries:
+            raise ToolFailure(f"there is no image {handle!r}: none was taken of this person up to now.")
+        raise ToolFailure(unknown("image", handle, list(entries)) + " Handles are the row ids of its table.")
+
+    def open(self, entry: ChartImage, *, window: GreyWindow | None = None, frame: int = 1) -> Radiograph:
+        """Return an image's pixels as they are meant to be seen. ToolFailure: it cannot be had or read."""
+        return read_radiograph(self.data(entry), window=window, frame=frame)
+
+    def data(self, entry: ChartImage) -> bytes:
+        """Return the file's bytes."""
+        found = self._read.get(entry.handle)
+        if found is None:
+            if self._source is None:
+                raise ToolFailure("no image files are connected to this session, only what the record says of them.")
+            found = unsealed(self._source).read(self.find(entry.handle).name)
+            while len(self._read) >= _KEPT:
+                self._read.pop(next(iter(self._read)), None)
+            self._read[entry.handle] = found
+        return found
+
+    def close(self) -> None:
+        """Forget what was read; the source belongs to whoever opened it."""
+        self._read.clear()
+
+    def _of(self, role: ImageRole) -> list[ChartImage]:
+        table = self.chart.table(role.table)
+        return [self._entry(role, row) for row in table.batch.to_pylist()]
+
+    def _entry(self, role: ImageRole, row: dict[str, Any]) -> ChartImage:
+        times = [row[name] for name in role.time if isinstance(row.get(name), datetime)]
+        study = _text(row, role.study)
+        return ChartImage(
+            handle=row["row_id"],
+            study=study,
+            view=_text(row, role.view),
+            taken=times[0] if times else None,
+            name=ImageName(
+                subject=self._subject, image=_text(row, role.id), study=study, instance=_text(row, role.instance)
+            ),
+        )
+
+
+def _text(row: dict[str, Any], column: str | None) -> str:
+    value = None if column is None else row.get(column)
+    return "" if value is None else str(value)

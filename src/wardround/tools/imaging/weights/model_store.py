@@ -1,0 +1,263 @@
+"""A folder of imaging weights: known networks, conversion, running a graph."""
+
+from __future__ import annotations
+
+import json
+import threading
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import UserError, content_hash, private_folder, write_atomically
+from wardround.core.errors import unknown
+from wardround.tools.imaging.libraries import needed
+from wardround.tools.imaging.weights.architectures import densenet_graph, pspnet_graph, resnet_graph
+from wardround.tools.imaging.weights.torch_file import read_torch_file
+
+# The published networks that image tools work with (``known.toml``): nothing of them is shipped.
+
+
+ModelKind = Literal["classifier", "segmentation", "findings", "impression", "grounding"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """One published network. ``labels`` are its outputs, in order; ``operating_points`` the sigmoid at which each calls
+    a finding. ``architecture`` and ``size``, the side of the pictures it takes, are of those that are run here.
+    ``seen`` are the collections of films it was trained on: scores on those say little."""
+
+    name: str
+    kind: ModelKind
+    file: str
+    published: str
+    licence: str
+    seen: tuple[str, ...]
+    labels: tuple[str, ...]
+    operating_points: tuple[float, ...] = ()
+    architecture: Literal["densenet", "resnet", "pspnet", ""] = ""
+    size: int = 0
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is run here, as a graph."""
+        return self.kind in ("classifier", "segmentation")
+
+    @property
+    def address(self) -> str:
+        """Where its file, or its folder, is published."""
+        return self.published + self.file if self.is_graph else self.published
+
+
+@cache
+def known_models() -> Mapping[str, KnownModel]:
+    """Return every published network by name, in the order to show them."""
+    text = resources.files(__package__).joinpath("known.toml").read_text(encoding="utf-8")
+    body = tomllib.loads(text)
+    return {name: _model(name, one, body["sets"]) for name, one in body["models"].items()}
+
+
+def _model(name: str, body: dict[str, object], sets: Mapping[str, str]) -> KnownModel:
+    lists = {key: tuple(value) for key, value in body.items() if isinstance(value, list)}
+    published = str(body["published"])
+    return KnownModel(**{**body, **lists, "name": name, "published": sets.get(published, published)})  # type: ignore[arg-type]
+
+
+def find_known(name: str) -> KnownModel:
+    """Return a published network. UserError names the nearest."""
+    known = known_models()
+    if name not in known:
+        raise UserError(unknown("imaging model", name, known))
+    return known[name]
+
+
+# A graph that is run: onnxruntime, on one thread unless said, opened when first used and shared between threads.
+
+
+Numbers = npt.NDArray[np.float32]
+_FAR = 500.0
+
+
+def sigmoid(values: Any) -> npt.NDArray[np.float64]:
+    """Return numbers as shares of one; those far out stay inside what floats can hold."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.asarray(values, np.float64), -_FAR, _FAR))))
+
+
+class NeuralNetwork:
+    """One graph of a picture (1, channels, size, size) to named arrays."""
+
+    def __init__(self, graph: Path, *, threads: int = 1) -> None:
+        self._graph = graph
+        self._threads = threads
+        self._session: Any = None
+        self._opening = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """The side of the pictures it takes, in pixels."""
+        return int(self._opened().get_inputs()[0].shape[-1])
+
+    @property
+    def channels(self) -> int:
+        """How many colours it takes."""
+        return int(self._opened().get_inputs()[0].shape[1])
+
+    def run(self, picture: Numbers) -> Mapping[str, Numbers]:
+        """Return what it computes, by the names of its outputs."""
+        session = self._opened()
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(names, {session.get_inputs()[0].name: picture}), strict=True))
+
+    def _opened(self) -> Any:
+        with self._opening:
+            if self._session is None:
+                self._session = self._open()
+            return self._session
+
+    def _open(self) -> Any:
+        runtime = needed("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.log_severity_level = 3
+        try:
+            session = runtime.InferenceSession(str(self._graph), options, providers=["CPUExecutionProvider"])
+            given = session.get_inputs()
+            fits = len(given) == 1 and len(given[0].shape) == 4 and isinstance(given[0].shape[-1], int)
+        except Exception as error:  # onnxruntime's errors have no common kind
+            raise UserError(f"{self._graph}: not a graph that can be run ({type(error).__name__})") from error
+        if not fits:
+            raise UserError(f"{self._graph}: expected one input of shape 1 x channels x size x size")
+        return session
+
+
+# A folder of a user's own weights: checkpoints become graphs once, and are known by the hash of what was given.
+
+
+SCHEMA = 1
+_FACTS, _GRAPH, _GRAPH_FILE = "model.json", "model.onnx", ".onnx"
+_TOLERANCE = 1e-3
+_GRAPHS: Mapping[str, Callable[..., bytes]] = {
+    "densenet": densenet_graph,
+    "resnet": resnet_graph,
+    "pspnet": pspnet_graph,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledModel:
+    """Weights that are here. ``facts``: hashes of the given file and of the graph, and a reference output."""
+
+    known: KnownModel
+    folder: Path
+    facts: Mapping[str, Any]
+
+    @property
+    def graph(self) -> Path:
+        """The file of its graph."""
+        return self.folder / _GRAPH
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder it was added from, of those that are not run as a graph."""
+        return Path(self.facts["source"])
+
+
+class ModelStore:
+    """The weights in a folder, which need not exist."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, name: str, file: Path, *, sha256: str | None = None) -> InstalledModel:
+        """Take weights in. UserError: an unknown name, another hash than was said, a file of another network."""
+        known = find_known(name)
+        if known.kind == "grounding":
+            raise UserError(f"{name} is not installed here but asked at an endpoint: set images.grounding_url")
+        facts = self._take_graph(known, file, sha256) if known.is_graph else _checkpoint_facts(known, file)
+        text = json.dumps({"schema": SCHEMA, "name": name, **facts}, indent=1)
+        private_folder(self.root / name)
+        write_atomically(self.root / name / _FACTS, text)
+        return self._open(known)
+
+    def find(self, name: str) -> InstalledModel | None:
+        """Return weights by name, None where they are not here."""
+        return self._open(find_known(name)) if (self.root / name / _FACTS).is_file() else None
+
+    def of_kind(self, kind: ModelKind) -> InstalledModel | None:
+        """Return the first weights of a kind that are here."""
+        names = (name for name, known in known_models().items() if known.kind == kind)
+        return next((model for name in names if (model := self.find(name)) is not None), None)
+
+    def verify(self, model: InstalledModel) -> str:
+        """Return what is wrong with weights, nothing where they are what was added and compute what they did then."""
+        if not model.known.is_graph:
+            return "" if _checkpoint_hash(model.checkpoint) == model.facts["sha256"] else "its files have changed"
+        if content_hash(model.graph.read_bytes()) != model.facts["graph_sha256"]:
+            return "its graph has changed: add it again"
+        reference = np.asarray(model.facts["reference"])
+        same = np.allclose(_reference(model.graph), reference, rtol=_TOLERANCE, atol=_TOLERANCE)
+        return "" if same else "it computes other numbers than when it was added"
+
+    def _take_graph(self, known: KnownModel, file: Path, sha256: str | None) -> dict[str, Any]:
+        try:
+            given = content_hash(file.read_bytes())
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+        if sha256 is not None and given != sha256.lower():
+            raise UserError(f"{file}: its SHA-256 is {given}, not the one that was said; download it again")
+        graph = file.read_bytes() if file.suffix == _GRAPH_FILE else _graph_of(known, file)
+        folder = self.root / known.name
+        private_folder(folder)
+        (folder / _GRAPH).write_bytes(graph)
+        reference = [round(float(number), 5) for number in _reference(folder / _GRAPH)]
+        return {
+            "source": file.name,
+            "sha256": given,
+            "graph_sha256": content_hash(graph),
+            "reference": reference,
+        }
+
+    def _open(self, known: KnownModel) -> InstalledModel:
+        folder = self.root / known.name
+        try:
+            facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{folder}: its {_FACTS} cannot be read; add the weights again") from error
+        return InstalledModel(known=known, folder=folder, facts=facts)
+
+
+def _graph_of(known: KnownModel, file: Path) -> bytes:
+    tensors = read_torch_file(file)
+    try:
+        return _GRAPHS[known.architecture](tensors, size=known.size)
+    except UserError as error:
+        raise UserError(f"{file}: {error}; {known.name} is published at {known.address}") from error
+
+
+def _reference(graph: Path) -> Any:
+    """The first numbers that a network computes of a fixed pattern."""
+    network = NeuralNetwork(graph)
+    across = np.linspace(-1.0, 1.0, network.size, dtype=np.float32)
+    pattern = np.broadcast_to(across, (1, network.channels, network.size, network.size))
+    return next(iter(network.run(np.ascontiguousarray(pattern)).values())).ravel()[:32]
+
+
+def _checkpoint_facts(known: KnownModel, folder: Path) -> dict[str, Any]:
+    """What is noted of a checkpoint that stays where it is: weights in safetensors only, for those run no code."""
+    if not (folder / "config.json").is_file() or not list(folder.glob("*.safetensors")):
+        raise UserError(
+            f"{folder}: expected a folder with config.json and *.safetensors of {known.name}, published at "
+            f"{known.address}; weights as .bin files are pickles and are not read"
+        )
+    return {"source": str(folder.resolve()), "sha256": _checkpoint_hash(folder)}
+
+
+def _checkpoint_hash(folder: Path) -> str:
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".txt"))
+    return content_hash([[path.name, content_hash(path.read_bytes())] for path in files])

@@ -1,0 +1,42 @@
+"""Knowledge: corpora of medical text on this machine, searched by words, and pages of the web where allowed.
+
+Knows no patient: what is asked comes from tools, what leaves the machine passes their guard.
+"""
+
+from wardround.tools.knowledge.access import Knowledge, WebAccess
+from wardround.tools.knowledge.adding import Added, add_corpus, remove_corpus
+from wardround.tools.knowledge.browser import CURRENT, Browser
+from wardround.tools.knowledge.corpus import CORPUS, Corpus, CorpusManifest, damage_of_corpus, parse_address
+from wardround.tools.knowledge.formats import FORMATS, CorpusFormat
+from wardround.tools.knowledge.index import Deletion, Document, Hit, visible
+from wardround.tools.knowledge.library import HANDBOOK, Library
+from wardround.tools.knowledge.settings import KnowledgeSettings
+from wardround.tools.knowledge.web.providers import PROVIDERS, ProviderOpening, Searcher, SearchProvider
+
+__all__ = [
+    "CORPUS",
+    "CURRENT",
+    "FORMATS",
+    "HANDBOOK",
+    "PROVIDERS",
+    "Added",
+    "Browser",
+    "Corpus",
+    "CorpusFormat",
+    "CorpusManifest",
+    "Deletion",
+    "Document",
+    "Hit",
+    "Knowledge",
+    "KnowledgeSettings",
+    "Library",
+    "ProviderOpening",
+    "SearchProvider",
+    "Searcher",
+    "WebAccess",
+    "add_corpus",
+    "damage_of_corpus",
+    "parse_address",
+    "remove_corpus",
+    "visible",
+]

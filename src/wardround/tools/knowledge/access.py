@@ -1,0 +1,116 @@
+"""What an episode may read of the world's knowledge: a library, nothing newer than a day, and where allowed the web."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+from wardround.core import UserError
+from wardround.models import DataUseGuard
+from wardround.records import Chart
+from wardround.tools.knowledge.browser import Browser, CorpusSource
+from wardround.tools.knowledge.egress import EgressGuard, fingerprint_of
+from wardround.tools.knowledge.library import Library
+from wardround.tools.knowledge.settings import KnowledgeSettings
+from wardround.tools.knowledge.web.fetcher import Fetcher, Network
+from wardround.tools.knowledge.web.providers import Searcher, open_provider
+from wardround.tools.knowledge.web.source import PageCache, WebSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebAccess:
+    """The web of a run, shared by its episodes: what may leave, who searches, how pages come and where they stay."""
+
+    settings: KnowledgeSettings
+    fetcher: Fetcher
+    searcher: Searcher | None = None
+    cache: PageCache | None = None
+
+    def of(self, chart: Chart) -> WebSource:
+        """Return one episode's way to the web, guarded by what its chart is known by."""
+        guard = EgressGuard(
+            policy=self.settings.egress, hosts=self.settings.hosts, fingerprint=partial(fingerprint_of, chart)
+        )
+        return WebSource(
+            guard=guard,
+            fetcher=self.fetcher,
+            searcher=self.searcher,
+            provider=self.settings.provider or "",
+            cache=self.cache,
+            kept_only=self.settings.kept_pages_only,
+            until=self.settings.until,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """The knowledge of a run, shared by its episodes. By default the handbook that ships, and no web."""
+
+    library: Library = field(default_factory=Library)
+    until: date | None = None
+    web: WebAccess | None = None
+
+    @classmethod
+    def open(
+        cls,
+        settings: KnowledgeSettings,
+        *,
+        guard: DataUseGuard | None = None,
+        api_key: str | None = None,
+        pages: Path | None = None,
+        network: Network | None = None,
+    ) -> Knowledge:
+        """Open what settings name. ``guard`` is the data-use guard (the strictest by default), ``api_key`` is the
+        provider's, ``pages`` where pages are kept unless the settings say.
+
+        Raises UserError where there is no such folder, or where the guard lets nothing go there.
+        """
+        folder = None if settings.library is None else Path(settings.library)
+        if folder is not None and not folder.is_dir():
+            raise UserError(
+                f"there is no folder of corpora {str(folder)!r}; add one with: wardround corpus add NAME FILES"
+            )
+        web = None
+        if settings.egress != "nothing":
+            web = _open_web(settings, guard or DataUseGuard(), api_key=api_key, pages=pages, network=network)
+        return cls(library=Library(folder), until=settings.until, web=web)
+
+    def browser(self, chart: Chart) -> Browser:
+        """Return a browser for one episode."""
+        corpora = CorpusSource(library=self.library, until=self.until)
+        return Browser(corpora, None if self.web is None else self.web.of(chart))
+
+    def close(self) -> None:
+        """Close what was opened to the web."""
+        if self.web is not None and self.web.searcher is not None:
+            self.web.searcher.close()
+
+
+def _open_web(
+    settings: KnowledgeSettings,
+    guard: DataUseGuard,
+    *,
+    api_key: str | None,
+    pages: Path | None,
+    network: Network | None,
+) -> WebAccess:
+    _check_hosts(settings, guard)
+    searcher = None
+    if settings.provider is not None and not settings.kept_pages_only:
+        searcher = open_provider(settings.provider, base_url=settings.provider_url, api_key=api_key, check=guard.check)
+    kept = Path(settings.pages) if settings.pages is not None else pages
+    cache = None if kept is None else PageCache(kept)
+    return WebAccess(settings=settings, fetcher=Fetcher(network), searcher=searcher, cache=cache)
+
+
+def _check_hosts(settings: KnowledgeSettings, guard: DataUseGuard) -> None:
+    """The data-use guard covers pages as it covers models: what is opened there tells them what was asked."""
+    if settings.egress == "guarded" and guard.sensitivity != "synthetic":
+        raise UserError(
+            "these records are not invented, so pages of any host may not be opened: set knowledge.egress=permitted "
+            "and name the hosts (knowledge.hosts), each permitted with --permit-endpoint https://HOST"
+        )
+    for host in settings.hosts if settings.egress == "permitted" else ():
+        guard.check(f"https://{host}")

@@ -1,0 +1,354 @@
+"""What identifies an open record: its numbers, days, names and word sequences."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from wardround.records import Chart
+from wardround.records.specs.spec import TableSpec
+from wardround.tools.knowledge.egress.readings import (
+    StringSearch,
+    close_digits,
+    digit_rows,
+    joined,
+    letters_and_digits,
+    plain,
+)
+from wardround.tools.knowledge.egress.written_days import days_in, days_of_months_in, digits_of, months_as_numbers
+
+# The days of a record, and whether a text holds one of them however it is written.
+
+
+_DAY_DIGITS = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDays:
+    """``days`` with a year, ``of_months`` as (month, day) without one, ``digits`` as the digits of numbers side
+    by side, whatever stands between these."""
+
+    days: frozenset[date]
+    of_months: frozenset[tuple[int, int]]
+    digits: frozenset[str]
+
+    @classmethod
+    def of(cls, days: Iterable[date]) -> Self:
+        """Prepare days to be looked for."""
+        days = frozenset(days)
+        return cls(
+            days=days,
+            of_months=frozenset((day.month, day.day) for day in days),
+            digits=frozenset(row for day in days for row in digits_of(day)),
+        )
+
+    def are_in(self, text: str) -> bool:
+        """Whether a text can mean one of them."""
+        return (
+            not self.days.isdisjoint(days_in(text))
+            or not self.of_months.isdisjoint(days_of_months_in(text))
+            or self.are_in_rows(text)
+        )
+
+    def are_in_rows(self, text: str) -> bool:
+        """Whether numbers side by side on a line are one of them."""
+        return not all(self.digits.isdisjoint(joined(_DAY_DIGITS.findall(line))) for line in text.split("\n"))
+
+
+# The identifiers of a record, and whether a text holds one of them however its digits are written.
+
+
+_SHORTEST = 4
+"""Digits of an identifier that is looked for as it stands; shorter ones (an item, a sequence) name nobody."""
+_CLOSE = 5
+"""Digits from which little may stand between them."""
+_ANYWHERE = 7
+"""Characters from which anything may stand between them: a shorter row is in ordinary questions by chance."""
+_SHORTEST_HEXADECIMAL = 6
+_NUMBER_DIGITS = re.compile(r"[0-9]+")
+_BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordNumbers:
+    """``numbers`` are looked for as they stand, ``tokens`` as words that may be split, ``close`` where little stands
+    between the digits, ``digits`` in the row of all digits, ``rows`` in the row of all letters and digits."""
+
+    numbers: frozenset[str]
+    tokens: frozenset[str]
+    close: frozenset[str]
+    digits: StringSearch
+    rows: StringSearch
+
+    @classmethod
+    def of(cls, numbers: Iterable[str], codes: Iterable[str]) -> Self:
+        """Prepare numbers and other identifiers, without those that are too short to name anybody."""
+        bare = {letters_and_digits(code) for code in codes}
+        every = {one for one in {*numbers, *bare} if one.isdigit() and len(one) >= _SHORTEST}
+        long = {one for one in every if len(one) >= _CLOSE}
+        lettered = {form for one in long for form in lettered_forms(one)}
+        return cls(
+            numbers=frozenset(every),
+            tokens=frozenset({one for one in lettered if _is_mixed(one)} | {one for one in bare if len(one) >= _CLOSE}),
+            close=frozenset(long),
+            digits=StringSearch.of(form for one in long for form in digit_forms(one) if len(form) >= _ANYWHERE),
+            rows=StringSearch.of({hexadecimal(one) for one in long} | bare, shortest=_SHORTEST_HEXADECIMAL),
+        )
+
+    def are_in(self, text: str, words: list[str]) -> bool:
+        """Whether one of them is in a text, which has these words."""
+        return (
+            not self.numbers.isdisjoint(_NUMBER_DIGITS.findall(text))
+            or not self.tokens.isdisjoint(joined(words))
+            or not all(self.close.isdisjoint(joined(numbers)) for numbers in close_digits(text))
+            or self.are_in_rows(text)
+        )
+
+    def are_in_rows(self, text: str) -> bool:
+        """Whether one that is long enough is in a row of a text's characters."""
+        return any(map(self.digits.has_one_in, digit_rows(text))) or self.rows.has_one_in(letters_and_digits(text))
+
+
+def digit_forms(number: str) -> Iterator[str]:
+    """Yield a number as digits: decimal, octal, binary, and each decimal digit in binary."""
+    yield from (number, f"{int(number):o}", f"{int(number):b}", "".join(f"{int(digit):04b}" for digit in number))
+
+
+def hexadecimal(number: str) -> str:
+    """Return a number to the base 16, in small letters."""
+    return f"{int(number):x}"
+
+
+def lettered_forms(number: str) -> Iterator[str]:
+    """Yield a number to the bases whose digits are letters too."""
+    yield from (_to_base(int(number), base) for base in (16, 32, 36))
+
+
+def _to_base(value: int, base: int) -> str:
+    digits = ""
+    while value:
+        value, rest = divmod(value, base)
+        digits = _BASE_36[rest] + digits
+    return digits
+
+
+def _is_mixed(form: str) -> bool:
+    """Whether there are letters and digits: a form of letters alone may be a word."""
+    return not form.isdigit() and not form.isalpha()
+
+
+# The names of a record and the words of its texts six by six, and whether a text holds them.
+
+
+WORDS_IN_A_ROW = 6
+_SHORTEST_SPLIT = 4
+_SHORTEST_WITHIN = 7
+"""Letters of a name that is found within other words, and of one that is found where it is split into words."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordNames:
+    """``names`` are words in small letters; ``long`` are those that are looked for within other words too."""
+
+    names: frozenset[str]
+    long: StringSearch
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Self:
+        """Prepare names to be looked for."""
+        names = frozenset(names)
+        return cls(names=names, long=StringSearch.of(names, shortest=_SHORTEST_WITHIN))
+
+    def are_in(self, text: str, words: list[str]) -> bool:
+        """Whether one of them is in a text, which has these words."""
+        return (
+            not self.names.isdisjoint(words)
+            or self.long.has_one_in(letters_and_digits(text))
+            or not self.names.isdisjoint(one for one in joined(words) if len(one) >= _SHORTEST_SPLIT)
+        )
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in small letters, without accents and marks.
+
+    >>> words_of("Naïve T-cells, 5mg")
+    ['naive', 't', 'cells', '5mg']
+    """
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    return _WORD.findall("".join(one for one in plain if not unicodedata.combining(one)))
+
+
+def shingles_of(words: list[str]) -> Iterator[int]:
+    """Yield a hash of every six words in a row."""
+    for start in range(len(words) - WORDS_IN_A_ROW + 1):
+        yield hash(tuple(words[start : start + WORDS_IN_A_ROW]))
+
+
+# What an open record is known by: its numbers, days, names, and the words of its texts six by six.
+
+
+_LONG_NUMBER = 6
+"""Digits from which a number in a text is taken for one that names somebody or something."""
+_SHORTEST_TEXT = 120
+"""Characters from which a cell is a text in words of its own; shorter ones are mostly labels of codes and drugs."""
+_DIGITS = re.compile(r"\d+")
+_NAMED = re.compile(
+    r"(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof)\b\.? +|\b[Nn]ame *: *)((?:[A-Z][\w'’-]+)(?:[, ]+[A-Z][\w'’-]*){0,3})"
+)
+"""What stands behind a title or behind "Name:", as far as it is written like a name."""
+_NAME_COLUMNS = re.compile(
+    r"(?:^|_)(?:given|family|first|last|sur|middle|patient|full|maiden)_?name|^(?:name_given|name_family)$"
+)
+_NO_NAMES = frozenset(
+    (
+        *(
+            "the",
+            "a",
+            "an",
+            "of",
+            "and",
+            "or",
+            "is",
+            "was",
+            "has",
+            "had",
+            "with",
+            "who",
+            "this",
+            "that",
+            "patient",
+            "name",
+        ),
+        *(
+            "his",
+            "her",
+            "male",
+            "female",
+            "admitted",
+            "presented",
+            "denies",
+            "unit",
+            "no",
+            "date",
+            "service",
+            "allergies",
+        ),
+        *("attending", "sex", "birth", "discharge", "admission", "history", "physical", "medicine", "surgery"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What a record is known by, each part ready to be looked for in a text."""
+
+    numbers: RecordNumbers
+    days: RecordDays
+    names: RecordNames
+    shingles: frozenset[int]
+
+    def found_in(self, text: str) -> Iterator[str]:
+        """Yield the classes of what of the record is in a text, the gravest first."""
+        words = words_of(text)
+        if self.numbers.are_in(text, words):
+            yield "an identifier of the record"
+        if self.names.are_in(text, words):
+            yield "a name from the record"
+        if self.days.are_in(text):
+            yield "a date of the record"
+        if not self.shingles.isdisjoint(shingles_of(words)):
+            yield f"{WORDS_IN_A_ROW} words in a row from the record"
+
+    def found_in_rows(self, text: str) -> Iterator[str]:
+        """Yield the same of a text that was only guessed: no short number, no words in a row."""
+        if self.numbers.are_in_rows(text):
+            yield "an identifier of the record"
+        if self.names.are_in(text, words_of(text)):
+            yield "a name from the record"
+        if self.days.are_in_rows(text):
+            yield "a date of the record"
+
+
+def fingerprint_of(chart: Chart) -> Fingerprint:
+    """Read every visible table of a chart for what identifies it."""
+    traits = _Traits(numbers={str(chart.subject_id), str(chart.person)}, days={chart.as_of.date()})
+    for name in chart.table_names:
+        table = chart.table(name)
+        identifying = _identifying(table.spec)
+        traits.days |= _days_of(table.event_time)
+        for column in table.batch.schema.names:
+            values = _distinct(table.batch.column(column))
+            if column in identifying:
+                traits.identified_by(values)
+            if _NAME_COLUMNS.search(column):
+                traits.names |= _name_words(one for one in values if isinstance(one, str))
+            traits.told_in(values)
+    return traits.fingerprint()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Traits:
+    """What was read so far."""
+
+    numbers: set[str]
+    days: set[date]
+    codes: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    shingles: set[int] = field(default_factory=set)
+
+    def identified_by(self, values: Iterable[object]) -> None:
+        """Take in the values of a column that identifies."""
+        for one in values:
+            if isinstance(one, str):
+                self.codes |= {one.lower()} if any(map(str.isdigit, one)) else set()
+            elif isinstance(one, int):
+                self.numbers.add(str(one))
+
+    def told_in(self, values: Iterable[object]) -> None:
+        """Take in what cells of any column tell: days, and of texts their words, names, days and long numbers."""
+        for one in values:
+            if isinstance(one, datetime):
+                self.days.add(one.date())
+            elif isinstance(one, str) and len(one) >= _SHORTEST_TEXT:
+                self.shingles.update(shingles_of(words_of(one)))
+                self.names |= _name_words(found[1] for found in _NAMED.finditer(one))
+                self.days.update(days_in(months_as_numbers(plain(one))))
+                self.numbers |= {run for run in _DIGITS.findall(one) if len(run) >= _LONG_NUMBER}
+
+    def fingerprint(self) -> Fingerprint:
+        """Return it, ready to be looked for."""
+        return Fingerprint(
+            numbers=RecordNumbers.of(self.numbers, self.codes),
+            days=RecordDays.of(self.days),
+            names=RecordNames.of(self.names),
+            shingles=frozenset(self.shingles),
+        )
+
+
+def _identifying(spec: TableSpec) -> set[str]:
+    """The columns of a table that name a subject, an encounter, a row or whom it concerns."""
+    named = {spec.subject, spec.encounter, *spec.key, *spec.unique}
+    ids = {column for column in spec.columns if column.endswith("_id") and not column.endswith("itemid")}
+    return {column for column in named | ids if column is not None} - {"itemid", "icd_code", "seq_num", "drg_code"}
+
+
+def _distinct(column: pa.Array) -> list[object]:
+    return [one for one in column.unique().to_pylist() if one is not None]
+
+
+def _days_of(times: np.ndarray) -> set[date]:
+    days = np.unique(times[~np.isnat(times)].astype("datetime64[D]"))
+    return set(days.tolist())
+
+
+def _name_words(found: Iterable[str]) -> set[str]:
+    words = {word for one in found for word in words_of(one)}
+    return {word for word in words if len(word) > 2 and not word.isdigit() and word not in _NO_NAMES}

@@ -1,0 +1,44 @@
+"""Retrieval: encoders, their vector cache, the text a chart is recognised by, and evidence out of a long chart.
+
+Knows charts and encoders; no task and no agent. What is shown, and when, is decided by whoever asks.
+"""
+
+from wardround.tools.retrieval.chunks import IndicatorTrajectory, Passage, described_codes, merge
+from wardround.tools.retrieval.encoder import CachedEncoder, Encoder, LexicalEncoder, VectorCache, Vectors
+from wardround.tools.retrieval.evidence_index import EvidenceIndex
+from wardround.tools.retrieval.evidence_settings import RetrievalSettings
+from wardround.tools.retrieval.opening import (
+    ENCODERS,
+    EncoderEntry,
+    EncoderOpening,
+    EndpointEncoder,
+    SentenceEncoder,
+    list_encoders,
+    open_encoder,
+)
+from wardround.tools.retrieval.recent import describe_recent_events
+from wardround.tools.retrieval.time_relevance import combined_score, time_relevance
+
+__all__ = [
+    "ENCODERS",
+    "CachedEncoder",
+    "Encoder",
+    "EncoderEntry",
+    "EncoderOpening",
+    "EndpointEncoder",
+    "EvidenceIndex",
+    "IndicatorTrajectory",
+    "LexicalEncoder",
+    "Passage",
+    "RetrievalSettings",
+    "SentenceEncoder",
+    "VectorCache",
+    "Vectors",
+    "combined_score",
+    "describe_recent_events",
+    "described_codes",
+    "list_encoders",
+    "merge",
+    "open_encoder",
+    "time_relevance",
+]

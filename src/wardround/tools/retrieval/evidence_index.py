@@ -1,0 +1,279 @@
+"""The evidence of one chart: what to show of a record that is too long to show whole.
+
+ETHER (EHR-RAG, section 3.2): text events by likeness and time, numeric events as the latest values of indicators. And
+the ways it is compared with: chunks by likeness alone, chunks at random, the latest events, the commonest events.
+Nothing is built before it is asked for; vectors of chunks come from the encoder in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.core import estimate_tokens, to_microseconds
+from wardround.records import EventColumns
+from wardround.tools.retrieval.chunks import (
+    Chunks,
+    IndicatorTrajectory,
+    Passage,
+    chunk_times,
+    described_codes,
+    first_time,
+    passage_of,
+    tells,
+)
+from wardround.tools.retrieval.encoder import Encoder, Vectors, is_lexical
+from wardround.tools.retrieval.event_lines import EventLines
+from wardround.tools.retrieval.evidence_settings import RetrievalSettings
+from wardround.tools.retrieval.indicators import Indicators
+from wardround.tools.retrieval.time_relevance import Scores, combined_score, spread_out, stretched, time_relevance
+
+Places = npt.NDArray[np.int64]
+
+
+class EvidenceIndex:
+    """Retrieval over the rows of a chart that happened by ``as_of``; safe to share between threads.
+
+    Chunks are cut from the beginning, so a full chunk's text and vector stay what they are as the history grows; a row
+    that becomes known late, with an earlier time, moves the bounds after it. Rows without a place in time come first
+    and are rows like others. Give it the columns of the chart of that moment: rows after ``as_of`` are never touched,
+    but what became known late can only be told by the chart.
+    """
+
+    def __init__(
+        self,
+        columns: EventColumns,
+        *,
+        as_of: datetime,
+        encoder: Encoder,
+        settings: RetrievalSettings | None = None,
+    ) -> None:
+        self.columns = columns
+        self.as_of = as_of
+        self.encoder = encoder
+        self.settings = settings or RetrievalSettings()
+        self._now = to_microseconds(as_of)
+        self._count = int(np.searchsorted(columns.time, self._now, side="right"))
+        self._lines = EventLines(columns, line_characters=self.settings.line_characters)
+        self._encoded_names: Vectors | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows_later(self) -> int:
+        """How many rows of the columns lie after ``as_of``."""
+        return len(self.columns) - self._count
+
+    def prepare(self) -> None:
+        """Build all that needs no vector: the texts and times of chunks, and the indicators. Asking builds it too."""
+        self._all_chunks.texts  # noqa: B018
+        self._text_chunks.texts  # noqa: B018
+        self._text_relevance  # noqa: B018
+        self._indicators  # noqa: B018
+
+    @property
+    def chunk_texts(self) -> tuple[str, ...]:
+        """What the encoder reads of each chunk of all events."""
+        return tuple(self._all_chunks.texts)
+
+    def nearest(self, query: str, k: int | None = None) -> tuple[Passage, ...]:
+        """Vanilla RAG: the ``k`` chunks of all events most like the query, the most like first; ties: the later."""
+        chunks = self._all_chunks
+        similarity = chunks.similarity(self._vector(query))
+        best = ranked(similarity)[: self.settings.top_passages if k is None else max(k, 0)]
+        return tuple(chunks.passage(place, float(similarity[place])) for place in best.tolist())
+
+    def uniform(self, k: int | None = None, seed: int = 0) -> tuple[Passage, ...]:
+        """Uniform RAG: ``k`` chunks of all events drawn at random without return, in time order."""
+        chunks = self._all_chunks
+        wanted = min(self.settings.top_passages if k is None else max(k, 0), len(chunks))
+        drawn = np.random.default_rng(seed).permutation(len(chunks))[:wanted]
+        return tuple(chunks.passage(place) for place in sorted(drawn.tolist()))
+
+    def recent_events(self, n: int | None = None) -> Passage:
+        """Direct generation: the ``n`` latest events. Rows without a time count as the earliest.
+
+        With ``panels`` what is of one moment and kind is one event and one line, known by the first of its rows.
+        """
+        wanted = self.settings.recent_events if n is None else max(n, 0)
+        places = self._places
+        if not self.settings.panels:
+            return self.passage(places[max(0, len(places) - wanted) :])
+        starts = np.flatnonzero(self._lines.panel_starts(places))
+        first = starts[-wanted] if 0 < wanted <= len(starts) else 0 if wanted else len(places)
+        rows, lines = self._lines.panels(places[first:])
+        return replace(self.passage(rows), lines=tuple(lines))
+
+    def frequent_events(self, n: int | None = None) -> Passage:
+        """Rule-based RAG: events by how often their code occurs in this history, the ``n`` commonest in time order.
+
+        As in the paper's appendix a very common code may fill the budget alone; ties go to the later event.
+        """
+        wanted = self.settings.recent_events if n is None else max(n, 0)
+        codes = self._code_numbers[self.columns.concept[self._places]]
+        often = np.bincount(codes, minlength=1)[codes]
+        best = np.lexsort((-self._places, -often))[:wanted]
+        return self.passage(self._places[np.sort(best)])
+
+    def text_evidence(self, query: str, k: int | None = None) -> tuple[Passage, ...]:
+        """ETHER's text part: of the chunks of events without a number the pool most like the query, of that the ``k``
+        best by eq. 3, in time order."""
+        chunks = self._text_chunks
+        similarity = chunks.similarity(self._vector(query))
+        pool = ranked(similarity)[: self.settings.candidates]
+        likeness = stretched(similarity[pool]) if self._stretches else similarity[pool]
+        score = combined_score(likeness, self._text_relevance[pool], alpha=self.settings.alpha)
+        wanted = self.settings.final if k is None else max(k, 0)
+        best = spread_out(score, self._text_times[pool], wanted) if self._spreads else ranked(score, pool)[:wanted]
+        found = sorted(zip(pool[best].tolist(), score[best].tolist(), strict=True))
+        return tuple(chunks.passage(place, value) for place, value in found)
+
+    @property
+    def _stretches(self) -> bool:
+        """Eq. 3 weighs cosines of dense embeddings against time; hashed words lie too close together for its alpha."""
+        setting = self.settings.likeness
+        return setting == "scaled" or (setting == "auto" and is_lexical(self.encoder))
+
+    @property
+    def _spreads(self) -> bool:
+        """Passages of the lexical encoder make room for other periods; those of others are ranked as in the paper."""
+        setting = self.settings.spread
+        return setting == "periods" or (setting == "auto" and is_lexical(self.encoder))
+
+    @cached_property
+    def lines_left_out(self) -> int:
+        """How many events have no line of their own: they say nothing, or stand in another event's line."""
+        return self._count - len(self._places)
+
+    @cached_property
+    def described(self) -> tuple[int, int]:
+        """How many of the chart's codes have words, and how many there are."""
+        return described_codes([self.columns])
+
+    @property
+    def indicators(self) -> tuple[str, ...]:
+        """The names of all indicators, in alphabetical order."""
+        return self._indicators.names
+
+    def coarse_indicators(self, query: str, n: int | None = None) -> tuple[str, ...]:
+        """ETHER's numeric part, first step: the ``n`` indicators whose names are most like the query, best first."""
+        names = self._indicators.names
+        if not names:
+            return ()
+        similarity = self._name_vectors @ self._vector(query)
+        order = np.lexsort((np.arange(len(names)), -similarity.astype(np.float64)))
+        own = self.settings.coarse_lexical if is_lexical(self.encoder) else self.settings.coarse
+        return tuple(names[place] for place in order[: own if n is None else max(n, 0)].tolist())
+
+    def known_indicators(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Which indicators some written names mean, each once; what is none of this chart's is left out."""
+        return self._indicators.known(names)
+
+    def trajectories(self, names: Iterable[str], recent: int | None = None) -> tuple[IndicatorTrajectory, ...]:
+        """ETHER's numeric part, last step: the ``recent`` latest values of indicators; unknown names are left out."""
+        return self._indicators.trajectories(names, recent=self.settings.recent_values if recent is None else recent)
+
+    def passage(self, places: npt.ArrayLike, *, score: float = 0.0) -> Passage:
+        """Return events, by place in the columns, as one passage."""
+        rows = np.asarray(places, np.int64)
+        name = f"rows:{rows[0]}-{rows[-1] + 1}/{len(rows)}" if len(rows) else "rows:none"
+        return passage_of(self.columns, self._lines, name, rows, score)
+
+    def row_ids(self, rows: Sequence[int]) -> tuple[str, ...]:
+        """Return the row ids of events by place."""
+        return tuple(self.columns.row_id_array.take(pa.array(rows, pa.int64())).to_pylist())
+
+    @cached_property
+    def chunks_cut_by_encoder(self) -> int:
+        """How many chunks of all events are longer than the encoder reads, by estimate: it is blind to their ends."""
+        limit = self.encoder.max_tokens
+        if limit is None or self.settings.embedded == "names":
+            return 0
+        return sum(estimate_tokens(text) > limit for text in self._all_chunks.texts)
+
+    def _vector(self, query: str) -> Vectors:
+        vector: Vectors = self.encoder.encode([query])[0]
+        return vector
+
+    @cached_property
+    def _all_chunks(self) -> Chunks:
+        return self._chunks("all", self._places)
+
+    @cached_property
+    def _text_chunks(self) -> Chunks:
+        return self._chunks("text", self._text_places)
+
+    @cached_property
+    def _places(self) -> Places:
+        """The events with a line of their own."""
+        if self.settings.lines == "all":
+            return np.arange(self._count)
+        return np.flatnonzero(tells(self.columns)[: self._count])
+
+    @property
+    def _text_places(self) -> Places:
+        return self._places[~np.isfinite(self.columns.numeric_value[self._places])]
+
+    def _chunks(self, family: str, places: Places) -> Chunks:
+        return Chunks(
+            family,
+            places,
+            columns=self.columns,
+            lines=self._lines,
+            encoder=self.encoder,
+            settings=self.settings,
+        )
+
+    @cached_property
+    def _text_times(self) -> Places:
+        """The time that stands for each text chunk; 0 where it has none."""
+        columns, groups = self.columns, self._text_chunks.row_groups
+        times: Places = chunk_times(columns.time, columns.is_static, groups, self.settings.chunk_time)[0][:, 0]
+        return times
+
+    @cached_property
+    def _text_relevance(self) -> Scores:
+        """Eq. 2 for every text chunk; one without any time says nothing of when, and has 0."""
+        chunks = self._text_chunks
+        times, dated = chunk_times(
+            self.columns.time, self.columns.is_static, chunks.row_groups, self.settings.chunk_time
+        )
+        first = first_time(self.columns, self._count, births=self.settings.births)
+        if first is None:
+            return np.zeros(len(chunks))
+        scores = time_relevance(
+            times,
+            now=self._now,
+            first=first,
+            recent_days=self.settings.recent_days,
+            early_days=self.settings.early_days,
+        ).max(axis=1, initial=0.0)
+        return np.where(dated, scores, 0.0)
+
+    @cached_property
+    def _indicators(self) -> Indicators:
+        return Indicators(self.columns, np.arange(self._count), by=self.settings.indicator)
+
+    @property
+    def _name_vectors(self) -> Vectors:
+        if self._encoded_names is None:
+            self._encoded_names = self.encoder.encode(self._indicators.names)
+        return self._encoded_names
+
+    @cached_property
+    def _code_numbers(self) -> Places:
+        """A number per concept, the same for concepts of one code."""
+        numbers: dict[str, int] = {}
+        return np.asarray([numbers.setdefault(code, len(numbers)) for code in self.columns.codes], np.int64)
+
+
+def ranked(score: Scores, tie: Places | None = None) -> Places:
+    """Return places by score, best first. Ties go to the higher ``tie``, by default the later place: what is newer."""
+    return np.lexsort((-(np.arange(len(score)) if tie is None else tie), -score))
