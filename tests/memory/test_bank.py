@@ -14,8 +14,7 @@ import pytest
 from memory_doubles import key, lesson, origin, patient, titles
 
 from forking import commands
-from wardround.core import LeakError, UserError
-from wardround.core.files import register_seals
+from wardround.core import LeakError, UserError, register_seals
 from wardround.memory import Bank, Experience, Key, PinnedBank
 
 

@@ -99,7 +99,7 @@ def test_an_owner_is_named_when_it_is_first_needed(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_queue_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "queue.sqlite").write_bytes(b"no database at all, but long enough to look like a file header" * 40)
-    with pytest.raises(UserError, match="cannot open the run's queue"):
+    with pytest.raises(UserError, match="is not a run's queue, or is damaged"):
         WorkQueue(tmp_path / "queue.sqlite")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from wardround.cli import main
-from wardround.core.files import register_seals
+from wardround.core import register_seals
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.tasks.benchmarks import Benchmark

@@ -332,6 +332,6 @@ def test_a_ledger_of_another_version_is_refused(live_stream_path: Path, tmp_path
     shutil.copytree(live_stream_path, tmp_path / "live")
     with sqlite3.connect(tmp_path / "live" / "ledger.sqlite") as ledger:
         register_seals(ledger)
-        ledger.execute("UPDATE fact SET value = '2' WHERE name = 'schema_version'")
-    with pytest.raises(UserError, match="of version 2, this wardround reads 1"):
+        ledger.execute("UPDATE schema SET version = 2")
+    with pytest.raises(UserError, match="has stream's ledger schema 2, this wardround reads 1"):
         ViewedStream(tmp_path / "live")

@@ -3,7 +3,7 @@
 It knows neither models nor tools: a request, a reply and a tool result reach it as plain data.
 """
 
-from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION, settle_logs
+from wardround.log.database import LOG_SUFFIX, settle_logs
 from wardround.log.export import (
     CONVERSATION_SCHEMA,
     TRAJECTORY_SCHEMA,
@@ -31,7 +31,6 @@ from wardround.log.writer import EpisodeLog, EpisodeRecorder, PromptPath
 __all__ = [
     "CONVERSATION_SCHEMA",
     "LOG_SUFFIX",
-    "SCHEMA_VERSION",
     "TRAJECTORY_SCHEMA",
     "USAGE_FIELDS",
     "AskedRequest",

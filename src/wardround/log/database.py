@@ -6,23 +6,22 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Sequence
-from functools import partial
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from wardround.core import (
+    DatabaseFormat,
     Message,
     Picture,
     ToolCall,
     Usage,
     UserError,
+    connect_read_only,
+    has_tables,
     must_be_sealed,
-    open_database_unchanged,
-    private_file,
     sealed_tables,
-    set_up_database,
-    with_row_seals,
 )
 from wardround.log.rows import TABLE as KEPT_TABLE
 from wardround.log.rows import USAGE_FIELDS, ToolRecord, Turn
@@ -51,11 +50,10 @@ def read_picture(connection: sqlite3.Connection, sha256: str) -> bytes:
 #
 # ``body`` holds texts by their hash, ``message`` the tree: a node's hash names its whole path from the root. ``turn``
 # and ``tool`` point into both. Everything content-addressed is written once, however many turns share it, and read
-# against its hash; every other row holds a checksum of itself (`core/files.py`), and a finished episode how many
+# against its hash; every other row holds a checksum of itself (`core/sqlite.py`), and a finished episode how many
 # rows it has.
 
 
-SCHEMA_VERSION = 1
 LOG_SUFFIX = ".episodes.sqlite"
 """How a log file's name ends inside a run folder."""
 _ROLLBACK = b"\x01\x01"
@@ -65,7 +63,6 @@ ROW_COUNTS = " || ' ' || ".join(
 """The number of an episode's turns, tool calls and notes."""
 
 TABLES = """
-CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
 CREATE TABLE body (hash BLOB PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE message (
     hash BLOB PRIMARY KEY, parent BLOB NOT NULL, role TEXT NOT NULL, body BLOB NOT NULL
@@ -96,42 +93,15 @@ CREATE TABLE note (
 """
 
 
-def open_for_writing(path: Path, *, several_machines: bool = False) -> sqlite3.Connection:
-    """Open or make a log. Raises UserError when the file is something else or cannot be written.
-
-    ``several_machines``: others than this one read it meanwhile, so it takes SQLite's rollback mode instead of WAL.
-    """
-    try:
-        private_file(path)
-        connection = sqlite3.connect(path, isolation_level=None, timeout=10.0)
-    except sqlite3.Error as error:
-        raise UserError(
-            f"cannot write the episode log {path}: {error}; check the folder and its permissions"
-        ) from error
-    return set_up_database(connection, path, partial(_prepare, path=path, several_machines=several_machines), explained)
-
-
-def _prepare(connection: sqlite3.Connection, *, path: Path, several_machines: bool) -> None:
-    connection.execute(f"PRAGMA journal_mode={'DELETE' if several_machines else 'WAL'}")
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("BEGIN IMMEDIATE")
-    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in (*with_row_seals(TABLES + KEPT_TABLE).split(";\n"), TABLE):
-            connection.execute(statement)
-        connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
-    connection.execute("COMMIT")
-    _check_version(connection, path)
-
-
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a log without changing it, also while it is being written and also in a read-only folder."""
-    if not path.is_file():
-        raise UserError(f"no episode log at {path}")
-    return open_database_unchanged(path, _connect, partial(_check_version, path=path), explained)
-
-
-def _connect(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, isolation_level=None)
+LOG_FORMAT = DatabaseFormat(
+    name="episode log",
+    application="wardround",
+    tables=TABLES + KEPT_TABLE,
+    tables_without_checksums=TABLE,
+    timeout_seconds=10.0,
+    if_damaged="move it away to start a fresh one",
+    if_other_version="run again with this one",
+)
 
 
 def has_begun(path: Path) -> bool:
@@ -139,11 +109,8 @@ def has_begun(path: Path) -> bool:
     if _is_left_in_the_switch(path):
         return False
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
-        try:
-            return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-        finally:
-            connection.close()
+        with closing(connect_read_only(path)) as connection:
+            return has_tables(connection)
     except sqlite3.Error:
         return path.stat().st_size > 0
 
@@ -162,39 +129,7 @@ def settle_logs(folder: Path) -> None:
     """Bring into every log of a folder what writers that are gone left beside it; others may write to theirs."""
     for path in sorted(folder.glob(f"*{LOG_SUFFIX}")):
         if any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal")):
-            _settle(path)
-
-
-def _settle(path: Path) -> None:
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=10.0)
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error as error:
-        raise explained(error, path) from error
-    finally:
-        connection.close()
-
-
-def explained(error: sqlite3.Error, path: Path) -> UserError:
-    """Turn SQLite's error into one line for a person."""
-    text = str(error)
-    if "full" in text:
-        return UserError(f"the disk is full: {path} cannot grow; free space and resume, what was committed is kept")
-    if "locked" in text:
-        return UserError(f"{path} is being written by another process; give each worker its own log file")
-    if "not a database" in text or "malformed" in text or "no such table" in text:
-        return UserError(f"{path} is not an episode log, or is damaged ({text}); move it away to start a fresh one")
-    return UserError(f"cannot use the episode log {path}: {text}")
-
-
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    row = connection.execute("SELECT version, application FROM schema").fetchone()
-    if row is None or row[1] != "wardround":
-        raise UserError(f"{path} is not an episode log of wardround; name another file")
-    if row[0] != SCHEMA_VERSION:
-        raise UserError(
-            f"{path} has log schema {row[0]}, this wardround reads {SCHEMA_VERSION}: run again with this one"
-        )
+            LOG_FORMAT.settle(path)
 
 
 # Which columns make a turn and the record of a tool call, and texts by their hash.

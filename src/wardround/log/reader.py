@@ -13,16 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
-from wardround.core import Message, PictureBytes, Usage, UserError, count_broken_seals, sealed_tables
+from wardround.core import Message, PictureBytes, Usage, UserError
 from wardround.log.database import (
+    LOG_FORMAT,
     LOG_SUFFIX,
     TOOL_COLUMNS,
     TURN_COLUMNS,
     Bodies,
     checked,
-    explained,
     has_begun,
-    open_for_reading,
     read_picture,
     record_of,
     turn_of,
@@ -315,7 +314,7 @@ class LogReader:
         self._connections: list[tuple[Path, Bodies]] = []
         try:
             for file in files:
-                self._connections.append((file, Bodies(open_for_reading(file))))
+                self._connections.append((file, Bodies(LOG_FORMAT.open_unchanged(file))))
         except UserError:
             self.close()
             raise
@@ -325,7 +324,7 @@ class LogReader:
         known = {file for file, _ in self._connections} | {but}
         for file in sorted(self.path.rglob(f"*{LOG_SUFFIX}")):
             if file not in known and has_begun(file):
-                self._connections.append((file, Bodies(open_for_reading(file))))
+                self._connections.append((file, Bodies(LOG_FORMAT.open_unchanged(file))))
 
     def episodes(self) -> tuple[EpisodeEntry, ...]:
         """All episodes, by key."""
@@ -371,7 +370,7 @@ class LogReader:
                 try:
                     yield from read_outlines(some[0][2], [entry for entry, _, _ in some])
                 except sqlite3.Error as error:
-                    raise explained(error, file) from error
+                    raise LOG_FORMAT.explained(error, file) from error
 
     def kept(self, episode: str) -> tuple[KeptReply, ...]:
         """Return the replies of an episode that were answered and have no turn where it got furthest, by ordinal.
@@ -389,7 +388,7 @@ class LogReader:
                 for reply in read_kept(bodies.connection, episode):
                     replies.setdefault(reply.ordinal, reply)
             except sqlite3.Error as error:
-                raise explained(error, file) from error
+                raise LOG_FORMAT.explained(error, file) from error
         turns = found[2].connection.execute("SELECT ordinal FROM turn WHERE episode = ?", (episode,))
         return tuple(replies[ordinal] for ordinal in sorted(replies.keys() - {row[0] for row in turns}))
 
@@ -401,7 +400,7 @@ class LogReader:
                 rows = bodies.connection.execute(query, (kind,))
                 yield from ((episode, json.loads(detail)) for episode, detail in rows)
             except sqlite3.Error as error:
-                raise explained(error, file) from error
+                raise LOG_FORMAT.explained(error, file) from error
 
     def costs(self) -> dict[PaidCall, float | None]:
         """Return the cost (US dollars, None where unknown) of every recorded call, of all files. A reply that a second
@@ -412,7 +411,7 @@ class LogReader:
                 rows = bodies.connection.execute("SELECT episode, ordinal, request_digest, seconds, cost FROM turn")
                 found.update((PaidCall(*call), cost) for *call, cost in rows)
             except sqlite3.Error as error:
-                raise explained(error, file) from error
+                raise LOG_FORMAT.explained(error, file) from error
         return found
 
     def trajectories(self) -> Iterator[Trajectory]:
@@ -446,7 +445,7 @@ class LogReader:
                 bodies.must_be_complete(where.replace("WHERE", "AND"), values)
                 rows = connection.execute(_EPISODES + where, values).fetchall()
             except sqlite3.Error as error:
-                raise explained(error, file) from error
+                raise LOG_FORMAT.explained(error, file) from error
             for *row, kept in rows:
                 entry = _entry(row)
                 further = (entry.state == "finished", entry.ended or "", entry.turns + kept)
@@ -477,7 +476,7 @@ def _read_whole(found: _Found) -> Trajectory:
         finally:
             bodies.connection.execute("ROLLBACK")
     except sqlite3.Error as error:
-        raise explained(error, file) from error
+        raise LOG_FORMAT.explained(error, file) from error
 
 
 def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
@@ -549,28 +548,16 @@ def _results(connection: sqlite3.Connection, episode: str, find: PictureBytes) -
 
 def damage_of_log(path: Path) -> list[str]:
     """Return what is damaged in a log, a line each; nothing where all is as it was written."""
-    try:
-        connection = open_for_reading(path)
-    except UserError as error:
-        return [str(error)]
-    try:
-        return [f"{path}: {line}" for line in _damage(connection)]
-    except sqlite3.Error as error:
-        return [f"{path} cannot be read whole: {error}"]
-    finally:
-        connection.close()
+    return LOG_FORMAT.damage(path, _changed_content)
 
 
-def _damage(connection: sqlite3.Connection) -> list[str]:
-    found = {
-        f"rows of {name}": count_broken_seals(connection, name, columns) for name, columns in sealed_tables(connection)
-    }
+def _changed_content(connection: sqlite3.Connection) -> list[str]:
     texts = connection.execute("SELECT hash, text FROM body")
-    found["texts"] = sum(sha256(text.encode()).digest() != digest for digest, text in texts)
     nodes = connection.execute("SELECT hash, parent, body FROM message")
-    found["messages"] = sum(sha256(parent + body).digest() != node for node, parent, body in nodes)
     pictures = connection.execute("SELECT hash, data FROM picture")
-    found["pictures"] = sum(sha256(data).digest() != digest for digest, data in pictures)
-    lines = [f"{count:,} {what} are not as they were written" for what, count in found.items() if count]
-    whole = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
-    return lines + ([] if whole == ["ok"] else [f"its pages are damaged: {'; '.join(whole)}"])
+    found = {
+        "texts": sum(sha256(text.encode()).digest() != digest for digest, text in texts),
+        "messages": sum(sha256(parent + body).digest() != node for node, parent, body in nodes),
+        "pictures": sum(sha256(data).digest() != digest for digest, data in pictures),
+    }
+    return [f"{count:,} {what} are not as they were written" for what, count in found.items() if count]

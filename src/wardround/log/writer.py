@@ -15,9 +15,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from wardround.core import Message, Picture, Sealed, ToolSchema, UserError, canonical_json, chain_hash, unsealed
+from wardround.core import (
+    Message,
+    Picture,
+    Sealed,
+    ToolSchema,
+    UserError,
+    canonical_json,
+    chain_hash,
+    checkpoint,
+    transaction,
+    unsealed,
+)
 from wardround.log.database import INSERT as INSERT_PICTURE
-from wardround.log.database import ROW_COUNTS, explained, open_for_writing, row_of_picture
+from wardround.log.database import LOG_FORMAT, ROW_COUNTS, row_of_picture
 from wardround.log.rows import USAGE_FIELDS, AskedRequest, GivenReply, ToolRecord, row_of
 
 # The place of a prompt in the message tree, followed from turn to turn at the price of what is new.
@@ -106,7 +117,7 @@ class EpisodeLog:
         self, path: Path, *, group_turns: int = 64, group_seconds: float = 0.25, several_machines: bool = False
     ) -> None:
         self.path = path
-        self._connection = open_for_writing(path, several_machines=several_machines)
+        self._connection = LOG_FORMAT.open(path, several_machines=several_machines)
         self._group_turns = group_turns
         self._group_seconds = group_seconds
         self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _STATEMENTS}
@@ -134,17 +145,10 @@ class EpisodeLog:
         self._write_kept()
         if not any(self._waiting.values()):
             return
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
+        with LOG_FORMAT.errors(self.path), transaction(self._connection):
             for name, statement in _STATEMENTS.items():
                 if self._waiting[name]:
                     self._connection.executemany(statement, self._waiting[name])
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise explained(error, self.path) from error
-        finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
         for rows in self._waiting.values():
             rows.clear()
         self._begun.clear()
@@ -154,7 +158,7 @@ class EpisodeLog:
         try:
             self.flush()
             with suppress(sqlite3.OperationalError):  # commits that cannot be moved now stay safe where they are
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                checkpoint(self._connection)
         finally:
             self._connection.close()
 

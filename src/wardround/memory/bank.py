@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import UserError
-from wardround.memory.bank_file import BankFile, open_for_reading, open_for_writing
+from wardround.memory.bank_file import BANK_FORMAT, BankFile
 from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject, normal_name
 from wardround.memory.gates import GateRecord, write_gate
 from wardround.memory.graph import GraphCache, write_alias, write_edges, write_own_name, write_qualities
@@ -60,8 +60,8 @@ class Bank(PastReader):
     def open(cls, path: Path, *, writable: bool = True) -> Bank:
         """Open a bank, made if it is not there. ``writable=False`` changes nothing, not even in its folder."""
         if not writable:
-            return cls(BankFile(path, open_for_reading(path), writable=False))
-        connection = open_for_writing(path)
+            return cls(BankFile(path, BANK_FORMAT.open_unchanged(path), writable=False))
+        connection = BANK_FORMAT.open(path)
         connection.execute("INSERT OR IGNORE INTO setting VALUES ('subject_key', ?)", (secrets.token_bytes(32),))
         return cls(BankFile(path, connection, writable=True))
 

@@ -7,19 +7,17 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wardround.core import (
+    DatabaseFormat,
     UserError,
-    count_broken_seals,
-    open_database_unchanged,
-    private_file,
-    private_folder,
-    sealed_tables,
-    set_up_database,
-    with_row_seals,
+    broken_pages,
+    broken_rows,
+    checkpoint,
+    connect_read_only,
+    transaction,
 )
 from wardround.memory.words import show_places
 
@@ -28,20 +26,17 @@ from wardround.memory.words import show_places
 # ``revision`` is append-only and its numbers are the bank's clock: the state at any past number can be rebuilt. Text,
 # score and state of an experience are those of its last revision; ``experience`` holds what never changes. ``step``
 # names the ticks of the same clock at which something else was written. What is in ``words``, ``term`` and ``mention``
-# follows from the rest and can be made again. Every row holds a checksum of itself (`core/files.py`), which
+# follows from the rest and can be made again. Every row holds a checksum of itself (`core/sqlite.py`), which
 # ``memory audit`` and ``audit files`` look at.
 #
 # What is promised: what ``add``, ``revise`` and the others returned for survives a kill and a power cut (WAL with
 # ``synchronous=FULL``: every commit is on the disk before it returns).
 
 
-SCHEMA_VERSION = 1
-_BUSY_SECONDS = 30.0
 _MAPPED = f"PRAGMA mmap_size = {1024**3}"
 """Pages are read where the system holds them: SQLite's own cache is emptied by every commit of another writer."""
 
-TABLES = """
-CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
+_TABLES = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE key (
     number INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, encoder TEXT NOT NULL, text_hash TEXT NOT NULL,
@@ -123,28 +118,8 @@ it and the episode that was learnt from, once. A snapshot is a revision with a n
 said of the content of a revision, by task; a tombstone marks what was forgotten, by a keyed hash that says nothing."""
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open or make a bank. Raises UserError when the file is something else or cannot be written."""
-    try:
-        private_folder(path.parent)
-        private_file(path)
-        connection = _connect(str(path))
-    except (OSError, sqlite3.Error) as error:
-        raise UserError(f"cannot write the bank {path}: {error}; check the folder and its permissions") from error
-    return set_up_database(connection, path, partial(_prepare, path=path), explained)
-
-
-def _prepare(connection: sqlite3.Connection, *, path: Path) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
+def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute(_MAPPED)
-    connection.execute("BEGIN IMMEDIATE")
-    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in with_row_seals(TABLES).split(";\n"):
-            connection.execute(statement)
-        connection.execute("INSERT INTO schema VALUES (?, 'wardround-bank')", (SCHEMA_VERSION,))
-    _check_version(connection, path)
-    connection.execute("COMMIT")
     show_places(connection)
     connection.create_function("names", 2, _names, deterministic=True)
 
@@ -154,17 +129,18 @@ def _names(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a bank without changing it, also while it is being written and also in a read-only folder."""
-    if not path.is_file():
-        raise UserError(f"no bank at {path}; `wardround evolve` makes one")
-    return open_database_unchanged(path, partial(_connect, uri=True), partial(_prepare_to_read, path=path), explained)
-
-
-def _prepare_to_read(connection: sqlite3.Connection, *, path: Path) -> None:
-    _check_version(connection, path)
-    connection.execute(_MAPPED)
-    show_places(connection)
+BANK_FORMAT = DatabaseFormat(
+    name="bank",
+    application="wardround-bank",
+    tables=_TABLES,
+    is_durable=True,
+    makes_folder=True,
+    for_threads=True,
+    prepare=_prepare,
+    made_by="`wardround evolve` makes one",
+    if_damaged="name another file",
+    if_other_version="build it again (wardround memory build, or evolve)",
+)
 
 
 _DAMAGE = {
@@ -191,11 +167,9 @@ WHERE live AND number IN (SELECT max(number) FROM revision GROUP BY experience)
 
 def damage(connection: sqlite3.Connection) -> dict[str, int]:
     """What is wrong with a bank, counted."""
-    said = [text for (text,) in connection.execute("PRAGMA integrity_check")]
-    found = {"faults that SQLite sees": sum(text != "ok" for text in said)}
+    found = {"faults that SQLite sees": len(broken_pages(connection))}
     found |= {
-        f"rows of {table} that are not as they were written": count_broken_seals(connection, table, columns)
-        for table, columns in sealed_tables(connection)
+        f"rows of {table} that are not as they were written": count for table, count in broken_rows(connection).items()
     }
     found |= {name: connection.execute(query).fetchone()[0] for name, query in _DAMAGE.items()}
     found["texts missing in the index"] = connection.execute(_NOT_INDEXED).fetchone()[0]
@@ -205,40 +179,13 @@ def damage(connection: sqlite3.Connection) -> dict[str, int]:
 def damage_of_bank(path: Path) -> dict[str, int] | None:
     """What is wrong with the bank in a file, counted; None where the file is a database of something else."""
     try:
-        with closing(_connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        with BANK_FORMAT.errors(path), closing(connect_read_only(path)) as connection:
             if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'revision'").fetchone()[0]:
                 return None
-        with closing(open_for_reading(path)) as connection:
+        with closing(BANK_FORMAT.open_unchanged(path)) as connection, BANK_FORMAT.errors(path):
             return damage(connection)
-    except (UserError, sqlite3.Error) as error:
+    except UserError as error:
         return {f"faults that end its reading ({error})": 1}
-
-
-def explained(error: sqlite3.Error, path: Path) -> UserError:
-    """Turn SQLite's error into one line for a person."""
-    text = str(error)
-    if "full" in text:
-        return UserError(f"the disk is full: {path} cannot grow; free space and go on, what was committed is kept")
-    if "locked" in text:
-        return UserError(f"{path} has been locked by another process for {_BUSY_SECONDS:g} s; is one stuck?")
-    if "not a database" in text or "malformed" in text or "no such table" in text:
-        return UserError(f"{path} is not a bank of experiences, or is damaged ({text}); name another file")
-    return UserError(f"cannot use the bank {path}: {text}")
-
-
-def _connect(target: str, *, uri: bool = False) -> sqlite3.Connection:
-    return sqlite3.connect(target, uri=uri, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
-
-
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    row = connection.execute("SELECT version, application FROM schema").fetchone()
-    if row is None or row[1] != "wardround-bank":
-        raise UserError(f"{path} is not a bank of experiences; name another file")
-    if row[0] != SCHEMA_VERSION:
-        raise UserError(
-            f"{path} has bank schema {row[0]}, this wardround reads {SCHEMA_VERSION}: "
-            "build it again (wardround memory build, or evolve)"
-        )
 
 
 # An open file of a bank: one connection behind one lock, its settings, and transactions that are all or nothing.
@@ -260,10 +207,8 @@ class BankFile:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """All rows of a query. Raises UserError in words for a person."""
-        try:
+        with BANK_FORMAT.errors(self.path):
             return self.connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise explained(error, self.path) from error
 
     def setting(self, name: str) -> Any:
         """A setting of the bank; None where it was not made."""
@@ -301,32 +246,21 @@ class BankFile:
             yield
             return
         try:
-            self.connection.execute("BEGIN IMMEDIATE")
-            yield
-            self.connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back(undone)
-            raise explained(error, self.path) from error
+            with BANK_FORMAT.errors(self.path), transaction(self.connection):
+                yield
         except BaseException:
-            self._roll_back(undone)
-            raise
-
-    def _roll_back(self, undone: Callable[[], None]) -> None:
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
             undone()
+            raise
 
     def rebuild(self) -> None:
         """Write the file anew, without what was deleted from it, and empty the log beside it.
 
         Raises UserError while another process reads an earlier state: until it ends, the log holds that state.
         """
-        try:
+        with BANK_FORMAT.errors(self.path):
             self.connection.execute("VACUUM")
-            busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        except sqlite3.Error as error:
-            raise explained(error, self.path) from error
-        if busy:
+            is_whole = checkpoint(self.connection)
+        if not is_whole:
             raise UserError(
                 f"another process reads {self.path}: what was deleted is still in its log; end it, ask again"
             )
@@ -341,5 +275,5 @@ class BankFile:
             if self.writable:
                 with suppress(sqlite3.OperationalError):  # another one writes: whoever closes last does it
                     self.connection.execute("PRAGMA busy_timeout = 0")
-                    self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    checkpoint(self.connection)
             self.connection.close()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from wardround.core import UserError, content_hash
-from wardround.memory.bank_file import BankFile, explained
+from wardround.memory.bank_file import BANK_FORMAT, BankFile
 from wardround.tools.retrieval import Encoder, Vectors, describe_recent_events
 from wardround.tools.retrieval.recent import MAX_TOKENS, RecentChart
 
@@ -93,10 +92,8 @@ class KeyVectors:
     def upto(self, last: int) -> Vectors:
         """The vectors of the keys up to a number. UserError where an experience has lost its key."""
         if last > self._known:
-            try:
+            with BANK_FORMAT.errors(self._file.path):
                 self._read(last)
-            except sqlite3.Error as error:
-                raise explained(error, self._file.path) from error
         return self._room[:last]
 
     @property

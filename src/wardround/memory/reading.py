@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from wardround.core import UserError, content_hash
-from wardround.memory.bank_file import BankFile, explained, open_for_reading
+from wardround.memory.bank_file import BANK_FORMAT, BankFile
 from wardround.memory.candidates import RecallQuestion
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
 from wardround.memory.gates import GateRecord, read_gate
@@ -110,20 +109,17 @@ class BankReader(ABC):
         settings: SeedSettings | None = None,
     ) -> SeedRecall:
         """Recall by words, vectors and entities at once: see :func:`recall_seeds`."""
-        with self._lock:
-            try:
-                return recall_seeds(
-                    self._state(),
-                    self._file.connection,
-                    question,
-                    for_subject=for_subject,
-                    kinds=kinds,
-                    task=task,
-                    settings=SeedSettings() if settings is None else settings,
-                    tool=tool,
-                )
-            except sqlite3.Error as error:
-                raise explained(error, self._file.path) from error
+        with self._lock, BANK_FORMAT.errors(self._file.path):
+            return recall_seeds(
+                self._state(),
+                self._file.connection,
+                question,
+                for_subject=for_subject,
+                kinds=kinds,
+                task=task,
+                settings=SeedSettings() if settings is None else settings,
+                tool=tool,
+            )
 
     def served_to(
         self, subject: Subject, *, kinds: Sequence[Kind] = POLARITIES, task: str | None = None, tool: str | None = None
@@ -184,7 +180,7 @@ class PinnedBank(BankReader):
     def open(cls, path: Path, *, revision: int | str | None = None) -> PinnedBank:
         """Open a bank for reading at a revision, by its number or its name, by default at its last. UserError where it
         has not come so far, or has none of that name."""
-        file = BankFile(path, open_for_reading(path), writable=False)
+        file = BankFile(path, BANK_FORMAT.open_unchanged(path), writable=False)
         last = file.last_number
         if isinstance(revision, str):
             revision = _named(file, revision)

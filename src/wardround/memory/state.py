@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import heapq
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import LeakError, UserError
-from wardround.memory.bank_file import BankFile, explained
+from wardround.memory.bank_file import BANK_FORMAT, BankFile
 from wardround.memory.choice import EligibleEntries
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.keys import Key, KeyVectors
@@ -333,18 +332,15 @@ class BankState:
 
 def follow(file: BankFile, state: BankState, *, upto: int | None = None) -> None:
     """Read the revisions a state does not have yet; None for all there are."""
-    try:
-        with file.view():
-            last = file.last_number
-            until = last if upto is None else min(last, upto)
-            state.encoder = file.setting("encoder")
-            with _collecting_later():
-                nature_of = natures(file.connection, every=not state.size)
-                for mark in marks_since(file.connection, state.revision, until):
-                    state.put_revision(mark, nature_of)
-            state.revision = max(state.revision, until)
-    except sqlite3.Error as error:
-        raise explained(error, file.path) from error
+    with BANK_FORMAT.errors(file.path), file.view():
+        last = file.last_number
+        until = last if upto is None else min(last, upto)
+        state.encoder = file.setting("encoder")
+        with _collecting_later():
+            nature_of = natures(file.connection, every=not state.size)
+            for mark in marks_since(file.connection, state.revision, until):
+                state.put_revision(mark, nature_of)
+        state.revision = max(state.revision, until)
 
 
 def state_at(file: BankFile, revision: int, subject_key: bytes) -> BankState:

@@ -6,16 +6,15 @@ Finds bits that changed on a disk or in a copy, not somebody who changes a file 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.audits import check_store
-from wardround.core import RecordError, UserError, count_broken_seals, is_sealed_json, register_seals, sealed_tables
+from wardround.core import RecordError, UserError, is_sealed_json
 from wardround.log import LOG_SUFFIX, damage_of_log
 from wardround.memory.bank_file import damage_of_bank
+from wardround.runs.queue import QUEUE_FORMAT
 from wardround.stream import LEDGER, damage_of_stream
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tools.knowledge import CORPUS, damage_of_corpus
@@ -59,19 +58,7 @@ def check_files(folder: Path) -> FilesCheck:
 
 
 def _damage_of_run(folder: Path) -> list[str]:
-    return [*_damage_of_manifest(folder / _MANIFEST), *_damage_of_queue(folder / "queue.sqlite")]
-
-
-def _damage_of_queue(path: Path) -> list[str]:
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            register_seals(connection)
-            broken = sum(count_broken_seals(connection, name, columns) for name, columns in sealed_tables(connection))
-            whole = [text for (text,) in connection.execute("PRAGMA integrity_check(5)")]
-    except sqlite3.Error as error:
-        return [f"{path} cannot be read whole: {error}"]
-    lines = [f"{path}: {broken:,} rows are not as they were written"] if broken else []
-    return lines + ([] if whole == ["ok"] else [f"{path}: its pages are damaged: {'; '.join(whole)}"])
+    return [*_damage_of_manifest(folder / _MANIFEST), *QUEUE_FORMAT.damage(folder / "queue.sqlite")]
 
 
 def _damage_of_benchmark(folder: Path) -> list[str]:

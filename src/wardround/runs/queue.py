@@ -24,20 +24,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.core import UserError, private_file, register_seals, with_row_seals
+from wardround.core import DatabaseFormat, UserError, is_for_several_machines, set_journal, transaction
 
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 """File locks, where the system has them; elsewhere a lease of another process counts as held by nobody."""
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS work (
+QUEUE_FORMAT = DatabaseFormat(
+    name="run's queue",
+    application="wardround-queue",
+    tables="""
+CREATE TABLE work (
   key      TEXT PRIMARY KEY,
   ordinal  INTEGER NOT NULL,
   state    TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'leased', 'done')),
   owner    TEXT,
   attempts INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS work_state ON work (state, ordinal);
-"""
+CREATE INDEX work_state ON work (state, ordinal);
+""",
+    timeout_seconds=60.0,
+    if_damaged="run again into a new folder",
+    if_other_version="run again with this one",
+)
 _LEASE_ONE = "UPDATE work SET state = 'leased', owner = ?, attempts = attempts + 1 WHERE key = ? AND state = 'open'"
 
 
@@ -108,41 +115,31 @@ class WorkQueue:
 
     def __init__(self, path: Path) -> None:
         self._owner = Owner(path.with_name(path.name + "-owners"))
-        try:
-            private_file(path)
-            self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
-            if not path.stat().st_size:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            register_seals(self._connection)
-            self._connection.executescript(with_row_seals(_SCHEMA))
-        except sqlite3.Error as error:
-            raise UserError(f"cannot open the run's queue {str(path)!r}: {error}") from error
+        self._connection = QUEUE_FORMAT.open(path, several_machines=None)
 
     @property
     def spans_machines(self) -> bool:
         """Whether the queue, and the logs of those who lease from it, may be open on several machines."""
-        mode: str = self._connection.execute("PRAGMA journal_mode").fetchone()[0]
-        return mode != "wal"
+        return is_for_several_machines(self._connection)
 
     def journal_for(self, *, several_machines: bool) -> None:
         """Get the file ready for workers on one machine or on several; UserError while others have it open."""
         if self.spans_machines is several_machines:
             return
         try:
-            self._connection.execute(f"PRAGMA journal_mode = {'DELETE' if several_machines else 'WAL'}")
+            set_journal(self._connection, several_machines=several_machines)
         except sqlite3.OperationalError as error:
             raise UserError(f"this run is at work elsewhere, end that first (its queue: {error})") from error
 
     def add(self, keys: Iterable[str]) -> None:
         """Add episodes that are not there yet, in the order given."""
         rows = [(key, ordinal) for ordinal, key in enumerate(keys)]
-        with self._writing():
+        with transaction(self._connection):
             self._connection.executemany("INSERT OR IGNORE INTO work (key, ordinal) VALUES (?, ?)", rows)
 
     def lease(self, count: int) -> list[str]:
         """Take up to ``count`` open episodes for this process."""
-        with self._writing():
+        with transaction(self._connection):
             rows = self._connection.execute(
                 "UPDATE work SET state = 'leased', owner = ?, attempts = attempts + 1 WHERE key IN "
                 "(SELECT key FROM work WHERE state = 'open' ORDER BY ordinal LIMIT ?) RETURNING ordinal, key",
@@ -152,7 +149,7 @@ class WorkQueue:
 
     def lease_these(self, keys: Iterable[str]) -> list[str]:
         """Take those of some episodes that are open, in the order given."""
-        with self._writing():
+        with transaction(self._connection):
             return [key for key in keys if self._connection.execute(_LEASE_ONE, (self._owner.name, key)).rowcount]
 
     def was_begun(self, key: str) -> bool:
@@ -162,12 +159,12 @@ class WorkQueue:
 
     def done(self, key: str) -> None:
         """Mark an episode finished, for good."""
-        with self._writing():
+        with transaction(self._connection):
             self._connection.execute("UPDATE work SET state = 'done', owner = NULL WHERE key = ?", (key,))
 
     def give_back(self, key: str) -> None:
         """Return a lease unfinished (this process is stopping)."""
-        with self._writing():
+        with transaction(self._connection):
             self._connection.execute(
                 "UPDATE work SET state = 'open', owner = NULL WHERE key = ? AND owner = ?",
                 (key, self._owner.name),
@@ -175,7 +172,7 @@ class WorkQueue:
 
     def reclaim(self) -> int:
         """Open every lease whose owner is gone; return how many."""
-        with self._writing():  # nobody takes a lease meanwhile, so nobody's lock is about to be taken
+        with transaction(self._connection):  # nobody takes a lease meanwhile, so nobody's lock is about to be taken
             query = "SELECT DISTINCT owner FROM work WHERE state = 'leased'"
             owners = [row[0] or "" for row in self._connection.execute(query)]
             gone = [owner for owner in owners if not self._owner.is_alive(owner)]
@@ -189,7 +186,7 @@ class WorkQueue:
 
     def reopen(self, keys: Iterable[str]) -> None:
         """Open finished episodes again (retry of failures)."""
-        with self._writing():
+        with transaction(self._connection):
             self._connection.executemany("UPDATE work SET state = 'open' WHERE key = ?", [(key,) for key in keys])
 
     def counts(self) -> Counts:
@@ -206,19 +203,3 @@ class WorkQueue:
         """Close the connection; leases that were not given back have no owner from now on."""
         self._connection.close()
         self._owner.close()
-
-    def _writing(self) -> _Transaction:
-        return _Transaction(self._connection)
-
-
-class _Transaction:
-    """BEGIN IMMEDIATE ... COMMIT: the lock is taken at the start, so that a busy queue waits instead of failing."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._connection.execute("COMMIT" if kind is None else "ROLLBACK")

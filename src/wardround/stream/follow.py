@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from wardround.stream.input import (
     StreamClock,
     StreamLine,
 )
-from wardround.stream.ledger import Commit, RefusedLine, RowReading, StreamLedger
+from wardround.stream.ledger import LEDGER_FORMAT, Commit, RefusedLine, RowReading, StreamLedger
 from wardround.stream.output import OutputFile, sealed_line
 from wardround.stream.patients import LoggedEvents, Patients
 from wardround.stream.reading import LineReader, ReadLines, line_time, new_reading, row_id, row_key
@@ -332,7 +331,7 @@ def follow(
     if not 0 <= settings.partition < settings.partitions:
         raise UserError(f"--partition must be below --partitions {settings.partitions}, not {settings.partition}")
     private_folder(folder)
-    with only_follower(folder), _young_garbage_only(), _ledger_errors(folder / "ledger.sqlite"):
+    with only_follower(folder), _young_garbage_only(), LEDGER_FORMAT.errors(folder / "ledger.sqlite"):
         ledger = StreamLedger(folder / "ledger.sqlite", _about(rules, settings, responder))
         try:
             if ledger.finished:
@@ -424,17 +423,6 @@ def _young_garbage_only() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-@contextmanager
-def _ledger_errors(path: Path) -> Iterator[None]:
-    """Say SQLite's errors in one line: what was committed before is kept, and the next start goes on from there."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        why = "the disk is full" if "full" in str(error) else str(error)
-        then = "free some space and run the same command again, it continues where it was"
-        raise UserError(f"{path} cannot be written ({why}); {then}") from error
 
 
 def _rounds(

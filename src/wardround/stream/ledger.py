@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from wardround.clinical.bundles.events import HOUR
-from wardround.core import UserError, register_seals, with_row_seals
+from wardround.core import DatabaseFormat, UserError
 
 # Reading a stream's ledger: what was taken, what is told, and which bundles are open.
 
@@ -269,11 +269,13 @@ def _unpacked(body: bytes) -> list[int]:
 # A line is kept as the events that were read of it, one entry for every hour that it says something of. A bundle says
 # which entries are its own, so that a patient is found without an index over them. A snapshot is a patient after a
 # closed bundle: with the bundles since, it gives the patient back. Every row holds a checksum of itself
-# (`core/files.py`).
+# (`core/sqlite.py`).
 
 
-SCHEMA_VERSION = 1
-_SCHEMA = """
+LEDGER_FORMAT = DatabaseFormat(
+    name="stream's ledger",
+    application="wardround-stream",
+    tables="""
 CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, events BLOB NOT NULL,
  ahead INTEGER NOT NULL, parked INTEGER NOT NULL);
 CREATE INDEX parked_line ON line (subject, hour) WHERE parked;
@@ -296,7 +298,11 @@ CREATE TABLE count (what TEXT PRIMARY KEY, lines INTEGER NOT NULL);
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE pace (minute INTEGER PRIMARY KEY, commits INTEGER NOT NULL, lines INTEGER NOT NULL,
  told INTEGER NOT NULL, longest REAL NOT NULL, last REAL NOT NULL);
-"""
+""",
+    made_by="`wardround stream follow` makes one",
+    if_damaged="it may not have begun: wait, or name another folder",
+    if_other_version="follow into a new folder",
+)
 """``pace``: how the stream keeps up, by minutes of this machine's clock; nothing that is told depends on it."""
 _KEEP_UP = """
 INSERT INTO pace VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (minute) DO UPDATE SET commits = commits + 1,
@@ -364,28 +370,18 @@ class StreamLedger(LedgerReading):
     """The ledger of one stream. ``about`` says what it is of: another source or partition is refused (UserError)."""
 
     def __init__(self, path: Path, about: Mapping[str, str]) -> None:
-        fresh = not path.exists()
-        self._file = sqlite3.connect(path, isolation_level=None)
-        register_seals(self._file)
-        self._file.execute("PRAGMA journal_mode=WAL")
-        self._file.execute("PRAGMA synchronous=NORMAL")
+        facts = {**about, "finished": "no"}.items()
+        self._file = LEDGER_FORMAT.open(
+            path, fill=lambda file: file.executemany("INSERT INTO fact VALUES (?, ?)", facts)
+        )
         self._file.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         self._file.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
-        if fresh or not self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'fact'").fetchone():
-            self._make(about)
         self._check(path, about)
         super().__init__(self._file)
 
-    def _make(self, about: Mapping[str, str]) -> None:
-        facts = {**about, "schema_version": str(SCHEMA_VERSION), "finished": "no"}
-        self._file.execute("BEGIN IMMEDIATE")
-        make_tables(self._file)
-        self._file.executemany("INSERT INTO fact VALUES (?, ?)", facts.items())
-        self._file.execute("COMMIT")
-
     def _check(self, path: Path, about: Mapping[str, str]) -> None:
         facts = self.facts()
-        for name, value in {**about, "schema_version": str(SCHEMA_VERSION)}.items():
+        for name, value in about.items():
             if facts.get(name) != value:
                 raise UserError(
                     f"{path} is of a stream with {name} {facts.get(name)}, not {value}; choose another folder"
@@ -453,12 +449,6 @@ class StreamLedger(LedgerReading):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables of a ledger in an empty file, whose rows seal themselves."""
-    for statement in with_row_seals(_SCHEMA.strip()).split(";\n"):
-        connection.execute(statement)
 
 
 def _packed(numbers: Sequence[int]) -> bytes:

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from wardround.clinical.bundles import BundleEvent, PatientState
-from wardround.core import UserError, count_broken_seals, open_database_unchanged, register_seals, sealed_tables
+from wardround.core import UserError
 from wardround.stream.input import QUARANTINE, is_as_set_aside
-from wardround.stream.ledger import SCHEMA_VERSION, LedgerReading, make_tables
+from wardround.stream.ledger import LEDGER_FORMAT, LedgerReading
 from wardround.stream.output import is_as_told
 from wardround.stream.patients import LoggedEvents, Patients
 
@@ -61,28 +61,9 @@ def watched_ledger(folder: Path) -> Iterator[LedgerReading]:
 
     UserError: it is no stream, one of another version, or it has not begun.
     """
-    with closing(open_ledger(folder / LEDGER)) as connection:
+    with closing(LEDGER_FORMAT.open_unchanged(folder / LEDGER)) as connection:
         connection.execute("BEGIN")
         yield LedgerReading(connection)
-
-
-def open_ledger(path: Path) -> sqlite3.Connection:
-    """Open a ledger to look at it. UserError: there is none, or not one of the version that is read here."""
-    if not path.is_file():
-        raise UserError(f"no stream in {path.parent}; `wardround stream follow --out {path.parent}` makes one")
-    return open_database_unchanged(path, partial(sqlite3.connect, uri=True, isolation_level=None), _check, _explained)
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    (version,) = connection.execute("SELECT value FROM fact WHERE name = 'schema_version'").fetchone()
-    if version != str(SCHEMA_VERSION):
-        raise UserError(
-            f"the stream is of version {version}, this wardround reads {SCHEMA_VERSION}: follow into a new folder"
-        )
-
-
-def _explained(error: sqlite3.Error, path: Path) -> UserError:
-    return UserError(f"{path} cannot be read, it is no ledger or the stream has not begun: {error}")
 
 
 @dataclass(slots=True)
@@ -152,43 +133,27 @@ def patient_events(ledger: LedgerReading, subject: int, hours: Sequence[int]) ->
 
 def damage_of_stream(folder: Path) -> list[str]:
     """Return what is damaged in a stream's folder, a line each; nothing where all is as it was written."""
-    path = folder / LEDGER
-    try:
-        with closing(open_ledger(path)) as connection:
-            connection.execute("BEGIN")
-            ledger = LedgerReading(connection)
-            found = [*_of_ledger(path, connection), *_of_told(folder / TOLD, ledger.length)]
-            if not is_as_set_aside(folder / QUARANTINE, ledger):
-                found.append(f"{folder / QUARANTINE} is not what the ledger says")
-            return found
-    except (UserError, sqlite3.Error) as error:
-        return [f"{path} cannot be read whole: {error}"]
+    return LEDGER_FORMAT.damage(folder / LEDGER, partial(_of_stream, folder))
 
 
-def _of_ledger(path: Path, connection: sqlite3.Connection) -> Iterator[str]:
-    for name, columns in sealed_tables(connection):
-        broken = count_broken_seals(connection, name, columns)
-        if broken:
-            yield f"{path}: {broken:,} rows of {name} are not as they were written"
-    if _form(connection) != _form_of_a_new_one():
-        yield f"{path}: its tables are not those of a ledger"
-    whole = [text for (text,) in connection.execute("PRAGMA integrity_check(5)")]
-    if whole != ["ok"]:
-        yield f"{path}: its pages are damaged: {'; '.join(whole)}"
+def _of_stream(folder: Path, connection: sqlite3.Connection) -> Iterator[str]:
+    connection.execute("BEGIN")
+    ledger = LedgerReading(connection)
+    with closing(LEDGER_FORMAT.in_memory()) as new:
+        if _form(connection) != _form(new):
+            yield "its tables are not those of a ledger"
+    broken = _count_changed_lines(folder / TOLD, ledger.length)
+    if broken:
+        yield f"{broken:,} lines of {TOLD} are not as they were told"
+    if not is_as_set_aside(folder / QUARANTINE, ledger):
+        yield f"{QUARANTINE} is not what it says"
 
 
 def _form(connection: sqlite3.Connection) -> list[tuple[str, str | None]]:
     return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-def _form_of_a_new_one() -> list[tuple[str, str | None]]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        register_seals(connection)
-        make_tables(connection)
-        return _form(connection)
-
-
-def _of_told(path: Path, committed: int) -> Iterator[str]:
+def _count_changed_lines(path: Path, committed: int) -> int:
     """What was committed is looked at; of that a kill may have kept the end from being written, and no more."""
     ends = broken = 0
     with path.open("rb") as file:
@@ -196,5 +161,4 @@ def _of_told(path: Path, committed: int) -> Iterator[str]:
             ends += len(line)
             is_cut = not line.endswith(b"\n") and ends < committed
             broken += ends <= committed and not is_cut and not is_as_told(line)
-    if broken:
-        yield f"{path}: {broken:,} lines are not as they were told"
+    return broken

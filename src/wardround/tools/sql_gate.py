@@ -1,4 +1,8 @@
-"""The SQL gate: one read-only SELECT over one chart, bounded in time and memory."""
+"""The SQL gate: one read-only SELECT over one chart, bounded in time and memory.
+
+It opens SQLite itself, not through `core/sqlite.py`: its databases are in memory, hold no format of ours, and run SQL
+that a model wrote, so they have limits, an authorizer and functions that our own files must not have.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import sqlite3
 import threading
 import unicodedata
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wardround.core import UserError, content_hash, private_file, private_folder
+from wardround.core import DatabaseFormat, UserError, checkpoint, content_hash, transaction
 
 # What an encoder is to everything else: texts in, unit vectors out.
 
@@ -157,11 +156,20 @@ def _hashed(names: Sequence[str], values: Sequence[float], dimensions: int) -> _
 # Vectors by content hash in SQLite, shared by runs and processes: no text is encoded twice.
 
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS vector (
+CACHE_FORMAT = DatabaseFormat(
+    name="vector cache",
+    application="wardround-vectors",
+    tables="",
+    tables_without_checksums="""
+CREATE TABLE vector (
     encoder TEXT NOT NULL, text_hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (encoder, text_hash)
 ) WITHOUT ROWID
-"""
+""",
+    makes_folder=True,
+    for_threads=True,
+    if_damaged="delete it or name another file",
+    if_other_version="delete it or name another file",
+)
 _DELETE = "DELETE FROM vector WHERE text_hash = ?"
 _ASKED_AT_ONCE = 500
 
@@ -172,17 +180,7 @@ class VectorCache:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        try:
-            private_folder(path.parent)
-            private_file(path)
-            self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
-            if hasattr(self, "_connection"):
-                self._connection.close()
-            raise UserError(f"cannot use the vector cache {path}: {error}; delete it or name another file") from error
+        self._connection = CACHE_FORMAT.open(path)
 
     def get(self, encoder: str, hashes: Sequence[str]) -> dict[str, Vectors]:
         """Return the vectors it has, by text hash."""
@@ -199,14 +197,8 @@ class VectorCache:
     def put(self, encoder: str, vectors: Mapping[str, Vectors]) -> None:
         """Keep vectors by text hash, all or none of them."""
         rows = [(encoder, bytes.fromhex(key), row.astype("<f4").tobytes()) for key, row in vectors.items()]
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._connection.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", rows)
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+        with self._lock, transaction(self._connection):
+            self._connection.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", rows)
 
     def forget(self, hashes: Sequence[str]) -> int:
         """Delete the vectors of some texts for good, whatever encoder made them; returns how many there were."""
@@ -214,7 +206,7 @@ class VectorCache:
             rows = [(bytes.fromhex(one),) for one in hashes]
             deleted = sum(self._connection.execute(_DELETE, row).rowcount for row in rows)
             self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            checkpoint(self._connection)
         return deleted
 
     def __len__(self) -> int:
