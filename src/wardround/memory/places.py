@@ -6,16 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from wardround.clinical.vocabulary import INTENSIVE_CARE, INTERMEDIATE_CARE, read_care_unit
+
 PLACES = ("service", "unit")
 _UNIT_KINDS = frozenset({"transfer", "intensive care stay", "unit stay"})
 _GONE = frozenset({"discharge", "discharged"})
-_SHORT = {
-    "micu": "medical",
-    "sicu": "surgical",
-    "ccu": "coronary",
-    "cvicu": "cardiac vascular",
-    "tsicu": "trauma surgical",
-}
 _SERVICES = frozenset(
     "cmed csurg dent ent eye gu gyn med nb nbb nmed nsurg obs omed ortho psurg psych surg traum tsurg vsurg".split()  # noqa: SIM905
 )
@@ -26,8 +21,6 @@ _ASKED = re.compile(
     r"|(?P<before>.*(?:care|stepdown|step-down|icu))\s+unit|(?P<service>[a-z]+(?: [a-z]+)?)\s+service"
     r"|(?P<short>(?:[a-z]+ )?[a-z]{0,3}icu|ccu))$"
 )
-_INTENSIVE = re.compile(r"\b(?:[a-z]{0,3}icu|ccu|intensive care|critical care|coronary care)\b")
-_OF_ANY_UNIT = frozenset({"intensive", "critical", "care", "unit", "icu", "the"})
 
 
 def places_of(events: Iterable[Any]) -> dict[str, str]:
@@ -62,8 +55,9 @@ def read_place(text: str) -> tuple[str, str] | None:
 def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
     """Say whether a patient is where a phrase asks.
 
-    True: by the column's own name, without its aside, or by its abbreviation. False: intensive care asked of somebody
-    who is elsewhere, or another kind of it; another code of a service. None: whatever else, or no place on record.
+    True: by the column's own name, without its aside, or by its abbreviation. False: intensive or intermediate care
+    asked of somebody whose unit is of another class, or has other services; another code of a service. None: whatever
+    else, a unit whose class its name does not say, or no place on record.
     """
     known = places.get(kind, "").casefold()
     if not known:
@@ -72,14 +66,14 @@ def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
         return True
     if kind == "service":
         return False if {known, name} <= _SERVICES else None
-    if not _INTENSIVE.search(name):
+    asked, told = read_care_unit(name), read_care_unit(known)
+    if asked.level not in (INTENSIVE_CARE, INTERMEDIATE_CARE) or told.level is None:
         return None
-    if not _INTENSIVE.search(known):
+    if asked.level != told.level:
         return False
-    asked, told = _specialties(name), _specialties(known)
-    if not asked or asked == told:
+    if not asked.services or asked.services == told.services:
         return True
-    return False if told and asked.isdisjoint(told) else None
+    return False if told.services and asked.services.isdisjoint(told.services) else None
 
 
 def _names(text: str) -> frozenset[str]:
@@ -88,8 +82,3 @@ def _names(text: str) -> frozenset[str]:
     aside = re.fullmatch(r"(.+?)\s*\(([^()]+)\)", whole)
     names = {whole, *((aside[1], *aside[2].split("/")) if aside else ())}
     return frozenset(names | {name.removesuffix(" unit").removesuffix(" service") for name in names})
-
-
-def _specialties(text: str) -> frozenset[str]:
-    words = re.findall(r"[a-z]+", re.sub(r"\([^()]*\)", "", text.casefold()))
-    return frozenset(word for one in words for word in _SHORT.get(one, one).split()) - _OF_ANY_UNIT

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
-from wardround.tasks.scoring import best_at_k, pass_hat_k, set_scores
+from wardround.tasks.benchmarks import get_task
+from wardround.tasks.scoring import best_at_k, pass_hat_k, scorer_of, set_scores
 
 ALIASES = LabelSet(name="two", labels=("Heart failure", "Asthma"), aliases={"CHF": "Heart failure"})
 
@@ -100,3 +101,40 @@ def test_pass_hat_k_is_the_share_of_the_subsets_that_are_all_right(right: list[b
 def test_pass_hat_k_wants_a_k_that_exists(k: int) -> None:
     with pytest.raises(UserError, match="needs between 1 and 2 trajectories"):
         pass_hat_k([True, False], k)
+
+
+UNITS = LabelSet(
+    name="transfers_candidates",
+    labels=(
+        "Neurology",
+        "Neuro Stepdown",
+        "Medical Intensive Care Unit (MICU)",
+        "Intensive Care Unit (ICU)",
+        "Unknown",
+    ),
+    aliases={"MICU": "Medical Intensive Care Unit (MICU)"},
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "expected"),
+    [
+        (["Neuro Stepdown"], "Neurology", {"F1": 0.0, "F1 of classes": 0.0, "F1 of services": 1.0}),
+        (["Neurology"], "Neurology", {"F1": 1.0, "F1 of classes": 1.0, "F1 of services": 1.0}),
+        (["MICU"], "Intensive Care Unit (ICU)", {"F1": 0.0, "F1 of classes": 1.0}),
+        (
+            ["MICU", "Coronary Care Unit (CCU)"],
+            "Medical Intensive Care Unit (MICU)",
+            {"F1": 2 / 3, "F1 of classes": 1.0, "F1 of services": 2 / 3},
+        ),
+        (["5 West"], "Neurology", {"F1": 0.0, "F1 of classes": 0.0, "F1 of services": 0.0}),
+        (["Neurology"], "Unknown", {"F1": 0.0}),
+        (None, "Neurology", {"F1": 0.0, "F1 of classes": 0.0, "F1 of services": 0.0}),
+    ],
+)
+def test_a_care_unit_is_scored_by_name_class_and_service(
+    answer: list[str] | None, target: str, expected: dict[str, float]
+) -> None:
+    scorer = scorer_of(get_task("transfers").answer)
+    assert scorer.figures(answer, [target], UNITS) == pytest.approx(expected)
+    assert next(iter(expected)) == scorer.metric

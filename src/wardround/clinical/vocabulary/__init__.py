@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from wardround.clinical.vocabulary.allergies import Allergy, charted_allergies, records_allergy
 from wardround.clinical.vocabulary.assertions import Status
+from wardround.clinical.vocabulary.care_units import INTENSIVE_CARE, INTERMEDIATE_CARE, CareUnit, read_care_unit
 from wardround.clinical.vocabulary.concepts import (
     Mention,
     add_concepts,
@@ -87,9 +88,12 @@ from wardround.clinical.vocabulary.time import (
 from wardround.clinical.vocabulary.units import Unit, read_unit
 
 __all__ = [
+    "INTENSIVE_CARE",
+    "INTERMEDIATE_CARE",
     "RELATIONS",
     "Allergy",
     "Bounds",
+    "CareUnit",
     "Concept",
     "ConceptKind",
     "KnownFindings",
@@ -150,6 +154,7 @@ __all__ = [
     "negate",
     "parse_quantity",
     "read_allergens",
+    "read_care_unit",
     "read_findings",
     "read_person",
     "read_text",

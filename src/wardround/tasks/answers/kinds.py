@@ -57,6 +57,13 @@ class Candidates(AnswerKind):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CareUnits(Candidates):
+    """Care units from a candidate table."""
+
+    name: ClassVar[str] = "care-units"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCandidates(Candidates):
     """Names from a candidate table, of which the question itself lists those in most use: one who has no tools can
     answer it too. ``shown``: how many are listed."""
@@ -417,7 +424,17 @@ def _at_every_step(targets: Iterable[Iterable[str]], most: int) -> tuple[str, ..
 ANSWER_KINDS: Registry[type[AnswerKind]] = Registry("answers", one="answer kind", of=type)
 """Classes of answers; each has a scorer of the same name in ``wardround.tasks.scoring``."""
 
-for _kind in (Candidates, ListedCandidates, OneClass, SeveralClasses, FreeLabels, OneOption, JudgedText, StepActions):
+for _kind in (
+    Candidates,
+    CareUnits,
+    ListedCandidates,
+    OneClass,
+    SeveralClasses,
+    FreeLabels,
+    OneOption,
+    JudgedText,
+    StepActions,
+):
     ANSWER_KINDS.add(_kind.name, _kind)
 
 

@@ -11,6 +11,7 @@ from wardround.tasks.answers import (
     AnswerClass,
     AnswerKind,
     Candidates,
+    CareUnits,
     Classes,
     OneClass,
     SeveralClasses,
@@ -136,7 +137,7 @@ AGENTEHR_TASKS: dict[str, Task] = {
             name="transfers",
             title="Care unit of the next transfer",
             role="transfer",
-            answer=Candidates(tables=("transfers_candidates",), exactly_one=True),
+            answer=CareUnits(tables=("transfers_candidates",), exactly_one=True),
         ),
     )
 }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from wardround.clinical.codes import LabelSet
+from wardround.clinical.vocabulary import read_care_unit
 from wardround.core import Registry
 from wardround.tasks.answers import (
     AnswerKind,
     Candidates,
+    CareUnits,
     FreeLabels,
     JudgedText,
     ListedCandidates,
@@ -24,6 +26,7 @@ from wardround.tasks.scoring.sets import SetScore, class_score, set_scores
 
 MACRO_F1 = "macro-F1"
 SET_F1 = "F1"
+CLASS_F1, SERVICE_F1 = "F1 of classes", "F1 of services"
 ACCURACY = "accuracy"
 
 
@@ -85,6 +88,42 @@ class Scorer:
         yield from ()
 
 
+class CareUnitScorer(Scorer):
+    """The set's F1, and beside it the F1 of the units' classes (intensive care, ward ...) and of their services.
+
+    A level is scored where every unit of the target says it in its name: "ICU" names no service. Of an answer that
+    does not say it, its own name stands for it, and is wrong.
+    """
+
+    def figures(
+        self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None
+    ) -> Mapping[str, float]:
+        """The F1 of names, classes and services."""
+        wanted = tuple(target)
+        given = tuple(answer or ())
+        found = {self.metric: self.score(given, wanted, labels).f1}
+        levels: tuple[tuple[str, Callable[[str], Iterable[str]]], ...] = ((CLASS_F1, _level), (SERVICE_F1, _services))
+        for figure, said in levels:
+            meant = [frozenset(said(_official(name, labels))) for name in wanted]
+            if all(meant):
+                told = [frozenset(said(unit)) or {unit} for unit in (_official(name, labels) for name in given)]
+                found[figure] = set_scores(frozenset().union(*told), frozenset().union(*meant)).f1
+        return found
+
+
+def _official(name: str, labels: LabelSet | None) -> str:
+    return (labels.resolve(name) if labels is not None else None) or name
+
+
+def _level(name: str) -> Iterable[str]:
+    level = read_care_unit(name).level
+    return () if level is None else (level,)
+
+
+def _services(name: str) -> Iterable[str]:
+    return read_care_unit(name).services
+
+
 class SeveralClassesScorer(Scorer):
     """The set's F1 per answer; over all answers also the macro-F1 of the classes."""
 
@@ -134,6 +173,7 @@ SCORERS: Registry[Scorer] = Registry("scorers", one="scorer", of=Scorer)
 """By the name of the answer kind."""
 
 SCORERS.add(Candidates.name, Scorer())
+SCORERS.add(CareUnits.name, CareUnitScorer())
 SCORERS.add(ListedCandidates.name, Scorer())
 SCORERS.add(FreeLabels.name, Scorer())
 SCORERS.add(OneClass.name, OneClassScorer())
