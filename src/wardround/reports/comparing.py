@@ -137,7 +137,9 @@ def _further_rows(pair: Pair, task: str, stratum: str, subjects: Mapping[str, Ha
     both = {f"{score.sample} {score.epoch}": score for score in (*pair.first, *pair.second)}
     scorer = _scorer(task)
     for name in list(dict.fromkeys(name for score in both.values() for name in score.figures))[1:]:
-        yield _mean_row(pair, task, stratum, name, subjects, seed, value=_figure(name))
+        first, second = ([one for one in group if name in one.figures] for group in (pair.first, pair.second))
+        having = replace(pair, first=first, second=second)  # whether an answer has it is the target's doing
+        yield _mean_row(having, task, stratum, name, subjects, seed, value=_figure(name))
     if not scorer.keeps_target:
         return
     answers = PairedAnswers(
