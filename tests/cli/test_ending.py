@@ -12,8 +12,7 @@ import pytest
 
 from wardround.cli import main as command_line
 from wardround.cli.main import printable_output, terminable
-from wardround.cli.output import TerminalProgress
-from wardround.core import Progress, printing
+from wardround.core import Progress, TerminalProgress, printing
 
 
 def test_sigterm_is_an_interrupt_with_a_status_of_its_own(
@@ -72,7 +71,7 @@ def test_the_progress_line_commands_the_terminal_and_its_words_do_not(monkeypatc
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     progress = TerminalProgress(printing(terminal))
     clock = iter(range(0, 100, 10))
-    monkeypatch.setattr("wardround.cli.output.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("wardround.core.progress.time.monotonic", lambda: next(clock))
     for done in (1, 2):
         progress(Progress(label="episodes", done=done, total=3, note="file\x1b[2J.csv"))
     assert terminal.getvalue().startswith("\r\x1b[2Kepisodes")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wardround.cli.run_options import notes_on
 from wardround.runs import RunSettings, start
+from wardround.runs.notes import notes_on
 
 
 @pytest.mark.parametrize(("agent", "says"), [("react", True), ("static-rag", False)])

@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from wardround.cli.output import TerminalProgress
-from wardround.core import Progress
+from wardround.core import Progress, TerminalProgress
 
 TOTAL, AT_ONCE = 160, 16
 
@@ -29,7 +28,7 @@ def finishing_times(seed: int) -> list[float]:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_first_estimate_is_within_a_factor_of_two(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = [1000.0]
-    monkeypatch.setattr("wardround.cli.output.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("wardround.core.progress.time.monotonic", lambda: moment[0])
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     progress = TerminalProgress(terminal)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import wardround.cli.report
+import wardround.reports.report
 import wardround.runs.results
 from wardround.cli import main
 from wardround.runs import RunFolder, score_run
@@ -59,7 +59,7 @@ def pages(folder: Path) -> list[Path]:
 def test_pages_of_a_large_run_are_made_on_demand(
     played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wardround.cli.report, "MOST_PAGES", 3)
+    monkeypatch.setattr(wardround.reports.report, "MOST_PAGES", 3)
     out = tmp_path / "report"
     assert main(["report", str(played), "--out", str(out)]) == 0
     assert "4 episode pages (about 0 MB) are left out; --all-episodes" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 
 from wardround.core import Progress, UserError
 from wardround.log import LogReader
-from wardround.reports import compare, summarise_run, write_report
+from wardround.reports import Pair, compare_all, summarise_run, write_report
 from wardround.runs import (
     EpisodeKey,
     RunFolder,
@@ -110,7 +110,7 @@ def test_the_report_shows_every_task_and_escapes_record_text(finished: RunFolder
 
 def test_a_run_compared_with_itself_differs_by_nothing(finished: RunFolder) -> None:
     scores = score_run(finished)
-    rows = compare(scores, scores, names=("a", "b"), seed=0)
+    rows = compare_all([Pair(names=("a", "b"), first=scores, second=scores)], seed=0)
     assert [row.task for row in rows if row.stratum == "all"] == [*sorted(TASKS), "all"]
     assert {row.stratum for row in rows} == {"common", "rare", "all"}, "strata have tests of their own"
     assert [row.stratum for row in rows if row.task == "all"] == ["common", "rare", "all"]

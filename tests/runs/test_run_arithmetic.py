@@ -13,7 +13,7 @@ from wardround.learning.evolve import _last_summary, _tools_called, _usable
 from wardround.log import EpisodeEntry
 from wardround.memory import Material
 from wardround.reports.baseline_card import against_trivial, honesty_card
-from wardround.reports.comparing import Pair, compare, compare_all
+from wardround.reports.comparing import Pair, compare_all
 from wardround.reports.summary import summarise_run
 from wardround.runs import RunSettings
 from wardround.runs.execute import _preset_facts, _progress
@@ -175,7 +175,7 @@ def test_strata_have_rows_of_their_own_where_there_are_several() -> None:
     baseline = [scored("labevents", n, 0.0, stratum=name) for n, name in strata.items()]
     contender = [scored("labevents", n, n / 10, stratum=name) for n, name in strata.items()]
     alone = scored("labevents", 9, 0.0, stratum="odd")
-    rows = compare([*baseline, alone], contender, names=("a", "b"), seed=0)
+    rows = compare_all([Pair(names=("a", "b"), first=[*baseline, alone], second=contender)], seed=0)
     found = [(row.stratum, row.task, round(row.test.difference.estimate, 3), row.test.difference.n) for row in rows]
     assert found == [("common", "labevents", 0.2, 2), ("rare", "labevents", 0.3, 2), ("all", "labevents", 0.25, 4)]
     assert {(row.baseline, row.contender, row.metric) for row in rows} == {("a", "b", "F1")}
@@ -185,7 +185,7 @@ def test_several_contenders_are_corrected_for_within_a_metric_and_stratum() -> N
     baseline = [scored("labevents", n, 0.0) for n in range(8)]
     clear = [scored("labevents", n, 0.5 + n / 100) for n in range(8)]
     faint = [scored("labevents", n, 0.5 if n % 2 else -0.4) for n in range(8)]
-    alone = compare(baseline, faint, names=("a", "c"), seed=0)[0]
+    alone = compare_all([Pair(names=("a", "c"), first=baseline, second=faint)], seed=0)[0]
     first, second = compare_all(
         [Pair(names=("a", "b"), first=baseline, second=clear), Pair(names=("a", "c"), first=baseline, second=faint)],
         seed=0,
@@ -198,7 +198,8 @@ def test_several_contenders_are_corrected_for_within_a_metric_and_stratum() -> N
 
 
 def test_one_patient_has_no_p() -> None:
-    (row,) = compare([scored("labevents", 1, 0.0)], [scored("labevents", 1, 1.0)], names=("a", "b"), seed=0)
+    pair = Pair(names=("a", "b"), first=[scored("labevents", 1, 0.0)], second=[scored("labevents", 1, 1.0)])
+    (row,) = compare_all([pair], seed=0)
     assert (row.test.p_value, row.adjusted_p) == (None, None)
 
 

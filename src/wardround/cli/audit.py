@@ -20,10 +20,9 @@ from wardround.audits import (
     check_store,
     random_moments,
 )
-from wardround.cli.output import TerminalProgress, add_json_option, print_json
-from wardround.cli.parser import user_codes_home
+from wardround.cli.output import add_json_option, print_json
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
-from wardround.core import UserError, parse_time
+from wardround.core import TerminalProgress, UserError, parse_time, user_codes_home
 from wardround.records import IngestSettings, Store
 from wardround.runs import check_files
 from wardround.tasks.benchmarks import Benchmark, get_task, leak_check, names_its_answer

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TypedDict
+from typing import Any
 
 from wardround.cli.bench_sharing import (
     SHARE_EXAMPLES,
@@ -16,38 +16,32 @@ from wardround.cli.bench_sharing import (
     rebuild_benchmark,
     share_benchmark,
 )
-from wardround.cli.output import TerminalProgress, add_json_option, print_card, print_json, print_rows, print_warnings
-from wardround.cli.parser import add_executor_options, user_codes_home
-from wardround.core import UserError
+from wardround.cli.output import add_json_option, print_card, print_json, print_rows, print_warnings
+from wardround.cli.parser import add_executor_options
+from wardround.core import TerminalProgress, UserError
 from wardround.records import Store
 from wardround.reports.baseline_card import honesty_card
 from wardround.tasks.answers import AnswerClass
 from wardround.tasks.benchmarks import (
     CLINSEEK_TASKS,
     EHRSHOT_TASKS,
+    FAMILIES,
     SPLITS,
     STRATA,
     TOLD_FAMILIES,
     Benchmark,
-    CaseFiles,
     Conversion,
     Sample,
     Task,
-    build_clinseek,
-    build_clinseek_mm,
-    build_ehrshot,
-    build_told,
-    build_trace,
+    build_benchmark,
     convert_ehrxqa,
     convert_medmod,
+    options_of,
     reclock,
     write_examples,
 )
-from wardround.tasks.benchmarks.agentehr import build_agentehr
-from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
-from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
-from wardround.tasks.benchmarks.own.labelling import OwnTask
-from wardround.tasks.benchmarks.pipeline import BuildSettings
+from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS
+from wardround.tasks.benchmarks.own import OWN_TASKS
 from wardround.tasks.scoring import trivial_scores
 
 # ``wardround bench examples``: questions with pictures of EHRXQA's and MedMod's own files, as a manifest.
@@ -91,10 +85,6 @@ def _counted(counts: Counter[str]) -> str:
 # ``wardround bench build medr-bench | medagentsbench | text-cases``: cases told in words, from a user's files.
 
 
-TOLD_OPTIONS = dict.fromkeys(("cases", "test_cases", "drop_overlaps"), TOLD_FAMILIES)
-"""Which kinds of benchmarks an option is for."""
-
-
 def add_told_options(parser: argparse.ArgumentParser) -> None:
     """Declare what cases told in words take."""
     told = parser.add_argument_group(", ".join(TOLD_FAMILIES), "cases told in words: no store, no chart")
@@ -121,32 +111,7 @@ def add_told_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def build_from_cases(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    """Build a family from files of its cases."""
-    if arguments.store is not None or arguments.policy != "known_at":
-        raise UserError(f"{arguments.name} tells its cases in words: it takes no --store and has no clocks")
-    return build_told(
-        arguments.name,
-        CaseFiles(cases=tuple(arguments.cases), test=tuple(arguments.test_cases)),
-        arguments.out,
-        seed=arguments.seed,
-        fractions=tuple(arguments.fractions),
-        drop_overlaps=arguments.drop_overlaps,
-    )
-
-
 # ``wardround bench build labels | tasks``: benchmarks of a user's own questions.
-
-
-OWN_OPTIONS = {
-    "labels": ("labels",),
-    "label_name": ("labels",),
-    "question": ("labels",),
-    "classes": ("labels",),
-    "cut": ("labels",),
-    "task_file": ("tasks",),
-}
-"""Which kinds of benchmarks an option is for."""
 
 
 def add_own_options(parser: argparse.ArgumentParser) -> None:
@@ -166,43 +131,6 @@ def add_own_options(parser: argparse.ArgumentParser) -> None:
     labels.add_argument("--cut", nargs="+", type=float, default=[], help="where classes of float values begin")
     tasks = parser.add_argument_group("tasks", "files that say what is asked, when, and how it is labelled")
     tasks.add_argument("--task-file", nargs="+", type=Path, default=[], metavar="FILE", help="one TOML file per task")
-
-
-def build_from_labels(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    """Build the task of a table of labels."""
-    if arguments.labels is None:
-        raise UserError("say which table of labels: wardround bench build labels --labels FILE ...")
-    task = read_label_table(
-        arguments.labels,
-        name=arguments.label_name,
-        description=arguments.question,
-        classes=[_class(text) for text in arguments.classes],
-        cuts=arguments.cut,
-    )
-    return _build(arguments, Store.open(arguments.store), [task], progress)
-
-
-def build_from_files(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    """Build the tasks of some files and of plug-ins."""
-    if not arguments.task_file and not arguments.task:
-        raise UserError("say which tasks: wardround bench build tasks --task-file FILE ... (or --task of a plug-in)")
-    store = Store.open(arguments.store)
-    tasks = [read_task_file(path, store.spec) for path in arguments.task_file]
-    tasks += [OWN_TASKS.get(name)(store.spec) for name in arguments.task]
-    return _build(arguments, store, tasks, progress)
-
-
-def _build(arguments: argparse.Namespace, store: Store, tasks: list[OwnTask], progress: TerminalProgress) -> Benchmark:
-    settings = BuildSettings(
-        seed=arguments.seed,
-        fractions=tuple(arguments.fractions),
-        policy=arguments.policy,
-        per_task=arguments.per_task,
-        per_subject=arguments.per_subject,
-        workers=arguments.workers,
-        executor=arguments.executor,
-    )
-    return build_own(tasks, store, arguments.out, settings, user_codes=user_codes_home(), report=progress)
 
 
 def _class(text: str) -> AnswerClass:
@@ -237,7 +165,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="build a benchmark from a store", examples=EXAMPLES)
-    build.add_argument("name", choices=list(_BUILDERS), help="which benchmark")
+    build.add_argument("name", choices=list(FAMILIES), help="which benchmark")
     build.add_argument("--store", type=Path, help="folder of the store (not for cases told in words)")
     build.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     build.add_argument("--seed", type=int, default=0, help="seed of splits and sampling")
@@ -312,11 +240,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "reclock":
         _print(reclock(Benchmark.open(arguments.folder), arguments.policy, arguments.out), arguments)
         return 0
-    _check_options(arguments)
-    if arguments.per_task is None:
-        arguments.per_task = _PER_TASK.get(arguments.name, 600)
     progress = TerminalProgress()
-    benchmark = _BUILDERS[arguments.name](arguments, progress)
+    benchmark = _build(arguments, progress)
     progress.close()
     _print(benchmark, arguments)
     if not arguments.json:
@@ -333,123 +258,53 @@ def _print(benchmark: Benchmark, arguments: argparse.Namespace) -> None:
         _show(benchmark)
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise UserError for an option of another kind of benchmark, and where a store is missing."""
-    if arguments.store is None and arguments.name not in TOLD_FAMILIES:
-        raise UserError(f"{arguments.name} is built from a store: --store FOLDER")
-    for name, kinds in (_OPTIONS_OF | OWN_OPTIONS | TOLD_OPTIONS).items():
-        if getattr(arguments, name) and arguments.name not in kinds:
+_KEYWORDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "task": ("tasks", tuple),
+    "per_task": ("per_task", int),
+    "per_subject": ("per_subject", int),
+    "chexpert_labels": ("chexpert_labels", Path),
+    "allow_missing": ("allow_missing", bool),
+    "as_they_come": ("balanced", lambda given: not given),
+    "common_candidates": ("listing", lambda given: "common"),
+    "unit": ("unit", str),
+    "examples": ("examples", Path),
+    "reports": ("reports", bool),
+    "hide_vocabulary": ("vocabulary_shown", lambda given: not given),
+    "labels": ("labels", Path),
+    "label_name": ("label_name", str),
+    "question": ("question", str),
+    "classes": ("classes", lambda given: [_class(text) for text in given]),
+    "cut": ("cuts", tuple),
+    "task_file": ("task_files", tuple),
+    "cases": ("cases", tuple),
+    "test_cases": ("test_cases", tuple),
+    "drop_overlaps": ("drop_overlaps", bool),
+}
+"""What a builder calls each option that is not for all families, and how it takes what was given."""
+
+
+def _build(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    """Build what the options describe; UserError for an option of another family."""
+    family, known = arguments.name, options_of(arguments.name)
+    if family in TOLD_FAMILIES and (arguments.store is not None or arguments.policy != "known_at"):
+        raise UserError(f"{family} tells its cases in words: it takes no --store and has no clocks")
+    if arguments.store is None and family not in TOLD_FAMILIES:
+        raise UserError(f"{family} is built from a store: --store FOLDER")
+    if arguments.policy != "known_at" and "policy" not in known:
+        raise UserError(f"{family} has no published clocks: a bundle is what became known within an hour")
+    given = {"seed": arguments.seed, "fractions": tuple(arguments.fractions), "policy": arguments.policy}
+    given |= {"workers": arguments.workers, "executor": arguments.executor}
+    options = {name: value for name, value in given.items() if name in known}
+    for name, (keyword, read) in _KEYWORDS.items():
+        value = getattr(arguments, name)
+        if value is None or value is False or value == []:
+            continue
+        if keyword not in known:
+            families = [one for one in FAMILIES if keyword in options_of(one)]
             option = {"classes": "class"}.get(name, name).replace("_", "-")
-            raise UserError(f"--{option} is for {' and '.join(kinds)}, not for {arguments.name}")
-
-
-class _Drawn(TypedDict):
-    """What every family is told: how its people are split and its samples drawn."""
-
-    seed: int
-    fractions: Fractions
-    per_task: int
-    workers: int
-    executor: str
-    report: TerminalProgress
-
-
-def _drawn(arguments: argparse.Namespace, progress: TerminalProgress) -> _Drawn:
-    train, dev, test = arguments.fractions
-    return {
-        "seed": arguments.seed,
-        "fractions": (train, dev, test),
-        "per_task": arguments.per_task,
-        "workers": arguments.workers,
-        "executor": arguments.executor,
-        "report": progress,
-    }
-
-
-def _build_agentehr(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    return build_agentehr(
-        Store.open(arguments.store),
-        arguments.out,
-        **_drawn(arguments, progress),
-        policy=arguments.policy,
-        user_codes=user_codes_home(),
-    )
-
-
-def _build_ehrshot(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    return build_ehrshot(
-        Store.open(arguments.store),
-        arguments.out,
-        **_drawn(arguments, progress),
-        policy=arguments.policy,
-        tasks=arguments.task,
-        per_subject=arguments.per_subject,
-        allow_missing=arguments.allow_missing,
-        chexpert_labels=arguments.chexpert_labels,
-    )
-
-
-def _build_clinseek(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    return build_clinseek(
-        Store.open(arguments.store),
-        arguments.out,
-        **_drawn(arguments, progress),
-        policy=arguments.policy,
-        tasks=arguments.task,
-        balanced=not arguments.as_they_come,
-        listing="common" if arguments.common_candidates else "target",
-        allow_missing=arguments.allow_missing,
-        user_codes=user_codes_home(),
-    )
-
-
-def _build_trace(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    if arguments.policy != "known_at":
-        raise UserError("trace has no published clocks: a bundle is what became known within an hour")
-    return build_trace(
-        Store.open(arguments.store),
-        arguments.out,
-        **_drawn(arguments, progress),
-        unit=arguments.unit or "icu",
-    )
-
-
-def _build_clinseek_mm(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    return build_clinseek_mm(
-        Store.open(arguments.store),
-        arguments.out,
-        **_drawn(arguments, progress),
-        policy=arguments.policy,
-        examples=arguments.examples,
-        reports=arguments.reports,
-        vocabulary_shown=not arguments.hide_vocabulary,
-    )
-
-
-_BUILDERS: dict[str, Callable[[argparse.Namespace, TerminalProgress], Benchmark]] = {
-    "agentehr": _build_agentehr,
-    "ehrshot": _build_ehrshot,
-    "clinseek": _build_clinseek,
-    "clinseek-mm": _build_clinseek_mm,
-    "trace": _build_trace,
-    "labels": build_from_labels,
-    "tasks": build_from_files,
-    **dict.fromkeys(TOLD_FAMILIES, build_from_cases),
-}
-_PER_TASK = {"clinseek": 40, "clinseek-mm": 0}
-"""Of the papers; 600 where nothing is said."""
-_OPTIONS_OF = {
-    "task": ("ehrshot", "clinseek", "tasks"),
-    "as_they_come": ("clinseek",),
-    "common_candidates": ("clinseek",),
-    "examples": ("clinseek-mm",),
-    "reports": ("clinseek-mm",),
-    "hide_vocabulary": ("clinseek-mm",),
-    "per_subject": ("ehrshot", "labels", "tasks"),
-    "chexpert_labels": ("ehrshot",),
-    "allow_missing": ("ehrshot", "clinseek"),
-    "unit": ("trace",),
-}
+            raise UserError(f"--{option} is for {' and '.join(families)}, not for {family}")
+        options[keyword] = read(value)
+    return build_benchmark(family, arguments.store, arguments.out, report=progress, **options)
 
 
 def _show(benchmark: Benchmark) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.cli.output import TerminalProgress
-from wardround.cli.parser import user_codes_home
+from wardround.core import TerminalProgress, user_codes_home
 from wardround.records import Store
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tasks.benchmarks.sharing import read_share, rebuild, share, write_share

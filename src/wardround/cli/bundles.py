@@ -7,10 +7,10 @@ from pathlib import Path
 
 from wardround.agents.stays.batch import StepsTable
 from wardround.agents.stays.player import coded_roles
-from wardround.cli.output import TerminalProgress, add_json_option, print_json
+from wardround.cli.output import add_json_option, print_json
 from wardround.clinical.bundles import ActionType, bundle_text, bundles_of, carried_by, step_targets
 from wardround.clinical.bundles.files import END_OF_TIME, BundlesReport, write_bundles
-from wardround.core import UserError, parse_time, printable
+from wardround.core import TerminalProgress, UserError, parse_time, printable
 from wardround.records import Store
 from wardround.runs.stays import store_score
 

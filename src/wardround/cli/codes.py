@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from wardround.cli.output import print_rows
-from wardround.cli.parser import user_codes_home
 from wardround.clinical.codes import add_user_codes, how_to_add, user_codes
 from wardround.clinical.codes.user_codes import KINDS
+from wardround.core import user_codes_home
 from wardround.records.sources.meds import describe_codes
 
 EXAMPLES = """

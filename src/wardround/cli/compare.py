@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from wardround.cli.output import TerminalProgress, print_rows
-from wardround.core import UserError
-from wardround.reports import Comparison, Pair, by_contender, compare_all
-from wardround.runs import RunFolder, gate_notes, score_run
+from wardround.cli.output import print_rows
+from wardround.reports import Comparison, compare_runs
+from wardround.runs import RunFolder, gate_notes
 
 EXAMPLES = """
   wardround compare run-a run-b
@@ -37,21 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare every contender of the second run with every one of the first."""
     folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
-    must_match(*folders, other_clocks=arguments.clocks)
     for note in (f"{one.path}: {said}" for one in folders for said in gate_notes(one)):
         print(f"wardround: note: {note}", file=sys.stderr)
-    progress = TerminalProgress()
-    first, second = (by_contender(score_run(folder, report=progress)) for folder in folders)
-    progress.close()
-    pairs = [
-        Pair(names=(f"{one} ({arguments.first})", f"{other} ({arguments.second})"), first=baseline, second=scores)
-        for one, baseline in first.items()
-        for other, scores in second.items()
-        if one == other or not arguments.clocks
-    ]
-    found = compare_all(pairs, seed=arguments.seed)
-    if not found:
-        raise UserError("the two runs have no finished sample in common, so there is nothing to compare")
+    found = compare_runs(folders, other_clocks=arguments.clocks, seed=arguments.seed)
     if arguments.json:
         print(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
     else:
@@ -61,19 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
             policies = " less ".join(folder.manifest["policy"] for folder in reversed(folders))
             print(f"\n{policies}: what the leak was worth to each contender; no figure to compare with any other run's")
     return 0
-
-
-def must_match(first: RunFolder, second: RunFolder, *, other_clocks: bool = False) -> None:
-    """Raise UserError unless two runs answer the same questions, on the same clocks; or, with ``other_clocks``, on
-    others."""
-    if other_clocks and first.manifest["policy"] == second.manifest["policy"]:
-        raise UserError(f"both runs are on the clocks {first.manifest['policy']!r}; leave --clocks out")
-    for name in ("benchmark_digest", "store_digest", *(() if other_clocks else ("policy",))):
-        if first.manifest[name] != second.manifest[name]:
-            raise UserError(
-                f"the runs differ in {name.replace('_', ' ')} ({first.manifest[name]!r} and "
-                f"{second.manifest[name]!r}): their scores answer different questions"
-            )
 
 
 def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[RunFolder]) -> None:

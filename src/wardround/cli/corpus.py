@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
-from wardround.cli.parser import corpora_home
-from wardround.core import printable
+from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.core import TerminalProgress, corpora_home, printable
 from wardround.tools.knowledge import FORMATS, HANDBOOK, Hit, KnowledgeSettings, Library, add_corpus, remove_corpus
 
 EXAMPLES = """

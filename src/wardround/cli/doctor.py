@@ -14,10 +14,9 @@ from pathlib import Path
 
 from wardround import __version__
 from wardround.cli.output import print_rows
-from wardround.cli.parser import home, user_codes_home
 from wardround.clinical.codes import how_to_add, user_codes
 from wardround.clinical.codes.user_codes import KINDS
-from wardround.core import how_to_install
+from wardround.core import how_to_install, user_codes_home, user_home
 
 EXAMPLES = """
   wardround doctor
@@ -95,7 +94,7 @@ def _machine() -> list[DoctorLine]:
         DoctorLine(what="python", state="ok", detail=platform.python_version()),
         DoctorLine(what="cores", state="ok", detail=str(os.cpu_count())),
         DoctorLine(what="free disk here", state="ok", detail=f"{disk.free / 2**30:.1f} GiB"),
-        DoctorLine(what="own folder", state="ok", detail=str(home())),
+        DoctorLine(what="own folder", state="ok", detail=str(user_home())),
     ]
 
 

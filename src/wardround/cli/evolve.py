@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import kinds_read
-from wardround.cli.output import TerminalProgress, print_json
+from wardround.cli.output import print_json
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
-from wardround.core import UserError
+from wardround.core import TerminalProgress, UserError
 from wardround.learning import ConstructionSettings, Evolution, StreamEvolution, evolve, evolve_stream, training_strata
 from wardround.memory import POLARITIES, REFLECTED_KINDS, Bank, ContaminationReport, contamination_check
 from wardround.runs import RunFolder, RunSettings, open_benchmark

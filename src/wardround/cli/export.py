@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from wardround.cli import export_run
-from wardround.cli.output import TerminalProgress, add_json_option, print_json
-from wardround.core import UserError, parse_time
+from wardround.cli.output import add_json_option, print_json
+from wardround.core import TerminalProgress, UserError, parse_time
 from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.exports.parquet import write_chart_tables, write_store_tables
 from wardround.records import Store

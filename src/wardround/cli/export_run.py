@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.cli.output import TerminalProgress, add_json_option, print_json
-from wardround.core import Progress, UserError
+from wardround.cli.output import add_json_option, print_json
+from wardround.core import Progress, TerminalProgress, UserError
 from wardround.log import LogReader, Trajectory, atif_documents, conversations, episode_line, spans_document
 from wardround.reports.inspect_log import write_inspect_logs
 from wardround.runs import RunFolder

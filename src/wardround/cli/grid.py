@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import Paper, list_agents
-from wardround.cli.output import TerminalProgress
-from wardround.cli.report import no_pages, pages_of_few, print_place, print_summary, report_run
+from wardround.cli.report import pages_of_few, print_place, print_summary
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
-from wardround.core import UserError, how_to_install, strict
+from wardround.core import TerminalProgress, UserError, how_to_install, strict
 from wardround.predictors import PredictorSettings, fit_predictors, missing_packages
+from wardround.reports.report import no_pages, report_run
 from wardround.runs import EpisodeKey, RunFolder, WorkQueue, open_benchmark, open_store
 from wardround.runs.banks import has_bank
 from wardround.runs.names import merged

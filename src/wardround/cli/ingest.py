@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from wardround.cli.output import TerminalProgress, add_json_option, clock, print_json
-from wardround.cli.parser import add_executor_options, user_codes_home
-from wardround.core import Reporter, UserError, needs_extra
+from wardround.cli.output import add_json_option, print_json
+from wardround.cli.parser import add_executor_options
+from wardround.core import Reporter, TerminalProgress, UserError, duration_text, needs_extra
 from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
 from wardround.records.ingest.plan import is_finished
 
@@ -72,7 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
         result_lag=timedelta(hours=arguments.result_lag_hours),
         culture_lag=timedelta(days=arguments.culture_lag_days),
         time_zone=arguments.time_zone,
-        user_codes=user_codes_home(),
         workers=arguments.workers,
         executor=arguments.executor,
     )
@@ -126,7 +125,7 @@ def _print(report: IngestReport, *, every_column: bool) -> None:
     """Say what came in and, as plainly, what did not."""
     rows = sum(report.rows.values())
     print(f"{report.subjects:,} subjects, {rows:,} rows in {len(report.rows)} tables: {report.store}")
-    print(f"took {clock(report.seconds)}" + (", continuing an interrupted ingest" if report.resumed else ""))
+    print(f"took {duration_text(report.seconds)}" + (", continuing an interrupted ingest" if report.resumed else ""))
     if report.made_from is not None:
         print(report.made_from.as_text())
     for assumption in report.assumptions:

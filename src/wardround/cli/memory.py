@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import get_args
 
 from wardround.cli.evolve import checked, print_contamination
-from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
-from wardround.core import UserError
+from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.core import TerminalProgress, UserError
 from wardround.learning import Construction, ConstructionSettings, build_peer, construct, gate_bank, stages
 from wardround.learning.reliability import FOLDER, ROLLOUTS, validate
 from wardround.log import LogReader

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.cli.output import add_json_option, print_json, print_rows
-from wardround.cli.parser import imaging_models_home
-from wardround.core import UserError
+from wardround.core import UserError, imaging_models_home
 from wardround.models.local import LOCAL_MODELS, LocalModel, model_of_file, serving
 from wardround.tools.imaging.weights import ModelStore, find_known, known_models
 

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
-from wardround.cli.output import TerminalProgress
-from wardround.cli.parser import library_of
-from wardround.core import UserError
+from wardround.core import TerminalProgress, UserError, library_of
 from wardround.runs import RunFolder, RunSettings, start
 from wardround.tools import AID_NAMES, TOOLSETS, Aids
 from wardround.tools.toolset import USUAL

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.cli.output import TerminalProgress, add_json_option, print_json
+from wardround.cli.output import add_json_option, print_json
 from wardround.cli.run_options import add_flag
-from wardround.core import UserError, leaves
+from wardround.core import TerminalProgress, UserError, leaves
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors
 from wardround.records import Store
 from wardround.reports import predictor_rows

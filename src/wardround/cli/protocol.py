@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
+from wardround.cli.output import add_json_option, print_json, print_rows
 from wardround.clinical.protocols import (
     GlobalProtocol,
     ProtocolDiff,
@@ -22,7 +22,7 @@ from wardround.clinical.protocols import (
     unknown_in_streams,
     write_protocol,
 )
-from wardround.core import UserError, leaves
+from wardround.core import TerminalProgress, UserError, leaves
 from wardround.learning import stages
 from wardround.learning.induction import (
     CALLS,

@@ -4,44 +4,32 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from wardround.cli.compare import must_match, print_no_difference
-from wardround.cli.output import (
-    TerminalProgress,
-    print_arms,
-    print_card,
-    print_judge,
-    print_rows,
-    print_subgroups,
-    print_warnings,
-)
-from wardround.core import UserError, changed_plugins, is_read_only, must_be_new
+from wardround.cli.compare import print_no_difference
+from wardround.cli.output import print_arms, print_card, print_judge, print_rows, print_subgroups, print_warnings
+from wardround.core import UserError, changed_plugins, must_be_new
 from wardround.predictors import MANIFEST, FitRow, read_manifest, read_predictions
 from wardround.reports import (
     GROUPINGS,
     Comparison,
     RunSummary,
-    by_subgroup,
-    points_of,
     summarise_run,
     write_predictor_report,
-    write_report,
 )
 from wardround.reports.charts import without_glyph, without_pdf, write_pdfs
 from wardround.reports.figures import write_figures
 from wardround.reports.paper_tables import paper_tables, write_tables
-from wardround.runs import RunFolder, gate_notes, open_benchmark, open_store, score_run
+from wardround.reports.report import MOST_PAGES, Pages, few_pages, no_pages, report_run
+from wardround.runs import RunFolder, gate_notes, score_run
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tasks.scoring import (
     EpisodeScore,
-    SummaryRow,
     TrivialScores,
     render_classes,
     render_figures,
@@ -67,7 +55,6 @@ EXAMPLES = """
   wardround report run-64k --beside run-32k run-16k run-8k
 """
 
-MOST_PAGES = 500
 _PAGE_BYTES = 30_000
 _WIDEST_WHOLE, _WIDEST = 7, 4
 """Tasks beside each other: the six of one paper and their mean, or of more (EHRSHOT has fifteen) so many at a time."""
@@ -158,15 +145,6 @@ def _note_other_plugins(folders: Sequence[RunFolder]) -> None:
         print(f"wardround: note: {path} is not as it was when the run was played; scored as it is now", file=sys.stderr)
 
 
-def _subgroups(folder: RunFolder, scores: Sequence[EpisodeScore], by: str) -> tuple[SummaryRow, ...]:
-    samples = open_benchmark(folder).all_samples
-    return by_subgroup(scores, samples, open_store(folder), by, seed=folder.settings.run.seed)
-
-
-Pages = Callable[[Sequence[EpisodeScore]], Sequence[EpisodeScore]]
-"""Chooses the episodes whose pages are written."""
-
-
 def _which_pages(arguments: argparse.Namespace) -> Pages:
     if arguments.no_episodes or arguments.share_safe:
         return no_pages
@@ -175,22 +153,17 @@ def _which_pages(arguments: argparse.Namespace) -> Pages:
     return list if arguments.all_episodes else pages_of_few
 
 
-def no_pages(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
-    """Leave them all out."""
-    return ()
-
-
 def pages_of_few(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
-    """All of a run that has not many; of a large one none, which is said."""
-    if len(results) <= MOST_PAGES:
-        return results
-    size = len(results) * _PAGE_BYTES / 1e6
-    print(
-        f"wardround: note: {len(results):,} episode pages (about {size:,.0f} MB) are left out; --all-episodes writes "
-        f"them, --episode SAMPLE those of a sample",
-        file=sys.stderr,
-    )
-    return ()
+    """Choose all episodes of a run that has not many; of a large one none, and say so."""
+    pages = few_pages(results)
+    if len(pages) < len(results):
+        size = len(results) * _PAGE_BYTES / 1e6
+        print(
+            f"wardround: note: {len(results):,} episode pages (about {size:,.0f} MB) are left out; --all-episodes "
+            "writes them, --episode SAMPLE those of a sample",
+            file=sys.stderr,
+        )
+    return pages
 
 
 def _pages_of(samples: Sequence[str], results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
@@ -206,58 +179,6 @@ def print_place(page: Path | None) -> None:
         print("\nthe run's folder cannot be written, so no report was; name a folder for it with --out")
     else:
         print(f"\nreport: {page.resolve()}")
-
-
-def report_run(
-    folder: RunFolder,
-    others: Sequence[RunFolder] = (),
-    *,
-    baseline: str | None = None,
-    pages: Pages = pages_of_few,
-    out: Path | None = None,
-    by: str | None = None,
-) -> tuple[RunSummary, Path | None]:
-    """Score a run, write its report; return its figures and the path of the page, None where nobody may write.
-
-    ``by``: what the results are also split by, one of ``GROUPINGS``.
-    """
-    for other in others:
-        must_match(folder, other)
-    progress = TerminalProgress()
-    workers = min(4, os.cpu_count() or 1)
-    results = score_run(folder, workers=workers, report=progress)
-    predictions = read_predictions(folder.path)
-    baseline = baseline or folder.settings.scoring.baseline
-    trivial = trivial_scores(open_benchmark(folder), {result.sample for result in results})
-    summary = summarise_run(
-        results,
-        seed=folder.settings.run.seed,
-        baseline=baseline,
-        predictions=predictions,
-        trivial=trivial,
-        sizes=folder.settings.model_sizes(),
-    )
-    if by is not None:
-        summary = replace(summary, by=by, subgroups=_subgroups(folder, results, by))
-    runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
-    page: Path | None = None
-    try:
-        page = write_report(
-            folder,
-            results,
-            summary,
-            points=points_of(runs),
-            predictions=predictions,
-            pages=pages(results),
-            out=out,
-            report=progress,
-        )
-    except OSError as error:
-        if out is not None or not is_read_only(error):
-            raise
-    finally:
-        progress.close()
-    return summary, page
 
 
 def _report_predictors(path: Path, *, as_json: bool) -> int:

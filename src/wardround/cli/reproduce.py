@@ -12,7 +12,7 @@ from typing import Any
 
 from wardround.agents import kinds_read
 from wardround.cli.output import print_rows
-from wardround.cli.report import no_pages, report_run, write_pdfs_too
+from wardround.cli.report import write_pdfs_too
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import UserError
 from wardround.reports.charts import write_svg
@@ -28,6 +28,7 @@ from wardround.reports.exhibits import (
     published_models,
 )
 from wardround.reports.exhibits.merging import IN_PER_CENT, Played
+from wardround.reports.report import no_pages, report_run
 from wardround.runs import RunFolder, RunSettings, read_results
 from wardround.runs.banks import has_bank
 from wardround.runs.names import merged

@@ -5,29 +5,31 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
 from operator import add
 from pathlib import Path
-from textwrap import shorten
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from wardround.agents import AgentName, get_method, kinds_read
-from wardround.cli.output import TerminalProgress, print_json, print_rows
-from wardround.cli.parser import WHERE, Parser, library_of
-from wardround.core import SettingField, UserError, choices_of, estimate_tokens
+from wardround.cli.output import print_json, print_rows
+from wardround.cli.parser import WHERE, Parser
+from wardround.core import SettingField, TerminalProgress, UserError, choices_of
 from wardround.core.executors import EXECUTORS
-from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
+from wardround.runs import Counts, RunFolder, RunSettings, execute, start
 from wardround.runs.execute import prepare
-from wardround.runs.experiment import every_setting, read_assignments, read_experiment, refuse_other_settings
+from wardround.runs.experiment import (
+    every_setting,
+    read_assignments,
+    read_experiment,
+    refuse_other_settings,
+    with_own_corpora,
+)
 from wardround.runs.forecast import EstimateRange, Forecast, forecast
 from wardround.runs.names import merged, nested
-from wardround.runs.results import finished_entries
-from wardround.tasks.benchmarks import Benchmark
-from wardround.tools import AID_NAMES, Aids, open_toolset
+from wardround.runs.notes import failures, notes_after, notes_on
+from wardround.tools import AID_NAMES, Aids
 
 # The settings of a run as options: some twenty flags, ``--set NAME=VALUE`` for all of them, an experiment file.
 
@@ -160,9 +162,6 @@ def _assigned(settings: Iterable[SettingField]) -> dict[str, str]:
 # What every command that plays episodes shares: its options, opening the run, playing it.
 
 
-_REASON_CHARACTERS = 120
-
-
 def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
     """Declare the settings (but those ``without``), where the run goes, and how it is worked off."""
     add_settings_options(parser, without=without)
@@ -191,7 +190,7 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
         folder = RunFolder.open(arguments.resume)
         refuse_other_settings(asked, folder.settings)
         return folder
-    settings = RunSettings.read(merged(_own_corpora(), merged(asked, changes)))
+    settings = RunSettings.read(with_own_corpora(merged(asked, changes)))
     given = {"benchmark": settings.run.benchmark, "out": arguments.out}
     missing = [name for name, value in given.items() if not value]
     if missing:
@@ -200,63 +199,6 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
     for line in notes_on(folder):
         print(f"wardround: note: {line}", file=sys.stderr)
     return folder
-
-
-def _own_corpora() -> dict[str, Any]:
-    """The setting that names the user's own folder of corpora, where there is one."""
-    library = library_of(None)
-    return {} if library is None else {"knowledge": {"library": library}}
-
-
-def notes_on(folder: RunFolder) -> list[str]:
-    """What these settings allow and nobody is likely to want."""
-    settings = folder.settings
-    lines: list[str] = []
-    if settings.told:
-        return lines
-    from_evidence = [name for name in settings.run.agents if get_method(settings.spelling(name)).evidence]
-    with_tools = any(agent["tools"] == "all" for agent in folder.manifest["agents"])
-    offered = open_toolset(settings.run.toolset).schemas if with_tools else ()
-    tools = sum(estimate_tokens(schema.wire.decode()) for schema in offered)
-    room = settings.budget_tokens - settings.budget.reply_tokens - tools
-    if room < settings.budget_tokens // 4:
-        lines.append(
-            f"of {settings.budget_tokens:,} context tokens the reply ({settings.budget.reply_tokens:,}) and the tools "
-            f"({tools:,}) leave {max(room, 0):,} for what was read; a smaller budget.reply_tokens leaves more"
-        )
-    papers = Benchmark.open(Path(settings.run.benchmark)).context_tokens
-    if settings.budget_tokens < papers and from_evidence:
-        lines.append(
-            f"the paper of these tasks gives every method {papers:,} context tokens; with {settings.budget_tokens:,} "
-            "evidence may be cut that would have fitted (the report says where)"
-        )
-    lines += _wordless(folder)
-    for name in settings.run.agents:
-        facts = folder.manifest.get("banks", {}).get(name, folder.manifest.get("bank"))
-        kinds = None if facts is None else facts.get("kinds", {})
-        missing = [kind for kind in kinds_read(settings.spelling(name)) if kinds is not None and not kinds.get(kind)]
-        if missing:
-            lines.append(f"the bank holds no {' and no '.join(missing)} experiences, so {name} is served none of these")
-    withheld = (folder.manifest.get("bank") or {}).get("withheld_evaluated", 0)
-    if withheld:
-        lines.append(f"{withheld:,} experiences are kept back: this benchmark evaluates on patients who taught them")
-    return lines
-
-
-def _wordless(folder: RunFolder) -> list[str]:
-    """Say that most codes have no words, where somebody searches by words."""
-    spelt = {name: folder.settings.spelling(name) for name in folder.settings.run.agents}
-    searching = [name for name, own in spelt.items() if get_method(own).evidence or AgentName.parse(own).additions]
-    if not searching:
-        return []
-    words, codes = codes_with_words(folder)
-    if 2 * words >= codes:
-        return []
-    line = (
-        f"only {words:,} of {codes:,} codes of the first charts have words; {', '.join(searching)} searches by words, "
-        "and finds nothing in the others: give them words with `wardround codes describe`, then ingest again"
-    )
-    return [line]
 
 
 def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
@@ -272,12 +214,10 @@ def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
         executor=asked_settings(arguments).get("run", {}).get("executor"),
     )
     progress.close()
-    for line in _cut_evidence(folder):
-        print(f"wardround: note: {line}", file=sys.stderr)
-    for line in _stopped_at_cost(folder, arguments, counts):
+    for line in notes_after(folder, counts, max_cost=cost_limit(folder, arguments)):
         print(f"wardround: note: {line}", file=sys.stderr)
     if not arguments.json:
-        failed = _failures(folder)
+        failed = failures(folder)
         print(f"{counts.done:,} of {counts.total:,} episodes done{failed}: {folder.path}")
     return counts
 
@@ -286,42 +226,6 @@ def cost_limit(folder: RunFolder, arguments: argparse.Namespace) -> float | None
     """Return the most that a run may cost: as asked for now, else as it began."""
     limit: float | None = asked_settings(arguments).get("run", {}).get("max_cost", folder.settings.run.max_cost)
     return limit
-
-
-def _stopped_at_cost(folder: RunFolder, arguments: argparse.Namespace, counts: Counts) -> list[str]:
-    """Say that the cost ended the run before its last episode, and what of the cost is not known."""
-    limit = cost_limit(folder, arguments)
-    if limit is None:
-        return []
-    spending, lines = Spending.of(folder), []
-    if counts.open and spending.reaches(limit):
-        lines.append(
-            f"stopped at the most it may cost: {spending.cost:.4f} US dollars of --max-cost {limit:g} are spent and "
-            f"{counts.open:,} episodes wait; go on with --resume {folder.path} and a higher --max-cost"
-        )
-    if spending.unpriced:
-        lines.append(f"{spending.unpriced:,} calls came back without counted tokens, so their cost is not in the sum")
-    return lines
-
-
-def _failures(folder: RunFolder) -> str:
-    """Say how many of the finished episodes failed, and the commonest reason; empty where none did."""
-    outcomes = [entry.outcome or {} for entry in finished_entries(folder).values()]
-    reasons = Counter(str(one.get("error") or "no reason") for one in outcomes if one.get("finish") == "error")
-    if not reasons:
-        return ""
-    [(reason, count)] = reasons.most_common(1)
-    return f", {reasons.total():,} of them failed (most often, {count:,}: {shorten(reason, _REASON_CHARACTERS)})"
-
-
-def _cut_evidence(folder: RunFolder) -> list[str]:
-    """Say of whom evidence was cut: its figures are not those of the method but of the method in this budget."""
-    lines = []
-    for name, cut in evidence_cuts(folder).items():
-        if cut.episodes:
-            budget = folder.settings.budget_tokens
-            lines.append(f"{name}: evidence was cut in {cut}; --context-tokens above {budget:,} holds more")
-    return lines
 
 
 # ``wardround run --dry-run``: what a run would take, without a call to a model and without a run folder.

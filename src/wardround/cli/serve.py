@@ -23,8 +23,16 @@ from wardround.cli.mcp_options import (
     listening,
     needs_mcp,
 )
-from wardround.cli.parser import home, imaging_models_home, library_of
-from wardround.core import Sensitivity, UserError, content_hash, needs_extra, parse_time
+from wardround.core import (
+    Sensitivity,
+    UserError,
+    content_hash,
+    imaging_models_home,
+    library_of,
+    needs_extra,
+    parse_time,
+    user_home,
+)
 from wardround.models import DataUseGuard
 from wardround.models.guard import is_loopback
 from wardround.records import Store
@@ -87,7 +95,7 @@ def signed_callers(arguments: argparse.Namespace, where: Listening, sensitivity:
         raise UserError(f"say with --base-url how clients call what listens on {where.host}; their JWTs name it (aud)")
     where.check(sensitivity)
     guard = DataUseGuard(sensitivity=sensitivity, permitted=tuple(arguments.permit_endpoint))
-    log = arguments.access_log or home() / "cds-access.jsonl"
+    log = arguments.access_log or user_home() / "cds-access.jsonl"
     return SignedCallers.of(settings, guard, base_url=where.origin, log=log)
 
 
@@ -304,7 +312,7 @@ def _models(named: str | None) -> str | None:
 
 
 def _access_log(arguments: argparse.Namespace) -> Path:
-    return Path(arguments.access_log or home() / "access.jsonl")
+    return Path(arguments.access_log or user_home() / "access.jsonl")
 
 
 def _holder(token: str, name: object = None) -> str:

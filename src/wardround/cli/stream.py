@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from wardround.cli.output import TerminalProgress, add_json_option, print_json
+from wardround.cli.output import add_json_option, print_json
 from wardround.clinical.bundles import carried_by
 from wardround.clinical.protocols import read_protocol, unknown_in_streams
-from wardround.core import private_folder
+from wardround.core import TerminalProgress, private_folder
 from wardround.records import Store, load_source_spec
 from wardround.stream import (
     CARRIES,

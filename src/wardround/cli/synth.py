@@ -7,9 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from wardround.cli.output import TerminalProgress
 from wardround.clinical.protocols import Planting, planted_rules, read_planting, read_protocol
-from wardround.core import UserError
+from wardround.core import TerminalProgress, UserError
 from wardround.synth import DIALECTS, SynthManifest, plant_rules, plant_traps, synthesize, time_zone_of, write_dialect
 from wardround.synth.planting import KEY
 from wardround.synth.radiographs import write_films

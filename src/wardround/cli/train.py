@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
-from wardround.cli.output import TerminalProgress, add_json_option, print_json, print_rows
-from wardround.core import UserError, needs_extra
+from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.core import TerminalProgress, UserError, needs_extra
 from wardround.learning import (
     FORMATS,
     BaseWeights,

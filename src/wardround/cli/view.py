@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wardround.cli.mcp_options import TOKEN_VARIABLE, add_address_options, address, guarding_token
-from wardround.cli.output import TerminalProgress
-from wardround.core import UserError, needs_extra
+from wardround.core import TerminalProgress, UserError, needs_extra
 from wardround.stream import is_stream
 
 if TYPE_CHECKING:

@@ -35,6 +35,14 @@ from wardround.core.files import (
     umask,
     write_atomically,
 )
+from wardround.core.home import (
+    corpora_home,
+    imaging_models_home,
+    library_of,
+    own_codes,
+    user_codes_home,
+    user_home,
+)
 from wardround.core.ids import (
     SENSITIVITIES,
     RowId,
@@ -47,6 +55,7 @@ from wardround.core.ids import (
     sealed_json,
     strictest,
 )
+from wardround.core.loops import run_to_end
 from wardround.core.messages import (
     Message,
     Picture,
@@ -61,7 +70,7 @@ from wardround.core.messages import (
     without_thinking,
 )
 from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
-from wardround.core.progress import Progress, Reporter, silent
+from wardround.core.progress import Progress, Reporter, TerminalProgress, duration_text, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Registered, Registry, find_backend, spelling
 from wardround.core.secrets import Sealed, Secret, unsealed
@@ -121,6 +130,7 @@ __all__ = [
     "Sensitivity",
     "Setting",
     "SettingField",
+    "TerminalProgress",
     "ToolBroke",
     "ToolCall",
     "ToolFailure",
@@ -140,9 +150,11 @@ __all__ = [
     "choices_of",
     "connect_read_only",
     "content_hash",
+    "corpora_home",
     "damage_lines",
     "data_url",
     "derive_seed",
+    "duration_text",
     "end_of_day",
     "estimate_tokens",
     "find_backend",
@@ -150,12 +162,14 @@ __all__ = [
     "from_microseconds",
     "has_tables",
     "how_to_install",
+    "imaging_models_home",
     "import_extra",
     "is_for_several_machines",
     "is_read_only",
     "is_sealed_json",
     "keep_private",
     "leaves",
+    "library_of",
     "load_plugins",
     "load_prompt",
     "loaded_plugins",
@@ -165,6 +179,7 @@ __all__ = [
     "must_be_sealed",
     "nearest",
     "needs_extra",
+    "own_codes",
     "parse_time",
     "parse_time_bound",
     "printable",
@@ -175,6 +190,7 @@ __all__ = [
     "refuse_unknown",
     "register_seals",
     "row_id",
+    "run_to_end",
     "sealed_json",
     "sealed_tables",
     "set_journal",
@@ -191,6 +207,8 @@ __all__ = [
     "umask",
     "unknown",
     "unsealed",
+    "user_codes_home",
+    "user_home",
     "without_thinking",
     "write_atomically",
 ]

@@ -10,7 +10,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from wardround.core import FormatError, LeakError, Progress, ProviderError, Reporter, Usage, UserError, silent
+from wardround.core import (
+    FormatError,
+    LeakError,
+    Progress,
+    ProviderError,
+    Reporter,
+    Usage,
+    UserError,
+    run_to_end,
+    silent,
+)
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, EpisodeRecorder, LogReader
 from wardround.memory import Bank, Experience, Material, ModelAsker, Provenance, Subject, text_key, trajectory_messages
 from wardround.memory.construction import (
@@ -224,7 +234,7 @@ def construct(
     Raises UserError unless the run is on the training split: nothing else may teach.
     """
     check_teaches(folder)
-    return asyncio.run(_construct(folder, bank, settings, concurrency, report))
+    return run_to_end(_construct(folder, bank, settings, concurrency, report))
 
 
 def check_teaches(folder: RunFolder) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from wardround.agents.loop.episode import read_text
-from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, silent
+from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, run_to_end, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, LogReader, Trajectory
 from wardround.memory import (
     REFLECTED_KINDS,
@@ -101,7 +101,7 @@ def evolve(
         raise UserError(
             f"experiences come from the {TRAINING_SPLIT} split; this run is on {folder.settings.run.split!r}"
         )
-    return asyncio.run(_evolve(folder, bank, kinds, rules, concurrency, report))
+    return run_to_end(_evolve(folder, bank, kinds, rules, concurrency, report))
 
 
 async def _evolve(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from wardround.agents import Memory
-from wardround.core import LeakError, Progress, Reporter, UserError, derive_seed, silent
+from wardround.core import LeakError, Progress, Reporter, UserError, derive_seed, run_to_end, silent
 from wardround.learning.constructing import Constructing, ConstructionSettings, open_constructing
 from wardround.log import LogReader, Trajectory
 from wardround.memory import Bank
@@ -67,7 +67,7 @@ def evolve_stream(
     if len(run.agents) > 1 or len(run.models) > 1:
         raise UserError("a stream is played by one agent with one model: what it learns is learnt of these")
     settings = ConstructionSettings() if construction is None else construction
-    return asyncio.run(_evolve_stream(folder, bank, settings, retry_errors, report))
+    return run_to_end(_evolve_stream(folder, bank, settings, retry_errors, report))
 
 
 def stream_order(keys: Sequence[EpisodeKey], seed: int) -> list[EpisodeKey]:

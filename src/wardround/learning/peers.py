@@ -6,12 +6,11 @@ the bank under a mark, and what it had asked is served from the record.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from wardround.core import FormatError, Progress, ProviderError, Reporter, silent
+from wardround.core import FormatError, Progress, ProviderError, Reporter, run_to_end, silent
 from wardround.learning.constructing import (
     Constructing,
     Construction,
@@ -41,7 +40,7 @@ def build_peer(
 ) -> Construction:
     """Fill a bank with what a peer stores of a training run. Raises UserError for a run on another split."""
     check_teaches(folder)
-    return asyncio.run(_build(folder, bank, PEERS.get(peer), settings, concurrency, report))
+    return run_to_end(_build(folder, bank, PEERS.get(peer), settings, concurrency, report))
 
 
 async def _build(

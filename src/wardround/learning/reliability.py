@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from wardround.agents import AgentSpec
 from wardround.agents.recall import with_experience
-from wardround.core import Progress, Reporter, UserError, derive_seed, silent
+from wardround.core import Progress, Reporter, UserError, derive_seed, run_to_end, silent
 from wardround.learning.constructing import is_success
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Subject, scope_of
@@ -58,7 +58,7 @@ def validate(
     if len(run.agents) > 1 or len(run.models) > 1:
         raise UserError("reliability is that of one agent with one model; this run has several")
     open_work(folder).close()  # refuses a run whose sources changed
-    return asyncio.run(_validate(folder, bank, rollouts, concurrency, report))
+    return run_to_end(_validate(folder, bank, rollouts, concurrency, report))
 
 
 async def _validate(folder: RunFolder, bank: Bank, rollouts: int, concurrency: int, report: Reporter) -> Reliability:

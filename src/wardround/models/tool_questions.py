@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import Any, Protocol
 
-from wardround.core import ToolFailure
+from wardround.core import ToolFailure, run_to_end
 from wardround.models.protocol import Model, Reply, Request
 from wardround.models.replay import beside
 from wardround.models.schema import ReadReplyText, complete_structured
@@ -36,7 +36,7 @@ class AskOwnModel(Protocol):
 
 def ask_alone(model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None = None) -> Any:
     """Ask on a loop of its own; nobody writes it down."""
-    return asyncio.run(_value(model, model, request, schema, lambda request, reply: None, read))
+    return run_to_end(_value(model, model, request, schema, lambda request, reply: None, read))
 
 
 class EpisodeQuestions:

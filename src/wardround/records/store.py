@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.core import RecordError, Sealed, UserError
+from wardround.core import RecordError, Sealed, UserError, parse_time
 from wardround.records.chart.censor import first_versions
 from wardround.records.chart.chart import Chart, Policy, StoredRecord, Withheld
 from wardround.records.reading.source_files import read_keys, subject_number
@@ -69,11 +69,12 @@ class Store:
         }
 
     @classmethod
-    def open(cls, path: Path) -> Store:
+    def open(cls, path: Path | str) -> Store:
         """Open a store. UserError: there is none, it is unfinished, or another version of wardround made it.
 
         RecordError: its files are not those that were written. Shards are checked when they are read.
         """
+        path = Path(path)
         manifest = read_manifest(path)
         for name, sha256 in manifest["files"].items():
             if name.startswith(SPEC_FOLDER):
@@ -84,9 +85,17 @@ class Store:
         return cls(path, replace(spec, numbered_by=manifest.get("people_of") or ""), manifest)
 
     def chart(
-        self, subject_id: int, as_of: datetime, *, policy: Policy = "known_at", withheld: Withheld | None = None
+        self, subject_id: int, as_of: datetime | str, *, policy: Policy = "known_at", withheld: Withheld | None = None
     ) -> Chart:
-        """Return the record of one subject as of a moment, without what is withheld. RecordError: no such subject."""
+        """Return the record of one subject as of a moment, without what is withheld.
+
+        ``as_of``: a time of the record, also as text ("2180-05-06 22:23"). RecordError: no such subject.
+        """
+        if isinstance(as_of, str):
+            try:
+                as_of = parse_time(as_of)
+            except ValueError:
+                raise UserError(f"{as_of!r} is no time of a record; write it as 2180-05-06 22:23") from None
         if as_of.tzinfo is not None:
             raise UserError(f"as_of must be a time of the record, without a time zone, not {as_of!r}")
         if policy not in get_args(Policy):
@@ -111,6 +120,10 @@ class Store:
                 )
             ),
         )
+
+    def __repr__(self) -> str:
+        tables = len(self.table_names)
+        return f"Store({str(self.path)!r}: {self.spec.name}, {len(self.subjects):,} subjects, {tables} tables)"
 
     @cached_property
     def _subject_keys(self) -> dict[int, str]:

@@ -2,9 +2,10 @@
 
 from wardround.reports.analyses import Point, points_of
 from wardround.reports.arms import ARM_HEADINGS, arm_texts
-from wardround.reports.comparing import Comparison, Pair, compare, compare_all
+from wardround.reports.comparing import Comparison, Pair, compare_all
+from wardround.reports.opened_run import Episode, Run, compare, compare_runs, run, settings
 from wardround.reports.predictions import Curve, curves, predictor_rows
-from wardround.reports.report import write_predictor_report, write_report
+from wardround.reports.report import report_run, write_predictor_report, write_report
 from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, summarise_run
 
 __all__ = [
@@ -12,17 +13,23 @@ __all__ = [
     "GROUPINGS",
     "Comparison",
     "Curve",
+    "Episode",
     "Pair",
     "Point",
+    "Run",
     "RunSummary",
     "arm_texts",
     "by_contender",
     "by_subgroup",
     "compare",
     "compare_all",
+    "compare_runs",
     "curves",
     "points_of",
     "predictor_rows",
+    "report_run",
+    "run",
+    "settings",
     "summarise_run",
     "write_predictor_report",
     "write_report",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from wardround.core import UserError
+from wardround.runs.folder import RunFolder
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import (
     EpisodeScore,
@@ -54,11 +56,17 @@ class Pair:
 _Row = tuple[Comparison, Hypothesis]
 
 
-def compare(
-    first: Sequence[EpisodeScore], second: Sequence[EpisodeScore], *, names: tuple[str, str], seed: int
-) -> list[Comparison]:
-    """Compare two contenders task by task, and over all tasks, on the samples both have; epochs are averaged."""
-    return compare_all([Pair(names=names, first=first, second=second)], seed=seed)
+def must_match(first: RunFolder, second: RunFolder, *, other_clocks: bool = False) -> None:
+    """Raise UserError unless two runs answer the same questions, on the same clocks; or, with ``other_clocks``, on
+    others."""
+    if other_clocks and first.manifest["policy"] == second.manifest["policy"]:
+        raise UserError(f"both runs are on the clocks {first.manifest['policy']!r}; leave --clocks out")
+    for name in ("benchmark_digest", "store_digest", *(() if other_clocks else ("policy",))):
+        if first.manifest[name] != second.manifest[name]:
+            raise UserError(
+                f"the runs differ in {name.replace('_', ' ')} ({first.manifest[name]!r} and "
+                f"{second.manifest[name]!r}): their scores answer different questions"
+            )
 
 
 def compare_all(pairs: Iterable[Pair], *, seed: int) -> list[Comparison]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,30 +20,34 @@ from wardround.core import (
     Picture,
     Progress,
     Reporter,
+    TerminalProgress,
     UserError,
     content_hash,
     data_url,
+    is_read_only,
     private_folder,
     silent,
     write_atomically,
 )
 from wardround.log import LogReader, Trajectory
-from wardround.predictors import FitRow, read_manifest
+from wardround.predictors import FitRow, read_manifest, read_predictions
 from wardround.records import Store
-from wardround.reports.analyses import Point, sections
+from wardround.reports.analyses import Point, points_of, sections
 from wardround.reports.arms import ARM_HEADINGS, arm_texts, win_map
 from wardround.reports.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
+from wardround.reports.comparing import must_match
 from wardround.reports.predictions import predictor_notes
 from wardround.reports.stay_pages import StayHour, stay_hours, timeline
 from wardround.reports.stream_sections import stream_sections
-from wardround.reports.summary import RunSummary, contender
+from wardround.reports.summary import RunSummary, by_subgroup, contender, summarise_run
 from wardround.runs.banks import gate_notes
 from wardround.runs.evolution_record import read_record
 from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
+from wardround.runs.results import score_run
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.tasks.benchmarks import Sample, get_task
-from wardround.tasks.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
+from wardround.tasks.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of, trivial_scores
 from wardround.tasks.scoring.bootstrap import FEWEST_SUBJECTS
 
 # What every page of a run is made with: the templates, their style and its hash, and what an episode's page shows.
@@ -117,6 +123,81 @@ def official_names(labels: LabelSet | None) -> Callable[[str], str | None]:
     return str if labels is None else labels.resolve
 
 
+Pages = Callable[[Sequence[EpisodeScore]], Sequence[EpisodeScore]]
+"""Chooses the episodes whose pages are written."""
+MOST_PAGES = 500
+
+
+def no_pages(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
+    """Write no episode's page."""
+    return ()
+
+
+def few_pages(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
+    """Write all pages of a run of at most ``MOST_PAGES`` episodes, none of a larger one."""
+    return results if len(results) <= MOST_PAGES else ()
+
+
+def report_run(
+    folder: RunFolder,
+    others: Sequence[RunFolder] = (),
+    *,
+    baseline: str | None = None,
+    pages: Pages = few_pages,
+    out: Path | None = None,
+    by: str | None = None,
+    report: Reporter | None = None,
+) -> tuple[RunSummary, Path | None]:
+    """Score a run, write its report; return its figures and the path of the page, None where nobody may write.
+
+    ``others``: runs of the same benchmark that differ in a setting. ``pages``: chooses the episodes whose pages are
+    written. ``by``: what the results are also split by, one of ``GROUPINGS``.
+    """
+    for other in others:
+        must_match(folder, other)
+    progress = report or TerminalProgress()
+    workers = min(4, os.cpu_count() or 1)
+    results = score_run(folder, workers=workers, report=progress)
+    predictions = read_predictions(folder.path)
+    baseline = baseline or folder.settings.scoring.baseline
+    trivial = trivial_scores(open_benchmark(folder), {result.sample for result in results})
+    summary = summarise_run(
+        results,
+        seed=folder.settings.run.seed,
+        baseline=baseline,
+        predictions=predictions,
+        trivial=trivial,
+        sizes=folder.settings.model_sizes(),
+    )
+    if by is not None:
+        summary = replace(summary, by=by, subgroups=_subgroups(folder, results, by))
+    runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
+    page: Path | None = None
+    try:
+        page = write_report(
+            folder,
+            results,
+            summary,
+            points=points_of(runs),
+            predictions=predictions,
+            pages=pages(results),
+            out=out,
+            report=progress,
+        )
+    except OSError as error:
+        if out is not None or not is_read_only(error):
+            raise
+    finally:
+        if isinstance(progress, TerminalProgress):
+            progress.close()
+    return summary, page
+
+
+def _subgroups(folder: RunFolder, scores: Sequence[EpisodeScore], by: str) -> tuple[SummaryRow, ...]:
+    samples = open_benchmark(folder).all_samples
+    return by_subgroup(scores, samples, open_store(folder), by, seed=folder.settings.run.seed)
+
+
 # The HTML report of a run: one page of tables and charts, and a page per episode. Static, no scripts, prints well.
 #
 # It holds record text, so it is patient data like the run it comes from.
@@ -168,7 +249,7 @@ def write_report(
     )
     write_atomically(target / "index.html", page)
     if pages:
-        _write_episodes(folder, target, pages, environment, report)
+        _write_episodes(folder, target, pages, report)
     return target / "index.html"
 
 
@@ -209,25 +290,30 @@ def class_parts(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) 
     }
 
 
-def _write_episodes(
-    folder: RunFolder,
-    target: Path,
-    results: Sequence[EpisodeScore],
-    environment: jinja2.Environment,
-    report: Reporter,
-) -> None:
-    template = environment.get_template("episode.html.jinja")
-    benchmark = open_benchmark(folder)
-    samples = {sample.id: sample for sample in benchmark.all_samples}
-    labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
-    store = _store_of_stays(folder, results)
+class EpisodePages:
+    """Makes the pages of a run's episodes; what they share is read once."""
+
+    def __init__(self, folder: RunFolder, results: Sequence[EpisodeScore]) -> None:
+        benchmark = open_benchmark(folder)
+        self.samples = {sample.id: sample for sample in benchmark.all_samples}
+        self._labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
+        self._template = page_environment().get_template("episode.html.jinja")
+        self._store = _store_of_stays(folder, results)
+        self._policy = folder.manifest["policy"]
+
+    def html(self, result: EpisodeScore, trajectory: Trajectory) -> str:
+        """Return the page of an episode."""
+        sample = self.samples[result.sample]
+        hours = () if self._store is None or result.steps is None else stay_hours(self._store, sample)
+        parts = episode_parts(result, sample, trajectory, self._labels[result.task], self._policy, hours)
+        return self._template.render(parts)
+
+
+def _write_episodes(folder: RunFolder, target: Path, results: Sequence[EpisodeScore], report: Reporter) -> None:
+    pages = EpisodePages(folder, results)
     with LogReader(folder.logs) as reader:
         for done, result in enumerate(results):
-            trajectory, sample = reader.trajectory(result.episode), samples[result.sample]
-            hours = () if store is None or result.steps is None else stay_hours(store, sample)
-            html = template.render(
-                episode_parts(result, sample, trajectory, labels[result.task], folder.manifest["policy"], hours)
-            )
+            html = pages.html(result, reader.trajectory(result.episode))
             write_atomically(target / episode_page(result), html, durable=False)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
 

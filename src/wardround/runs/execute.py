@@ -6,18 +6,20 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec, check_question
-from wardround.core import Plugin, Progress, Reporter, UserError, derive_seed, load_plugins, silent
+from wardround.core import Plugin, Progress, Reporter, UserError, derive_seed, load_plugins, run_to_end, silent
 from wardround.core.errors import unknown
 from wardround.core.executors import EXECUTORS, Executor, Job, left_alone, opened, watched
 from wardround.log import settle_logs
 from wardround.records import Store
 from wardround.runs.banks import Memories, bank_facts, close_encoder, open_candidate_encoder, own_bank_facts
+from wardround.runs.experiment import refuse_other_settings
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import JUDGEMENTS, must_have_judge, ungraded, unjudged
 from wardround.runs.models import corpora_facts, must_not_be_taught_by, open_models, open_named_model
@@ -179,7 +181,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     plan = prepare(settings, outside=outside)
     settings, store = plan.settings, plan.store
     if not outside:
-        asyncio.run(_check(settings, store))
+        run_to_end(_check(settings, store))
     facts = {
         **_facts(settings, store, plan.benchmark, plan.agents, len(plan.keys)),
         "bank": plan.bank,
@@ -194,6 +196,15 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     queue = WorkQueue(folder.queue)
     queue.add(plan.keys)
     queue.close()
+    return folder
+
+
+def open_or_start(path: Path, asked: Mapping[str, Any]) -> RunFolder:
+    """Open the run in a folder, or make it where there is none. UserError: it was begun with other settings."""
+    if not (path / "manifest.json").is_file():
+        return start(path, RunSettings.read(asked))
+    folder = RunFolder.open(path)
+    refuse_other_settings(asked, folder.settings)
     return folder
 
 
@@ -234,7 +245,7 @@ def execute(
                 work = partial(_work, str(folder.path.resolve()), concurrency, limit)
                 _run_elsewhere(folder, queue, workers, work, name, report)
             else:
-                asyncio.run(_run_here(folder, queue, concurrency, limit, report))
+                run_to_end(_run_here(folder, concurrency, limit, report))
         return queue.counts()
     finally:
         queue.close()
@@ -304,15 +315,14 @@ def _failed_keys(folder: RunFolder) -> list[str]:
     return [key for key, entry in entries.items() if (entry.outcome or {}).get("finish") == "error"]
 
 
-async def _run_here(
-    folder: RunFolder, queue: WorkQueue, concurrency: int, max_cost: float | None, report: Reporter
-) -> None:
-    watching = asyncio.create_task(_watch(queue, report))
-    try:
-        await drain(folder, concurrency=concurrency, max_cost=max_cost)
-    finally:
-        watching.cancel()
-    report(_progress(queue.counts()))
+async def _run_here(folder: RunFolder, concurrency: int, max_cost: float | None, report: Reporter) -> None:
+    with closing(WorkQueue(folder.queue)) as queue:  # of this thread: SQLite lets no other one use a connection
+        watching = asyncio.create_task(_watch(queue, report))
+        try:
+            await drain(folder, concurrency=concurrency, max_cost=max_cost)
+        finally:
+            watching.cancel()
+        report(_progress(queue.counts()))
 
 
 async def _watch(queue: WorkQueue, report: Reporter) -> None:

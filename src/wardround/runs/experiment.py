@@ -9,7 +9,16 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from wardround.core import SettingField, UserError, choices_of, leaves, load_plugins, read_toml, refuse_unknown
+from wardround.core import (
+    SettingField,
+    UserError,
+    choices_of,
+    leaves,
+    library_of,
+    load_plugins,
+    read_toml,
+    refuse_unknown,
+)
 from wardround.models import NamedModel
 from wardround.runs.names import AGENT, all_leaves, flat, merged, nested
 from wardround.runs.settings import LIMITS, RunSettings, agent_classes
@@ -97,6 +106,12 @@ def _beside(path: Path, value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _beside(path, one) for name, one in value.items()}
     return str((path.parent / value).resolve()) if isinstance(value, str) else value
+
+
+def with_own_corpora(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the user's own folder of corpora, where it exists and no other is named."""
+    library = library_of(None)
+    return merged({} if library is None else {"knowledge": {"library": library}}, asked)
 
 
 def refuse_other_settings(asked: Mapping[str, Any], settled: RunSettings) -> None:

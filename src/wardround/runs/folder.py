@@ -58,8 +58,9 @@ class RunFolder:
         return cls(path=path, manifest=manifest)
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
+    def open(cls, path: Path | str) -> RunFolder:
         """Open an existing run; raises UserError when there is none."""
+        path = Path(path)
         file = path / "manifest.json"
         if not file.is_file():
             raise UserError(f"no run in {str(path)!r} (it has no manifest.json); start one with: wardround run --out")

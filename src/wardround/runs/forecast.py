@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, Literal
 
 from wardround.agents import AgentSpec, EstimatedTokens, run_episode
 from wardround.agents.loop.history import count_message, count_schemas
-from wardround.core import LimitReached, Price, Usage, UserError, derive_seed
+from wardround.core import LimitReached, Price, Usage, UserError, derive_seed, run_to_end
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
 from wardround.runs.banks import open_run_encoder
@@ -53,7 +52,7 @@ def first_prompts(plan: PreparedRun, samples: int) -> dict[str, FirstPrompts]:
     searching = any(agent.searches for agent in plan.agents)
     encoder = open_run_encoder(plan.settings, plan.store) if searching else None
     return {
-        name: _measured(name, [asyncio.run(_first_call(plan, agent, one, encoder)) for one in drawn])
+        name: _measured(name, [run_to_end(_first_call(plan, agent, one, encoder)) for one in drawn])
         for name, agent in zip(plan.settings.run.agents, plan.agents, strict=True)
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
 from wardround.agents import AGENTS, AgentName, Budget, get_method
 from wardround.core import UserError, check_settings, derive_seed, leaves, refuse_unknown, setting, strict
@@ -235,6 +235,17 @@ class RunSettings:
         return {
             name: f"{name}: these weights saw this data set, so its figures are not of unseen patients" for name in seen
         }
+
+
+def short_settings(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables of settings by short names, as :meth:`RunSettings.of` takes them; one text stands for a list
+    of one."""
+    lists = {leaf.name.rpartition(".")[2] for leaf in leaves(RunSettings()) if get_origin(leaf.kind) is tuple}
+    return by_short_names(
+        {name: (value,) if name in lists and isinstance(value, str) else value for name, value in named.items()},
+        RunSettings(),
+        agent_classes(),
+    )
 
 
 def agent_classes() -> dict[str, type]:

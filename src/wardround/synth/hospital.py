@@ -90,7 +90,7 @@ def _batches(work: partial[Packed], count: int, workers: int) -> Iterator[Packed
 
 
 def synthesize(
-    folder: Path,
+    folder: Path | str,
     *,
     patients: int,
     seed: int,
@@ -118,6 +118,7 @@ def synthesize(
         raise UserError(f"patients must be 1 to {MOST_PATIENTS:,} and workers at least 1, not {patients} and {workers}")
     if films and not notes:
         raise UserError("films come with the reports about them: leave out --no-notes")
+    folder = Path(folder)
     wanted = {"hosp": True, "icu": icu, "ed": ed, "note": notes, "cxr": films}
     chosen = {name for name, asked in wanted.items() if asked}
     modules = Modules(icu=icu, ed=ed, notes=notes, films=films, rarer=rarer, decoys=decoys)

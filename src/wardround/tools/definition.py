@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
 
 from wardround.core import Picture, ToolSchema
@@ -29,6 +30,12 @@ class ToolResult:
     cursor: str | None = None
     answer: tuple[str, ...] | None = None
     evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
 
 
 # What a tool is: a name, a schema for the model, and the function behind it.

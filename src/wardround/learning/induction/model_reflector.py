@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from wardround.core import (
     derive_seed,
     load_prompt,
     private_folder,
+    run_to_end,
     silent,
 )
 from wardround.learning.constructing import check_teaches
@@ -240,7 +240,7 @@ def reflect_by_model(
     """Return the base's rules and those that a run's own model draws from what the run missed. UserError: the run is
     not on training stays, or its endpoint fails; the same call goes on where it stopped."""
     check_teaches(folder)
-    return asyncio.run(_reflect(folder, settings, base, report))
+    return run_to_end(_reflect(folder, settings, base, report))
 
 
 async def _reflect(

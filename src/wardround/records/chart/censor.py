@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cache
 from typing import Any
 
+import jinja2
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -30,6 +32,8 @@ from wardround.records.specs.spec import AgeColumns, PendingRows, TableSpec, int
 Mask = npt.NDArray[np.bool_]
 Cut = tuple[pa.RecordBatch, Times]
 _AGE_CEILING = 90
+NEWEST_ROWS = 10
+"""How many rows of a table a notebook shows."""
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
 
@@ -60,6 +64,30 @@ class ChartTable:
     def to_pandas(self) -> Any:
         """Return the visible rows as a pandas DataFrame, ``event_time`` after ``row_id``. UserError: no pandas."""
         return as_frame(self.to_arrow())
+
+    def newest(self, number: int) -> pa.Table:
+        """Return the newest rows as :meth:`to_arrow` has them, the newest first."""
+        rows = self.to_arrow()
+        return rows.take(np.arange(rows.num_rows)[::-1][:number])
+
+    def __repr__(self) -> str:
+        return f"ChartTable({self.name!r}: {self.num_rows:,} rows of {', '.join(self.columns)})"
+
+    def _repr_html_(self) -> str:
+        return chart_template("table.html.jinja").render(table=self.newest(NEWEST_ROWS))
+
+
+@cache
+def chart_template(name: str) -> jinja2.Template:
+    """Return a template of what a notebook shows of a chart; every cell is escaped, for it is whatever was recorded."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("wardround.records.chart", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
 
 
 def as_frame(table: pa.Table) -> Any:

@@ -17,7 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.core import RecordError, Sealed, to_microseconds, unsealed
-from wardround.records.chart.censor import ChartTable, Cut, age_in_years, as_frame, censored, published
+from wardround.records.chart.censor import (
+    NEWEST_ROWS,
+    ChartTable,
+    Cut,
+    age_in_years,
+    as_frame,
+    censored,
+    chart_template,
+    published,
+)
 from wardround.records.chart.events import EventColumns, event_columns
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.shards.layout import TableLayout
@@ -152,6 +161,15 @@ class Chart:
         columns = [list(cells) for cells in zip(*rows, strict=True)] if rows else [[] for _ in names]
         types = [_EVENT_TYPES.get(name, pa.string()) for name in names]
         return as_frame(pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)}))
+
+    def __repr__(self) -> str:
+        when = self.as_of.isoformat(sep=" ")
+        return f"Chart(subject {self.subject_id} as of {when}, {self.spec.name}, policy {self.policy})"
+
+    def _repr_html_(self) -> str:
+        """What was known, by table, with the newest rows of each."""
+        tables = [self.table(name) for name in self.table_names]
+        return chart_template("chart.html.jinja").render(chart=self, tables=tables, newest=NEWEST_ROWS)
 
     def events(self) -> Iterator[Event]:
         """Yield every visible row as an event, in time order; static rows come first."""

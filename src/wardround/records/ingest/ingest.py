@@ -77,18 +77,17 @@ from wardround.records.specs.spec_file import load_source_spec
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 """File locks, where the system has them."""
 
-_DEFAULTS = IngestSettings()
 _MANIFEST_NOTE = "manifest"
 """The last part: everything else of the store is written."""
 
 
 def ingest(
     source: str | SourceSpec,
-    folder: Path | Sequence[Path],
-    store: Path,
+    folder: Path | str | Sequence[Path | str],
+    store: Path | str,
     *,
-    settings: IngestSettings = _DEFAULTS,
-    earlier: Path | None = None,
+    settings: IngestSettings | None = None,
+    earlier: Path | str | None = None,
     report: Reporter = silent,
 ) -> IngestReport:
     """Read a source's raw files into a new store and say what came in and what did not.
@@ -99,12 +98,15 @@ def ingest(
     UserError: a folder is missing, no known table, a wrong schema, a full disk. RecordError: a damaged file.
     """
     started = time.monotonic()
+    settings, store = settings or IngestSettings(), Path(store)
+    folders = [Path(one) for one in ((folder,) if isinstance(folder, (str, Path)) else folder)]
+    earlier = None if earlier is None else Path(earlier)
     spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
     spec = spec.in_zone(settings.time_zone)
     if spec.time_zone:
         must_read_offsets(spec)
         settings = replace(settings, time_zone=spec.time_zone)
-    plan = _planned(spec, raw_files(spec, folder), store, settings, earlier)
+    plan = _planned(spec, raw_files(spec, folders), store, settings, earlier)
     with _disk_errors(store):
         if is_finished(store):
             found = _report_of(store, plan, started)

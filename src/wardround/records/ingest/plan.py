@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wardround.core import UserError, content_hash, private_folder, this_boot, write_atomically
+from wardround.core import UserError, content_hash, own_codes, private_folder, this_boot, write_atomically
 from wardround.core.executors import EXECUTORS
 from wardround.records.ingest.clocks import ClockSettings
 from wardround.records.ingest.joins import LostRows
@@ -34,6 +34,7 @@ class IngestSettings:
     from the data: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
     which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of the
     hospital's zone, on whose clock times with an offset are read; None: the spec's, and without one they are refused.
+    ``user_codes``: a folder of code tables, by default those that the user added (``wardround codes add``).
     ``memory_bytes`` bounds the work, not the result; ``workers`` do parts of it at once, where ``executor`` names.
     ``shards``: into how many files each table is cut (None: by the size of the input).
     """
@@ -43,7 +44,7 @@ class IngestSettings:
     culture_lag: timedelta = timedelta(days=7)
     median_delays: Mapping[str, tuple[timedelta | None, timedelta | None]] = field(default_factory=dict)
     time_zone: str | None = None
-    user_codes: Path | None = None
+    user_codes: Path | None = field(default_factory=own_codes)
     memory_bytes: int = 1 << 30
     workers: int = 1
     executor: str = "processes"

@@ -17,6 +17,7 @@ from wardround.tasks.benchmarks.clinseek_mm import (
 )
 from wardround.tasks.benchmarks.drawing import split_of
 from wardround.tasks.benchmarks.ehrshot import build_ehrshot
+from wardround.tasks.benchmarks.families import FAMILIES, build_benchmark, options_of
 from wardround.tasks.benchmarks.leaks import Leak, leak_check, names_its_answer, reclock
 from wardround.tasks.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum, question_of, render_prompt
 from wardround.tasks.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, TRACE_TASK, Task, get_task, list_tasks
@@ -29,6 +30,7 @@ __all__ = [
     "CLINSEEK_MM_TASKS",
     "CLINSEEK_TASKS",
     "EHRSHOT_TASKS",
+    "FAMILIES",
     "SPLITS",
     "STRATA",
     "TOLD_FAMILIES",
@@ -44,6 +46,7 @@ __all__ = [
     "Task",
     "ask",
     "build_agentehr",
+    "build_benchmark",
     "build_clinseek",
     "build_clinseek_mm",
     "build_ehrshot",
@@ -55,6 +58,7 @@ __all__ = [
     "leak_check",
     "list_tasks",
     "names_its_answer",
+    "options_of",
     "question_of",
     "reclock",
     "render_prompt",

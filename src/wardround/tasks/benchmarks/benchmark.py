@@ -106,6 +106,10 @@ class Benchmark:
     last: Mapping[str, LastAnswers | str] = field(default_factory=dict, repr=False)
     when: Mapping[str, LastAnswers | str] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        place = "" if self.folder is None else f" in {str(self.folder)!r}"
+        return f"Benchmark({self.name}{place}: {len(self.all_samples):,} samples of {len(self.tasks)} tasks)"
+
     @property
     def name(self) -> str:
         """What the benchmark calls itself."""
@@ -238,8 +242,9 @@ class Benchmark:
         return replace(self, manifest=manifest, folder=folder)
 
     @classmethod
-    def open(cls, folder: Path) -> Benchmark:
+    def open(cls, folder: Path | str) -> Benchmark:
         """Read a saved benchmark; UserError when there is none, RecordError when it is not what was saved."""
+        folder = Path(folder)
         try:
             manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
             lines = (folder / _SAMPLES).read_bytes()
