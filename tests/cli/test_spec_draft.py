@@ -139,7 +139,7 @@ def test_the_schema_knows_every_key_that_our_own_specs_use(capsys: pytest.Captur
         for table in tomllib.loads(file.read_text(encoding="utf-8"))["tables"].values()
     ]
     assert len(tables) > 50
-    assert {key for table in tables for key in table} <= set(shapes["TableBody"]["properties"])
+    assert {key for table in tables for key in table} <= set(shapes["TableKeys"]["properties"])
     assert {key for table in tables for key in table.get("derive", {})} <= set(shapes["DeriveBody"]["properties"])
     assert shapes["DeriveBody"]["required"] == ["from", "function"]
     assert shapes["FileFormat"]["properties"]["decimal"]["enum"] == [",", "."]

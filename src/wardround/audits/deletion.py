@@ -79,7 +79,7 @@ class RawSubjects:
 def _read_table(
     spec: SourceSpec, table: TableSpec, paths: Sequence[Path], store: Store, subjects: Collection[int]
 ) -> RawTable:
-    column = table.subject or (table.subject_from or ("",))[0]
+    column = next(iter(table.owner_columns), "")
     owners = _owners(spec, table, store, subjects)
     wanted = pa.array(list(owners), pa.string())
 
@@ -101,7 +101,7 @@ def _owners(spec: SourceSpec, table: TableSpec, store: Store, subjects: Collecti
     """Return the text in the table's subject (or parent key) column -> subject; whole numbers also as ``12.0``."""
     pairs: Iterable[tuple[object, int]] = ((store.subject_key(subject), subject) for subject in subjects)
     if table.subject is None and table.subject_from is not None:
-        parent = spec.tables[table.subject_from[1]]
+        parent = spec.tables[table.subject_from.table]
         pairs = ((key, s) for s in subjects for key in store.rows(s, parent.name).column(parent.key[0]).to_pylist())
     return {text: subject for key, subject in pairs for text in (str(key), f"{key}.0")}
 
@@ -300,8 +300,8 @@ def _is_ordered(
     assert pending is not None
     if clocks[PENDING] > as_of or stored.group(row) in shown:
         return False
-    text = stored.cell(row, pending.reflex_column) if pending.reflex_column else ""
-    return not any(pattern.casefold() in text.casefold() for pattern in pending.reflex_patterns)
+    text = stored.cell(row, pending.reflex.column) if pending.reflex.column else ""
+    return not any(pattern.casefold() in text.casefold() for pattern in pending.reflex.patterns)
 
 
 def _derived(store: Store, table: TableSpec, moments: Mapping[int, datetime]) -> Iterator[tuple[str, ...]]:
@@ -328,7 +328,7 @@ class _StoredRows:
         rules = {name for _, rule in table.rules() for name in rule_columns(rule)}
         identity = {*table.key, *table.id_columns, *(table.pending.group if table.pending else ())}
         identity |= {table.version, *table.amended.columns} if table.amended and table.version else set()
-        shown = {part for parts in table.first_of.values() for part in parts}
+        shown = {part for parts in table.first.values() for part in parts}
         used = rules | identity | shown
         self._unused = [name for name in table.withhold if name in self._places and name not in used]
         self._read = {name: table.columns[name] for name in self._columns if name in rules | identity}

@@ -9,7 +9,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +21,7 @@ from wardround.core.errors import UserError
 from wardround.core.settings import choices_of, kinds_of
 
 T = TypeVar("T")
+_NO_PARSERS: Mapping[type, Callable[[str], Any]] = types.MappingProxyType({})
 
 _WHERE = re.compile(r" - at `\$?(?P<where>[^`]*)`$")
 
@@ -35,11 +36,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"{str(path)!r} is no TOML: {error}") from error
 
 
-def strict(kind: type[T], body: Any, where: str) -> T:
-    """Make a dataclass of what was read. ``where`` names the place in errors, for example ``my.toml [budget]``."""
-    _refuse_unknown(kind, body, where)
+def strict(kind: type[T], body: Any, where: str, parsers: Mapping[type, Callable[[str], Any]] = _NO_PARSERS) -> T:
+    """Make a dataclass of what was read. ``where`` names the place in errors, for example ``my.toml [budget]``;
+    ``parsers`` read fields of further types from their text."""
+    _refuse_unknown(kind, body, where, parsers)
     try:
-        return msgspec.convert(body, kind)
+        return msgspec.convert(body, kind, dec_hook=lambda part, text: parsers[part](text))
     except msgspec.ValidationError as error:
         raise UserError(_told(str(error), where)) from None
     except UserError as error:  # a section's own check
@@ -56,13 +58,14 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str], where: str) -> No
             raise UserError(f"{where}: there is no {name!r}.{hint} There are: {', '.join(there)}")
 
 
-def _refuse_unknown(kind: Any, body: Any, where: str) -> None:
-    """Go down into sections, lists and tables of sections: msgspec passes over what a dataclass does not know."""
+def _refuse_unknown(kind: Any, body: Any, where: str, parsers: Mapping[type, Callable[[str], Any]]) -> None:
+    """Go down into sections, lists and tables of sections: msgspec passes over what a dataclass does not know, and does
+    not name the place of a text that cannot be parsed."""
     if is_dataclass(kind) and isinstance(kind, type) and isinstance(body, Mapping):
         kinds = kinds_of(kind)
         refuse_unknown(body, (one.name for one in fields(kind) if one.init), where)
         for name, value in body.items():
-            _refuse_unknown(kinds[name], value, f"{where} {name}")
+            _refuse_unknown(kinds[name], value, f"{where} {name}", parsers)
             choices = choices_of(kinds[name])
             if choices and isinstance(value, str) and value not in choices:
                 raise UserError(f"{where} {name} must be one of {', '.join(map(str, choices))}, not {value!r}")
@@ -71,17 +74,23 @@ def _refuse_unknown(kind: Any, body: Any, where: str) -> None:
         refuse_unknown([body], get_args(kind), where)
         return
     inner = [part for part in get_args(kind) if part is not types.NoneType]
+    for part in (kind, *inner):
+        if isinstance(body, str) and part in parsers:
+            try:
+                parsers[part](body)
+            except UserError as error:
+                raise UserError(f"{where}: {error}") from None
     if isinstance(body, Mapping) and inner and isinstance(get_origin(kind), type) and len(inner) == 2:
         for name, value in body.items():
-            _refuse_unknown(inner[0], name, where)
-            _refuse_unknown(inner[1], value, f"{where} {name}")
+            _refuse_unknown(inner[0], name, where, parsers)
+            _refuse_unknown(inner[1], value, f"{where} {name}", parsers)
         return
     for value in body if isinstance(body, (list, tuple)) else ():
         for part in inner:
-            _refuse_unknown(part, value, where)
+            _refuse_unknown(part, value, where, parsers)
     if isinstance(body, Mapping) and get_origin(kind) in (typing.Union, types.UnionType):
         for part in inner:
-            _refuse_unknown(part, body, where)
+            _refuse_unknown(part, body, where, parsers)
 
 
 def _told(message: str, where: str) -> str:

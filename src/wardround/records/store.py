@@ -154,7 +154,7 @@ class Store:
     def _people(self) -> dict[int, int]:
         """The person's number of every subject whose own is another: as an export of ours says, or the source."""
         people = {int(subject): int(person) for subject, person in (self.manifest.get("same_person") or {}).items()}
-        return people if self.spec.person is None else people | self._read_people(*self.spec.person)
+        return people if self.spec.person is None else people | self._read_people(*self.spec.person.split("."))
 
     def _read_people(self, table: str, column: str) -> dict[int, int]:
         people: dict[int, int] = {}

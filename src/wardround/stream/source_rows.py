@@ -240,7 +240,7 @@ class RowClocks:
         if name not in spec.joined:
             return False
         ours = {new for join in spec.dictionaries if join.table in self.rules.labels.dictionaries for new in join.add}
-        return name in ours or name in spec.first_of or (spec.group is not None and name == spec.group.name)
+        return name in ours or name in spec.first or (spec.group is not None and name == spec.group.name)
 
     def _clocks(self, subjects: set[int]) -> ShardClocks:
         def load(name: str, columns: tuple[str, ...]) -> pa.RecordBatch | None:

@@ -31,6 +31,7 @@ from wardround.records.specs.spec import (
     GroupJoin,
     PendingRows,
     PublishedClock,
+    ReflexTests,
     TableSpec,
     integers,
     microseconds,
@@ -53,8 +54,8 @@ SPEC = TableSpec(
     late={"word": Column("seen"), "secret": parse_rule("max(at, seen)")},
 )
 PENDING = PendingRows(
-    group=("lab", "secret"), columns=("lab",), at=Column("at"), until=Column("seen"), reflex_column="word",
-    reflex_patterns=("stain", "Reflex"),
+    group=("lab", "secret"), columns=("lab",), at=Column("at"), until=Column("seen"),
+    reflex=ReflexTests(column="word", patterns=("stain", "Reflex")),
 )  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def test_the_papers_clock_and_that_of_orders_stand_beside_them() -> None:
 def test_a_test_that_is_only_done_because_of_a_result_is_told_by_its_words() -> None:
     assert _is_reflex(PENDING, ROWS).tolist() == [False, True, False, True]
     assert _is_reflex(PENDING, ROWS.drop_columns(["word"])).tolist() == [False] * 4
-    assert _is_reflex(replace(PENDING, reflex_patterns=()), ROWS).tolist() == [False] * 4
+    assert _is_reflex(replace(PENDING, reflex=ReflexTests(column="word")), ROWS).tolist() == [False] * 4
 
 
 def test_only_tables_that_are_amended_have_versions() -> None:
@@ -163,12 +164,12 @@ def test_derived_rows_without_a_text_are_none() -> None:
 JOINED = replace(
     SPEC,
     joined={"label": "text", "group": "text", "name": "text"},
-    dictionaries=(
+    dictionary=(
         DictionaryJoin(table="other", on=("word",), add={"place": "x"}),
         DictionaryJoin(table="d", on=("lab",), add={"label": "title", "unit": "absent"}),
     ),
     group=GroupJoin(system="atc", code="word", name="group"),
-    first_of={"name": ("word", "label")},
+    first={"name": ("word", "label")},
     withhold=("secret",),
     default_columns=("label",),
 )

@@ -194,5 +194,5 @@ def test_no_edited_copy_of_our_own_spec_lowers_the_word(tmp_path: Path) -> None:
 def test_a_person_is_a_text_column_of_a_table(tmp_path: Path) -> None:
     text = SPEC.replace('versions = ["1"]', 'versions = ["1"]\nperson = "admissions.medical_record"')
     spec = load(tmp_path, text.replace('hadm_id = "int"\n', 'hadm_id = "int"\nmedical_record = "text"\n', 1))
-    assert spec.person == ("admissions", "medical_record")
+    assert spec.person == "admissions.medical_record"
     assert load(tmp_path, SPEC).person is None

@@ -11,12 +11,12 @@ from wardround.records.specs.spec_body import spec_schema, spelt
 def test_every_shape_takes_its_own_keys_and_no_others() -> None:
     shapes = spec_schema()["$defs"]
     objects = {name: shape for name, shape in shapes.items() if "properties" in shape}
-    assert {"SpecBody", "SourceBody", "TableBody", "DictionaryBody", "DeriveBody", "PendingBody"} <= set(objects)
+    assert {"SpecBody", "SourceBody", "TableKeys", "DictionaryKeys", "Derivation", "PendingRows"} <= set(objects)
     assert {shape["additionalProperties"] for shape in objects.values()} == {False}
 
 
 def test_a_derivation_is_spelt_as_in_the_file() -> None:
-    derive = spec_schema()["$defs"]["DeriveBody"]
+    derive = spec_schema()["$defs"]["Derivation"]
     assert set(derive["properties"]) == {"from", "function", "text", "where", "written"}
     assert sorted(derive["required"]) == ["from", "function"]
 

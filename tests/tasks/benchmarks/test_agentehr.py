@@ -134,7 +134,7 @@ def test_procedures_are_asked_at_the_start_of_their_day(built: Benchmark, synthe
 
 
 def test_reflex_tests_are_not_asked_for_where_only_the_known_counts(built: Benchmark, synthetic_store: Store) -> None:
-    patterns = synthetic_store.spec.tables["microbiologyevents"].pending.reflex_patterns  # type: ignore[union-attr]
+    patterns = synthetic_store.spec.tables["microbiologyevents"].pending.reflex.patterns  # type: ignore[union-attr]
     targets = {label.casefold() for sample in built.samples("microbiology") for label in sample.target}
     if built.policy == "known_at":
         assert not [label for label in targets if any(pattern in label for pattern in patterns)]

@@ -58,7 +58,7 @@ def test_targets_are_what_the_raw_files_say(demo: Benchmark, mimic_demo_store: S
         if (found := tests[sample.subject_id, sample.facts["event_time"]])
     ]
     assert len(sent) > 80
-    reflex = mimic_demo_store.spec.tables["microbiologyevents"].pending.reflex_patterns  # type: ignore[union-attr]
+    reflex = mimic_demo_store.spec.tables["microbiologyevents"].pending.reflex.patterns  # type: ignore[union-attr]
     for target, found in sent:
         added_later = {name for name in found if any(pattern in name.casefold() for pattern in reflex)}
         assert target == (found if demo.policy == "published" else found - added_later)

@@ -62,7 +62,7 @@ def linked_columns(spec: SourceSpec, table: TableSpec) -> dict[str, str]:
     for part in (part for _, rule in table.rules() for part in _named_rows(rule)):
         found[part[0]] = part[1]
     if table.subject_from is not None:
-        found[table.subject_from[0]] = table.subject_from[1]
+        found[table.subject_from.key] = table.subject_from.table
     return {name: other for name, other in found.items() if name != table.subject}
 
 

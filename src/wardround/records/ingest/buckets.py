@@ -137,10 +137,10 @@ def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> p
 
 
 def _required(table: TableSpec) -> list[str]:
-    names = [table.subject or "", *table.key, *(table.subject_from or ())[:1], *table.required]
+    names = [*table.owner_columns, *table.key, *table.required]
     if isinstance(table.event_time, Column):
         names.append(table.event_time.name)
-    return list(dict.fromkeys(name for name in names if name))
+    return list(dict.fromkeys(names))
 
 
 def _needed(table: TableSpec) -> list[str]:
@@ -186,7 +186,7 @@ _PARENTS: dict[tuple[Path, str], tuple[Any, Any]] = {}
 def _with_subject(plan: Plan, table: TableSpec, rows: pa.Table, path: Path) -> tuple[pa.Table, list[BrokenRow]]:
     """Add the subject through the parent's key; a row without a parent is broken."""
     assert table.subject_from is not None
-    key, parent = table.subject_from
+    key, parent = table.subject_from.key, table.subject_from.table
     keys, subjects = _parent_subjects(plan, parent)
     place = pc.index_in(rows.column(key).combine_chunks(), keys, skip_nulls=True)
     places = integers(place, null=-1)

@@ -228,9 +228,9 @@ def _versions(table: TableSpec, batch: pa.RecordBatch, times: dict[str, Times]) 
 def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Return which rows are tests that are only done because of a result: never shown before it."""
     mask = np.zeros(batch.num_rows, dtype=bool)
-    if pending.reflex_column in batch.schema.names:
-        texts = batch.column(pending.reflex_column)
-        for pattern in pending.reflex_patterns:
+    if pending.reflex.column in batch.schema.names:
+        texts = batch.column(pending.reflex.column)
+        for pattern in pending.reflex.patterns:
             found = pc.match_substring(texts, pattern, ignore_case=True).fill_null(False)
             mask |= found.to_numpy(zero_copy_only=False)
     return mask

@@ -209,7 +209,7 @@ def _take_or_read(plan: Plan, tables: Sequence[str], taking: Taking | None, repo
 
 def _parent(plan: Plan, name: str) -> str | None:
     subject_from = plan.spec.tables[name].subject_from
-    return None if subject_from is None else subject_from[1]
+    return None if subject_from is None else subject_from.table
 
 
 def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: Reporter) -> None:

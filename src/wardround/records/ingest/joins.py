@@ -162,7 +162,7 @@ class CodeLabels:
                 batch = batch.append_column(f"{DICTIONARY}{number}", places)
         if table.group is not None and table.group.code in batch.schema.names:
             batch = batch.append_column(table.group.name, self.groups.labels(batch, table.group))
-        for name, parts in table.first_of.items():
+        for name, parts in table.first.items():
             cells = [cells for part in parts if (cells := self._cells(table, batch, part)) is not None]
             if cells:
                 batch = batch.append_column(name, pc.coalesce(*cells))
@@ -193,7 +193,7 @@ def foreign_keys(table: TableSpec) -> tuple[tuple[str, str], ...]:
 def links(spec: SourceSpec) -> tuple[tuple[str, str, str], ...]:
     """Return every column by which some clock goes from one row to another: its table, the column, the other table."""
     found = {link for table in spec.tables.values() for _, rule in table.rules() for link in _links(rule, table.name)}
-    found |= {(name, *table.subject_from) for name, table in spec.tables.items() if table.subject_from is not None}
+    found |= {(name, one.key, one.table) for name, table in spec.tables.items() if (one := table.subject_from)}
     return tuple(sorted(found))
 
 

@@ -325,7 +325,7 @@ def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
         return "changed"
     if held["repeated_rows"] or "another row has the same key and other content" in held["quarantine_reasons"]:
         return "rows of one key stand in it"
-    parent = None if table.subject_from is None else table.subject_from[1]
+    parent = None if table.subject_from is None else table.subject_from.table
     if parent is not None and _why_read(plan, earlier, parent) is not None:
         return f"its subjects are those of {parent}"
     return None

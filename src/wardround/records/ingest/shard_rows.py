@@ -139,8 +139,7 @@ def _with_merged(found: KeyedRows, stay: Mapping[int, Mapping[str, Any]], schema
 def _placing(table: TableSpec) -> frozenset[str]:
     """Return the columns by which a row is somebody's, under a key, and known when."""
     read = (name for _, rule in table.rules() for part in walk(rule) for name in part.columns)
-    own = (table.subject, *table.row_key, *(table.subject_from or ())[:1])
-    return frozenset(name for name in (*read, *own) if name is not None) - {table.version}
+    return frozenset((*read, *table.owner_columns, *table.row_key)) - {table.version}
 
 
 def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, fields
 from datetime import datetime
 from functools import cache
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,14 @@ ALWAYS_TIME = to_microseconds(datetime.min)
 """The time of ``always``: the first moment a Python datetime can hold."""
 
 
-@dataclass(frozen=True, slots=True)
 class Rule(ABC):
     """A time for every row of a table. Rules are frozen dataclasses; their text is what they were read from.
 
     A rule's fields are its arguments, in the order in which they are written.
     """
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every rule is one; the base itself is not
 
     function: ClassVar[str] = ""
     """Its name in the language; empty for those that write themselves."""

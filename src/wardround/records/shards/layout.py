@@ -196,7 +196,7 @@ def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[
     held = {*present, *joined}
     if spec.group is not None and spec.group.code in present:
         held.add(spec.group.name)
-    held.update(name for name, parts in spec.first_of.items() if not held.isdisjoint(parts))
+    held.update(name for name, parts in spec.first.items() if not held.isdisjoint(parts))
     if spec.age is not None:
         held.add("age")
     late = tuple(

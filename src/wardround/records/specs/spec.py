@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +20,15 @@ from wardround.records.specs.roles import Roles
 
 
 ColumnType = Literal["int", "float", "text", "time", "date"]
-COLUMN_TYPES: tuple[ColumnType, ...] = ("int", "float", "text", "time", "date")
+COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 OWN_SUBJECT = "_subject"
-WRITTEN = "_written"
 """The number of a row's subject, where the file itself has none."""
+WRITTEN = "_written"
 _PLAIN = FileFormat()
 BESIDE_CELL = re.compile(r"\{(\w+)\}")
 """A cell in a text of ``beside``."""
-LAG_SETTINGS = ("coding_lag", "result_lag", "culture_lag")
+LagSetting = Literal["coding_lag", "result_lag", "culture_lag"]
+LAG_SETTINGS: tuple[LagSetting, ...] = get_args(LagSetting)
 GROUP_SYSTEMS: Mapping[str, str] = {"ccs-diagnoses": "ccs_label", "ccs-procedures": "ccs_label", "atc": "atc_label"}
 """Grouping systems and the default name of the column each adds."""
 
@@ -44,11 +45,12 @@ class DictionaryJoin:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupJoin:
     """A coarse label added through a code grouper: CCS by ``code`` and ``version`` (a column, or the one ICD version of
-    the source, ``fixed_version``), ATC by drug name and ``ndc``."""
+    the source, ``fixed_version``), ATC by drug name and ``ndc``. Empty in a file: the table's ``code``, the usual
+    ``name``, columns with the usual names."""
 
-    system: str
-    code: str
-    name: str
+    system: Literal["ccs-diagnoses", "ccs-procedures", "atc"]
+    code: str = ""
+    name: str = ""
     version: str | None = None
     fixed_version: int | None = None
     ndc: str | None = None
@@ -64,27 +66,34 @@ class PublishedClock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReflexTests:
+    """Tests that are only done because of a result: ``column`` holds one of the ``patterns``."""
+
+    column: str | None = None
+    patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRows:
     """Rows of one ``group`` show as a single row with only ``columns`` from ``at`` on, until the first of them is known
-    (``until``): their number is itself a result. Groups whose ``reflex_column`` holds a pattern show nothing before."""
+    (``until``): their number is itself a result. Groups with a ``reflex`` test show nothing before."""
 
-    group: tuple[str, ...]
-    columns: tuple[str, ...]
+    group: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     at: Rule
     until: Rule
-    reflex_column: str | None = None
-    reflex_patterns: tuple[str, ...] = ()
+    reflex: ReflexTests = ReflexTests()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
     """A table made at ingest from the ``text`` column of table ``source`` by a named function; a raw file wins. Only
     rows of the source whose text cells equal those of ``where``, outer spaces apart, are used; of several with one key
-    the one that was written first, by the first filled of the columns ``written``."""
+    the one that was written first, by the first filled of the columns ``written``. ``source`` is ``from`` in a file."""
 
     source: str
     function: str
-    text: str
+    text: str = "text"
     where: Mapping[str, str] = field(default_factory=dict)
     written: tuple[str, ...] = ()
 
@@ -144,11 +153,18 @@ class LabelFrom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableSpec:
-    """One table. ``columns`` are the file's; joined ones come from ``dictionaries`` and ``group``."""
+class SubjectFrom:
+    """Whose a row is: the subject of the row of ``table`` that the column ``key`` names."""
 
-    name: str
-    module: str
+    key: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableKeys:
+    """The keys of ``[tables.NAME]`` in a spec file. ``columns`` are the file's; a key of ``late`` may be several column
+    names with commas between."""
+
     path: str
     columns: Mapping[str, ColumnType]
     event_time: Rule
@@ -163,13 +179,14 @@ class TableSpec:
     """The column that says when the row came to be as it is: two rows that differ in nothing else are one."""
     amended: Amendments | None = None
     subject: str | None = None
-    subject_from: tuple[str, str] | None = None
+    """``subject_id`` if neither it nor ``subject_from`` is given."""
+    subject_from: SubjectFrom | None = None
     encounter: str | None = None
     code: str | None = None
     code_system: str | None = None
+    """Goes before the codes; None stands for the table's name, an empty text for nothing."""
     code_system_column: str | None = None
     """The column with each row's own code system; rows where it is empty have ``code_system``."""
-    """Goes before the codes; None stands for the table's name, an empty text for nothing."""
     kind: str | None = None
     """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
     classes: tuple[str, ...] = ()
@@ -190,7 +207,7 @@ class TableSpec:
     default_columns: tuple[str, ...] = ()
     describe: Mapping[str, str] = field(default_factory=dict)
     late: Mapping[str, Rule] = field(default_factory=dict)
-    dictionaries: tuple[DictionaryJoin, ...] = ()
+    dictionary: DictionaryJoin | tuple[DictionaryJoin, ...] = ()
     group: GroupJoin | None = None
     published: PublishedClock = PublishedClock()
     pending: PendingRows | None = None
@@ -198,11 +215,30 @@ class TableSpec:
     age: AgeColumns | None = None
     required: tuple[str, ...] = ()
     """Columns that the file must have, besides subject and key."""
-    first_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    first: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Text columns made at ingest: the first of some columns that is not empty."""
-    joined: Mapping[str, ColumnType] = field(default_factory=dict)
-    """Columns added at ingest, with their types, in order."""
     files: FileFormat = _PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec(TableKeys):
+    """One table: its keys with what they leave open filled in, ``late`` by column, and the columns it gains."""
+
+    name: str
+    module: str
+    joined: Mapping[str, ColumnType] = field(default_factory=dict)
+    """Columns added at ingest from ``dictionary``, ``group`` and ``first``, with their types, in order."""
+
+    @property
+    def dictionaries(self) -> tuple[DictionaryJoin, ...]:
+        """The joins of ``dictionary``, which may be one or a list."""
+        return (self.dictionary,) if isinstance(self.dictionary, DictionaryJoin) else self.dictionary
+
+    @property
+    def owner_columns(self) -> tuple[str, ...]:
+        """The file's columns that say whose a row is."""
+        parent = None if self.subject_from is None else self.subject_from.key
+        return tuple(name for name in (self.subject, parent) if name is not None)
 
     @property
     def has_text_subject(self) -> bool:
@@ -253,8 +289,9 @@ class TableSpec:
         """The columns that are shown later than their row and say nothing of when and whose it is: what stands in them
         must not decide whether the row is there before."""
         clocks = {name for rule in (self.event_time, self.available_at) for part in walk(rule) for name in part.columns}
-        named = {self.subject, *self.key, *(self.subject_from or ())[:1], *self.required}
-        return frozenset(self.late).intersection(self.columns) - clocks - named
+        return (
+            frozenset(self.late).intersection(self.columns) - clocks - {*self.owner_columns, *self.key, *self.required}
+        )
 
     @property
     def content_columns(self) -> tuple[str, ...]:
@@ -275,19 +312,25 @@ class TableSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DictionarySpec:
-    """A table of codes, the same for all subjects, loaded whole."""
+class DictionaryKeys:
+    """The keys of ``[dictionaries.NAME]``: a table of codes, the same for all subjects, loaded whole."""
 
-    name: str
     path: str
     columns: Mapping[str, ColumnType]
-    key: tuple[str, ...]
+    key: tuple[str, ...] = ()
     description: str = ""
     also: tuple[str, ...] = ()
     """Paths of further files that belong to it, as a data set's own concepts do to a vocabulary."""
     absent: tuple[str, ...] = ()
     """Values of the key's first column that stand for "no code": their entries are not loaded."""
     files: FileFormat = _PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DictionarySpec(DictionaryKeys):
+    """One dictionary: its keys and its name."""
+
+    name: str
 
     @property
     def read_columns(self) -> Mapping[str, ColumnType]:
@@ -296,11 +339,29 @@ class DictionarySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSpec:
+class SourceKeys:
+    """The keys of ``[source]`` that hold for the whole source, whichever of its files says them."""
+
+    name: str
+    versions: tuple[str, ...] = ()
+    sensitivity: Sensitivity = "credentialed"
+    ignored: tuple[str, ...] = ()
+    """Columns that every file may have and nothing is made of."""
+    flatten: str | None = None
+    """The flattener that makes this source's raw files flat before ingest; None: they are tables already."""
+    assumed: Mapping[LagSetting, str] = field(default_factory=dict)
+    """Lag settings that stand for times this source does not record, each with what is assumed of what."""
+    splits: str | None = None
+    """The dictionary of the source's own splits: columns ``subject_id`` and ``split``."""
+    person: str | None = None
+    """``table.column``, a text column that tells which subjects are one person, where a person may be several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec(SourceKeys):
     """One source. ``sha256`` names the content of its files; ``order`` lists tables so that a table's available time
     never needs that of a later one."""
 
-    name: str
     title: str
     sha256: str
     tables: Mapping[str, TableSpec]
@@ -309,23 +370,10 @@ class SourceSpec:
     files: Mapping[str, str]
     """The spec's own files, name to text."""
     modules: tuple[str, ...] = ()
-    versions: tuple[str, ...] = ()
-    sensitivity: Sensitivity = "credentialed"
-    ignored: tuple[str, ...] = ()
-    """Columns that every file may have and nothing is made of."""
-    flatten: str | None = None
-    """The flattener that makes this source's raw files flat before ingest; None: they are tables already."""
-    assumed: Mapping[str, str] = field(default_factory=dict)
-    """Lag settings that stand for times this source does not record, each with what is assumed of what."""
-    splits: str | None = None
-    """The dictionary of the source's own splits: columns ``subject_id`` and ``split``."""
-    person: tuple[str, str] | None = None
-    """Table and text column that tell which subjects are one person, where a person may be several subjects."""
     roles: Roles = field(default_factory=Roles)
     """What its tables are for."""
     time_zone: str = ""
     """The hospital's: the one that all its files are read in."""
-
     numbered_by: str = ""
     """Of records that were exported from another source's store: that source, whose numbers its people have."""
 

@@ -120,12 +120,12 @@ def _check_columns(table: TableSpec) -> None:
         _known_names(f"{place}.age", table.age.columns, table.columns)
     if table.pending is not None:
         pending = table.pending
-        _known_names(f"{place}.pending", (*pending.group, pending.reflex_column), table.columns)
+        _known_names(f"{place}.pending", (*pending.group, pending.reflex.column), table.columns)
         _known_names(f"{place}.pending.columns", pending.columns, every)
 
 
 def _check_joins(table: TableSpec, dictionaries: Mapping[str, DictionarySpec]) -> None:
-    for name, parts in table.first_of.items():
+    for name, parts in table.first.items():
         _known_names(f"tables.{table.name}.first.{name}", parts, table.all_columns)
         other = [part for part in parts if table.all_columns[part] != "text"]
         if other:
@@ -177,7 +177,7 @@ def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
     if hidden:  # a hash would not hide it: all values of a running number are tried in seconds
         raise UserError(f"{place}: row ids must hold no withheld cell, but {', '.join(hidden)} is withheld")
     if table.subject_from is not None:
-        key, parent = table.subject_from
+        key, parent = table.subject_from.key, table.subject_from.table
         _known_names(f"{place}.subject_from", (key,), table.columns)
         _check_parent(f"{place}.subject_from", parent, tables)
         if tables[parent].subject is None:

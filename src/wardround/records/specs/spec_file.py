@@ -23,20 +23,8 @@ from wardround.core import (
 )
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.role_file import read_roles
-from wardround.records.specs.spec import (
-    DictionarySpec,
-    SourceSpec,
-    TableSpec,
-)
-from wardround.records.specs.spec_body import (
-    DictionaryBody,
-    SourceBody,
-    SpecBody,
-    TableBody,
-    check_column_names,
-    spelt,
-    table_spec,
-)
+from wardround.records.specs.spec import DictionaryKeys, DictionarySpec, SourceKeys, SourceSpec, TableSpec
+from wardround.records.specs.spec_body import SourceBody, SpecBody, check_column_names, spelt, table_spec, values_of
 from wardround.records.specs.spec_check import check_source, check_table, open_questions, refuse_open_questions
 
 _SPECS = Path(__file__).parents[1] / "sources"
@@ -140,8 +128,9 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
     if not tables:
         raise UserError(f"no [tables.*] in {', '.join(str(file.path) for file in files)}")
     order = check_source(tables, dictionaries)
+    _check_person(modules, tables)
     spec = SourceSpec(
-        name=modules[0].name,
+        **_source_keys([module.source for module in modules]) | {"sensitivity": _sensitivity(modules)},
         title="; ".join(dict.fromkeys(module.title for module in modules)),
         sha256=content_hash([[module.file.name, module.text] for module in modules]),
         tables=tables,
@@ -149,13 +138,6 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
         order=order,
         files={module.file.name: module.text for module in modules},
         modules=tuple(dict.fromkeys(module.module for module in modules)),
-        versions=tuple(dict.fromkeys(version for module in modules for version in module.source.versions)),
-        sensitivity=_sensitivity(modules),
-        flatten=next((module.source.flatten for module in modules if module.source.flatten), None),
-        ignored=tuple(dict.fromkeys(name for module in modules for name in module.source.ignored)),
-        assumed={setting: text for module in modules for setting, text in module.source.assumed.items()},
-        splits=next((module.source.splits for module in modules if module.source.splits is not None), None),
-        person=_person(modules, tables),
         roles=read_roles({module.file.name: module.roles for module in modules}, tables),
     )
     zones = sorted({module.source.files.time_zone for module in modules if module.source.files} - {""})
@@ -200,15 +182,27 @@ def _source_body(body: Mapping[str, Any], file: str) -> SourceBody:
     return strict(SourceBody, source, f"{file}: source")
 
 
-def _person(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> tuple[str, str] | None:
-    """Read ``person = "table.column"``."""
-    text = next((module.source.person for module in modules if module.source.person is not None), None)
-    if text is None:
-        return None
-    table, _, column = text.partition(".")
-    if table not in tables or tables[table].columns.get(column) != "text":
-        raise UserError(f"{modules[0].file.name}: source.person is {text!r}, expected a table and a text column of it")
-    return table, column
+def _source_keys(bodies: Sequence[SourceBody]) -> dict[str, Any]:
+    """Return each key of the source over its files: lists and tables add up, else the first value that is given."""
+    found: dict[str, Any] = {}
+    for key in (one.name for one in fields(SourceKeys)):
+        values = [getattr(body, key) for body in bodies]
+        if isinstance(values[0], tuple):
+            found[key] = tuple(dict.fromkeys(part for value in values for part in value))
+        elif isinstance(values[0], Mapping):
+            found[key] = {name: text for value in values for name, text in value.items()}
+        else:
+            found[key] = next((value for value in values if value), None)
+    return found
+
+
+def _check_person(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> None:
+    for text in (module.source.person for module in modules if module.source.person is not None):
+        table, _, column = text.partition(".")
+        if table not in tables or tables[table].columns.get(column) != "text":
+            raise UserError(
+                f"{modules[0].file.name}: source.person is {text!r}, expected a table and a text column of it"
+            )
 
 
 def _add(target: dict[str, Any], name: str, value: object, file: Path) -> None:
@@ -247,18 +241,9 @@ class _Module:
     def dictionaries(self) -> Iterable[DictionarySpec]:
         for name, own in self._dictionaries.items():
             place = f"{self.file.name}: dictionaries.{name}"
-            body = strict(DictionaryBody, own, place)
+            body = strict(DictionaryKeys, own, place)
             check_column_names(body.columns, place)
-            yield DictionarySpec(
-                name=name,
-                path=body.path,
-                columns=body.columns,
-                key=body.key,
-                description=body.description,
-                also=body.also,
-                absent=body.absent,
-                files=self.file_format(place, own),
-            )
+            yield DictionarySpec(**values_of(body, DictionaryKeys) | {"files": self.file_format(place, own)}, name=name)
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -267,9 +252,8 @@ class _Module:
     def table(self, name: str, dictionaries: Mapping[str, DictionarySpec]) -> TableSpec:
         own = self._tables[name]
         place = f"{self.file.name}: tables.{name}"
-        body = strict(TableBody, own, place)
         files = self.file_format(place, own)
-        return table_spec(body, name=name, module=self.module, place=place, files=files, dictionaries=dictionaries)
+        return table_spec(own, name=name, module=self.module, place=place, files=files, dictionaries=dictionaries)
 
 
 def _part(body: Mapping[str, Any], name: str, file: str) -> Mapping[str, Any]:

@@ -283,7 +283,7 @@ def label_source(task: Task, role: RowRole, spec: SourceSpec, policy: Policy, us
         label=labels.label,
         encounter=table.encounter,
         where=role.where,
-        keep_column=table.pending.reflex_column if table.pending else None,
+        keep_column=table.pending.reflex.column if table.pending else None,
         keep=_not_any(reflex) if reflex and policy == "known_at" else None,
         left_out="row_of_reflex_test",
         clock_column=role.clock if policy == "known_at" else None,
@@ -316,7 +316,7 @@ def _wanted_codes(task: Task, role: RowRole, user_codes: Path | None) -> str | N
 
 
 def _reflex(table: TableSpec) -> tuple[str, ...]:
-    return table.pending.reflex_patterns if table.pending else ()
+    return table.pending.reflex.patterns if table.pending else ()
 
 
 def _not_any(patterns: tuple[str, ...]) -> Callable[[str | None], bool]:
