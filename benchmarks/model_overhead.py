@@ -24,7 +24,7 @@ import httpx2
 
 from wardround.core import Message, ToolSchema
 from wardround.log import EpisodeLog, LogReader, ToolRecord
-from wardround.models import Request, call, open_model, recorded_replies, resumed
+from wardround.models import ModelConfig, Request, call, open_model, recorded_replies, resumed
 from wardround.models.wire import encode_request
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -78,7 +78,7 @@ async def cpu_per_call(ask: Ask, concurrent: int, calls: int) -> float:
 
 
 async def clients(url: str) -> None:
-    model = open_model("openai/test-model", base_url=url, max_concurrent=256)
+    model = open_model(ModelConfig(name="openai/test-model", base_url=url, max_concurrent=256))
     bare = httpx2.AsyncClient(trust_env=False, limits=httpx2.Limits(max_connections=256), timeout=60)
     asks: dict[str, Ask] = {}
     closings = [model.close, bare.aclose]
@@ -155,7 +155,7 @@ def log_per_turn(folder: Path) -> None:
 async def replay_per_turn(folder: Path, url: str) -> None:
     """CPU microseconds per turn to read recorded replies and to serve them."""
     path = folder / "replay.episodes.sqlite"
-    model = open_model("openai/test-model", base_url=url)
+    model = open_model(ModelConfig(name="openai/test-model", base_url=url))
     with EpisodeLog(path) as log:
         recorder = log.begin("e", {})
 

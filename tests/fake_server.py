@@ -1,7 +1,7 @@
 """A small OpenAI-compatible server on loopback that answers as scripted, faults included. Standard library only.
 
     with FakeServer([error(429, retry_after=0), text("hello")]) as server:
-        open_model("openai/test-model", base_url=server.url)
+        open_model(ModelConfig(name="openai/test-model", base_url=server.url))
 
 Run as a program (``python fake_server.py --seconds 0.1``) it answers every request alike and prints its URL.
 """

@@ -12,7 +12,7 @@ from doubles import TASK, ListRecorder, PaperChart
 
 from fake_server import Answer, FakeServer, error, tools
 from wardround.agents import Limits, Outcome, get_agent, run_episode
-from wardround.models import ModelSettings, open_model
+from wardround.models import ModelConfig, ModelSettings, open_model
 
 
 def _window_of(tokens: int, turns: int, *, named: bool = True) -> Callable[[Any], Answer]:
@@ -35,7 +35,7 @@ def _window_of(tokens: int, turns: int, *, named: bool = True) -> Callable[[Any]
 
 def _played(script: Callable[[Any], Answer], recorder: ListRecorder, name: str = "react") -> tuple[Outcome, FakeServer]:
     async def main() -> Outcome:
-        model = open_model("openai/test-model", base_url=server.url)
+        model = open_model(ModelConfig(name="openai/test-model", base_url=server.url))
         try:
             return await run_episode(
                 get_agent(name),

@@ -13,7 +13,7 @@ from stay_doubles import episode_of
 
 from wardround.agents.stays.asking import REASONER, Answered, ask_role
 from wardround.agents.stays.auditor import AuditSettings, reasons_to_look, uncertainty_of
-from wardround.models import open_model
+from wardround.models import ModelConfig, open_model
 
 SHORT = {
     "type": "object",
@@ -45,7 +45,7 @@ def test_the_trigger_is_the_mean_of_the_tokens_log_probabilities(real_model_url:
     role = replace(REASONER, schema=SHORT)
 
     async def asked() -> Answered:
-        model = open_model("openai/smollm2", base_url=real_model_url)
+        model = open_model(ModelConfig(name="openai/smollm2", base_url=real_model_url))
         try:
             return await ask_role(episode_of("trace", model), role, 4_000, most=1, examples="K", **shown, **empty)
         finally:

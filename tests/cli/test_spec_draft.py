@@ -140,8 +140,8 @@ def test_the_schema_knows_every_key_that_our_own_specs_use(capsys: pytest.Captur
     ]
     assert len(tables) > 50
     assert {key for table in tables for key in table} <= set(shapes["TableKeys"]["properties"])
-    assert {key for table in tables for key in table.get("derive", {})} <= set(shapes["DeriveBody"]["properties"])
-    assert shapes["DeriveBody"]["required"] == ["from", "function"]
+    assert {key for table in tables for key in table.get("derive", {})} <= set(shapes["Derivation"]["properties"])
+    assert shapes["Derivation"]["required"] == ["from", "function"]
     assert shapes["FileFormat"]["properties"]["decimal"]["enum"] == [",", "."]
 
 

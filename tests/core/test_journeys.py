@@ -17,7 +17,7 @@ from fake_server import MODEL, FakeServer, tools
 from records.small_source import moment, small_store
 from wardround.agents import Limits, get_agent, run_episode
 from wardround.log import EpisodeLog
-from wardround.models import DataUseGuard, ModelSettings, open_model
+from wardround.models import DataUseGuard, ModelConfig, ModelSettings, open_model
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "wardround"
@@ -85,7 +85,9 @@ def test_a_row_goes_the_way_that_is_written_down(tmp_path: Path) -> None:
 def test_a_reply_goes_the_way_that_is_written_down(tmp_path: Path) -> None:
     async def follow() -> None:
         with FakeServer([tools(("finish", {"response": ["x"]}))]) as server, EpisodeLog(tmp_path / "log.sqlite") as log:
-            model = open_model(f"openai/{MODEL}", base_url=server.url, guard=DataUseGuard(sensitivity="synthetic"))
+            model = open_model(
+                ModelConfig(name=f"openai/{MODEL}", base_url=server.url, guard=DataUseGuard(sensitivity="synthetic"))
+            )
             recorder = log.begin("e1", {})
             outcome = await run_episode(
                 get_agent("react"),

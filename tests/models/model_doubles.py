@@ -8,7 +8,7 @@ from typing import Any
 
 from fake_server import Answer, FakeServer
 from wardround.core import Message, ToolSchema
-from wardround.models import DataUseGuard, Model, ModelSettings, Reply, Request, RetryPolicy, open_model
+from wardround.models import DataUseGuard, Model, ModelConfig, ModelSettings, Reply, Request, RetryPolicy, open_model
 
 QUICK = RetryPolicy(base_seconds=0.01, connect_seconds=2.0, attempt_seconds=5.0, deadline_seconds=10.0)
 SYNTHETIC = DataUseGuard(sensitivity="synthetic")
@@ -36,7 +36,7 @@ def serving(
     """Run ``use`` with a model that talks to a scripted server; return what it returns."""
 
     async def main() -> Any:
-        model = open_model("openai/test-model", base_url=server.url, **({"retry": QUICK} | options))
+        model = open_model(ModelConfig(name="openai/test-model", base_url=server.url, **({"retry": QUICK} | options)))
         try:
             return await use(model, server)
         finally:

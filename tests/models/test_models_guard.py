@@ -8,7 +8,7 @@ from model_doubles import ask, serving
 
 from fake_server import FakeServer, text
 from wardround.core import Price, UserError
-from wardround.models import ChatModel, DataUseGuard, ModelOptions, list_models, open_model
+from wardround.models import ChatModel, DataUseGuard, ModelConfig, ModelOptions, list_models, open_model
 from wardround.models.endpoint import Endpoint
 
 REMOTE = "https://api.example.org/v1"
@@ -103,8 +103,8 @@ def test_what_is_no_endpoint_is_said_to_be_none(url: str) -> None:
 
 def test_a_refused_endpoint_is_never_opened() -> None:
     with pytest.raises(UserError, match=r"access-controlled.*api\.example\.org"):
-        open_model("openai/m", base_url=REMOTE)
-    model = open_model("openai/m", base_url=REMOTE, guard=DataUseGuard(sensitivity="synthetic"))
+        open_model(ModelConfig(name="openai/m", base_url=REMOTE))
+    model = open_model(ModelConfig(name="openai/m", base_url=REMOTE, guard=DataUseGuard(sensitivity="synthetic")))
     assert isinstance(model, ChatModel)
     assert model.identity == f"openai/m@{REMOTE}"
 
@@ -145,7 +145,7 @@ def test_names_that_open_nothing_say_why(name: str, words: str) -> None:
 def test_only_served_models_take_a_base_url(tmp_path: Path) -> None:
     for name in ("offline", f"relay:{tmp_path}"):
         with pytest.raises(UserError, match="takes no --base-url"):
-            open_model(name, base_url="http://127.0.0.1:1/v1")
+            open_model(ModelConfig(name=name, base_url="http://127.0.0.1:1/v1"))
 
 
 def test_every_listed_kind_can_be_opened_by_name() -> None:

@@ -15,8 +15,8 @@ import pytest
 from model_doubles import QUICK, START, TOOLS, ask, completed, serving
 
 from fake_server import Answer, FakeServer, completion, error, text, tools
-from wardround.core import Message, Price, ProviderError, ToolCall, Usage
-from wardround.models import Model, ModelSettings, Reply, RetryPolicy, open_model
+from wardround.core import Message, ProviderError, ToolCall, Usage
+from wardround.models import Model, ModelConfig, ModelSettings, Reply, RetryPolicy, open_model
 
 
 def test_a_plain_reply_with_usage_cost_and_identity() -> None:
@@ -24,7 +24,7 @@ def test_a_plain_reply_with_usage_cost_and_identity() -> None:
         "Sepsis.",
         usage={"prompt_tokens": 1000, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 800}},
     )
-    reply, server = completed([answer], price=Price(input=2.0, output=10.0, cached=0.5))
+    reply, server = completed([answer], price=(2.0, 10.0, 0.5))
     assert reply.message == Message(role="assistant", content="Sepsis.")
     assert reply.usage == Usage(input_tokens=1000, output_tokens=10, cached_tokens=800)
     assert reply.unreported == ("reasoning_tokens",)
@@ -94,7 +94,7 @@ def test_empty_content_is_a_reply() -> None:
 
 
 def test_no_usage_is_unknown_and_costs_nothing_known() -> None:
-    reply, _ = completed([text("ok", usage=None)], price=Price(input=1.0, output=1.0))
+    reply, _ = completed([text("ok", usage=None)], price=(1.0, 1.0))
     assert not reply.usage_known
     assert set(reply.unreported) == {"input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"}
     assert reply.cost is None
@@ -259,7 +259,7 @@ def test_preflight_names_what_is_wrong() -> None:
 
 
 async def _check(url: str) -> None:
-    model = open_model("openai/x", base_url=url)
+    model = open_model(ModelConfig(name="openai/x", base_url=url))
     try:
         await model.check()
     finally:
@@ -272,7 +272,7 @@ def test_a_refused_connection_ends_after_all_attempts() -> None:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
     async def main() -> None:
-        model = open_model("openai/x", base_url=url, retry=RetryPolicy(base_seconds=0.001))
+        model = open_model(ModelConfig(name="openai/x", base_url=url, retry=RetryPolicy(base_seconds=0.001)))
         try:
             await model.complete(ask())
         finally:

@@ -9,7 +9,7 @@ import pytest
 from model_doubles import ask
 
 from wardround.core import Message
-from wardround.models import ModelSettings, Reply, complete_structured, open_model, score_labels
+from wardround.models import ModelConfig, ModelSettings, Reply, complete_structured, open_model, score_labels
 from wardround.tools import default_toolset
 
 NAME = "openai/smollm2"
@@ -25,7 +25,7 @@ FEW = tuple(
 
 def _complete(url: str, messages: tuple[Message, ...] = ASKED, *, way: str = "native", **more: Any) -> Reply:
     async def main() -> Reply:
-        model = open_model(NAME, base_url=url, tool_calls=way)
+        model = open_model(ModelConfig(name=NAME, base_url=url, tool_calls=way))
         try:
             await model.check()
             return await model.complete(ask(messages, settings=GREEDY, **more))
@@ -59,7 +59,7 @@ def test_a_reply_is_bound_to_a_schema(real_model_url: str) -> None:
     }
 
     async def main() -> Any:
-        model = open_model(NAME, base_url=real_model_url)
+        model = open_model(ModelConfig(name=NAME, base_url=real_model_url))
         try:
             return await complete_structured(model, ask(ASKED, settings=GREEDY), schema)
         finally:
@@ -77,7 +77,7 @@ def test_its_labels_have_probabilities_and_the_likeliest_is_what_it_says_when_fr
     labels = ("no", "yes")
 
     async def main() -> Any:
-        model = open_model(NAME, base_url=real_model_url)
+        model = open_model(ModelConfig(name=NAME, base_url=real_model_url))
         try:
             scores = await score_labels(model, ask(question, settings=GREEDY), labels)
             free = await complete_structured(model, ask(question, settings=GREEDY), {"type": "string", "enum": labels})

@@ -10,7 +10,7 @@ import pytest
 from model_doubles import START, TOOLS, ask
 
 from wardround.core import Message, ProviderError, UserError
-from wardround.models import RelayModel, Reply, Request, open_model
+from wardround.models import ModelConfig, RelayModel, Reply, Request, open_model
 
 
 async def answer(folder: Path, number: int, text: str) -> Any:
@@ -26,7 +26,7 @@ async def answer(folder: Path, number: int, text: str) -> Any:
 
 def exchange(folder: Path, text: str, request: Request | None = None) -> tuple[Reply, Any]:
     async def main() -> tuple[Reply, Any]:
-        model = open_model(f"relay:{folder}", relay_timeout_seconds=5)
+        model = open_model(ModelConfig(name=f"relay:{folder}", relay_timeout_seconds=5))
         await model.check()
         reply, asked = await asyncio.gather(model.complete(request or ask(tools=TOOLS)), answer(folder, 1, text))
         await model.close()

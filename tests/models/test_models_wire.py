@@ -13,7 +13,7 @@ from model_doubles import START, TOOLS, ask
 import wardround.models
 from fake_server import FakeServer, text
 from wardround.core import Message, ToolCall
-from wardround.models import ModelSettings, open_model
+from wardround.models import ModelConfig, ModelSettings, open_model
 from wardround.models.endpoint import MalformedReply, error_text
 from wardround.models.wire import (
     decode_reply,
@@ -215,7 +215,7 @@ def test_the_official_sdk_sends_the_same_body(settings: ModelSettings, schema: A
                 tools=[tool.to_wire() for tool in TOOLS],
                 **{name: value for name, value in options.items() if value is not None},
             )
-        model = open_model("openai/test-model", base_url=server.url, api_key="k")
+        model = open_model(ModelConfig(name="openai/test-model", base_url=server.url, api_key="k"))
         await model.complete(request)
         await model.close()
 

@@ -11,7 +11,7 @@ from model_doubles import START, TOOLS, ask, completed, serving
 
 from fake_server import Answer, FakeServer, error, text, tools
 from wardround.core import Message, ToolCall, UserError
-from wardround.models import Model, Reply, open_model
+from wardround.models import Model, ModelConfig, Reply, open_model
 from wardround.models.schema_calls import union_schema
 from wardround.tools import default_toolset
 
@@ -137,12 +137,13 @@ def test_auto_stays_native_where_nothing_is_counted() -> None:
 
 def test_the_way_is_part_of_who_answers() -> None:
     ways = {
-        way: open_model("openai/m", base_url="http://127.0.0.1:1/v1", tool_calls=way) for way in ("native", "schema")
+        way: open_model(ModelConfig(name="openai/m", base_url="http://127.0.0.1:1/v1", tool_calls=way))
+        for way in ("native", "schema")
     }
     assert ways["native"].identity == "openai/m@http://127.0.0.1:1/v1"
     assert ways["schema"].identity.startswith(f"{ways['native'].identity}#tool-calls-schema-")
     with pytest.raises(UserError, match="native, schema, auto"):
-        open_model("openai/m", base_url="http://127.0.0.1:1/v1", tool_calls="grammar")
+        open_model(ModelConfig(name="openai/m", base_url="http://127.0.0.1:1/v1", tool_calls="grammar"))
 
 
 def test_the_union_takes_one_call_of_any_tool_and_nothing_without_end() -> None:

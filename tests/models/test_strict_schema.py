@@ -15,7 +15,7 @@ import pytest
 import wardround
 from fake_server import Answer, FakeServer, error, text
 from wardround.core import Message, ToolSchema
-from wardround.models import DataUseGuard, Request, open_model
+from wardround.models import DataUseGuard, ModelConfig, Request, open_model
 from wardround.models.schema import complete_structured, from_strict_form, in_strict_form, refuses_form, strict_form
 from wardround.tools import TOOLS
 
@@ -170,7 +170,7 @@ def test_an_endpoint_that_is_strict_is_asked_strictly_from_then_on() -> None:
         )
 
     async def ask_twice(url: str) -> list[Any]:
-        model = open_model("openai/m", base_url=url, guard=DataUseGuard())
+        model = open_model(ModelConfig(name="openai/m", base_url=url, guard=DataUseGuard()))
         request = Request(messages=(Message(role="user", content="hello"),), tools=(tool,), episode="e")
         found = [(await complete_structured(model, request, schema)).value for _ in range(2)]
         await model.close()

@@ -12,7 +12,7 @@ from model_doubles import ask
 
 from fake_server import Answer, FakeServer, error, tools
 from wardround.core import Message, ToolCall, ToolSchema, UserError
-from wardround.models import Reply, open_model
+from wardround.models import ModelConfig, Reply, open_model
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 REFUSALS = (
@@ -52,7 +52,7 @@ def strict(said: str) -> Any:
 
 def complete(server: FakeServer, *names: str, times: int = 1) -> list[Reply]:
     async def main() -> list[Reply]:
-        model = open_model("openai/test-model", base_url=server.url)
+        model = open_model(ModelConfig(name="openai/test-model", base_url=server.url))
         try:
             return [await model.complete(ask(HISTORY, tools=schemas(*names))) for _ in range(times)]
         finally:

@@ -8,7 +8,7 @@ import pytest
 from fake_chart import small_chart
 
 from wardround.core import Message
-from wardround.models import ModelSettings, Reply, Request, open_model
+from wardround.models import ModelConfig, ModelSettings, Reply, Request, open_model
 from wardround.tools import CLINSEEK_TOOLS, TOOLS, Environment, Toolset, open_toolset
 
 KNOWLEDGE = ("retrieve_pubmed", "retrieve_textbooks", "retrieve_statpearls", "retrieve_wikipedia", "retrieve_handbook")
@@ -23,7 +23,7 @@ def asked(url: str, offered: Toolset, way: str = "schema") -> Reply:
     )
 
     async def main() -> Reply:
-        model = open_model("openai/smollm2", base_url=url, tool_calls=way)
+        model = open_model(ModelConfig(name="openai/smollm2", base_url=url, tool_calls=way))
         try:
             return await model.complete(
                 Request(messages=messages, settings=SETTINGS, episode="met", tools=offered.schemas)

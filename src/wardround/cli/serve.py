@@ -41,7 +41,7 @@ from wardround.tasks.benchmarks import Benchmark
 from wardround.tools import Environment, default_toolset
 from wardround.tools.imaging import ImageSettings, Imaging, open_images
 from wardround.tools.knowledge import Knowledge, KnowledgeSettings
-from wardround.tools.retrieval import open_encoder
+from wardround.tools.retrieval import EncoderConfig, open_encoder
 
 if TYPE_CHECKING:
     from wardround.serve import Listening
@@ -255,7 +255,8 @@ def _serve_mcp(arguments: argparse.Namespace) -> int:
     knowledge = Knowledge.open(KnowledgeSettings(library=library_of(arguments.library)))
     toolset = default_toolset(evidence=arguments.evidence_tool, more=arguments.tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
-    encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
+    config = EncoderConfig(name=arguments.encoder, base_url=arguments.encoder_url)
+    encoder = open_encoder(config) if arguments.evidence_tool else None
     benchmark = Benchmark.open(arguments.benchmark) if arguments.benchmark else None
 
     def session(subject: str, moment: str, who: str) -> ServedSession:

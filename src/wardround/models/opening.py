@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.core import Price, Registry, UserError, find_backend, spelling
+from wardround.core import Registry, UserError, find_backend, spelling
 from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint, RetryPolicy
 from wardround.models.guard import DataUseGuard
@@ -16,29 +16,28 @@ from wardround.models.protocol import Model
 from wardround.models.relay import RelayModel
 from wardround.models.replay import ReplayModel
 from wardround.models.schema_calls import with_tool_calls
-from wardround.models.wire import ShowPictures
+from wardround.models.settings import NamedModel
 from wardround.records import Roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelConfig:
-    """What is known where a model is opened: the rest of its name, and what was said beside it."""
+class ModelConfig(NamedModel):
+    """A model to open: its name and what is set of it, with what else its endpoint or its replies need.
 
-    name: str
+    Without a guard the strictest one holds: record text stays on this machine. ``endpoint`` shares another model's
+    endpoint, limit and breaker. ``roles`` are those of the source it is asked about: the offline policy plans by them.
+    ``rest`` is what its name goes on with.
+    """
+
     rest: str = ""
-    base_url: str | None = None
     api_key: str | None = None
-    price: Price | None = None
     guard: DataUseGuard = field(default_factory=DataUseGuard)
     retry: RetryPolicy | None = None
     max_concurrent: int = 64
     extra: Mapping[str, Any] | None = None
     endpoint: Endpoint | None = None
     relay_timeout_seconds: float = 3600.0
-    tool_calls: str = "native"
-    pictures: ShowPictures = "user"
     roles: Roles | None = None
-    """What the tables of the source are for, for models that plan by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,7 @@ def _open_served(opening: ModelConfig) -> Model:
             policy=opening.retry,
             max_concurrent=opening.max_concurrent,
         )
-    model = ChatModel(opening.rest, endpoint, price=opening.price, extra=opening.extra, pictures=opening.pictures)
+    model = ChatModel(opening.rest, endpoint, price=opening.known_price, extra=opening.extra, pictures=opening.pictures)
     return with_tool_calls(model, opening.tool_calls)
 
 
@@ -126,48 +125,11 @@ def find_model(name: str) -> tuple[ModelEntry, str]:
     return find_backend(MODELS, name)
 
 
-def open_model(
-    name: str,
-    *,
-    base_url: str | None = None,
-    api_key: str | None = None,
-    price: Price | None = None,
-    guard: DataUseGuard | None = None,
-    retry: RetryPolicy | None = None,
-    max_concurrent: int = 64,
-    extra: Mapping[str, Any] | None = None,
-    endpoint: Endpoint | None = None,
-    relay_timeout_seconds: float = 3600.0,
-    tool_calls: str = "native",
-    pictures: ShowPictures = "user",
-    roles: Roles | None = None,
-) -> Model:
-    """Open a model. Without a guard the strictest one holds: record text stays on this machine.
-
-    ``endpoint`` shares another model's endpoint, limit and breaker. Raises UserError for an unknown name, a missing
-    option or an endpoint the guard does not allow. ``tool_calls``: how a served model is asked for them
-    (``native``, ``schema``, ``auto``; see :mod:`wardround.models.schema_calls`), ``pictures`` where it takes those of
-    tool results (``user``, ``tool``, ``none``). ``roles`` are those of the source it
-    is asked about: the offline policy plans by them.
-    """
-    entry, rest = find_model(name)
-    if base_url is not None and not entry.served:
-        raise UserError(f"{name} takes no --base-url; a served model is named openai/<name>")
-    return entry.open(
-        ModelConfig(
-            name=name,
-            rest=rest,
-            base_url=base_url,
-            api_key=api_key,
-            price=price,
-            guard=guard or DataUseGuard(),
-            retry=retry,
-            max_concurrent=max_concurrent,
-            extra=extra,
-            endpoint=endpoint,
-            relay_timeout_seconds=relay_timeout_seconds,
-            tool_calls=tool_calls,
-            pictures=pictures,
-            roles=roles,
-        )
-    )
+def open_model(model: str | ModelConfig) -> Model:
+    """Open a model, by its name alone or with options. Raises UserError for an unknown name, a missing option or an
+    endpoint the guard does not allow."""
+    config = ModelConfig(name=model) if isinstance(model, str) else model
+    entry, rest = find_model(config.name)
+    if config.base_url is not None and not entry.served:
+        raise UserError(f"{config.name} takes no --base-url; a served model is named openai/<name>")
+    return entry.open(replace(config, rest=rest))

@@ -25,7 +25,7 @@ from wardround.runs.models import data_use_guard
 from wardround.runs.settings import RunSettings
 from wardround.runs.sources import open_records
 from wardround.tasks.benchmarks import Benchmark
-from wardround.tools.retrieval import Encoder, VectorCache, open_encoder
+from wardround.tools.retrieval import Encoder, EncoderConfig, VectorCache, open_encoder
 from wardround.tools.retrieval.recent import MAX_TOKENS
 
 TRAINING_SPLIT = "train"
@@ -175,12 +175,12 @@ def open_vectors(settings: RunSettings) -> VectorCache | None:
 
 def open_run_encoder(settings: RunSettings, store: Store, *, cache: VectorCache | None = None) -> Encoder:
     """Open the encoder of charts behind the data-use guard."""
-    return open_encoder(
-        settings.retrieval.encoder,
-        base_url=settings.retrieval.encoder_url,
-        guard=data_use_guard(settings, store),
-        cache=cache,
-    )
+    return open_encoder(_encoder_config(settings, store, settings.retrieval.encoder), cache)
+
+
+def _encoder_config(settings: RunSettings, store: Store, name: str) -> EncoderConfig:
+    guard = data_use_guard(settings, store)
+    return EncoderConfig(name=name, base_url=settings.retrieval.encoder_url, guard=guard)
 
 
 def open_key_encoder(settings: RunSettings, store: Store, identity: str | None) -> Encoder:
@@ -198,9 +198,7 @@ def open_key_encoder(settings: RunSettings, store: Store, identity: str | None) 
 def open_candidate_encoder(settings: RunSettings, store: Store) -> Encoder | None:
     """Open the encoder that the search of candidates is given, behind the data-use guard; None where none is set."""
     name = settings.retrieval.candidate_encoder
-    if name is None:
-        return None
-    return open_encoder(name, base_url=settings.retrieval.encoder_url, guard=data_use_guard(settings, store))
+    return None if name is None else open_encoder(_encoder_config(settings, store, name))
 
 
 def close_encoder(encoder: Encoder | None) -> None:

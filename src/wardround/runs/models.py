@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec
 from wardround.clinical.protocols import GlobalProtocol, read_protocol
 from wardround.core import UserError, leaves
-from wardround.models import DataUseGuard, Endpoint, Model, ModelSettings, NamedModel, find_model, open_model
+from wardround.models import (
+    DataUseGuard,
+    Endpoint,
+    Model,
+    ModelConfig,
+    ModelSettings,
+    NamedModel,
+    find_model,
+    open_model,
+)
 from wardround.records import Roles, Store
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -104,21 +113,14 @@ def _opened(
     roles: Roles,
 ) -> Model:
     """Open one; ``endpoints`` are those open so far."""
+    config = ModelConfig(**asdict(one), guard=guard, roles=roles)
     if not find_model(one.name)[0].served or one.base_url is None:
-        return open_model(one.name, price=one.known_price, guard=guard, tool_calls=one.tool_calls, roles=roles)
+        return open_model(replace(config, base_url=None))
     place = (one.base_url, one.api_key_variable)
     if place not in endpoints:
         key = _api_key(one.api_key_variable)
         endpoints[place] = Endpoint(one.base_url, guard=guard, api_key=key, max_concurrent=concurrency)
-    return open_model(
-        one.name,
-        base_url=one.base_url,
-        endpoint=endpoints[place],
-        price=one.known_price,
-        guard=guard,
-        tool_calls=one.tool_calls,
-        pictures=one.pictures,
-    )
+    return open_model(replace(config, endpoint=endpoints[place]))
 
 
 def _api_key(variable: str | None) -> str | None:

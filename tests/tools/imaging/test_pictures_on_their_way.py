@@ -19,7 +19,7 @@ from wardround.agents import EstimatedTokens, Limits, Outcome, Prompt, get_agent
 from wardround.agents.loop.history import count_message
 from wardround.core import Message, Picture
 from wardround.log import EpisodeLog, LogReader
-from wardround.models import DataUseGuard, Model, ModelSettings, ReplayModel, Request, open_model
+from wardround.models import DataUseGuard, Model, ModelConfig, ModelSettings, ReplayModel, Request, open_model
 from wardround.records import Store
 from wardround.tools import Environment, default_toolset
 from wardround.tools.imaging import ImageFolder, Imaging
@@ -79,7 +79,7 @@ def test_a_film_is_shown_logged_once_sent_and_replayed(film_store: Store, film_h
     )
     again = tools(("image.image_visualizer", json.dumps({"image_path": handle})))
     with FakeServer([look, again, tools(("finish", '{"response": ["nothing"]}'))]) as server:
-        model = open_model("openai/test-model", base_url=server.url, guard=SYNTHETIC)
+        model = open_model(ModelConfig(name="openai/test-model", base_url=server.url, guard=SYNTHETIC))
         with EpisodeLog(tmp_path / "live.episodes.sqlite") as log:
             outcome = play(model, environment(film_store, film_hospital), log)
     assert (outcome.finish, outcome.answer) == ("finish", ("nothing",))
@@ -153,7 +153,7 @@ def test_a_server_is_sent_pictures_where_it_takes_them(way: Any, roles: list[str
     start = (Message(role="user", content="Look."), Message(role="tool", content="rows", tool_call_id="c"))
     asked = (start[0], replace(start[1], pictures=(picture,)))
     with FakeServer([text("seen")]) as server:
-        model = open_model("openai/test-model", base_url=server.url, guard=SYNTHETIC, pictures=way)
+        model = open_model(ModelConfig(name="openai/test-model", base_url=server.url, guard=SYNTHETIC, pictures=way))
         asyncio.run(completed(model, asked))
     messages = server.requests[-1].json["messages"][1:]
     assert [message["role"] for message in messages] == roles

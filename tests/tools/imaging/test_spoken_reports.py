@@ -8,7 +8,7 @@ import pytest
 
 from fake_server import Answer, FakeServer, text
 from wardround.core import Picture, ToolFailure
-from wardround.models import DataUseGuard, open_model
+from wardround.models import DataUseGuard, ModelConfig, open_model
 from wardround.tools.imaging.reports import EndpointPhrases, EndpointReports
 
 PICTURE = Picture(data=b"\x89PNG\r\n\x1a\n", media_type="image/png", sha256="0" * 64, width=8, height=8, title="film")
@@ -21,7 +21,7 @@ def asked(reply: str, what: Any) -> tuple[Any, int]:
         return text(reply)
 
     with FakeServer(answer, models=("vision",)) as server:
-        found = what(open_model("openai/vision", base_url=server.url, guard=DataUseGuard()))
+        found = what(open_model(ModelConfig(name="openai/vision", base_url=server.url, guard=DataUseGuard())))
         return found, len(server.requests)
 
 

@@ -11,7 +11,7 @@ import pytest
 from fake_server import Answer, FakeServer, error
 from wardround.core import ProviderError, UserError
 from wardround.models import DataUseGuard, RetryPolicy
-from wardround.tools.retrieval import EndpointEncoder, open_encoder
+from wardround.tools.retrieval import EncoderConfig, EndpointEncoder, open_encoder
 
 QUICK = RetryPolicy(base_seconds=0.001, attempt_seconds=5.0)
 
@@ -79,9 +79,9 @@ def test_another_length_of_vector_is_refused() -> None:
 
 def test_record_text_stays_on_this_machine_unless_permitted() -> None:
     with pytest.raises(UserError, match="--permit-endpoint"):
-        open_encoder("embeddings/m", base_url="https://embeddings.example/v1")
+        open_encoder(EncoderConfig(name="embeddings/m", base_url="https://embeddings.example/v1"))
     guard = DataUseGuard(sensitivity="credentialed", permitted=("https://embeddings.example/v1",))
-    encoder = open_encoder("embeddings/m", base_url="https://embeddings.example/v1", guard=guard)
+    encoder = open_encoder(EncoderConfig(name="embeddings/m", base_url="https://embeddings.example/v1", guard=guard))
     assert encoder.name == "embeddings/m"
     assert isinstance(encoder, EndpointEncoder)
     encoder.close()

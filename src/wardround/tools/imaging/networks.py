@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import ToolFailure
-from wardround.models import AskOwnModel, DataUseGuard, Model, ask_alone, open_model
+from wardround.models import AskOwnModel, DataUseGuard, Model, ModelConfig, ask_alone, open_model
 from wardround.tools.imaging.radiograph import Radiograph
 from wardround.tools.imaging.reading import MiddleSquare, Outline, resized
 from wardround.tools.imaging.reports import (
@@ -121,7 +121,7 @@ class Abilities:
         return None if name is None else self._opened(name, url)
 
     def _by_name(self, name: str, url: str | None) -> Model:
-        return open_model(name, base_url=url, guard=self._guard)
+        return open_model(ModelConfig(name=name, base_url=url, guard=self._guard))
 
     def _checkpoints(self) -> dict[str, Path]:
         if self._store is None:

@@ -9,8 +9,8 @@ from wardround.tools.retrieval.evidence_index import EvidenceIndex
 from wardround.tools.retrieval.evidence_settings import RetrievalSettings
 from wardround.tools.retrieval.opening import (
     ENCODERS,
+    EncoderConfig,
     EncoderEntry,
-    EncoderOpening,
     EndpointEncoder,
     SentenceEncoder,
     list_encoders,
@@ -23,8 +23,8 @@ __all__ = [
     "ENCODERS",
     "CachedEncoder",
     "Encoder",
+    "EncoderConfig",
     "EncoderEntry",
-    "EncoderOpening",
     "EndpointEncoder",
     "EvidenceIndex",
     "IndicatorTrajectory",

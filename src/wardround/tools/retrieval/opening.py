@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -211,10 +211,11 @@ _LEXICAL_FROM_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EncoderOpening:
-    """What is known where an encoder is opened: the rest of its name, and what was said beside it."""
+class EncoderConfig:
+    """An encoder to open: its name, and where and how it runs. Without a guard the strictest one holds: record text
+    stays on this machine. ``rest`` is what its name goes on with."""
 
-    name: str
+    name: str = "lexical"
     rest: str = ""
     base_url: str | None = None
     api_key: str | None = None
@@ -231,7 +232,7 @@ class EncoderEntry:
 
     name: str
     description: str
-    open: Callable[[EncoderOpening], Encoder]
+    open: Callable[[EncoderConfig], Encoder]
     takes: str = ""
     rest_optional: bool = False
     needs: str = ""
@@ -247,13 +248,13 @@ ENCODERS: Registry[EncoderEntry] = Registry("encoders", one="encoder", of=Encode
 """Every kind of encoder there is, by the first part of its names."""
 
 
-def _lexical(opening: EncoderOpening) -> Encoder:
+def _lexical(opening: EncoderConfig) -> Encoder:
     if opening.rest and not opening.rest.isdecimal():
         raise UserError(f"the encoder {opening.name!r} is spelt {ENCODERS.get('lexical').spelling}, a number")
     return LexicalEncoder(int(opening.rest)) if opening.rest else LexicalEncoder()
 
 
-def _served(opening: EncoderOpening) -> Encoder:
+def _served(opening: EncoderConfig) -> Encoder:
     if opening.base_url is None:
         raise UserError(
             f"{opening.name} needs an endpoint: set retrieval.encoder_url (serve: --encoder-url), for example http://127.0.0.1:8000/v1"
@@ -293,22 +294,13 @@ def list_encoders() -> tuple[EncoderEntry, ...]:
     return ENCODERS.registered
 
 
-def open_encoder(
-    name: str = "lexical",
-    *,
-    base_url: str | None = None,
-    api_key: str | None = None,
-    guard: DataUseGuard | None = None,
-    device: str | None = None,
-    cache: VectorCache | None = None,
-) -> Encoder:
-    """Open an encoder. Without a guard the strictest one holds: record text stays on this machine.
+def open_encoder(encoder: str | EncoderConfig = "lexical", cache: VectorCache | None = None) -> Encoder:
+    """Open an encoder, by its name alone or with options.
 
     The lexical encoder is faster than a look-up on short texts, so ``cache`` serves it for long ones only (a chunk of
     100 events: 1 ms to encode, 0.02 ms to look up). Raises UserError.
     """
-    entry, rest = find_backend(ENCODERS, name)
-    encoder = entry.open(
-        EncoderOpening(name=name, rest=rest, base_url=base_url, api_key=api_key, guard=guard, device=device)
-    )
-    return encoder if cache is None else CachedEncoder(encoder, cache, from_characters=entry.cached_from)
+    config = EncoderConfig(name=encoder) if isinstance(encoder, str) else encoder
+    entry, rest = find_backend(ENCODERS, config.name)
+    opened = entry.open(replace(config, rest=rest))
+    return opened if cache is None else CachedEncoder(opened, cache, from_characters=entry.cached_from)
