@@ -6,6 +6,6 @@ this package reads a spec of :mod:`wardround.records.sources`: what a spec gets 
 
 from wardround.audits.swap.knowledge import SwapTable, load_swap_table, swap_sources
 from wardround.audits.swap.random_moments import random_moments
-from wardround.audits.swap.write import SwapCounts, write_swapped
+from wardround.audits.swap.write import Clocks, SwapCounts, write_swapped
 
-__all__ = ["SwapCounts", "SwapTable", "load_swap_table", "random_moments", "swap_sources", "write_swapped"]
+__all__ = ["Clocks", "SwapCounts", "SwapTable", "load_swap_table", "random_moments", "swap_sources", "write_swapped"]

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from wardround.audits.swap.knowledge import CellRule, Clockwork, KnowledgeRule, later, latest, read_moment, spell
+from wardround.audits.swap.knowledge import CellRule, Clock, Clockwork, KnowledgeRule, later, latest, read_moment, spell
 
 # Rows and resources as the swap changes them: texts at paths, whatever the file is.
 
@@ -247,10 +247,12 @@ class SeenValues:
 @dataclass(slots=True, kw_only=True)
 class Future:
     """The other future of one subject after ``as_of``. ``stretch`` moves its times, their order kept. ``cut``: it has
-    not come yet, as in files that were exported at that moment: rows are not there, late cells are empty."""
+    not come yet, as in files that were exported at that moment: rows are not there, late cells are empty. ``own``
+    gives the event times of facts: then only what has one after ``as_of`` changes, and no time is taken away."""
 
     as_of: datetime
     work: Clockwork
+    own: Clockwork | None = None
     stretch: float
     subject: str
     """The column that says whose a row is."""
@@ -260,8 +262,7 @@ class Future:
 
     def rows(self, record: RawRecord, rule: KnowledgeRule, number: int) -> list[RawRecord]:
         """Return what a record becomes: itself, changed, twice, or nothing."""
-        known = latest(rule.row, record, self.work)
-        if known is not None and known <= self.as_of:
+        if not self.is_late(record, rule.row, rule.event):
             return [self._emptied(record, rule) if self.cut else self._known(record, rule, number)]
         if self.cut:  # of a kept row some parts are older than the row: those stay
             return [self._whole(record, rule, number)] if rule.keep_sections and rule.keep_rows else []
@@ -271,22 +272,21 @@ class Future:
         """Take away what could not be known of a row that was; a cell that must hold something holds what it may."""
         changed = record.copy()
         for cell in rule.cells:
-            for path in cell.paths if self._is_late(record, cell) else ():
+            for path in cell.paths if self._is_late_cell(record, cell, rule) else ():
                 if not cell.to:
                     changed.change(path, lambda text: "")
                 elif set(record.texts(path)) & set(cell.values):
                     changed.change(path, partial(_other_word, cell.to))
         for path, clocks in rule.items.items():
             for item in changed.items(path):
-                known = latest(clocks, item, self.work)
-                if known is not None and known > self.as_of:
+                if self._is_later_part(item, clocks):
                     changed.remove(path, item)
         return changed
 
     def _known(self, record: RawRecord, rule: KnowledgeRule, number: int) -> RawRecord:
         """Change what could not be known of a row that was; cells that are times are emptied where that is possible."""
         changed = record.copy()
-        if number % 3 == 0 and rule.cells and not rule.exchange:
+        if number % 3 == 0 and rule.cells and not rule.exchange and self.own is None:
             self._cells(changed, record, rule, number, empty=True)
             if not self._keeps(changed, record, rule):
                 changed = record.copy()
@@ -304,7 +304,7 @@ class Future:
         row = latest(rule.row, changed, self.work)
         if row is None or row > self.as_of:
             return False
-        return all(self._is_late(changed, cell) for cell in rule.cells if self._is_late(record, cell))
+        return all(self._is_unknown(changed, cell.known) for cell in rule.cells if self._is_unknown(record, cell.known))
 
     def born(self, template: RawRecord, rule: KnowledgeRule, subject: str) -> RawRecord:
         """Return a row that now comes to be, after another's: the death of somebody who lived."""
@@ -339,15 +339,26 @@ class Future:
         for path in record.paths():
             if not (path in rule.links or path in rule.exchange or path in late or path in (*rule.key, self.subject)):
                 changed.change(path, partial(self._change, record, path, number, rule, explicit=past))
-        self._cells(changed, record, rule, number)
+        self._cells(changed, record, rule, number, whole=True)
         return changed
 
     def _cells(
-        self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule, number: int, *, empty: bool = False
+        self,
+        changed: RawRecord,
+        record: RawRecord,
+        rule: KnowledgeRule,
+        number: int,
+        *,
+        empty: bool = False,
+        whole: bool = False,
     ) -> None:
-        for cell in rule.cells:
-            if not self._is_late(record, cell):
-                continue
+        """Change the late cells; of a row that changes as a ``whole``, all that are not known."""
+        late = [
+            cell
+            for cell in rule.cells
+            if (self._is_unknown(record, cell.known) if whole else self._is_late_cell(record, cell, rule))
+        ]
+        for cell in late:
             for path in cell.paths:
                 if path in rule.exchange:
                     continue
@@ -361,11 +372,35 @@ class Future:
                     changed.change(path, lambda text: "")
                 else:
                     self._cell(changed, record, path, cell, rule, number)
-        self._exchange(changed, record, rule)
+        self._exchange(changed, record, rule, {path for cell in late for path in cell.paths})
 
-    def _is_late(self, record: RawRecord, cell: CellRule) -> bool:
-        known = latest(cell.known, record, self.work)
+    def is_late(self, record: RawRecord, known: Sequence[Clock], event: Sequence[Clock] = ()) -> bool:
+        """Say whether what has these clocks is of the future: not known, and where ``own`` is given, not happened."""
+        if not self._is_unknown(record, known):
+            return False
+        happened = self._happened(record, event or known)
+        return happened is not None and happened > self.as_of
+
+    def _is_late_cell(self, record: RawRecord, cell: CellRule, rule: KnowledgeRule) -> bool:
+        """Say so of a cell; that somebody has not died says nothing of when, and a death comes after the moment."""
+        if self.is_late(record, cell.known, cell.event):
+            return True
+        outcomes = [path for path in cell.paths if path in rule.exchange]
+        if not outcomes or any(record.texts(path) for path in outcomes) or not self._is_unknown(record, cell.known):
+            return False
+        return self._happened(record, cell.event or cell.known) is None
+
+    def _happened(self, record: RawRecord, event: Sequence[Clock]) -> datetime | None:
+        return datetime.max if self.own is None else latest(event, record, self.own)
+
+    def _is_unknown(self, record: RawRecord, clocks: Sequence[Clock]) -> bool:
+        known = latest(clocks, record, self.work)
         return known is None or known > self.as_of
+
+    def _is_later_part(self, item: RawRecord, clocks: Sequence[Clock]) -> bool:
+        """A part of a list that has no time is as old as its resource."""
+        known = latest(clocks, item, self.own or self.work)
+        return known is not None and known > self.as_of
 
     def _cell(
         self, changed: RawRecord, record: RawRecord, path: str, cell: CellRule, rule: KnowledgeRule, number: int
@@ -392,9 +427,8 @@ class Future:
             text = self._spelt(record, later(self.as_of, self.as_of, self.stretch), path, text)
         changed.fill(path, text)
 
-    def _exchange(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule) -> None:
-        """Let who dies live and who lives die, in all cells of a row alike."""
-        late = {path for cell in rule.cells if self._is_late(record, cell) for path in cell.paths}
+    def _exchange(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule, late: set[str]) -> None:
+        """Let who dies live and who lives die, in all late cells of a row alike."""
         paths = {path: words for path, words in rule.exchange.items() if path in late}
         if not paths:
             return
@@ -427,8 +461,7 @@ class Future:
         """Change the parts of lists that have times of their own: every other one goes."""
         for path, clocks in rule.items.items():
             for number, item in enumerate(changed.items(path)):
-                known = latest(clocks, item, self.work)
-                if known is not None and known > self.as_of:
+                if self._is_later_part(item, clocks):
                     self._item(changed, path, item, rule, number)
                 else:
                     self._later_times(item)
@@ -515,8 +548,7 @@ def one_of_each(records: Sequence[RawRecord], rule: KnowledgeRule, future: Futur
     assert repeat is not None
     groups: dict[tuple[str, ...], int] = {}
     for record in records:
-        row, known = (latest(clocks, record, future.work) for clocks in (rule.row, repeat.known))
-        if row is None or row > future.as_of or (known is not None and known <= future.as_of):
+        if future.is_late(record, rule.row, rule.event) or not future.is_late(record, repeat.known):
             yield record
             continue
         group = tuple(text for path in repeat.group for text in record.texts(path) or ("",))

@@ -19,6 +19,8 @@ from wardround.core import RecordError, UserError
 
 
 _TIME = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:([ T])(\d\d):(\d\d)(?::(\d\d))?(\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
+_DATE = 10
+"""A time written in so few letters is a day or a month."""
 _LAST = time(23, 59, 59)
 _END = datetime(9999, 12, 31, 23, 59, 59)
 
@@ -73,6 +75,8 @@ def later(moment: datetime, as_of: datetime, stretch: float) -> datetime:
 # time by subject_id unless admission`` (the next such moment, if no ``admission`` lies before it), ``stoptime + 1h``,
 # ``a | b`` (the first that is filled), ``earlier(a, b)``, ``always``, ``never``. A key may be several columns,
 # ``subject_id+time``, or the last part of a code, ``code:tail``.
+#
+# The same words give a fact's own event time, when nothing is assumed: ``Clockwork.own``.
 
 
 _LAG = re.compile(r"(.+?)\s*\+\s*(\d+)\s*(min|h|d)")
@@ -89,21 +93,30 @@ class Cells(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Clockwork:
-    """What clocks need besides the row: moments of other rows, and where minutes count from, if times are minutes."""
+    """What clocks need besides the row: moments of other rows, and where minutes count from, if times are minutes.
+
+    ``own``: clocks give when a fact happened, as the record itself says, instead of when it could be known. A column in
+    ``recorded`` says when something was written down and gives no time; a date is its first second; added hours, days
+    and ``never`` are assumptions and count for nothing."""
 
     anchors: dict[str, dict[str, list[datetime]]] = field(default_factory=dict)
     minutes_of: str | None = None
     zeros: Mapping[str, datetime] = field(default_factory=dict)
+    own: bool = False
+    recorded: frozenset[str] = frozenset()
 
     def moment(self, cells: Cells, path: str) -> datetime | None:
         """Return the latest time that stands at a path."""
+        if self.own and path in self.recorded:
+            return None
         found = [each for text in cells.texts(path) if (each := self.read(cells, path, text)) is not None]
         return max(found, default=None)
 
     def read(self, cells: Cells, path: str, text: str) -> datetime | None:
         """Read one text as a time: as written, or as minutes since the row's zero."""
         if self.minutes_of is None or not path.endswith("offset"):
-            return read_moment(text)
+            at = read_moment(text)
+            return _first_second(at, text) if self.own and at is not None else at
         zero = self.zero(cells)
         try:
             return None if zero is None else zero + timedelta(minutes=float(text))
@@ -128,7 +141,7 @@ def read_clock(text: str) -> Clock:
     lag = _LAG.fullmatch(text)
     if lag is not None:
         inner, delay = read_clock(lag[1]), int(lag[2]) * _UNITS[lag[3]]
-        return lambda cells, work: None if (at := inner(cells, work)) is None else at + delay
+        return lambda cells, work: at if (at := inner(cells, work)) is None or work.own else at + delay
     if text.startswith("earlier(") and text.endswith(")"):
         parts = [read_clock(part.strip()) for part in _split(text[8:-1], ",")]
         return lambda cells, work: min((at for part in parts if (at := part(cells, work)) is not None), default=None)
@@ -151,13 +164,13 @@ def _atom(text: str) -> Clock:
     if text == "always":
         return lambda cells, work: datetime.min
     if text == "never":
-        return lambda cells, work: datetime.max
+        return lambda cells, work: None if work.own else datetime.max
     if text == "zero":
         return lambda cells, work: work.zero(cells)
     word, _, rest = text.partition(" ")
     if word in ("day", "dated") and " " not in rest.strip():
         path = rest.strip()
-        return lambda cells, work: _by_the_day(work.moment(cells, path), always=word == "day")
+        return lambda cells, work: _by_the_day(work.moment(cells, path), work, always=word == "day")
     after = _AFTER.fullmatch(text)
     if after is not None:
         return _following(after[1], read_clock(after[2]), after[3], after[4])
@@ -169,10 +182,18 @@ def _atom(text: str) -> Clock:
     return lambda cells, work: work.moment(cells, text)
 
 
-def _by_the_day(moment: datetime | None, *, always: bool) -> datetime | None:
+def _by_the_day(moment: datetime | None, work: Clockwork, *, always: bool) -> datetime | None:
     if moment is None or not (always or moment.time() == time.min):
         return moment
-    return last_second(moment)
+    return datetime.combine(moment, time.min) if work.own else last_second(moment)
+
+
+def _first_second(moment: datetime, text: str) -> datetime:
+    """Return a day's or month's first second for the last one that :func:`read_moment` gives; a time as it is."""
+    form = text.strip()
+    if len(form) > _DATE:
+        return moment
+    return datetime.combine(moment.replace(day=moment.day if len(form) == _DATE else 1), time.min)
 
 
 def _following(anchor: str, start: Clock, path: str, other: str | None) -> Clock:
@@ -216,6 +237,7 @@ def latest(clocks: Sequence[Clock], cells: Cells, work: Clockwork) -> datetime |
 _KNOWN = (
     "where",
     "row",
+    "event",
     "cells",
     "items",
     "exchange",
@@ -231,11 +253,13 @@ _KNOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellRule:
-    """Cells that are known later than their row. ``values``: only where the cell is one of these; ``to``: what it may
-    become instead of any value that the column has elsewhere."""
+    """Cells that are known later than their row. ``event``: when they happened, where ``known`` does not say that too.
+    ``values``: only where the cell is one of these; ``to``: what it may become instead of any value that the column has
+    elsewhere."""
 
     paths: tuple[str, ...]
     known: tuple[Clock, ...]
+    event: tuple[Clock, ...] = ()
     values: tuple[str, ...] = ()
     to: tuple[str, ...] = ()
 
@@ -250,7 +274,8 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeRule:
-    """What of a file's rows could be known when. ``exchange``: a column's words for died and survived, or the column
+    """What of a file's rows could be known when (``row``) and when it happened (``event``, by default by the clocks of
+    ``row``). ``exchange``: a column's words for died and survived, or the column
     that gives the time of a death that now happens (``later``: some time later). ``links`` stay as they are; ``key`` is
     the row's own numbers. ``keep_sections``: headed parts of texts that are older than the text. ``outcome``: that
     there is such a row at all is how it ended, as a death is. ``moved``: columns whose late times move and are never
@@ -258,6 +283,7 @@ class KnowledgeRule:
 
     where: Mapping[str, tuple[str, ...]]
     row: tuple[Clock, ...]
+    event: tuple[Clock, ...] = ()
     cells: tuple[CellRule, ...] = ()
     items: Mapping[str, tuple[Clock, ...]] = field(default_factory=dict)
     exchange: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -298,7 +324,8 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapTable:
-    """What is known of one source. ``fixed`` files hold nothing of a person."""
+    """What is known of one source. ``fixed`` files hold nothing of a person; ``recorded`` columns say when something
+    was written down, never when it happened."""
 
     name: str
     form: Literal["tables", "resources"]
@@ -308,6 +335,7 @@ class SwapTable:
     fixed: tuple[str, ...]
     anchors: tuple[Anchor, ...]
     rules: Mapping[str, tuple[KnowledgeRule, ...]]
+    recorded: frozenset[str] = frozenset()
     _asked: dict[str, tuple[KnowledgeRule, ...] | None] = field(default_factory=dict, init=False, repr=False)
     """What was answered before: it is asked for every row."""
 
@@ -356,6 +384,7 @@ def swap_table(content: Mapping[str, Any]) -> SwapTable:
         subject_by=None if by is None else (by["file"], by["key"]),
         minutes_of=source.get("minutes_of"),
         fixed=tuple(source.get("fixed", ())),
+        recorded=frozenset(source.get("recorded", ())),
         anchors=tuple(_anchor(name, part) for name, part in content.get("anchors", {}).items()),
         rules={name: tuple(_rules(name, parts, numbers)) for name, parts in content["files"].items()},
     )
@@ -375,6 +404,7 @@ def _rules(name: str, parts: Any, numbers: tuple[str, ...]) -> Iterator[Knowledg
         yield KnowledgeRule(
             where={path: _words(words) for path, words in part.get("where", {}).items()},
             row=_clocks(part["row"]),
+            event=_clocks(part.get("event", ())),
             cells=tuple(_cell_rule(paths, rule) for paths, rule in part.get("cells", {}).items()),
             items={path: _clocks(clocks) for path, clocks in part.get("items", {}).items()},
             exchange={path: _words(words) for path, words in part.get("exchange", {}).items()},
@@ -393,7 +423,8 @@ def _cell_rule(paths: str, rule: Any) -> CellRule:
     if not isinstance(rule, Mapping):
         return CellRule(paths=names, known=_clocks(rule))
     values, to = tuple(rule.get("values", ())), tuple(rule.get("to", ()))
-    return CellRule(paths=names, known=_clocks(rule["known"]), values=values, to=to or values)
+    event = _clocks(rule.get("event", ()))
+    return CellRule(paths=names, known=_clocks(rule["known"]), event=event, values=values, to=to or values)
 
 
 def _clocks(texts: str | Sequence[str]) -> tuple[Clock, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 from wardround.audits.swap.change import Future, RawRecord, Resource, SeenValues, one_of_each
 from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_records, stem, write_records
@@ -16,6 +17,7 @@ from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable,
 from wardround.core import UserError
 from wardround.records.reading.source_files import subject_number
 
+Clocks = Literal["certain", "strict"]
 _STRETCHES = (0.4, 1.7, 0.75, 2.6)
 _SAMPLE = 500
 """So many rows of other subjects are looked at for what a column may hold."""
@@ -65,10 +67,13 @@ def write_swapped(
     placement: Placement = NOWHERE,
     others: bool = True,
     cut: bool = False,
+    clocks: Clocks = "strict",
 ) -> tuple[list[Path], SwapCounts]:
     """Write the copy, a folder for each of ``folders``. A subject without a moment is copied as it is; ``others`` says
-    whether those not in ``moments`` are copied too. ``cut``: nothing comes after a moment, stays are open."""
-    swap = _Swap(table, moments, placement, others, cut)
+    whether those not in ``moments`` are copied too. ``cut``: nothing comes after a moment, stays are open. ``clocks``:
+    ``"strict"`` changes what could not be known at the moment, ``"certain"`` of that only what happened after it by its
+    own event time."""
+    swap = _Swap(table, moments, placement, others, cut, clocks)
     targets = [target / str(place) for place in range(len(folders))]
     for folder, into in zip(folders, targets, strict=True):
         into.mkdir(parents=True)
@@ -82,7 +87,13 @@ def write_swapped(
 
 class _Swap:
     def __init__(
-        self, table: SwapTable, moments: Mapping[int, datetime | None], placement: Placement, others: bool, cut: bool
+        self,
+        table: SwapTable,
+        moments: Mapping[int, datetime | None],
+        placement: Placement,
+        others: bool,
+        cut: bool,
+        clocks: Clocks,
     ) -> None:
         self.table = table
         self.cut = cut
@@ -91,6 +102,9 @@ class _Swap:
         self.others = others
         self.files: list[_File] = []
         self.work = Clockwork(minutes_of=table.minutes_of, zeros=placement.zeros)
+        self.own = None
+        if clocks == "certain":
+            self.own = Clockwork(minutes_of=table.minutes_of, zeros=placement.zeros, own=True, recorded=table.recorded)
         self.counts = SwapCounts(subjects=len(moments))
         self._endings = RESOURCES if table.form == "resources" else TABLES
 
@@ -155,16 +169,21 @@ class _Swap:
 
     def write(self) -> None:
         """Write every file, others first and untouched."""
+        for work in (self.work, self.own):
+            if work is not None:
+                self._set_anchors(work)
+        for file in self.files:
+            write_records(file.path, file.target, self._written(file))
+
+    def _set_anchors(self, work: Clockwork) -> None:
         for anchor in self.table.anchors:
-            moments = self.work.anchors.setdefault(anchor.name, {})
+            moments = work.anchors.setdefault(anchor.name, {})
             for kind, record in self._all_held():
                 if not fnmatchcase(kind.casefold(), anchor.file.casefold()) or not fits(anchor.where, record):
                     continue
-                at = latest(anchor.latest, record, self.work)
+                at = latest(anchor.latest, record, work)
                 for key in keys_of(record, anchor.key) if at is not None else ():
                     moments.setdefault(key, []).append(at or datetime.min)
-        for file in self.files:
-            write_records(file.path, file.target, self._written(file))
 
     def _all_held(self) -> Iterator[tuple[str, RawRecord]]:
         for file in self.files:
@@ -193,6 +212,7 @@ class _Swap:
         future = Future(
             as_of=as_of,
             work=self.work,
+            own=self.own,
             stretch=_STRETCHES[subject % len(_STRETCHES)],
             subject=self.table.subject,
             cut=self.cut,
