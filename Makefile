@@ -77,9 +77,7 @@ tour:
 
 # Fine-tuning of a tiny model, and an update of the real one with its episodes before and after: needs torch (its CPU build,
 # exactly this version) and half a gigabyte.
-test-train: weights $(VENV)/dev-installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
+test-train: weights $(VENV)/train-installed
 	WARDROUND_TEST_TRAIN=1 WARDROUND_REAL_MODEL=1 $(BIN)/python -m pytest -q tests/training
 
 # The world of training through each of its doors, read by TRL, OpenEnv, verifiers and Harbor in environments of their own:
@@ -96,7 +94,7 @@ conformance: $(VENV)/dev-installed .venv-readers/installed
 
 # Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
 # kills, hostile endpoints, the fuzz tests at length, and 400 small faults put into the code one by one.
-long: $(VENV)/dev-installed
+long: $(VENV)/train-installed
 	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -n auto --dist loadfile
 	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
 	$(BIN)/python benchmarks/hostile_endpoint.py
@@ -144,6 +142,11 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "wardround needs Python 3.11 or newer; $(PYTHON) is older (make PYTHON=python3.12 ...)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/train-installed: $(VENV)/dev-installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
+	touch $@
 
 $(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'

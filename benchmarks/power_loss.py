@@ -30,11 +30,14 @@ from pathlib import Path
 from unittest import mock
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests"))
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "memory")]
+
+from memory_doubles import lesson  # noqa: E402
 
 from kills import compare_counts, files_of, learnt, scores_of  # noqa: E402
 from wardround.cli import main as wardround  # noqa: E402
 from wardround.core import UserError  # noqa: E402
+from wardround.memory import Bank  # noqa: E402
 from wardround.records.ingest import plan  # noqa: E402
 from wardround.runs import RunFolder  # noqa: E402
 from wardround.synth import synthesize  # noqa: E402
@@ -43,18 +46,6 @@ CALLS = (
     "openat,open,creat,write,pwrite64,writev,pwritev,sendfile,copy_file_range,ftruncate,truncate,lseek,"
     "fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat"
 )
-WRITER = """
-import sys
-from pathlib import Path
-from wardround.memory import Bank
-sys.path[:0] = sys.argv[2:]
-from memory_doubles import lesson
-with Bank.open(Path(sys.argv[1]) / "bank.sqlite") as bank, (Path(sys.argv[1]) / "said").open("w") as said:
-    for number in range(len(bank), 60):
-        bank.add([lesson(bank, f"lesson {number}", number)])
-        print(number + 1, file=said, flush=True)
-"""
-"""Adds experiences one by one, and says how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,12 +342,11 @@ def cases(place: Path) -> Iterator[Case]:
             return wardround(ingest)
 
     yield Case(name="ingest", first=[*program, *ingest], again=ingest_again, found=stored)
-    tests = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "memory")]
-    writing = ["-c", WRITER, str(place / "bank"), *tests]
+    writer = "import sys; sys.path[:0] = sys.argv[2:]; import power_loss; sys.exit(power_loss.learn(sys.argv[1]))"
     yield Case(
         name="bank",
-        first=writing,
-        again=lambda _: subprocess.run([sys.executable, *writing], capture_output=True, check=False).returncode,
+        first=["-c", writer, str(place / "bank"), str(Path(__file__).parent)],
+        again=lambda folder: learn(str(folder)),
         found=lambda folder: Counter("|".join(one) for one in learnt(folder / "bank.sqlite").elements()),
         said=_experiences,
     )
@@ -364,6 +354,19 @@ def cases(place: Path) -> Iterator[Case]:
     follow += ["--once", "--lines-per-commit", "50"]
     told = lambda folder: Counter((folder / "live" / "told.jsonl").read_text("utf-8").splitlines())  # noqa: E731
     yield Case(name="ledger", first=[*program, *follow], again=lambda _: wardround(follow), found=told)
+
+
+def learn(folder: str) -> int:
+    """Add experiences to the bank of a folder one by one, and say in the file ``said`` how many there are."""
+    try:
+        with Bank.open(Path(folder) / "bank.sqlite") as bank, (Path(folder) / "said").open("w") as said:
+            for number in range(len(bank), 60):
+                bank.add([lesson(bank, f"lesson {number}", number)])
+                print(number + 1, file=said, flush=True)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def _experiences(folder: Path) -> int:
