@@ -28,10 +28,21 @@ def test_no_output_is_kept() -> None:
     assert [(cell["outputs"], cell["execution_count"]) for cell in code_cells()] == [([], None)] * len(code_cells())
 
 
+def test_it_uses_nothing_but_the_front_door() -> None:
+    imports = [line for cell in code_cells() for line in cell["source"] if line.startswith(("import ", "from "))]
+    assert [line.strip() for line in imports] == [
+        "import tempfile",
+        "import wardround as wd",
+        "from datetime import timedelta",
+    ]
+
+
 @needs("pandas")
 def test_the_cells_run_in_order() -> None:
     names = asyncio.run(run_cells())
-    assert names["counts"].done == 4
     assert 0 < names["before"].table("labevents").num_rows < names["labs"].num_rows == len(names["labs"].to_pandas())
-    assert list(names["results"].groupby("task").size().items()) == [("labevents", 2), ("transfers", 2)]
-    assert not names["folder"].exists()
+    scores = names["scores"]
+    assert scores[scores.stratum == "all"].set_index("task")["episodes"].to_dict()["all"] == 4
+    assert set(scores["task"]) == {"labevents", "transfers", "all"}
+    assert "call finish {" in names["episode"].transcript
+    assert not Path(names["folder"]).exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -207,6 +208,22 @@ def test_an_option_of_another_family_is_named_with_its_family(here: Path) -> Non
         wd.build_benchmark("agentehrs", here / "store", here / "b")
     with pytest.raises(UserError, match="built from a store"):
         wd.build_benchmark("ehrshot", None, here / "b")
+
+
+def test_the_page_on_python_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, names)
+    assert "Run('run': 4 of 4 episodes done)" in capsys.readouterr().out
+    columns = re.search(r"# columns: (.*)", page)
+    assert columns is not None
+    assert list(as_rows(names["scores"])[0]) == columns[1].split(", ")
+    assert Path("run/report/index.html").is_file()
+    assert set(re.findall(r"^\| `(\w+)\(", page, re.MULTILINE)) == set(wd.__all__) - {"__version__"}
 
 
 def test_settings_are_listed_with_their_defaults() -> None:
