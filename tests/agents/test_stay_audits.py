@@ -288,9 +288,9 @@ def test_without_log_probabilities_a_risky_action_opens_the_gate() -> None:
 
 
 def test_what_a_rule_proposed_before_this_hour_is_not_new() -> None:
-    old, new = replace(rule("R1", "start Insulin"), since=HOUR), replace(rule("R2", "start Heparin"), since=facts().now)
+    since, now = {"R1": HOUR, "R2": facts().now}, facts().now
     actions = (drug("Insulin", "R1"), drug("Heparin", "R2"))
-    assert proposed_before(actions, (old, new), facts()) == {"Insulin"}
+    assert proposed_before(actions, since, now) == {"Insulin"}
 
 
 def test_the_code_replaces_what_fails_by_what_is_due_and_not_proposed_yet() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -233,7 +233,7 @@ class Proposal:
 
     facts: DrugFacts
     held: tuple[HeldRule, ...]
-    shown: tuple[str, ...]
+    shown: Collection[str]
     state: str
     rules: str
     history: str = ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from math import log
 from statistics import fmean
 from typing import Any, Literal, Protocol
@@ -153,10 +154,13 @@ def uncertainty_of_shares(shares: Sequence[float]) -> float | None:
 
 def is_risky(action: PredictedAction) -> bool:
     """Whether an action is of the risk vocabulary, whichever of the two kinds a model says that it is."""
-    if action.kind == "LABS":
-        return False
-    is_drug = bool({drug_class(action.name), *drug_classes(action.name)} & set(RISK_CLASSES))
-    words = action.name.lower().replace("-", " ")
+    return action.kind != "LABS" and _is_risky(action.name)
+
+
+@lru_cache(maxsize=65_536)
+def _is_risky(name: str) -> bool:
+    is_drug = bool({drug_class(name), *drug_classes(name)} & set(RISK_CLASSES))
+    words = name.lower().replace("-", " ")
     return is_drug or any(word in words for word in RISK_PROCEDURES)
 
 
@@ -176,14 +180,15 @@ def find_objections(
     found: list[Objection] = []
     avoided = [(rule.id, one) for rule in held for one in rule.forbids if one.verb == "avoid"]
     for place, action in enumerate(actions):
-        meant = replace(action, name=misspelled_drug(action.name) or action.name)
-        flaws = (
-            _allergy(action, facts) or _allergy(meant, facts),
-            _forbidden(action, avoided) or _forbidden(meant, avoided),
-            _duplicate(action, facts) or _repeated(action, actions[:place]),
-            _citation(action, shown),
-        )
-        found += [Objection(action=action, flaw=flaw, because=because) for flaw, because in filter(None, flaws)]
+        allergy, forbidden = _allergy(action, facts), _forbidden(action, avoided)
+        spelt = misspelled_drug(action.name)
+        if spelt is not None:
+            meant = replace(action, name=spelt)
+            allergy, forbidden = allergy or _allergy(meant, facts), forbidden or _forbidden(meant, avoided)
+        again = _duplicate(action, facts) or _repeated(action, actions[:place])
+        for flaw in (allergy, forbidden, again, _citation(action, shown)):
+            if flaw is not None:
+                found.append(Objection(action=action, flaw=flaw[0], because=flaw[1]))
     return tuple(found)
 
 
@@ -236,8 +241,10 @@ def _allergy(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | No
 
 
 def _forbidden(action: PredictedAction, avoided: Sequence[tuple[str, RuleAction]]) -> tuple[Flaw, str] | None:
-    rule = next((rule for rule, one in avoided if one.forbids(action.name)), None)
-    return None if rule is None else ("contraindication", rule)
+    for rule, one in avoided:
+        if one.forbids(action.name):
+            return "contraindication", rule
+    return None
 
 
 def _duplicate(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | None:
@@ -248,17 +255,19 @@ def _duplicate(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | 
 
 def _repeated(action: PredictedAction, before: Sequence[PredictedAction]) -> tuple[Flaw, str] | None:
     """A drug that was proposed already under another name: of one spelled alike the list itself takes care."""
-    own = ingredients(action.name) if action.kind == "MEDICATIONS" else frozenset()
-    for other in before:
-        if own and other.kind == action.kind and other.name != action.name and own <= ingredients(other.name):
+    own = ingredients(action.name) if action.kind == "MEDICATIONS" else frozenset[str]()
+    for other in before if own else ():
+        if other.kind == action.kind and other.name != action.name and own <= ingredients(other.name):
             return "repeated", other.name
     return None
 
 
 def _citation(action: PredictedAction, shown: Collection[str]) -> tuple[Flaw, str] | None:
     """An action that stands on nothing that was shown. One wrong citation beside a right one is noted, no more."""
-    shown_too = any(one in shown for one in action.because)
-    return None if shown_too or not action.because else ("citation", ", ".join(action.because))
+    for one in action.because:
+        if one in shown:
+            return None
+    return ("citation", ", ".join(action.because)) if action.because else None
 
 
 _SAID: Mapping[Flaw, str] = {

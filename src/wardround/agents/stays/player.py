@@ -119,15 +119,15 @@ class CodedRoles:
         """Return the step of a patient for whom some rules hold, of whose actions these are ``due``. ``rows``: what
         triggers stood on, by rule."""
         read = asking(held)
-        shown = tuple(rule.id for rule in read)
+        since = {rule.id: rule.since for rule in read}
         proposal = Proposal(
             facts=facts,
             held=held,
-            shown=shown,
+            shown=since.keys(),
             state="",
             rules="",
             actions=due,
-            before=proposed_before(due, read, facts),
+            before=proposed_before(due, since, facts.now),
             uncertainty=coded_uncertainty(read, due, self.settings),
         )
         audit = Auditor(settings=self.settings).audit_in_code(proposal)
@@ -135,9 +135,10 @@ class CodedRoles:
         return CodedStep(actions=kept, read=read, held=held, audit=audit, rows=rows)
 
 
-def proposed_before(actions: Iterable[PredictedAction], rules: Iterable[HeldRule], facts: DrugFacts) -> frozenset[str]:
-    """Return the actions that stand on a rule that held before this hour already: code proposed them then."""
-    old = {rule.id for rule in rules if rule.since < facts.now}
+def proposed_before(actions: Iterable[PredictedAction], since: Mapping[str, datetime], now: datetime) -> frozenset[str]:
+    """Return the actions that stand on a rule that held before this hour already: code proposed them then. ``since``:
+    by rule when it came to hold."""
+    old = {rule for rule, began in since.items() if began < now}
     return frozenset(action.name for action in actions if not old.isdisjoint(action.because))
 
 

@@ -245,7 +245,7 @@ def _rank(rule: HeldRule) -> tuple[bool, float, int, str]:
 
 def asking(held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
     """Return the rules that ask for anything: those that code reads, for which no prompt has to have room."""
-    return tuple(rule for rule in held if rule.due)
+    return tuple([rule for rule in held if rule.due])
 
 
 # The Reasoner in code: what the rules that hold ask for and was not done, the likeliest action first.
@@ -256,21 +256,23 @@ def due_actions(rules: Sequence[HeldRule], held: Sequence[HeldRule], *, most: in
     says its actions first. ``rules`` are those that are read; what any rule of ``held`` withholds is left out: its turn
     has not come. Probability: the sum of the weights of all rules of ``held``; where a rule without weights asks, at
     least how often the action followed it in training."""
-    withheld = [action for rule in held for action in rule.forbids if action.verb == "hold"]
+    withheld = [action for rule in held for action in rule.forbids]
     kept: dict[tuple[str, str], PredictedAction] = {}
     counts: dict[str, int] = {}
     looked: set[tuple[str, str]] = set()
     asked = _asked(rules)
     probable = _probabilities(asked, held)
-    for rule, action in sorted(asked, key=lambda one: (-probable[_place(one[1])], -one[0].compiled.share(one[1]))):
+    for rule, action in sorted(
+        asked, key=lambda one: (-probable[action_place(one[1])], -one[0].compiled.share(one[1]))
+    ):
         kind = str(action.kind)
         if counts.get(kind, 0) >= most or (action.verb, action.key) in looked:
             continue  # where hundreds of rules hold, few actions are looked at: a type is soon full
-        if any(_meets(held_back, action) for held_back in withheld):
+        if is_withheld(action, withheld):
             continue
         looked.add((action.verb, action.key))
         if (kind, action.name) not in kept:
-            kept[kind, action.name] = _predicted(action, rule.id)
+            kept[kind, action.name] = predicted_of(action, rule.id)
             counts[kind] = counts.get(kind, 0) + 1
     return tuple(kept.values())
 
@@ -285,13 +287,14 @@ def _probabilities(
             total[place] = total.get(place, 0.0) + weight
     probable: dict[tuple[str, str], float] = {}
     for rule, action in asked:
-        place, compiled = _place(action), rule.compiled
+        place, compiled = action_place(action), rule.compiled
         own = total.get(place, 0.0) if compiled.weights else compiled.share(action)
         probable[place] = max(probable.get(place, own), own)
     return probable
 
 
-def _place(action: RuleAction) -> tuple[str, str]:
+def action_place(action: RuleAction) -> tuple[str, str]:
+    """The type and name under which an action is predicted."""
     return str(action.kind), action.name
 
 
@@ -319,10 +322,12 @@ def _asked(rules: Iterable[HeldRule]) -> list[tuple[HeldRule, RuleAction]]:
     return [(rule, action) for rule in rules for action in rule.due]
 
 
-def _predicted(action: RuleAction, rule: str) -> PredictedAction:
+def predicted_of(action: RuleAction, rule: str) -> PredictedAction:
+    """Return an action as a rule predicts it."""
     assert action.kind is not None  # what is not to be done is never due
     return PredictedAction(kind=action.kind, name=action.name, dose=action.dose, because=(rule,))
 
 
-def _meets(one: RuleAction, other: RuleAction) -> bool:
-    return one.key == other.key or one.names(other.name)
+def is_withheld(action: RuleAction, said: Iterable[RuleAction]) -> bool:
+    """Whether one of the actions that rules say is that this one waits."""
+    return any(one.verb == "hold" and (one.key == action.key or one.names(action.name)) for one in said)

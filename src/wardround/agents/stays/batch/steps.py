@@ -9,14 +9,15 @@ from functools import cached_property
 from itertools import compress, pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.stays.batch.due import DueActions, Holding, asked_of, due_of
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Mask, afterwards
 from wardround.agents.stays.batch.over_time import at_rate, counted, over_time, within
 from wardround.agents.stays.charted import LEVELS
 from wardround.agents.stays.player import CodedRoles, CodedStep
-from wardround.agents.stays.router import PRIOR, HeldRule, RuleMemory, asking, due_actions
+from wardround.agents.stays.router import PRIOR, HeldRule, RuleMemory
 from wardround.agents.stays.steward import Steward
 from wardround.clinical.bundles import BatchStates, Bundle, BundleStream, ValueLevel, batch_states, bundle_texts
 from wardround.clinical.bundles.events import HOUR, Integers, amends, is_amendment
@@ -193,23 +194,6 @@ def _stated(node: Stated, facts: BatchFacts) -> Truths:
 # Which rules hold after which bundles, since when, and what of their actions is due, as columns.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """Pairs (p,) of a rule and a bundle after which it holds, by bundle and then in the protocol's order. ``since``:
-    the end of the hour in which it came to hold, in microseconds; ``due``: (p, a) which of its actions that it asks
-    for are still to be done."""
-
-    rule: Integers
-    bundle: Integers
-    since: Integers
-    due: Mask
-
-
-def asked_of(compiled: CompiledRule) -> tuple[RuleAction, ...]:
-    """Return what a rule asks for: not what it says is not to be done."""
-    return tuple(action for action in compiled.actions if action.verb not in FORBIDDING)
-
-
 def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
     """Find what holds. What rules make suspect is a problem to others from the next bundle on."""
     held = _held(index, facts)
@@ -218,9 +202,8 @@ def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
     bundles = [np.flatnonzero(mask) for mask in held.values()]
     bundle = np.concatenate(bundles) if bundles else rule
     since = _since(rule, bundle, facts)
-    due = _due(index, rule, bundle, since, facts)
-    order = np.lexsort((rule, bundle))
-    return Holding(rule=rule[order], bundle=bundle[order], since=since[order], due=due[order])
+    due = due_of(index, rule, bundle, since, facts)
+    return Holding(rule=rule, bundle=bundle, since=since, due=due)
 
 
 def _held(index: RuleIndex, facts: BatchFacts) -> dict[int, Mask]:
@@ -270,27 +253,7 @@ def _since(rule: Integers, bundle: Integers, facts: BatchFacts) -> Integers:
     return facts.now[bundle[np.maximum.accumulate(own)]]
 
 
-def _due(index: RuleIndex, rule: Integers, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
-    most = max((len(asked_of(one)) for one in index.rules), default=0)
-    due = np.zeros((len(rule), most), dtype=bool)
-    starts = np.searchsorted(rule, np.arange(len(index.rules) + 1)).tolist()
-    for compiled, start, stop in zip(index.rules, starts, starts[1:], strict=False):
-        for place, action in enumerate(asked_of(compiled) if stop > start else ()):
-            due[start:stop, place] = ~_is_fulfilled(action, bundle[start:stop], since[start:stop], facts)
-    return due
-
-
-def _is_fulfilled(action: RuleAction, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
-    """Say of some bundles whether an action was done since its rule came to hold, or the drug it starts runs."""
-    done: Mask = facts.last_done(action.name)[bundle] >= since
-    return done | facts.taking(action.name)[0][bundle] if action.verb == "start" else done
-
-
 # The steps of TRACE's roles in code after every bundle of a stream: what ``CodedRoles.play`` says of each.
-
-
-_ANSWERS = 65_536
-"""So many sets of rules and what is due of them are remembered with their actions."""
 
 
 def batch_steps(stream: BundleStream, roles: CodedRoles) -> BatchSteps:
@@ -323,25 +286,27 @@ class BatchSteps:
         return len(self.facts.stream)
 
     def __iter__(self) -> Iterator[CodedStep]:
-        answers: dict[tuple[tuple[int, bytes], ...], tuple[PredictedAction, ...]] = {}
-        starts = np.searchsorted(self.holding.bundle, np.arange(len(self) + 1)).tolist()
-        pairs = list(zip(self.holding.rule.tolist(), map(bytes, self.holding.due), strict=True))
-        since = self.holding.since.view("datetime64[us]").tolist()
-        for bundle, (start, stop) in enumerate(pairwise(starts)):
+        by_bundle = np.argsort(self.holding.bundle, kind="stable")
+        starts = np.searchsorted(self.holding.bundle[by_bundle], np.arange(len(self) + 1)).tolist()
+        held = self._held_rules()[by_bundle].tolist()
+        due = DueActions(self.roles.index, self.roles.settings.predictions).after_each(self.holding, len(self))
+        for bundle, (actions, (start, stop)) in enumerate(zip(due, pairwise(starts), strict=True)):
             if bundle in self.folded:
                 yield self.folded[bundle]
-                continue
-            own = pairs[start:stop]
-            held = tuple(map(self._held, own, since[start:stop]))
-            key = tuple(own)
-            if key not in answers:
-                if len(answers) >= _ANSWERS:
-                    answers.clear()
-                answers[key] = due_actions(asking(held), held, most=self.roles.settings.predictions)
-            yield self.roles.answered(_DrugsAfter(self.facts, bundle), held, answers[key])
+            else:
+                yield self.roles.answered(_DrugsAfter(self.facts, bundle), tuple(held[start:stop]), actions)
 
-    def _held(self, pair: tuple[int, bytes], since: datetime) -> HeldRule:
-        rule, due = pair
+    def _held_rules(self) -> npt.NDArray[np.object_]:
+        """Return (p,) the rule of each pair as it holds; bundles in a row of which all is the same share one."""
+        rule, since, due = self.holding.rule, self.holding.since, self.holding.due
+        another = (rule[1:] != rule[:-1]) | (since[1:] != since[:-1]) | (due[1:] != due[:-1]).any(axis=1)
+        firsts = np.flatnonzero(np.append([True], another)[: len(rule)])
+        moments = since[firsts].view("datetime64[us]").tolist()
+        found = np.empty(len(firsts), object)
+        found[:] = list(map(self._held, rule[firsts].tolist(), moments, due[firsts].tolist()))
+        return np.repeat(found, np.diff(np.append(firsts, len(rule))))
+
+    def _held(self, rule: int, since: datetime, due: list[bool]) -> HeldRule:
         asked, forbids = self._actions[rule]
         return HeldRule(
             compiled=self.roles.index.rules[rule], since=since, due=tuple(compress(asked, due)), forbids=forbids
@@ -374,9 +339,8 @@ class _DrugsAfter:
         return self._truth(*self.facts.allergic_to(substance))
 
     def unclear_allergies(self, substance: str) -> tuple[str, ...]:
-        return tuple(
-            sorted(name for name, mask in self.facts.unclear_allergies(substance).items() if mask[self.bundle])
-        )
+        unclear = self.facts.unclear_allergies(substance)
+        return tuple(sorted(name for name, mask in unclear.items() if mask[self.bundle])) if unclear else ()
 
     def _truth(self, yes: Mask, no: Mask) -> bool | None:
         return True if yes[self.bundle] else False if no[self.bundle] else None

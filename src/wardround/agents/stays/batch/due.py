@@ -1,0 +1,146 @@
+"""What the rules that hold ask for, of many bundles at once: for each the actions that ``due_actions`` finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.stays.batch.facts import BatchFacts, Mask
+from wardround.agents.stays.router import action_place, is_withheld, predicted_of
+from wardround.clinical.bundles.events import Integers
+from wardround.clinical.protocols import FORBIDDING, CompiledRule, RuleAction, RuleIndex
+
+_TOGETHER = 4_096
+"""So many bundles at a time: a few MB for each table of bundles by actions."""
+
+
+def asked_of(compiled: CompiledRule) -> tuple[RuleAction, ...]:
+    """Return what a rule asks for: not what it says is not to be done."""
+    return tuple(action for action in compiled.actions if action.verb not in FORBIDDING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Pairs (p,) of a rule and a bundle after which it holds, in the protocol's order and then by bundle. ``since``:
+    the end of the hour in which it came to hold, in microseconds; ``due``: (p, a) which of its actions that it asks
+    for are still to be done."""
+
+    rule: Integers
+    bundle: Integers
+    since: Integers
+    due: Mask
+
+    def of_rules(self, rules: int) -> Iterator[slice]:
+        """Yield the pairs of each rule."""
+        starts = np.searchsorted(self.rule, np.arange(rules + 1)).tolist()
+        return (slice(start, stop) for start, stop in pairwise(starts))
+
+
+def due_of(index: RuleIndex, rule: Integers, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
+    """Return (p, a) which of the actions that a rule asks for are still to be done."""
+    most = max((len(asked_of(one)) for one in index.rules), default=0)
+    due = np.zeros((len(rule), most), dtype=bool)
+    starts = np.searchsorted(rule, np.arange(len(index.rules) + 1)).tolist()
+    for compiled, start, stop in zip(index.rules, starts, starts[1:], strict=False):
+        for place, action in enumerate(asked_of(compiled) if stop > start else ()):
+            due[start:stop, place] = ~_is_fulfilled(action, bundle[start:stop], since[start:stop], facts)
+    return due
+
+
+def _is_fulfilled(action: RuleAction, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
+    """Say of some bundles whether an action was done since its rule came to hold, or the drug it starts runs."""
+    done: Mask = facts.last_done(action.name)[bundle] >= since
+    return done | facts.taking(action.name)[0][bundle] if action.verb == "start" else done
+
+
+class DueActions:
+    """The due actions of all rules that hold, at most so many of a type.
+
+    An *ask* is an action of a rule; asks are numbered from 0, the surest first, among equals in the protocol's order.
+    A *column* is a type and name that some rule asks for.
+    """
+
+    def __init__(self, index: RuleIndex, most: int) -> None:
+        self.rules, self.most = index.rules, most
+        asked = [(place, action) for place, one in enumerate(self.rules) for action in asked_of(one)]
+        asks = sorted(asked, key=lambda ask: -self.rules[ask[0]].share(ask[1]))
+        number = {ask: at for at, ask in reversed([*enumerate(asks)])}
+        actions = {action_place(action): action for _, action in reversed(asks)}
+        self._columns = {place: column for column, place in enumerate(actions)}
+        self._predicted = np.array([predicted_of(action, self.rules[place].rule.id) for place, action in asks], object)
+        self._of_rule = [
+            [(number[place, one], self._columns[action_place(one)], rule.share(one)) for one in asked_of(rule)]
+            for place, rule in enumerate(self.rules)
+        ]
+        self._weights = np.array(
+            [[rule.weights.get(column, 0.0) for column in self._columns] for rule in self.rules], np.float64
+        )
+        self._withheld_by = [
+            [column for column, action in enumerate(actions.values()) if is_withheld(action, rule.actions)]
+            for rule in self.rules
+        ]
+        kinds, keys = [kind for kind, _ in actions], [(one.verb, one.key) for one in actions.values()]
+        self._kind = np.array([kinds.index(kind) for kind in kinds], np.int64)
+        self._key = np.array([keys.index(key) for key in keys], np.int64)
+        """By column numbers of its type, and of what is predicted once under whichever of its names."""
+
+    def after_each(self, holding: Holding, bundles: int) -> Iterator[tuple[PredictedAction, ...]]:
+        """Yield the due actions after each of so many bundles, the likeliest first."""
+        for start in range(0, bundles, _TOGETHER):
+            stop = min(start + _TOGETHER, bundles)
+            rows, asks = self._best(*self._asked(holding, start, stop))
+            actions = self._predicted[asks].tolist()
+            ends = np.searchsorted(rows, np.arange(stop - start + 1)).tolist()
+            yield from (tuple(actions[first:end]) for first, end in pairwise(ends))
+
+    def _asked(self, holding: Holding, start: int, stop: int) -> tuple[npt.NDArray[np.float64], Integers]:
+        """Return after each of some bundles (b, c) how probable is what each column names, minus infinity where no rule
+        asks for it, and which ask is the first of it."""
+        shape = stop - start, len(self._columns)
+        first = np.zeros(shape, np.int64) + len(self._predicted)
+        total, sure, weighed = np.zeros(shape), np.full(shape, -np.inf), np.zeros(shape, bool)
+        withheld = np.zeros(shape, bool)
+        for place, own in enumerate(holding.of_rules(len(self.rules))):
+            begin, end = (own.start + np.searchsorted(holding.bundle[own], [start, stop])).tolist()
+            rows, due = holding.bundle[begin:end] - start, holding.due[begin:end]
+            is_weighed = bool(self.rules[place].weights)
+            if is_weighed:  # the sum of one bundle is made in the protocol's order, as ``due_actions`` makes it
+                total[rows] += self._weights[place]
+            for slot, (ask, column, share) in enumerate(self._of_rule[place] if begin < end else ()):
+                cells = rows[due[:, slot]], column
+                first[cells] = np.minimum(first[cells], ask)
+                if is_weighed:
+                    weighed[cells] = True
+                else:
+                    sure[cells] = np.maximum(sure[cells], share)
+            for column in self._withheld_by[place]:
+                withheld[rows, column] = True
+        probable = np.maximum(np.where(weighed, total, -np.inf), sure)
+        probable[withheld] = -np.inf
+        return probable, first
+
+    def _best(self, probable: npt.NDArray[np.float64], first: Integers) -> tuple[Integers, Integers]:
+        """Return rows and asks of the most probable of each type, by row and then the most probable first."""
+        could = np.isfinite(probable)
+        for kind in np.unique(self._kind):
+            own = np.flatnonzero(self._kind == kind)
+            enough = self.most + len(own) - len(np.unique(self._key[own]))
+            if enough < len(own):
+                at = len(own) - enough
+                could[:, own] &= probable[:, own] >= np.partition(probable[:, own], at, axis=1)[:, [at]]
+        rows, columns = np.nonzero(could)
+        order = np.lexsort((first[rows, columns], -probable[rows, columns], rows))
+        rows, columns = rows[order], columns[order]
+        once = np.sort(np.unique(rows * len(self._key) + self._key[columns], return_index=True)[1])
+        rows, columns = rows[once], columns[once]
+        of_kind = rows * len(self._kind) + self._kind[columns]
+        by_kind = np.argsort(of_kind, kind="stable")
+        number = np.empty_like(rows)
+        number[by_kind] = np.arange(len(rows)) - np.searchsorted(of_kind[by_kind], of_kind[by_kind])
+        rows, columns = rows[number < self.most], columns[number < self.most]
+        return rows, first[rows, columns]
