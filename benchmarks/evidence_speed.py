@@ -21,7 +21,7 @@ from pathlib import Path
 from wardround.records import Chart, EventColumns, Store, ingest
 from wardround.records.chart.events import event_columns
 from wardround.synth import synthesize
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.retrieval import CachedEncoder, EvidenceIndex, LexicalEncoder, VectorCache, Vectors, merge
 
 LATE = datetime(2300, 1, 1)
@@ -110,7 +110,7 @@ def measure(chart: Chart, repeats: int, folder: Path) -> None:
     show("the same, vectors in the cache", cpu_ms(lambda: retrieve(built(columns, chart, cached)), fresh))
     show("encoding: all chunks", cpu_ms(lambda: lexical.encode(index.chunk_texts), fresh))
     cache.close()
-    environment = Environment(chart, default_toolset(evidence=True), encoder=lexical)
+    environment = Environment(chart, default_toolset(evidence=True), EnvironmentOptions(encoder=lexical))
     ask = {"query": QUERY}
     environment.call("retrieve_evidence", ask)
     show("tool retrieve_evidence, index built", cpu_ms(lambda: environment.call("retrieve_evidence", ask), repeats))

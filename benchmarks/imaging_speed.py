@@ -22,7 +22,7 @@ import numpy as np
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.synth.radiographs import write_films
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.imaging import ImageSettings, open_images
 from wardround.tools.imaging.weights import ModelStore
 from wardround.tools.imaging.weights.architectures import densenet_graph
@@ -99,7 +99,7 @@ def opened(folder: Path, weights: Path) -> tuple[Environment, str]:
     chart = store.chart(subject, datetime(2300, 1, 1))
     toolset = default_toolset(more=["image.chest_xray_classifier", "image.image_visualizer"])
     images = open_images(settings).of(chart, str(subject))
-    return Environment(chart, toolset, images=images), rows.column("row_id")[0].as_py()
+    return Environment(chart, toolset, EnvironmentOptions(images=images)), rows.column("row_id")[0].as_py()
 
 
 def called(environment: Environment, tool: str, handle: str) -> None:

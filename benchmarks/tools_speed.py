@@ -23,7 +23,7 @@ from typing import Any
 from wardround.clinical.codes import LabelSet
 from wardround.records import Chart, Store, ingest
 from wardround.synth import synthesize
-from wardround.tools import Environment, open_toolset
+from wardround.tools import Environment, EnvironmentOptions, open_toolset
 from wardround.tools.candidates import CandidateSpace
 
 LATE = datetime(2300, 1, 1)
@@ -83,7 +83,8 @@ def measure(store: Store, subjects: list[int], space: CandidateSpace) -> dict[st
     for subject in subjects:
         middle = middle_of(store.chart(subject, LATE))
         for name, (tool, arguments) in calls(middle, "labevents").items():
-            environment = Environment(store.chart(subject, LATE), open_toolset("agentehr"), candidates={"names": space})
+            options = EnvironmentOptions(candidates={"names": space})
+            environment = Environment(store.chart(subject, LATE), open_toolset("agentehr"), options)
             first = milliseconds(lambda: environment.call(tool, arguments))  # noqa: B023
             result = environment.call(tool, arguments)
             assert not result.is_error, result.text

@@ -15,7 +15,7 @@ from pathlib import Path
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.synth.radiographs import write_films
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.imaging import ImageSettings, open_images
 
 TOOLS = ("image.image_visualizer", "image.dicom_processor", "image.chest_xray_classifier")
@@ -33,7 +33,8 @@ def main() -> None:
         with_files = open_images(ImageSettings(source=str(folder / "hospital" / "cxr" / "files")))
         for minutes in (-1, 1, 60 * 24 * 2):
             chart = store.chart(subject, film["acquired"] + timedelta(minutes=minutes))
-            environment = Environment(chart, default_toolset(more=TOOLS), images=with_files.of(chart, str(subject)))
+            options = EnvironmentOptions(images=with_files.of(chart, str(subject)))
+            environment = Environment(chart, default_toolset(more=TOOLS), options)
             shown = environment.call("image.image_visualizer", {"image_path": film["row_id"]})
             reports = chart.table("cxr_reports").num_rows
             print(f"\n{minutes:+d} minutes: {len(shown.pictures)} picture, {reports} reports\n{shown.text}")

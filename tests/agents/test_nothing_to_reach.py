@@ -33,7 +33,7 @@ from wardround.runs import RunSettings
 from wardround.runs.stays import stay_feed
 from wardround.runs.worker import open_environment, open_run_images
 from wardround.tasks.benchmarks import Benchmark, Sample
-from wardround.tools import Environment
+from wardround.tools import Environment, EnvironmentOptions
 
 
 def reached(*things: object) -> Iterator[object]:
@@ -232,7 +232,9 @@ def test_what_a_run_hands_its_agents_leads_to_no_store_benchmark_or_log(
     with EpisodeLog(tmp_path / "a.episodes.sqlite") as log:
         log.begin(other.id, {"subject_id": other.subject_id})
         recorder = log.begin(sample.id, {"subject_id": sample.subject_id})
-        environment = open_environment(synthetic_store, benchmark, sample, result_tokens=500, images=images)
+        environment = open_environment(
+            synthetic_store, benchmark, sample, EnvironmentOptions(max_result_tokens=500), images=images
+        )
         environment.call("load_table", {"name": "admissions"})
         kept = (Store, Benchmark, Sample, EpisodeLog)
         assert any(isinstance(one, kept) for one in reached([environment, recorder, log])), "the search finds one"

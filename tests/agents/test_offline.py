@@ -23,7 +23,7 @@ from wardround.models.offline.tasks import task_plans
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.tasks.benchmarks import Benchmark, build_agentehr, render_prompt
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.candidates import CandidateSpace
 from wardround.tools.definition import ToolResult
 
@@ -156,7 +156,10 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Benchmark
 def _play(store: Store, benchmark: Benchmark, name: str, recorder: ListRecorder, **changes: Any) -> Iterator[Outcome]:
     task = next(task for task in benchmark.tasks if task.name == name)
     for sample in benchmark.samples(name)[:4]:
-        environment = Environment(store.chart(sample.subject_id, sample.prediction_time), candidates=benchmark.spaces)
+        environment = Environment(
+            store.chart(sample.subject_id, sample.prediction_time),
+            options=EnvironmentOptions(candidates=benchmark.spaces),
+        )
         yield asyncio.run(
             run_episode(
                 get_agent("react"),
@@ -226,7 +229,7 @@ def test_it_plays_the_real_demo_without_a_tool_error(mimic_demo_store: Store) ->
     for subject in [int(subject) for subject in store.subjects[:3]]:
         discharged = store.rows(subject, "admissions").column("dischtime")[-1].as_py()
         for space in spaces:
-            environment = Environment(store.chart(subject, discharged), candidates=spaces)
+            environment = Environment(store.chart(subject, discharged), options=EnvironmentOptions(candidates=spaces))
             prompt = Prompt(user=f"Current time: {format_time(discharged)}. Candidates: `{space}`.")
             recorder = ListRecorder()
             outcome = play(OfflineModel(), environment=environment, prompt=prompt, recorder=recorder)

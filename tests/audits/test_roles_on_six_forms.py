@@ -18,7 +18,7 @@ from wardround.log import ToolRecord
 from wardround.models import ModelSettings, OfflineModel, Reply, Request
 from wardround.records import Store
 from wardround.tasks.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, leak_check, render_prompt
-from wardround.tools import Environment
+from wardround.tools import Environment, EnvironmentOptions
 
 REFUSED: Mapping[str, Mapping[str, str]] = {
     "mimiciv": {},
@@ -51,7 +51,7 @@ def played(store: Store, benchmark: Benchmark, task: str) -> tuple[str, list[tup
     chart = store.chart(sample.subject_id, sample.prediction_time)
     space, failures = benchmark.space(asked), Failures()
     assert space is not None
-    environment = Environment(chart, candidates=benchmark.spaces, answer_space=space.name)
+    environment = Environment(chart, options=EnvironmentOptions(candidates=benchmark.spaces, answer_space=space.name))
     outcome = asyncio.run(
         run_episode(
             get_agent("react"),

@@ -26,7 +26,7 @@ def length(message: Message) -> int:
 
 def schema_characters(benchmark: Benchmark, store: Store, key: str) -> int:
     """What an endpoint is sent of the tools of a sample."""
-    environment = open_environment(store, benchmark, benchmark.sample(key), result_tokens=2_000)
+    environment = open_environment(store, benchmark, benchmark.sample(key))
     return sum(len(json.dumps(schema.to_wire())) for schema in environment.schemas)
 
 

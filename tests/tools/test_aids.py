@@ -12,7 +12,7 @@ from wardround.clinical.codes import LabelSet
 from wardround.core import ToolCall, UserError
 from wardround.models.offline.conversation import read_result
 from wardround.records.rules.language import Column, Combined, MedianDelay
-from wardround.tools import Aids, Environment, open_toolset
+from wardround.tools import Aids, Environment, EnvironmentOptions, open_toolset
 from wardround.tools.candidate_tools import worth_a_look
 from wardround.tools.candidates import CandidateSpace, LabelMatch
 
@@ -67,7 +67,9 @@ def test_a_short_page_leaves_out_what_says_nothing_new() -> None:
 
 def test_a_short_page_holds_more_rows() -> None:
     shown = {
-        name: Environment(laboratory(), aids=aids).call("get_records_by_time", {"table_name": "labevents"}).rows_shown
+        name: Environment(laboratory(), options=EnvironmentOptions(aids=aids))
+        .call("get_records_by_time", {"table_name": "labevents"})
+        .rows_shown
         for name, aids in (("plain", Aids.none()), ("short", Aids()))
     }
     assert shown["plain"] is not None
@@ -105,7 +107,7 @@ def test_the_offline_policy_reads_the_time_above() -> None:
 
 
 def test_tables_are_listed_with_their_columns_and_the_usual_delay_is_said() -> None:
-    environment = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    environment = Environment(laboratory(), options=EnvironmentOptions(candidates=candidates(), answer_space="labs"))
     names = environment.call("get_table_names", {}).text
     assert "labevents | 120 | charttime, label, value, valueuom, storetime, valuenum (+4)" in names
     assert names.endswith("empty: hcpcsevents")
@@ -113,13 +115,15 @@ def test_tables_are_listed_with_their_columns_and_the_usual_delay_is_said() -> N
     said = environment.call("get_table_description", {"table_name": "labevents"}).text
     minutes = median(30 + index % 3 for index in range(120))
     assert f"usual delay: a row is filed {minutes:.0f} minutes after its time (median of the 120 rows here)" in said
-    plain = Environment(laboratory(), candidates=candidates(), answer_space="labs", aids=Aids.none())
+    plain = Environment(
+        laboratory(), options=EnvironmentOptions(candidates=candidates(), answer_space="labs", aids=Aids.none())
+    )
     assert "units" in plain.call("get_table_names", {}).text
     assert "usual delay" not in plain.call("get_table_description", {"table_name": "labevents"}).text
 
 
 def test_finish_refuses_once_what_is_no_candidate() -> None:
-    environment = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    environment = Environment(laboratory(), options=EnvironmentOptions(candidates=candidates(), answer_space="labs"))
     refused = environment.call("finish", {"response": ["creatinin", "POTASSIUM"]})
     assert refused.is_error
     assert refused.answer is None
@@ -132,15 +136,17 @@ def test_finish_refuses_once_what_is_no_candidate() -> None:
 
 @pytest.mark.parametrize("response", [["Creatinine", "potassium"], []])
 def test_finish_takes_at_once_what_is_a_candidate(response: list[str]) -> None:
-    environment = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    environment = Environment(laboratory(), options=EnvironmentOptions(candidates=candidates(), answer_space="labs"))
     assert environment.call("finish", {"response": response}).answer == tuple(response)
 
 
 def test_finish_takes_anything_where_it_is_the_last_call_or_the_aid_is_off() -> None:
-    last = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    last = Environment(laboratory(), options=EnvironmentOptions(candidates=candidates(), answer_space="labs"))
     last.accept_any_answer()
-    off = Environment(laboratory(), candidates=candidates(), answer_space="labs", aids=Aids.none())
-    unbound = Environment(laboratory(), candidates=candidates())
+    off = Environment(
+        laboratory(), options=EnvironmentOptions(candidates=candidates(), answer_space="labs", aids=Aids.none())
+    )
+    unbound = Environment(laboratory(), options=EnvironmentOptions(candidates=candidates()))
     for environment in (last, off, unbound):
         assert environment.call("finish", {"response": ["lytes"]}).answer == ("lytes",)
 
@@ -167,7 +173,7 @@ def searched(environment: Environment, tool: str, **arguments: object) -> list[s
     ["get_candidates_by_keyword", "get_candidates_by_fuzzy_matching", "get_candidates_by_semantic_similarity"],
 )
 def test_the_words_to_look_for_are_called_alike_and_other_names_are_taken(tool: str, argument: str) -> None:
-    environment = Environment(laboratory(), open_toolset("agentehr"), candidates())
+    environment = Environment(laboratory(), open_toolset("agentehr"), EnvironmentOptions(candidates=candidates()))
     schema = next(schema for schema in environment.schemas if schema.name == tool)
     assert list(schema.parameters["properties"]) == ["table_name", "query"]
     assert searched(environment, tool, **{argument: "sodium"})[0] == "Sodium"
@@ -175,8 +181,10 @@ def test_the_words_to_look_for_are_called_alike_and_other_names_are_taken(tool: 
 
 def test_after_a_clear_hit_nothing_else_is_listed() -> None:
     tool = "get_candidates_by_semantic_similarity"
-    short = Environment(laboratory(), open_toolset("agentehr"), candidates())
-    plain = Environment(laboratory(), open_toolset("agentehr"), candidates(), aids=Aids.none())
+    short = Environment(laboratory(), open_toolset("agentehr"), EnvironmentOptions(candidates=candidates()))
+    plain = Environment(
+        laboratory(), open_toolset("agentehr"), EnvironmentOptions(candidates=candidates(), aids=Aids.none())
+    )
     assert searched(short, tool, query="Creatinine") == ["Creatinine"]
     assert searched(plain, tool, query="Creatinine")[:2] == ["Creatinine", "Creatinine, Urine"]
     assert searched(short, "get_candidates_by_keyword", query="Creatinine") == ["Creatinine", "Creatinine, Urine"]

@@ -9,13 +9,13 @@ from fake_chart import FakeChart, FakeTable, small_chart
 
 from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
-from wardround.tools import Aids, Environment, default_toolset, open_toolset
+from wardround.tools import Aids, Environment, EnvironmentOptions, default_toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace
 
 
 @pytest.fixture
 def environment() -> Environment:
-    return Environment(small_chart(400), max_result_tokens=400, aids=Aids.none())
+    return Environment(small_chart(400), options=EnvironmentOptions(max_result_tokens=400, aids=Aids.none()))
 
 
 def test_the_session_owns_the_subject(environment: Environment) -> None:
@@ -164,7 +164,9 @@ def test_candidates_are_searched_by_one_word_or_several() -> None:
     )
     space = CandidateSpace(name="diagnoses", labels=LabelSet(name="diagnoses", labels=names))
     toolset = open_toolset("agentehr", more=["get_candidates"])
-    environment = Environment(small_chart(), toolset, {"diagnoses": space}, aids=Aids.none())
+    environment = Environment(
+        small_chart(), toolset, EnvironmentOptions(candidates={"diagnoses": space}, aids=Aids.none())
+    )
 
     def lines(tool: str, **arguments: object) -> list[str]:
         result = environment.call(tool, {"table_name": "Diagnoses", **arguments})
@@ -194,7 +196,9 @@ def test_candidates_are_searched_by_one_word_or_several() -> None:
 
 def test_two_long_cells_in_one_row_are_cut_apart() -> None:
     long = FakeTable("notes", {"first": ("text", ["a" * 9000]), "second": ("text", ["b" * 9000])})
-    page = Environment(FakeChart([long]), max_result_tokens=400).call("get_latest_records", {"table_name": "notes"})
+    page = Environment(FakeChart([long]), options=EnvironmentOptions(max_result_tokens=400)).call(
+        "get_latest_records", {"table_name": "notes"}
+    )
     assert page.text.count("more characters: cursor=") == 2
     assert "aaa" in page.text
     assert "bbb" in page.text

@@ -12,12 +12,12 @@ from fake_chart import FakeChart, FakeTable, small_chart
 
 from wardround.core import estimate_tokens
 from wardround.records import Store
-from wardround.tools import Environment, ToolResult, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, ToolResult, default_toolset
 from wardround.tools.retrieval import LexicalEncoder, RetrievalSettings
 
 
 def environment(chart: Any, **settings: Any) -> Environment:
-    return Environment(chart, default_toolset(evidence=True), **settings)
+    return Environment(chart, default_toolset(evidence=True), EnvironmentOptions(**settings))
 
 
 def ask(tools: Environment, query: str, **arguments: Any) -> ToolResult:

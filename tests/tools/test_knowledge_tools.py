@@ -10,7 +10,7 @@ from fake_chart import small_chart
 
 pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
-from wardround.tools import TOOLS, Environment, Toolset, corpus_tool, default_toolset
+from wardround.tools import TOOLS, Environment, EnvironmentOptions, Toolset, corpus_tool, default_toolset
 from wardround.tools.knowledge import Knowledge, Library, add_corpus
 
 NAMES = ("retrieve_pubmed", "retrieve_textbooks", "retrieve_handbook", "retrieve_corpus")
@@ -30,7 +30,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 def environment(library: Library, until: date | None = None) -> Environment:
     knowledge = Knowledge(library=library, until=until)
-    return Environment(small_chart(3), default_toolset(more=NAMES), knowledge=knowledge, max_result_tokens=600)
+    options = EnvironmentOptions(knowledge=knowledge, max_result_tokens=600)
+    return Environment(small_chart(3), default_toolset(more=NAMES), options)
 
 
 def test_documents_come_with_title_date_and_address_and_go_on(library: Library) -> None:

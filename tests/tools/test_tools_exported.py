@@ -14,15 +14,14 @@ import wardround.tools
 from effort import often
 from wardround.clinical.codes import LabelSet
 from wardround.core import ToolFailure
-from wardround.tools import Environment, SqlGate, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, SqlGate, default_toolset
 from wardround.tools.candidates import CandidateSpace
 
 SPACE = CandidateSpace(name="names", labels=LabelSet(name="names", labels=("Acute renal failure", "Hypertension")))
 ENVIRONMENT = Environment(
     small_chart(30),
     default_toolset(evidence=True),
-    candidates={"names": SPACE},
-    max_result_tokens=300,
+    EnvironmentOptions(candidates={"names": SPACE}, max_result_tokens=300),
 )
 GATE = SqlGate(small_chart(30))  # type: ignore[arg-type]
 

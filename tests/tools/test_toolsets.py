@@ -7,7 +7,7 @@ from fake_chart import small_chart
 
 from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
-from wardround.tools import CLINSEEK_TOOLS, TOOLS, Environment, default_toolset, open_toolset
+from wardround.tools import CLINSEEK_TOOLS, TOOLS, Environment, EnvironmentOptions, default_toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace
 
 
@@ -39,7 +39,10 @@ def test_a_tool_that_a_model_remembers_is_the_one_that_stands_for_it() -> None:
 
 def test_a_lookup_of_names_is_offered_where_there_are_names() -> None:
     space = CandidateSpace(name="labs", labels=LabelSet(name="labs", labels=("Sodium",)))
-    assert "get_candidates" in Environment(small_chart(3), candidates={"labs": space}).toolset.names
+    assert (
+        "get_candidates"
+        in Environment(small_chart(3), options=EnvironmentOptions(candidates={"labs": space})).toolset.names
+    )
     bare = Environment(small_chart(3)).toolset.names
     assert not [name for name in bare if name.startswith("get_candidates")]
 

@@ -38,7 +38,7 @@ from wardround.models.guard import is_loopback
 from wardround.records import Store
 from wardround.runs import RunFolder, open_store
 from wardround.tasks.benchmarks import Benchmark
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.imaging import ImageSettings, Imaging, open_images
 from wardround.tools.knowledge import Knowledge, KnowledgeSettings
 from wardround.tools.retrieval import EncoderConfig, open_encoder
@@ -266,15 +266,14 @@ def _serve_mcp(arguments: argparse.Namespace) -> int:
             raise UserError(f"{moment!r} is not a time such as '2150-01-31 08:00': {error}") from error
         subject_id = store.subject_of(subject)
         chart = store.chart(subject_id, as_of, policy=arguments.policy)
-        environment = Environment(
-            chart,
-            toolset,
-            {} if benchmark is None else benchmark.spaces_of(store.person_of(subject_id)),
+        options = EnvironmentOptions(
+            candidates={} if benchmark is None else benchmark.spaces_of(store.person_of(subject_id)),
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
             knowledge=knowledge,
             images=images.of(chart, subject),
         )
+        environment = Environment(chart, toolset, options)
         return ServedSession(environment, name=who, limits=SessionLimits(calls=sys.maxsize), access=access, sql=lane)
 
     if not arguments.http:

@@ -19,7 +19,7 @@ from wardround.runs import open_environment
 from wardround.tasks.benchmarks import Benchmark, Sample, ask, get_task
 from wardround.tasks.scoring.episodes import score_answer
 from wardround.tasks.scoring.errors import Call
-from wardround.tools import Aids
+from wardround.tools import Aids, EnvironmentOptions
 
 FINISH = "finish"
 MOST_CALLS = 30
@@ -59,9 +59,8 @@ class WorldEpisode:
         self._constant = world.constants.score(sample) if self._gains else 0.0
         self._repeats = Repeats()
         self._shown: tuple[str, ...] = ()
-        self._environment = open_environment(
-            world.store, world.benchmark, sample, result_tokens=settings.result_tokens, aids=settings.aids
-        )
+        options = EnvironmentOptions(max_result_tokens=settings.result_tokens, aids=settings.aids)
+        self._environment = open_environment(world.store, world.benchmark, sample, options)
 
     @property
     def tools(self) -> tuple[ToolSchema, ...]:

@@ -107,18 +107,8 @@ class _Unrecorded:
 
 async def _first_call(plan: PreparedRun, agent: AgentSpec, sample: Sample, encoder: Encoder | None) -> Request:
     settings, model = plan.settings, _FirstCall()
-    environment = open_surroundings(
-        plan.store,
-        plan.benchmark,
-        sample,
-        result_tokens=settings.budget.result_tokens,
-        encoder=encoder,
-        retrieval=settings.retrieval,
-        toolset=settings.run.toolset,
-        more_tools=(*settings.run.tools, *agent.more_tools),
-        aids=settings.aids,
-        images=open_run_images(settings, plan.store),
-    )
+    images = open_run_images(settings, plan.store)
+    environment = open_surroundings(settings, plan.store, plan.benchmark, sample, agent, encoder=encoder, images=images)
     try:
         await run_episode(
             agent,

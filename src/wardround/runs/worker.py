@@ -36,17 +36,17 @@ from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.spending import Spending
 from wardround.runs.stays import stay_feed
 from wardround.tasks.benchmarks import Benchmark, Sample, ask, get_task, question_of
-from wardround.tools import Aids, Environment, NoChartEnvironment, open_toolset
+from wardround.tools import Environment, EnvironmentOptions, NoChartEnvironment, open_toolset
 from wardround.tools.image_tools import image_visualizer
 from wardround.tools.imaging import Imaging, open_images
 from wardround.tools.knowledge import Knowledge
-from wardround.tools.retrieval import Encoder, RetrievalSettings, VectorCache
+from wardround.tools.retrieval import Encoder, VectorCache
+from wardround.tools.session import NO_OPTIONS
 from wardround.tools.toolset import USUAL
 
 # What an episode of a run is bound to and what is said of it, whoever plays it: our agents or an outside one.
 
 
-DEFAULT_AIDS = Aids()
 Surrounding = Environment | NoChartEnvironment
 NO_IMAGES = Imaging()
 
@@ -64,22 +64,16 @@ def open_environment(
     store: Store,
     benchmark: Benchmark,
     sample: Sample,
+    options: EnvironmentOptions = NO_OPTIONS,
     *,
-    result_tokens: int,
-    encoder: Encoder | None = None,
-    retrieval: RetrievalSettings | None = None,
     toolset: str = USUAL,
     more_tools: Sequence[str] = (),
-    aids: Aids = DEFAULT_AIDS,
-    knowledge: Knowledge | None = None,
     images: Imaging = NO_IMAGES,
 ) -> Environment:
     """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables.
 
-    ``encoder`` and ``retrieval`` are what evidence is found with; ``more_tools`` are offered
-    beside those of the ``toolset``.
-    ``aids`` are what the session does for a language model, ``knowledge`` what it may read beside the chart,
-    ``images`` where the chart's images are opened: a question about films is asked with the tool that shows them.
+    ``more_tools`` are offered beside those of the ``toolset``. ``images``: where the chart's images are opened; a
+    question about films is asked with the tool that shows them.
     """
     space = benchmark.space(get_task(sample.task))
     chart = sample.chart(store, benchmark.policy)
@@ -87,23 +81,43 @@ def open_environment(
     return Environment(
         chart,
         open_toolset(toolset, more=(*more_tools, image_visualizer.name) if asks_of_films else more_tools),
-        {} if space is None and aids.short_pages else benchmark.spaces_of(sample.person),
-        max_result_tokens=result_tokens,
-        encoder=encoder,
-        retrieval=retrieval,
-        answer_space=None if space is None else space.name,
-        listed=sample.facts.get("listed", ()),
-        aids=aids,
-        knowledge=knowledge,
-        images=images.of(chart, store.subject_key(sample.subject_id)),
+        replace(
+            options,
+            candidates={} if space is None and options.aids.short_pages else benchmark.spaces_of(sample.person),
+            answer_space=None if space is None else space.name,
+            listed=sample.facts.get("listed", ()),
+            images=images.of(chart, store.subject_key(sample.subject_id)),
+        ),
     )
 
 
-def open_surroundings(store: Store, benchmark: Benchmark, sample: Sample, **options: Any) -> Surrounding:
-    """Return what surrounds an episode on a sample: an environment as :func:`open_environment` binds it with these
-    ``options``, or of a case told in words one without a chart."""
+def open_surroundings(
+    settings: RunSettings,
+    store: Store,
+    benchmark: Benchmark,
+    sample: Sample,
+    agent: AgentSpec,
+    *,
+    encoder: Encoder | None = None,
+    knowledge: Knowledge | None = None,
+    images: Imaging = NO_IMAGES,
+) -> Surrounding:
+    """Return what surrounds an agent's episode on a sample of a run: an environment, or of a case told in words one
+    without a chart."""
     told = told_case(sample)
-    return open_environment(store, benchmark, sample, **options) if told is None else NoChartEnvironment(told)
+    if told is not None:
+        return NoChartEnvironment(told)
+    options = EnvironmentOptions(
+        max_result_tokens=settings.budget.result_tokens,
+        encoder=encoder,
+        retrieval=settings.retrieval,
+        aids=settings.aids,
+        knowledge=knowledge,
+    )
+    more = (*settings.run.tools, *agent.more_tools)
+    return open_environment(
+        store, benchmark, sample, options, toolset=settings.run.toolset, more_tools=more, images=images
+    )
 
 
 def told_case(sample: Sample) -> TextCaseRecord | None:
@@ -210,15 +224,12 @@ class Worker:
         recorder = self.log.begin(text, episode_facts(key, sample, self.benchmark, resumed_turns=len(replies)))
         model = resumed(self.models[key.model], replies, note=recorder.note, keep=recorder.keep)
         environment = open_surroundings(
+            self.settings,
             self.store,
             self.benchmark,
             sample,
-            result_tokens=self.settings.budget.result_tokens,
+            agent,
             encoder=self.encoder,
-            retrieval=self.settings.retrieval,
-            toolset=self.settings.run.toolset,
-            more_tools=(*self.settings.run.tools, *agent.more_tools),
-            aids=self.settings.aids,
             knowledge=self.knowledge,
             images=self.images,
         )

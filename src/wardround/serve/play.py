@@ -34,6 +34,7 @@ from wardround.serve.access_log import AccessLog
 from wardround.serve.mcp_server import http_app, serve_stdio
 from wardround.serve.session import ServedSession, SessionLimits, SqlLane
 from wardround.tasks.benchmarks import ask
+from wardround.tools import EnvironmentOptions
 
 HANDOUT = "handout.jsonl"
 ACCESS_LOG = "access.jsonl"
@@ -74,15 +75,16 @@ class PlayedRun:
         episode = EpisodeKey.parse(key)
         sample = self.samples[episode.sample]
         run = self.folder.settings
+        options = EnvironmentOptions(
+            max_result_tokens=run.budget.result_tokens, aids=run.aids, knowledge=self.knowledge
+        )
         environment = open_environment(
             self.store,
             self.benchmark,
             sample,
-            result_tokens=run.budget.result_tokens,
+            options,
             toolset=run.run.toolset,
             more_tools=run.run.tools,
-            aids=run.aids,
-            knowledge=self.knowledge,
             images=self.images,
         )
         return ServedSession(

@@ -9,7 +9,7 @@ from wardround.tools.grounding import Citation, supports_answer
 from wardround.tools.knowledge_tools import corpus_tool
 from wardround.tools.no_chart import NoChartEnvironment
 from wardround.tools.page import Page
-from wardround.tools.session import AID_NAMES, Aids, Session
+from wardround.tools.session import AID_NAMES, Aids, EnvironmentOptions, Session
 from wardround.tools.signature import Range, tool
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
 from wardround.tools.toolset import (
@@ -30,6 +30,7 @@ __all__ = [
     "Aids",
     "Citation",
     "Environment",
+    "EnvironmentOptions",
     "NamedToolset",
     "NoChartEnvironment",
     "Page",

@@ -7,57 +7,27 @@ The subject and the clock are the chart's; no argument can change them. A model'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from wardround.core import ToolFailure, ToolSchema
 from wardround.core.errors import unknown
 from wardround.records import Chart
-from wardround.tools.candidates import CandidateSpace
 from wardround.tools.definition import Tool, ToolResult
 from wardround.tools.grounding import Citation, Grounding
-from wardround.tools.imaging import ChartImages
 from wardround.tools.inner_tools import load_ehr
-from wardround.tools.knowledge import Knowledge
 from wardround.tools.page import Page
-from wardround.tools.retrieval import Encoder, RetrievalSettings
-from wardround.tools.session import DEFAULT_AIDS, Aids, Session
+from wardround.tools.session import NO_OPTIONS, EnvironmentOptions, Session
 from wardround.tools.signature import clean_text, read_arguments
 from wardround.tools.toolset import Toolset, default_toolset
 
 
 class Environment(Session):
-    """A session with the toolset that an episode may call. What the other arguments mean: see Session."""
+    """A session with the toolset that an episode may call; None: the usual one."""
 
-    def __init__(
-        self,
-        chart: Chart,
-        toolset: Toolset | None = None,
-        candidates: Mapping[str, CandidateSpace] = MappingProxyType({}),
-        *,
-        max_result_tokens: int = 2000,
-        encoder: Encoder | None = None,
-        retrieval: RetrievalSettings | None = None,
-        answer_space: str | None = None,
-        listed: Collection[str] = (),
-        aids: Aids = DEFAULT_AIDS,
-        knowledge: Knowledge | None = None,
-        images: ChartImages | None = None,
-    ) -> None:
-        super().__init__(
-            chart,
-            candidates,
-            max_result_tokens=max_result_tokens,
-            encoder=encoder,
-            retrieval=retrieval,
-            answer_space=answer_space,
-            listed=listed,
-            aids=aids,
-            knowledge=knowledge,
-            images=images,
-        )
+    def __init__(self, chart: Chart, toolset: Toolset | None = None, options: EnvironmentOptions = NO_OPTIONS) -> None:
+        super().__init__(chart, options)
         self.toolset = (default_toolset() if toolset is None else toolset).having(
             {*self.images.abilities.names, *(("candidates",) if self.candidates else ())}
         )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from types import MappingProxyType
+from dataclasses import asdict, dataclass, field, fields
 
 from wardround.clinical.codes import normalise_label
 from wardround.core import ToolFailure, UserError, setting
@@ -71,49 +70,53 @@ AID_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Aids))
 
 
 _SMALLEST_BUDGET = 200
-DEFAULT_AIDS = Aids()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentOptions:
+    """What the tools of one episode work with besides the chart; each option is declared here and nowhere else."""
+
+    candidates: Mapping[str, CandidateSpace] = field(default_factory=dict)
+    """The candidate spaces that may be searched, by table name."""
+    max_result_tokens: int = 2000
+    """The most text of a result (estimated; see ``core.tokens``)."""
+    encoder: Encoder | None = None
+    """What ``evidence`` is found with; None: the lexical encoder."""
+    retrieval: RetrievalSettings | None = None
+    answer_space: str | None = None
+    """The candidate table that answers come from."""
+    listed: Collection[str] = ()
+    """The names that the question lists."""
+    aids: Aids = Aids()
+    """What is done for a language model beyond the papers' tools."""
+    knowledge: Knowledge | None = None
+    """The corpora that may be read; None: the handbook."""
+    images: ChartImages | None = None
+    """The chart's images; None: there are none."""
+
+
+NO_OPTIONS = EnvironmentOptions()
 
 
 class Session:
-    """One chart opened for one episode.
+    """One chart opened for one episode."""
 
-    ``candidates`` are the candidate spaces the session may search, by table name. ``max_result_tokens`` bounds the text
-    of every result (estimated; see ``core.tokens``). ``encoder`` (default: lexical) and ``retrieval`` are what
-    ``evidence`` is found with. ``answer_space`` names the candidate table that answers come from, ``listed`` the names
-    that the question lists, ``aids`` what is done for a language model beyond the papers' tools, ``knowledge`` the
-    corpora that may be read (default: the handbook). ``images`` opens the chart's images; without it there are none.
-    """
-
-    def __init__(
-        self,
-        chart: Chart,
-        candidates: Mapping[str, CandidateSpace] = MappingProxyType({}),
-        *,
-        max_result_tokens: int = 2000,
-        encoder: Encoder | None = None,
-        retrieval: RetrievalSettings | None = None,
-        answer_space: str | None = None,
-        listed: Collection[str] = (),
-        aids: Aids = DEFAULT_AIDS,
-        knowledge: Knowledge | None = None,
-        images: ChartImages | None = None,
-    ) -> None:
+    def __init__(self, chart: Chart, options: EnvironmentOptions = NO_OPTIONS) -> None:
         self.chart = chart
-        self.images = ChartImages(chart, None) if images is None else images
-        self.aids = aids
-        self.knowledge = knowledge or Knowledge()
-        self.candidates = dict(candidates)
-        if answer_space is not None and aids.short_pages:
-            self.candidates = {name: space for name, space in candidates.items() if name == answer_space}
-        self.answer_space = self.candidates.get(answer_space or "")
-        self.listed = frozenset(map(normalise_label, listed))
-        self.checks_answers = aids.answer_check and self.answer_space is not None
+        self.images = options.images or ChartImages(chart, None)
+        self.aids = options.aids
+        self.knowledge = options.knowledge or Knowledge()
+        self.candidates = dict(options.candidates)
+        if options.answer_space is not None and self.aids.short_pages:
+            self.candidates = {name: space for name, space in self.candidates.items() if name == options.answer_space}
+        self.answer_space = self.candidates.get(options.answer_space or "")
+        self.listed = frozenset(map(normalise_label, options.listed))
+        self.checks_answers = self.aids.answer_check and self.answer_space is not None
         self.ask_model: AskOwnModel = ask_alone
         """How a tool asks a model of its own; an episode that writes it down sets its own way."""
-        self.max_result_tokens = max(_SMALLEST_BUDGET, max_result_tokens)
+        self.max_result_tokens = max(_SMALLEST_BUDGET, options.max_result_tokens)
         self.cursors = Cursors()
-        self._encoder = encoder
-        self._retrieval = retrieval
+        self._options = options
         self._evidence: EvidenceIndex | None = None
         self._views: dict[str, TableView] = {}
         self._gate: SqlGate | None = None
@@ -170,8 +173,8 @@ class Session:
                 self._evidence = EvidenceIndex(
                     self.chart.event_columns(),
                     as_of=self.chart.as_of,
-                    encoder=self._encoder or LexicalEncoder(),
-                    settings=self._retrieval,
+                    encoder=self._options.encoder or LexicalEncoder(),
+                    settings=self._options.retrieval,
                 )
             return self._evidence
 

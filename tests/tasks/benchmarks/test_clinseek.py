@@ -23,6 +23,7 @@ from wardround.tasks.benchmarks.clinseek.definitions import RULES, RiskRule
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.trivial import trivial_answers
 from wardround.tasks.scoring.episodes import score_answer
+from wardround.tools import EnvironmentOptions
 from wardround.tools.candidates import CandidateSpace
 
 DECISIONS = [
@@ -168,7 +169,7 @@ def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, syn
 def test_a_question_that_no_candidate_table_answers_lists_none(bench: Benchmark, synthetic_store: Store) -> None:
     asked = {one.task: one for one in bench.samples(split="test")}
     listed = {
-        name: tuple(open_environment(synthetic_store, bench, one, result_tokens=500).candidates)
+        name: tuple(open_environment(synthetic_store, bench, one, EnvironmentOptions(max_result_tokens=500)).candidates)
         for name, one in asked.items()
     }
     for name, found in listed.items():
@@ -213,9 +214,9 @@ def test_a_listed_name_that_no_training_subject_has_is_taken(bench: Benchmark, s
         if "listed" in one.facts and bench.spaces[_space(one)].labels.resolve(name) is None
     )
     one, name = next(found)
-    environment = open_environment(synthetic_store, bench, one, result_tokens=500)
+    environment = open_environment(synthetic_store, bench, one, EnvironmentOptions(max_result_tokens=500))
     assert environment.call("finish", {"response": ["no such name"]}).is_error
-    environment = open_environment(synthetic_store, bench, one, result_tokens=500)
+    environment = open_environment(synthetic_store, bench, one, EnvironmentOptions(max_result_tokens=500))
     assert environment.call("finish", {"response": [name]}).answer == (name,)
     assert score_answer((name,), one, bench.labels(get_task(one.task))) > 0
 

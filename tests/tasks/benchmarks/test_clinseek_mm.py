@@ -29,6 +29,7 @@ from wardround.tasks.benchmarks import (
     question_of,
 )
 from wardround.tasks.benchmarks.clinseek_mm.definitions import PHENOTYPES, PUBLISHED_COUNTS
+from wardround.tools import EnvironmentOptions
 from wardround.tools.imaging import Imaging
 from wardround.tools.imaging.source import ImageFolder
 
@@ -193,7 +194,9 @@ def test_a_question_about_films_is_asked_with_the_tool_that_shows_them(
         (film_store, bench, asked, Imaging(), False),
         (synthetic_store, chart, other, images, False),
     ):
-        environment = open_environment(store, benchmark, sample, result_tokens=500, images=given)
+        environment = open_environment(
+            store, benchmark, sample, EnvironmentOptions(max_result_tokens=500), images=given
+        )
         assert ("image.image_visualizer" in {schema.name for schema in environment.schemas}) is offered
         environment.close()
 
@@ -201,7 +204,7 @@ def test_a_question_about_films_is_asked_with_the_tool_that_shows_them(
 def _played(bench: Benchmark, store: Store, sample: Sample, images: Imaging) -> tuple[Seen, Noted]:
     task, seen, noted = get_task(sample.task), Seen(), Noted()
     agent = get_agent("curated")
-    environment = open_environment(store, bench, sample, result_tokens=2000, more_tools=agent.more_tools, images=images)
+    environment = open_environment(store, bench, sample, more_tools=agent.more_tools, images=images)
     asked = Prompt(user=ask(bench, sample, rules=False), task=task.name, question=question_of(task, sample))
     outcome = asyncio.run(
         run_episode(

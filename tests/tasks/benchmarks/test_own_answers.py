@@ -51,7 +51,7 @@ def _with_other_answers(raw: Path, copy: Path, subject: int) -> None:
 
 def _shown(store: Store, benchmark: Benchmark, sample: Sample) -> list[str]:
     """The prompt of a question and what the candidate tools answer in it."""
-    environment = open_environment(store, benchmark, sample, result_tokens=2000)
+    environment = open_environment(store, benchmark, sample)
     table = benchmark.prompt(sample).partition("_candidates")[0].split()[-1].strip("'\"`") + "_candidates"
     calls = [
         environment.call(tool, {"table_name": table, "query": word}).text

@@ -26,7 +26,7 @@ from test_pictures_on_their_way import first_film
 from wardround.core import ToolFailure, UserError
 from wardround.models import DataUseGuard
 from wardround.records import Store
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.imaging import ImageSettings, open_images, read_radiograph
 from wardround.tools.imaging import source as dicomweb
 from wardround.tools.imaging.source import DicomWeb, ImageName
@@ -207,7 +207,7 @@ def test_orthanc_serves_the_films_of_a_chart(film_store: Store, film_hospital: P
         open_environment = Environment(
             chart,
             default_toolset(more=["image.image_visualizer"]),
-            images=images.of(chart, film_store.subject_key(row["subject_id"])),
+            EnvironmentOptions(images=images.of(chart, film_store.subject_key(row["subject_id"]))),
         )
         shown = open_environment.call("image.image_visualizer", {"image_path": row["row_id"]})
         assert shown.pictures, shown.text

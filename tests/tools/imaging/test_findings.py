@@ -22,7 +22,7 @@ from wardround.core import ToolFailure, UserError
 from wardround.models import DataUseGuard
 from wardround.records import Store
 from wardround.synth.radiographs import SeenFinding, draw_phantom
-from wardround.tools import Environment, ToolResult, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, ToolResult, default_toolset
 from wardround.tools.imaging import Abilities, ChartImages, ImageSettings, conflicts_of, mentions_of, read_radiograph
 from wardround.tools.imaging.classification import classify, peak_box, stretched
 from wardround.tools.imaging.networks import cardiothoracic_ratio, segment
@@ -74,7 +74,7 @@ def environment(store: Store, data: bytes, settings: ImageSettings | None = None
     chart = store.chart(row["subject_id"], row["acquired"])
     abilities = Abilities(settings, DataUseGuard(sensitivity="synthetic"))
     images = ChartImages(chart, OneFile(data), abilities=abilities)
-    return Environment(chart, default_toolset(more=IMAGE_TOOLS), images=images)
+    return Environment(chart, default_toolset(more=IMAGE_TOOLS), EnvironmentOptions(images=images))
 
 
 def call(store: Store, tool: str, data: bytes, settings: ImageSettings | None = None, **more: Any) -> ToolResult:

@@ -21,7 +21,7 @@ from wardround.core import Message, Picture
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import DataUseGuard, Model, ModelConfig, ModelSettings, ReplayModel, Request, open_model
 from wardround.records import Store
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.imaging import ImageFolder, Imaging
 
 pytestmark = needs("PIL")
@@ -39,7 +39,7 @@ def environment(store: Store, hospital: Path, moment: datetime | None = None) ->
     chart = store.chart(film["subject_id"], moment or film["acquired"])
     images = Imaging(source=ImageFolder(hospital / "cxr" / "files"))
     toolset = default_toolset(more=["image.image_visualizer", "image.dicom_processor"])
-    return Environment(chart, toolset, images=images.of(chart, str(film["subject_id"])))
+    return Environment(chart, toolset, EnvironmentOptions(images=images.of(chart, str(film["subject_id"]))))
 
 
 def play(model: Model, open_environment: Environment, log: EpisodeLog) -> Outcome:

@@ -22,7 +22,7 @@ from wardround.core import ToolFailure
 from wardround.models import DataUseGuard
 from wardround.records import Chart, Store
 from wardround.records.chart.censor import ChartTable
-from wardround.tools import Environment, open_toolset
+from wardround.tools import Environment, EnvironmentOptions, open_toolset
 from wardround.tools.knowledge import Knowledge, KnowledgeSettings
 
 NOTE = (
@@ -68,7 +68,7 @@ def environment(chart: Chart, web: LocalWeb, egress: str = "guarded") -> Environ
     )
     guard = DataUseGuard(sensitivity="synthetic")
     knowledge = Knowledge.open(settings, guard=guard, api_key="key-of-eight", network=web)
-    return Environment(chart, open_toolset("clinseek"), knowledge=knowledge)
+    return Environment(chart, open_toolset("clinseek"), EnvironmentOptions(knowledge=knowledge))
 
 
 def leaks(chart: Chart) -> list[str]:

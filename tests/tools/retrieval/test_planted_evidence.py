@@ -12,7 +12,7 @@ import pytest
 
 from wardround.core import from_microseconds
 from wardround.records import Store, ingest
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, default_toolset
 from wardround.tools.retrieval import EvidenceIndex, LexicalEncoder, RetrievalSettings
 
 TITLE = "Sarcoidosis of lung"
@@ -57,7 +57,7 @@ def test_the_needle_is_found_and_only_once_it_is_known(planted: Store) -> None:
         evidence = EvidenceIndex(chart.event_columns(), as_of=as_of, encoder=LexicalEncoder(), settings=settings)
         shown = {one for passage in evidence.text_evidence(TITLE) for one in evidence.row_ids(passage.rows)}
         assert (row_id in shown) is there
-        tools = Environment(chart, default_toolset(evidence=True), retrieval=settings)
+        tools = Environment(chart, default_toolset(evidence=True), EnvironmentOptions(retrieval=settings))
         answer = tools.call("retrieve_evidence", {"query": TITLE})
         assert (row_id in answer.row_ids) is there
         assert (f"{row_id} | [{known}] diagnosis - {TITLE}" in answer.text) is there

@@ -27,7 +27,7 @@ from wardround.tasks.benchmarks.leaks import draw_reason, hindsight_of
 from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import get_task
-from wardround.tools import Environment, Toolset, open_toolset
+from wardround.tools import Environment, EnvironmentOptions, Toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 # What else must be the same in another future of the same past: the answers of tools, evidence and candidates too.
@@ -75,8 +75,8 @@ def differing_candidates(store: Store, other: Store, moments: Mapping[int, datet
         found.differences.append(f"candidate table {name} is there in one future only")
     subject, as_of = next(iter(moments.items()))
     first, second = (
-        Environment(store.chart(subject, as_of), candidates=here),
-        Environment(store.chart(subject, as_of), candidates=there),
+        Environment(store.chart(subject, as_of), options=EnvironmentOptions(candidates=here)),
+        Environment(store.chart(subject, as_of), options=EnvironmentOptions(candidates=there)),
     )
     calls = [call for name in sorted(here.keys() & there.keys()) for call in _candidate_calls(here[name])]
     found.compared["calls of candidate tools"] += len(calls)
