@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from doubles import ListRecorder, PaperChart, play
 from questions import READMISSION
-from retrieval.histories import Row, day, history
 
+from tools.retrieval.histories import Row, day, history
 from wardround.agents import Limits, Outcome, Prompt, get_agent
 from wardround.models import ModelSettings, Request, ScriptedModel, say
 from wardround.models.replay import Line

@@ -7,9 +7,9 @@ from functools import cache
 from evidence_doubles import searched
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrieval.histories import Row, day
 
 from effort import often
+from tools.retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens
 from wardround.agents.evidence import Evidence, best_first, fit
 from wardround.tools.retrieval import EvidenceIndex, IndicatorTrajectory, Passage

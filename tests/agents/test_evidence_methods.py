@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from evidence_doubles import ASKED, Played, Script, WordEncoder, events, findings, job, last, shown
 from questions import ANEMIA, OPEN
-from retrieval.histories import Row, day
 
+from tools.retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens, Limits, check_question, get_agent, list_agents
 from wardround.agents.evidence import Evidence
 from wardround.agents.loop.history import count_message, count_schemas

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from scoring.test_tables import scored
 
+from tasks.scoring.test_tables import scored
 from wardround.core import Usage
 from wardround.reports import charts, summarise_run
 from wardround.reports.analyses import Point, Section, points_of, sections

@@ -9,9 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from scoring.test_class_tables import answered
 
 from predictors.invented import invented_store, questions
+from tasks.scoring.test_class_tables import answered
 from wardround.predictors import PredictorSettings, fit_predictors
 from wardround.reports import curves, summarise_run, write_predictor_report
 from wardround.reports.charts import few_shot

@@ -6,8 +6,8 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from scoring.test_class_tables import answered
 
+from tasks.scoring.test_class_tables import answered
 from wardround.reports import summarise_run
 from wardround.reports.class_sections import ablation_tables, class_tables, few_shot_panels
 from wardround.reports.predictions import Curve, CurvePoint

@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from scoring.test_tables import scored
 
 from records.small_source import FILES, moment, small_store
+from tasks.scoring.test_tables import scored
 from wardround.records import Chart, PersonRole, Roles, RowRole, Store
 from wardround.reports import GROUPINGS, by_subgroup
 from wardround.tasks.benchmarks import Sample

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from scoring.test_tables import scored
 
+from tasks.scoring.test_tables import scored
 from wardround.core import UserError
 from wardround.reports import summarise_run
 from wardround.reports.summary import by_contender, contender

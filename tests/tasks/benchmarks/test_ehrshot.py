@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.ehrshot_hospital import LABELS, LABS, mimic_tables, write_meds, write_mimic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tasks.benchmarks.ehrshot_hospital import LABELS, LABS, mimic_tables, write_meds, write_mimic
 from wardround.core import UserError, content_hash, format_time
 from wardround.records import Store, ingest
 from wardround.runs import RunSettings, execute, read_results, score_run, start

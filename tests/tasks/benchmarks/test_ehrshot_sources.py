@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from benchmarks.ehrshot_hospital import LABELS, write_meds
 
 from records.fhir_resources import encounter, made, patient
 from records.omop_tables import PERSON, VISIT, write_omop
+from tasks.benchmarks.ehrshot_hospital import LABELS, write_meds
 from wardround.cli import main
 from wardround.core import UserError, format_time, parse_time, to_microseconds
 from wardround.records import RowRole, Store, ingest, load_source_spec

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from scoring.test_tables import scored
 
+from tasks.scoring.test_tables import scored
 from wardround.tasks.scoring import EpisodeScore, SetScore, classify, render_classes, same_samples
 
 

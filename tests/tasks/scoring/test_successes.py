@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scoring.test_tables import scored
-
+from tasks.scoring.test_tables import scored
 from wardround.tasks.scoring import EpisodeScore, GroundingCounts, Successes, render_table, successes, summarise
 
 

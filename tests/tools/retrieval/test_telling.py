@@ -6,8 +6,8 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from retrieval.histories import ChosenEncoder, Row, day, history
 
+from tools.retrieval.histories import ChosenEncoder, Row, day, history
 from wardround.records import Store, load_source_spec
 from wardround.tools.retrieval import EvidenceIndex, LexicalEncoder, RetrievalSettings, described_codes
 from wardround.tools.retrieval.chunks import described, tells
