@@ -11,7 +11,7 @@ from typing import Any
 
 from doubles import ListRecorder, PaperChart
 
-from wardround.agents import Episode, EstimatedTokens, Limits, Outcome, Prompt, StepPrediction, get_agent, run_steps
+from wardround.agents import Episode, EstimatedTokens, Limits, Outcome, Prompt, StepPrediction, get_agent, run_episode
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.settings import TraceSettings
 from wardround.clinical.bundles import Bundle, BundleEvent, BundleStream, Carried, EventKind, PatientState
@@ -78,7 +78,7 @@ def play_stay(
 ) -> PlayedOut:
     feed, recorder = ListFeed(stream), ListRecorder()
     outcome = asyncio.run(
-        run_steps(
+        run_episode(
             get_agent(agent, TraceSettings(**settings)),
             feed=feed,
             model=model,

@@ -22,7 +22,7 @@ import pytest
 from doubles import ListRecorder
 
 from wardround.agents import Episode, Hooks, Limits, Prompt, StepPrediction, get_agent, run_episode
-from wardround.agents.loop.steps import ChartScore, run_steps
+from wardround.agents.loop.steps import ChartScore
 from wardround.clinical.bundles import Bundle, subject_bundles
 from wardround.clinical.bundles.files import END_OF_TIME
 from wardround.core import LeakError, from_microseconds
@@ -284,7 +284,7 @@ def test_a_player_of_stays_reaches_only_the_bundles_it_was_handed(
     Foreseeing.coming = {event.row_id for bundle in whole for event in bundle.events[:2]}
     player, recorder = Foreseeing(), ListRecorder()
     asyncio.run(
-        run_steps(
+        run_episode(
             replace(get_agent("react"), steps=lambda: player),
             feed=stay_feed(synthetic_store, sample, recorder),
             model=OfflineModel(synthetic_store.spec.roles),

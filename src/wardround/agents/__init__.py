@@ -20,7 +20,6 @@ from wardround.agents.loop.steps import (
     StepPlayer,
     StepPrediction,
     answer_of,
-    run_steps,
 )
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, AgentName, Budget, Method, NoSettings, Paper
 from wardround.agents.methods.react import ReflexionSettings
@@ -77,5 +76,4 @@ __all__ = [
     "kinds_read",
     "list_agents",
     "run_episode",
-    "run_steps",
 ]

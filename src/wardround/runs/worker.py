@@ -19,7 +19,6 @@ from wardround.agents import (
     get_agent,
     get_method,
     run_episode,
-    run_steps,
 )
 from wardround.core import Usage, private_folder
 from wardround.log import EpisodeLog, EpisodeRecorder, LogReader
@@ -233,9 +232,8 @@ class Worker:
             knowledge=self.knowledge,
             images=self.images,
         )
-        play = run_episode if agent.steps is None else partial(run_steps, feed=stay_feed(self.store, sample, recorder))
         try:
-            outcome = await play(
+            outcome = await run_episode(
                 agent,
                 model=model,
                 environment=environment,
@@ -244,6 +242,7 @@ class Worker:
                 settings=asked_with(self.settings, key),
                 recorder=recorder,
                 episode=text,
+                feed=None if agent.steps is None else stay_feed(self.store, sample, recorder),
             )
         except Exception as error:
             aside = self._set_aside(text, f"{type(error).__name__}: {error}", recorder)

@@ -28,6 +28,7 @@ from wardround.agents.loop.calls import (
 )
 from wardround.agents.loop.episode import Ending, Episode, Exchange, Recorder, outcome_of, to_its_ending
 from wardround.agents.loop.history import EstimatedTokens, Observation, TokenCounter
+from wardround.agents.loop.steps import StepFeed, run_stay
 from wardround.core import (
     FormatError,
     Message,
@@ -57,9 +58,13 @@ async def run_episode(
     settings: ModelSettings,
     recorder: Recorder,
     episode: str,
+    feed: StepFeed | None = None,
     counter: TokenCounter | None = None,
 ) -> Outcome:
-    """Play one episode to its end; its turns and notes go to ``recorder``, its outcome is the caller's to record."""
+    """Run one episode to its end; its turns and notes go to ``recorder``, its outcome is the caller's to record.
+
+    With a ``feed`` the agent predicts what comes next after every bundle of a stay; without one it answers a question.
+    """
     started = time.perf_counter()
     state = Episode(
         agent=agent,
@@ -72,6 +77,9 @@ async def run_episode(
         counter=counter or EstimatedTokens(),
         episode=episode,
     )
+    if feed is not None:
+        ending = await run_stay(agent.player(), state, feed)
+        return outcome_of(state, ending, seconds=time.perf_counter() - started)
     ending = await to_its_ending(_Loop(agent, state).play(), state)
     citations = environment.check_evidence(ending.answer, ending.evidence) if ending.answer else ()
     return outcome_of(state, ending, seconds=time.perf_counter() - started, citations=tuple(citations))

@@ -6,20 +6,16 @@ bundle when it is handed it and never holds what comes.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from wardround.agents.loop.calls import Limits, Outcome, Prompt, ToolSession
-from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorder, outcome_of, to_its_ending
-from wardround.agents.loop.history import EstimatedTokens, TokenCounter
+from wardround.agents.loop.episode import Ending, Episode, to_its_ending
 from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, Carried
 from wardround.clinical.protocols import ActionKind, Dose
 from wardround.clinical.vocabulary import Bounds
 from wardround.core import Sealed, unsealed
-from wardround.models.protocol import Model, ModelSettings
 from wardround.tasks.answers import StepAction
 
 STEP_NOTE = "step"
@@ -105,45 +101,13 @@ class StepPlayer(Protocol):
         ...
 
 
-class SteppingAgent(PlayingAgent, Protocol):
-    """What a stepped episode needs of its agent."""
-
-    def player(self) -> StepPlayer:
-        """Return a player for one episode; UserError where the agent plays no stays."""
-        ...
-
-
-async def run_steps(
-    agent: SteppingAgent,
-    *,
-    feed: StepFeed,
-    model: Model,
-    environment: ToolSession,
-    prompt: Prompt,
-    limits: Limits,
-    settings: ModelSettings,
-    recorder: Recorder,
-    episode: str,
-    counter: TokenCounter | None = None,
-) -> Outcome:
-    """Play one stay to its end, to the limit of steps, or to whatever else ends an episode."""
-    started = time.perf_counter()
-    state = Episode(
-        agent=agent,
-        model=model,
-        environment=environment,
-        prompt=prompt,
-        limits=limits,
-        settings=settings,
-        recorder=recorder,
-        counter=counter or EstimatedTokens(),
-        episode=episode,
-    )
+async def run_stay(player: StepPlayer, state: Episode, feed: StepFeed) -> Ending:
+    """Run one stay to its end, to the limit of steps, or to whatever else ends an episode."""
     said: list[str] = []
-    ending = await to_its_ending(_play(agent.player(), state, feed, said), state)
-    if ending.finish not in _FAILED:  # what was said before a limit counts: each of these steps was played to its end
-        ending = replace(ending, answer=tuple(said))
-    return outcome_of(state, ending, seconds=time.perf_counter() - started)
+    ending = await to_its_ending(_play(player, state, feed, said), state)
+    if ending.finish in _FAILED:
+        return ending
+    return replace(ending, answer=tuple(said))  # what was said before a limit counts: each of these steps was whole
 
 
 async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Ending:
