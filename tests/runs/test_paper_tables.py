@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from wardround.cli import main
-from wardround.reports.paper_tables import PaperTable, as_csv, as_latex, as_markdown, paper_tables, write_tables
+from wardround.reports.paper_tables import paper_tables, write_tables
 from wardround.reports.summary import RunSummary, summarise_run
 from wardround.tasks.scoring import EpisodeScore
 from wardround.tasks.scoring.tables import ALL
@@ -50,21 +49,6 @@ def test_marks_stand_for_corrected_p_values_below_their_bounds(
     changed = tuple(replace(row, adjusted_p=p_value) for row in summary.comparisons)
     cells = paper_tables(replace(summary, comparisons=changed))[0].rows[0][1:]
     assert {cell.replace(" (no variation)", "").lstrip("0123456789.() to-") for cell in cells} == {mark}
-
-
-TABLE = PaperTable(name="t", caption="F1 & 95 %", header=("who", "a_b"), rows=(("x|y", "0.5*"),), note="* p < 0.05")
-
-
-def test_latex_is_escaped_and_ruled() -> None:
-    text = as_latex(TABLE)
-    assert r"\caption{F1 \& 95 \%}" in text
-    assert "\\toprule\nwho & a\\_b \\\\\n\\midrule\nx|y & 0.5* \\\\\n\\bottomrule" in text
-    assert "{lr}" in text
-
-
-def test_csv_reads_back_and_markdown_keeps_its_columns() -> None:
-    assert list(csv.reader(as_csv(TABLE).splitlines())) == [["who", "a_b"], ["x|y", "0.5*"]]
-    assert "| x\\|y | 0.5\\* |" in as_markdown(TABLE)
 
 
 def test_report_writes_them(run: Path, tmp_path: Path) -> None:

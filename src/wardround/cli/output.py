@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from wardround.core.table import Table, as_text
 from wardround.learning import stages
 from wardround.reports import ARM_HEADINGS, arm_texts
 from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
@@ -24,19 +25,7 @@ from wardround.tasks.scoring.judging import WORDS
 
 def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print aligned columns; columns of numbers align right."""
-    columns = list(zip(header, *rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    numeric = [bool(rows) and all(_is_number(cell) for cell in column[1:]) for column in columns]
-    for line in (header, *rows):
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ]
-        print("  ".join(cells).rstrip())
-
-
-def _is_number(text: str) -> bool:
-    return text.strip("+-").replace(",", "").replace(".", "").replace("%", "").isdigit() or text in ("", "–")
+    print(as_text(Table(header=header, rows=rows)))
 
 
 # Figures as JSON: ``--json`` of every command that prints some. Notes and progress go to standard error.

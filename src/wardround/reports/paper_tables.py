@@ -7,14 +7,12 @@ number was not computed is empty.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from wardround.core import private_folder, write_atomically
+from wardround.core.table import RENDERERS, Kind, Table
 from wardround.reports.comparing import Comparison
 from wardround.reports.summary import RunSummary, contender
 from wardround.tasks.scoring import Interval, SummaryRow
@@ -23,33 +21,9 @@ from wardround.tasks.scoring.tables import ALL
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 """Corrected p-values below these bounds are marked so."""
 RowT = TypeVar("RowT", SummaryRow, Comparison)
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "·": r"$\cdot$",
-}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaperTable:
-    """A table of texts. ``caption`` says what the cells are, ``note`` what the marks mean."""
-
-    name: str
-    caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str
-
-
-def paper_tables(summary: RunSummary) -> tuple[PaperTable, ...]:
+def paper_tables(summary: RunSummary) -> tuple[Table, ...]:
     """Return the tables of a run; the second only where contenders were compared."""
     tables = [_results(summary)]
     if summary.comparisons:
@@ -57,7 +31,7 @@ def paper_tables(summary: RunSummary) -> tuple[PaperTable, ...]:
     return tuple(tables)
 
 
-def write_tables(tables: Sequence[PaperTable], folder: Path) -> list[Path]:
+def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Write each table as ``<name>.tex``, ``.csv`` and ``.md``; return the files."""
     private_folder(folder)
     written = []
@@ -69,7 +43,7 @@ def write_tables(tables: Sequence[PaperTable], folder: Path) -> list[Path]:
     return written
 
 
-def _results(summary: RunSummary) -> PaperTable:
+def _results(summary: RunSummary) -> Table:
     rows = _over_strata(summary.rows, contender)
     tasks = _with_mean_last([row.task for row in rows])
     compared = _over_strata(summary.comparisons, lambda row: row.contender)
@@ -80,27 +54,27 @@ def _results(summary: RunSummary) -> PaperTable:
     metrics = sorted({row.metric for row in rows})
     baselines = {row.baseline for row in summary.comparisons}
     note = f"{', '.join(f'{mark} p < {bound:g}' for bound, mark in MARKS)}, against {', '.join(sorted(baselines))}"
-    return PaperTable(
+    return _grid(
+        tasks,
+        cells,
         name="results",
         caption=f"{', '.join(metrics)} with 95 % intervals (bootstrap over patients)",
-        header=("contender", *map(_task_title, tasks)),
-        rows=_grid(list(dict.fromkeys(map(contender, rows))), tasks, cells),
         note=note if baselines else "",
     )
 
 
-def _differences(comparisons: Sequence[Comparison]) -> PaperTable:
+def _differences(comparisons: Sequence[Comparison]) -> Table:
     some = _over_strata(comparisons, lambda row: row.contender)
     tasks = _with_mean_last([row.task for row in some])
     cells = {
         (row.contender, row.task): f"{_with_interval(row.test.difference, signed=True)}{_p_value(row.adjusted_p)}"
         for row in some
     }
-    return PaperTable(
+    return _grid(
+        tasks,
+        cells,
         name="differences",
         caption=f"Difference from {', '.join(sorted({row.baseline for row in some}))}, paired by sample",
-        header=("contender", *map(_task_title, tasks)),
-        rows=_grid(list(dict.fromkeys(row.contender for row in some)), tasks, cells),
         note="p: sign-flip permutation over patients, step-down max-T over contenders and tasks",
     )
 
@@ -115,14 +89,18 @@ def _with_mean_last(tasks: Sequence[str]) -> list[str]:
     return sorted(set(tasks), key=lambda task: (task == ALL, task))
 
 
-def _task_title(task: str) -> str:
-    return "mean of tasks" if task == ALL else task
-
-
-def _grid(
-    names: Sequence[str], tasks: Sequence[str], cells: Mapping[tuple[str, str], str]
-) -> tuple[tuple[str, ...], ...]:
-    return tuple((name, *(cells.get((name, task), "") for task in tasks)) for name in names)
+def _grid(tasks: Sequence[str], cells: Mapping[tuple[str, str], str], *, name: str, caption: str, note: str) -> Table:
+    """Return a row per contender, in the order of the cells, and a column per task."""
+    names = dict.fromkeys(who for who, _ in cells)
+    numbers: list[Kind] = ["number"] * len(tasks)
+    return Table(
+        header=("contender", *("mean of tasks" if task == ALL else task for task in tasks)),
+        rows=[(who, *(cells.get((who, task), "") for task in tasks)) for who in names],
+        kinds=("text", *numbers),
+        name=name,
+        caption=caption,
+        note=note,
+    )
 
 
 def _with_interval(shown: Interval, *, signed: bool = False) -> str:
@@ -144,50 +122,3 @@ def _p_value(p_value: float | None) -> str:
     if p_value is None:
         return ""
     return "; p < 0.001" if p_value < 0.001 else f"; p = {p_value:.3f}"
-
-
-def as_latex(table: PaperTable) -> str:
-    """Return a table for the package booktabs."""
-    lines = [
-        r"\begin{table}",
-        rf"\caption{{{_escaped(table.caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
-        r"\toprule",
-        _latex_row(table.header),
-        r"\midrule",
-        *map(_latex_row, table.rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    if table.note:
-        lines.append(rf"\par\smallskip\footnotesize {_escaped(table.note)}")
-    return "\n".join([*lines, r"\end{table}", ""])
-
-
-def as_csv(table: PaperTable) -> str:
-    """Return a table as CSV."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([table.header, *table.rows])
-    return out.getvalue()
-
-
-def as_markdown(table: PaperTable) -> str:
-    """Return a table as Markdown."""
-    rule = ("---", *["---:"] * (len(table.header) - 1))
-    lines = [f"**{table.caption}**", "", *(_markdown_row(row) for row in (table.header, rule, *table.rows))]
-    return "\n".join([*lines, *(["", table.note.replace("*", r"\*")] if table.note else []), ""])
-
-
-RENDERERS: Mapping[str, Callable[[PaperTable], str]] = {"tex": as_latex, "csv": as_csv, "md": as_markdown}
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(map(_escaped, cells)) + r" \\"
-
-
-def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(letter, letter) for letter in text)
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|").replace("*", r"\*") for cell in cells) + " |"

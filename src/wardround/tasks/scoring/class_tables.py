@@ -12,6 +12,7 @@ from math import gcd
 
 import numpy as np
 
+from wardround.core.table import Column, as_text, table_of
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring.bootstrap import RESAMPLES, Interval, PatientDraws
 from wardround.tasks.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
@@ -116,47 +117,35 @@ def _scores(scores: Sequence[EpisodeScore], classes: Sequence[str], draws: Patie
 
 
 def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
-    names = rows[0].class_names
-    with_scores = any(row.scores is not None for row in rows)
-    with_cuts = any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows)
-    header = ["", "n", "patients", "accuracy", "macro-F1", "95 % interval"]
-    header += [f"F1 {name}" for name in names.values()] + ["no answer"]
-    header += ["AUROC", "AUPRC", "Brier"] if with_scores else []
-    header += ["evidence cut"] if with_cuts else []
-    lines = [header, *(_cells(row, with_scores=with_scores, with_cuts=with_cuts) for row in rows)]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
-    text = [
-        "  ".join(_put(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))
-        for line in lines
+    columns: list[Column[ClassificationRow]] = [
+        Column(name="", value=lambda row: row.name, kind="text"),
+        Column(name="n", value=lambda row: row.metrics.n, format=","),
+        Column(name="patients", value=lambda row: row.metrics.subjects, format=","),
+        Column(name="accuracy", value=lambda row: row.metrics.accuracy.estimate, format=".3f"),
+        Column(name="macro-F1", value=lambda row: row.metrics.macro_f1.estimate, format=".3f"),
+        Column(name="95 % interval", value=lambda row: row.metrics.macro_f1.as_text()),
+        *(_class_column(value, name) for value, name in rows[0].class_names.items()),
+        Column(name="no answer", value=lambda row: row.metrics.missing + row.metrics.outside),
+        *(_score_column(name) for name in ("AUROC", "AUPRC", "Brier")),
+        Column(
+            name="evidence cut",
+            value=lambda row: row.evidence_cut and row.evidence_cut.short,
+            is_shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
+        ),
     ]
     below = [] if same_samples(rows) else ["(these rows are not all over the same samples: compare those with one n)"]
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join([task, *(line.rstrip() for line in (text[0], rule, *text[1:])), *below])
+    return "\n".join([task, as_text(table_of(rows, columns), has_rule=True), *below])
 
 
-def _put(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column == 0 else cell.rjust(width)
+def _class_column(value: str, name: str) -> Column[ClassificationRow]:
+    return Column(name=f"F1 {name}", value=lambda row: row.metrics.class_f1[value].estimate, format=".3f")
 
 
-def _cells(row: ClassificationRow, *, with_scores: bool, with_cuts: bool) -> list[str]:
-    found, scores = row.metrics, row.scores
-    cells = [
-        row.name,
-        f"{found.n:,}",
-        f"{found.subjects:,}",
-        f"{found.accuracy.estimate:.3f}",
-        f"{found.macro_f1.estimate:.3f}",
-        _edges(found.macro_f1),
-        *(f"{found.class_f1[value].estimate:.3f}" for value in row.class_names),
-        f"{found.missing + found.outside}",
-    ]
-    if with_scores:
-        three = (None, None, None) if scores is None else (scores.auroc, scores.auprc, scores.brier)
-        cells += ["" if one is None else f"{one.estimate:.3f}" for one in three]
-    if with_cuts:
-        cells.append("" if row.evidence_cut is None else row.evidence_cut.short)
-    return cells
+def _score_column(name: str) -> Column[ClassificationRow]:
+    def value(row: ClassificationRow) -> float | None:
+        figure: Interval | None = getattr(row.scores, name.lower(), None)
+        return None if figure is None else figure.estimate
 
-
-def _edges(interval: Interval) -> str:
-    return interval.as_text()
+    return Column(
+        name=name, value=value, format=".3f", is_shown=lambda rows: any(row.scores is not None for row in rows)
+    )

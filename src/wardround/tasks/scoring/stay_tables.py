@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+from wardround.core.table import Column, as_text, table_of
 from wardround.tasks.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_rows
 from wardround.tasks.scoring.episodes import EpisodeScore
 from wardround.tasks.scoring.stays import RecallRow, StepCounts, recall_rows
@@ -15,6 +17,7 @@ PAPER_AUDITED = (0.0515, 0.0942)
 """The paper's share of steps at which the Auditor is asked (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""
 _EXPECTED = (0.025, 0.15)
 """Shares outside these are commented."""
+RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,25 +87,8 @@ def _mean_grade(counts: Sequence[StepCounts], people: Sequence[int], seed: int) 
 
 def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow]) -> str:
     """Return both as aligned plain-text tables."""
-    header = (
-        "",
-        "type",
-        "by",
-        "micro",
-        "95 % interval",
-        "macro",
-        "95 % interval",
-        "capped",
-        "precision",
-        "steps",
-        "decisions",
-    )
-    first = [header, *map(_recall_cells, recall)]
-    second = [
-        ("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws", "unchecked", "equivalence"),
-        *map(_rule_cells, adherence),
-    ]
-    return "\n".join([f"{_aligned(first)}\n\n{_aligned(second)}", *filter(None, map(_far_off, adherence))])
+    tables = (as_text(table_of(recall, _RECALL_COLUMNS)), "", as_text(table_of(adherence, _RULE_COLUMNS)))
+    return "\n".join([*tables, *filter(None, map(_far_off, adherence))])
 
 
 def _far_off(row: AdherenceRow) -> str | None:
@@ -116,22 +102,35 @@ def _far_off(row: AdherenceRow) -> str | None:
     return f"{row.contender}: the gate of the model's audit opens at {share:.1%} of steps; {than}: {hint}"
 
 
-def _recall_cells(row: RecallRow) -> tuple[str, ...]:
-    micro, macro = row.micro, row.macro
-    figures = (f"{micro.estimate:.3f}", micro.as_text(), f"{macro.estimate:.3f}", macro.as_text())
-    precision = "–" if row.precision is None else f"{row.precision:.3f}"
-    shares = (f"{row.capped:.3f}", precision)
-    return row.contender, row.kind.lower(), row.matching, *figures, *shares, str(row.steps), str(row.targets)
+def _text(name: str, value: Callable[[RowT], object], form: str = "", missing: str = "–") -> Column[RowT]:
+    return Column(name=name, value=value, format=form, kind="text", missing=missing)
 
 
-def _rule_cells(row: AdherenceRow) -> tuple[str, ...]:
-    shares = (f"{one.estimate:.1%}" for one in (row.adherence, row.strict, row.audited))
-    grade = "–" if row.equivalence is None else f"{row.equivalence.estimate:.2f} {row.equivalence.as_text()}"
-    unchecked = str(row.unchecked or "–")
-    return row.contender, str(row.steps), *shares, str(row.failed), row.flaws or "–", unchecked, grade
+def _grade(row: AdherenceRow) -> str | None:
+    return None if row.equivalence is None else f"{row.equivalence.estimate:.2f} {row.equivalence.as_text()}"
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
-    return "\n".join(rows)
+_RECALL_COLUMNS: tuple[Column[RecallRow], ...] = (
+    _text("", lambda row: row.contender),
+    _text("type", lambda row: row.kind.lower()),
+    _text("by", lambda row: row.matching),
+    _text("micro", lambda row: row.micro.estimate, ".3f"),
+    _text("95 % interval", lambda row: row.micro.as_text()),
+    _text("macro", lambda row: row.macro.estimate, ".3f"),
+    _text("95 % interval", lambda row: row.macro.as_text()),
+    _text("capped", lambda row: row.capped, ".3f"),
+    _text("precision", lambda row: row.precision, ".3f"),
+    _text("steps", lambda row: row.steps),
+    _text("decisions", lambda row: row.targets),
+)
+_RULE_COLUMNS: tuple[Column[AdherenceRow], ...] = (
+    _text("", lambda row: row.contender),
+    _text("steps", lambda row: row.steps),
+    _text("cites a rule", lambda row: row.adherence.estimate, ".1%"),
+    _text("that holds", lambda row: row.strict.estimate, ".1%"),
+    _text("audited", lambda row: row.audited.estimate, ".1%"),
+    _text("failed", lambda row: row.failed),
+    _text("flaws", lambda row: row.flaws or None),
+    _text("unchecked", lambda row: row.unchecked or None),
+    _text("equivalence", _grade),
+)

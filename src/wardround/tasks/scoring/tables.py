@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from wardround.core import Usage
+from wardround.core.table import Column, as_text, table_of
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring.bootstrap import Interval, patient_bootstrap
 from wardround.tasks.scoring.episodes import EpisodeScore
@@ -101,19 +102,7 @@ def pooled_metric(tasks: Iterable[str]) -> str:
 
 def render_table(rows: Sequence[SummaryRow]) -> str:
     """Return the rows as an aligned plain-text table; agent and model are shown where they differ between rows."""
-    columns = [column for column in _COLUMNS if column.shown(rows)]
-    cells = [[column.title for column in columns], *[[column.cell(row) for column in columns] for row in rows]]
-    widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
-    lines = [_line(line, widths, columns) for line in cells]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    title: str
-    cell: Callable[[SummaryRow], str]
-    left: bool = False
-    shown: Callable[[Sequence[SummaryRow]], bool] = lambda rows: True
+    return as_text(table_of(rows, _COLUMNS), has_rule=True)
 
 
 def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> SummaryRow:
@@ -214,18 +203,6 @@ def _tool_mix(scores: list[EpisodeScore]) -> dict[str, int]:
     return dict(sorted(calls.items()))
 
 
-def _line(cells: list[str], widths: list[int], columns: list[_Column]) -> str:
-    parts = [
-        cell.ljust(width) if column.left else cell.rjust(width)
-        for cell, width, column in zip(cells, widths, columns, strict=True)
-    ]
-    return "  ".join(parts).rstrip()
-
-
-def _optional(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
-
-
 def _errors(row: SummaryRow) -> str:
     return " ".join(f"{_SHORT[name]}:{count}" for name, count in row.errors.items() if count)
 
@@ -242,8 +219,11 @@ def _varies(name: str) -> Callable[[Sequence[SummaryRow]], bool]:
     return lambda rows: len({getattr(row, name) for row in rows}) > 1
 
 
-def _any_known(value: Callable[[SummaryRow], float | None]) -> Callable[[Sequence[SummaryRow]], bool]:
-    return lambda rows: any(value(row) is not None for row in rows)
+def _known(name: str, value: Callable[[SummaryRow], object], form: str = "") -> Column[SummaryRow]:
+    """A column that a table has where the value of any row is known."""
+    return Column(
+        name=name, value=value, format=form, is_shown=lambda rows: any(value(row) is not None for row in rows)
+    )
 
 
 _SHORT = {
@@ -254,65 +234,50 @@ _SHORT = {
     ErrorClass.TOOL_USAGE: "usage",
     ErrorClass.NO_CANDIDATE_TOOL: "no-cand",
 }
-_COLUMNS = (
-    _Column(title="agent", cell=lambda row: row.agent, left=True, shown=_varies("agent")),
-    _Column(title="model", cell=lambda row: row.model, left=True, shown=_varies("model")),
-    _Column(title="task", cell=lambda row: row.task, left=True),
-    _Column(title="stratum", cell=lambda row: row.stratum, left=True),
-    _Column(title="n", cell=lambda row: str(row.n)),
-    _Column(title="patients", cell=lambda row: str(row.subjects)),
-    _Column(title="in", cell=lambda row: row.metric, left=True, shown=lambda rows: not _all_f1(rows)),
-    _Column(title="score", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: not _all_f1(rows)),
-    _Column(title="F1", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: _all_f1(rows)),
-    _Column(title="95 % interval", cell=lambda row: row.f1.as_text()),
-    _Column(
-        title="over samples",
-        cell=lambda row: "" if row.over_samples is None else f"{row.over_samples.estimate:.3f}",
-        shown=lambda rows: any(row.over_samples is not None for row in rows),
+_COLUMNS: tuple[Column[SummaryRow], ...] = (
+    Column(name="agent", value=lambda row: row.agent, kind="text", is_shown=_varies("agent")),
+    Column(name="model", value=lambda row: row.model, kind="text", is_shown=_varies("model")),
+    Column(name="task", value=lambda row: row.task, kind="text"),
+    Column(name="stratum", value=lambda row: row.stratum, kind="text"),
+    Column(name="n", value=lambda row: row.n),
+    Column(name="patients", value=lambda row: row.subjects),
+    Column(name="in", value=lambda row: row.metric, kind="text", is_shown=lambda rows: not _all_f1(rows)),
+    Column(name="score", value=lambda row: row.f1.estimate, format=".3f", is_shown=lambda rows: not _all_f1(rows)),
+    Column(name="F1", value=lambda row: row.f1.estimate, format=".3f", is_shown=_all_f1),
+    Column(name="95 % interval", value=lambda row: row.f1.as_text()),
+    _known("over samples", lambda row: row.over_samples and row.over_samples.estimate, ".3f"),
+    Column(name="P", value=lambda row: row.precision, format=".3f"),
+    Column(name="R", value=lambda row: row.recall, format=".3f"),
+    Column(name="R max", value=lambda row: row.reachable_recall, format=".3f"),
+    Column(name="turns", value=lambda row: row.turns, format=".1f"),
+    Column(
+        name="trials",
+        value=lambda row: row.trials,
+        format=".1f",
+        is_shown=lambda rows: any(row.trials > 1 for row in rows),
     ),
-    _Column(title="P", cell=lambda row: f"{row.precision:.3f}"),
-    _Column(title="R", cell=lambda row: f"{row.recall:.3f}"),
-    _Column(title="R max", cell=lambda row: f"{row.reachable_recall:.3f}"),
-    _Column(title="turns", cell=lambda row: f"{row.turns:.1f}"),
-    _Column(title="trials", cell=lambda row: f"{row.trials:.1f}", shown=lambda rows: any(r.trials > 1 for r in rows)),
-    _Column(
-        title="tokens in",
-        cell=lambda row: _optional(row.input_tokens, ",.0f"),
-        shown=_any_known(lambda r: r.input_tokens),
+    _known("tokens in", lambda row: row.input_tokens, ",.0f"),
+    _known("out", lambda row: row.output_tokens, ",.0f"),
+    _known("US$", lambda row: row.cost, ".4f"),
+    Column(name="seconds", value=lambda row: row.seconds, format=".2f"),
+    _known("grounded", lambda row: row.grounding.share, ".3f"),
+    Column(name="right", value=lambda row: row.successes.right, is_shown=_any_cited_success),
+    Column(name="corrupt", value=lambda row: row.successes.short, is_shown=_any_cited_success),
+    Column(name="unread", value=lambda row: row.successes.unread, is_shown=_any_cited_success),
+    _known("lessons", lambda row: row.experiences, ".1f"),
+    Column(
+        name="evidence cut",
+        value=lambda row: row.evidence_cut and row.evidence_cut.short,
+        is_shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
     ),
-    _Column(
-        title="out", cell=lambda row: _optional(row.output_tokens, ",.0f"), shown=_any_known(lambda r: r.output_tokens)
+    _known("summarised", lambda row: None if row.summarised is None else f"{row.summarised} of {row.episodes}"),
+    Column(
+        name="summaries failed",
+        value=lambda row: f"{row.failed_summaries} of {row.summaries}" if row.summaries else None,
+        is_shown=lambda rows: any(row.failed_summaries for row in rows),
     ),
-    _Column(title="US$", cell=lambda row: _optional(row.cost, ".4f"), shown=_any_known(lambda row: row.cost)),
-    _Column(title="seconds", cell=lambda row: f"{row.seconds:.2f}"),
-    _Column(
-        title="grounded",
-        cell=lambda row: _optional(row.grounding.share, ".3f"),
-        shown=_any_known(lambda r: r.grounding.share),
-    ),
-    _Column(title="right", cell=lambda row: str(row.successes.right), shown=_any_cited_success),
-    _Column(title="corrupt", cell=lambda row: row.successes.short, shown=_any_cited_success),
-    _Column(title="unread", cell=lambda row: str(row.successes.unread), shown=_any_cited_success),
-    _Column(
-        title="lessons", cell=lambda row: _optional(row.experiences, ".1f"), shown=_any_known(lambda r: r.experiences)
-    ),
-    _Column(
-        title="evidence cut",
-        cell=lambda row: "" if row.evidence_cut is None else row.evidence_cut.short,
-        shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
-    ),
-    _Column(
-        title="summarised",
-        cell=lambda row: "" if row.summarised is None else f"{row.summarised} of {row.episodes}",
-        shown=_any_known(lambda row: row.summarised),
-    ),
-    _Column(
-        title="summaries failed",
-        cell=lambda row: f"{row.failed_summaries} of {row.summaries}" if row.summaries else "",
-        shown=lambda rows: any(row.failed_summaries for row in rows),
-    ),
-    _Column(title="failed", cell=lambda row: str(row.failed), shown=lambda rows: any(row.failed for row in rows)),
-    _Column(title="errors (episodes)", cell=_errors, left=True),
+    Column(name="failed", value=lambda row: row.failed, is_shown=lambda rows: any(row.failed for row in rows)),
+    Column(name="errors (episodes)", value=_errors, kind="text"),
 )
 
 
@@ -345,9 +310,7 @@ def figure_rows(scores: Iterable[EpisodeScore], *, seed: int = 0) -> tuple[Figur
 
 def render_figures(rows: Sequence[FigureRow]) -> str:
     """Return the rows as an aligned plain-text table."""
-    lines = [("task", "", "figure", "mean", "95 % interval"), *map(_cells, rows)]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return as_text(table_of(rows, _FIGURE_COLUMNS))
 
 
 def _figure_mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Interval:
@@ -357,5 +320,10 @@ def _figure_mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Inte
     return patient_bootstrap(list(values.values()), [subject_of[sample] for sample in values], seed=seed)
 
 
-def _cells(row: FigureRow) -> tuple[str, ...]:
-    return row.task, f"{row.agent} · {row.model}", row.figure, f"{row.mean.estimate:.3f}", row.mean.as_text()
+_FIGURE_COLUMNS: tuple[Column[FigureRow], ...] = (
+    Column(name="task", value=lambda row: row.task, kind="text"),
+    Column(name="", value=lambda row: f"{row.agent} · {row.model}", kind="text"),
+    Column(name="figure", value=lambda row: row.figure, kind="text"),
+    Column(name="mean", value=lambda row: row.mean.estimate, format=".3f", kind="text"),
+    Column(name="95 % interval", value=lambda row: row.mean.as_text(), kind="text"),
+)

@@ -1,0 +1,165 @@
+"""One model of a table, and a function for each form of it: text, CSV, LaTeX, Markdown, HTML.
+
+Rows of any kind (:class:`Column` says what a column shows of one) become a :class:`Table` of texts with
+:func:`table_of`; what is not known of a row is an empty cell, never a zero.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from markupsafe import Markup, escape
+
+RowT = TypeVar("RowT")
+Kind = Literal["text", "number", "interval"]
+"""Numbers are aligned right, intervals are not broken over lines."""
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "·": r"$\cdot$",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Generic[RowT]):
+    """A column: its name, what it shows of a row (None: ``missing``), how a number is written (a format
+    specification), and for which rows the table has it at all."""
+
+    name: str
+    value: Callable[[RowT], object]
+    format: str = ""
+    kind: Kind = "number"
+    missing: str = ""
+    is_shown: Callable[[Sequence[RowT]], bool] = lambda rows: True
+
+    def cell(self, row: RowT) -> str:
+        """Return the text of a row's cell."""
+        value = self.value(row)
+        return self.missing if value is None else format(value, self.format)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of texts. ``kinds``: of its columns; empty: a column is of numbers where all its cells are.
+
+    ``caption`` says what the cells are, ``note`` what marks in them mean; ``name`` is that of its file.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    kinds: Sequence[Kind] = ()
+    name: str = ""
+    caption: str = ""
+    note: str = ""
+
+    @property
+    def columns(self) -> list[tuple[str, Kind]]:
+        """Name and kind of each column."""
+        return list(zip(self.header, self.kinds or map(self._kind, range(len(self.header))), strict=True))
+
+    def _kind(self, place: int) -> Kind:
+        return "number" if self.rows and all(_is_number(row[place]) for row in self.rows) else "text"
+
+
+def table_of(rows: Iterable[RowT], columns: Sequence[Column[RowT]]) -> Table:
+    """Return the table of some rows with those of the columns that are shown for them."""
+    rows = list(rows)
+    shown = [column for column in columns if column.is_shown(rows)]
+    return Table(
+        header=[column.name for column in shown],
+        rows=[[column.cell(row) for column in shown] for row in rows],
+        kinds=[column.kind for column in shown],
+    )
+
+
+def as_text(table: Table, *, has_rule: bool = False) -> str:
+    """Return a table as aligned plain text. ``has_rule``: with a line below the header."""
+    lines = [table.header, *table.rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    rights = [kind == "number" for _, kind in table.columns]
+    texts = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, rights, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    rule = ["  ".join("-" * width for width in widths)] if has_rule else []
+    return "\n".join([texts[0], *rule, *texts[1:]])
+
+
+def as_csv(table: Table) -> str:
+    """Return a table as CSV."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([table.header, *table.rows])
+    return out.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    """Return a table for the package booktabs."""
+    alignment = "".join("r" if kind == "number" else "l" for _, kind in table.columns)
+    header, *rows = (" & ".join(map(_in_latex, cells)) + r" \\" for cells in (table.header, *table.rows))
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{_in_latex(table.caption)}}}",
+        rf"\begin{{tabular}}{{{alignment}}}",
+        *(r"\toprule", header, r"\midrule", *rows, r"\bottomrule"),
+        r"\end{tabular}",
+        *([rf"\par\smallskip\footnotesize {_in_latex(table.note)}"] if table.note else []),
+        *(r"\end{table}", ""),
+    ]
+    return "\n".join(lines)
+
+
+def as_markdown(table: Table) -> str:
+    """Return a table as Markdown."""
+    header, *rows = ("| " + " | ".join(map(_in_markdown, cells)) + " |" for cells in (table.header, *table.rows))
+    rule = "| " + " | ".join("---:" if kind == "number" else "---" for _, kind in table.columns) + " |"
+    note = ["", table.note.replace("*", r"\*")] if table.note else []
+    return "\n".join([f"**{table.caption}**", "", header, rule, *rows, *note, ""])
+
+
+def as_html(table: Table) -> Markup:
+    """Return a table as HTML for the pages' style sheet; cells are escaped, unless they are Markup."""
+    classes = ["" if kind == "text" else f' class="{kind}"' for _, kind in table.columns]
+    rows = (
+        "<tr>" + "".join(f"<td{of}>{escape(cell)}</td>" for cell, of in zip(row, classes, strict=True)) + "</tr>\n"
+        for row in table.rows
+    )
+    return html_frame(table.columns, "".join(rows))
+
+
+def html_frame(columns: Iterable[tuple[str, Kind]], rows: str, *, css: str = "") -> Markup:
+    """Return the table around some rows that are HTML. ``css``: classes of the table."""
+    named = ((escape(name), ' class="number"' if kind == "number" else "") for name, kind in columns)
+    header = "".join(f"<th{number}>{name}</th>" for name, number in named)
+    of = f' class="{css}"' if css else ""
+    return Markup(f'<div class="scroll"><table{of}>\n<tr>{header}</tr>\n{rows}</table></div>\n')
+
+
+RENDERERS: Mapping[str, Callable[[Table], str]] = {"tex": as_latex, "csv": as_csv, "md": as_markdown}
+"""By the suffix of the file."""
+
+
+def _is_number(text: str) -> bool:
+    return text.strip("+-").replace(",", "").replace(".", "").replace("%", "").isdigit() or text in ("", "–")
+
+
+def _in_latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def _in_markdown(text: str) -> str:
+    return text.replace("|", r"\|").replace("*", r"\*")
