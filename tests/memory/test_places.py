@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 
-from wardround.memory.phrases import Findings, read_phrase
+from wardround.memory.phrases import Findings, findings_of_chart, read_phrase
 from wardround.memory.places import places_of
 from wardround.memory.scope import setting_of
+from wardround.records import Store
 
 CCU, MICU, MIXED = "Coronary Care Unit (CCU)", "Medical Intensive Care Unit (MICU)", "Med/Surg ICU (MICU/SICU)"
 
@@ -18,11 +20,18 @@ class Event:
     kind: str
     description: str
     text_value: str | None = None
+    row_id: str = ""
+    numeric_value: float | None = None
+    unit: str | None = None
+    time: None = None
 
 
 class Chart:
-    def __init__(self, *events: Event) -> None:
+    age = None
+
+    def __init__(self, *events: Event, ended_rows: frozenset[str] = frozenset()) -> None:
         self._events = events
+        self.ended_rows = ended_rows
 
     def events(self):  # type: ignore[no-untyped-def]
         return iter(self._events)
@@ -87,3 +96,34 @@ def test_a_setting_is_service_unit_problems_and_procedures_not_drugs() -> None:
     )
     assert setting_of(chart) == ("service: CMED", f"unit: {CCU}", "Heart failure", "Cardiac catheterization")
     assert setting_of(Chart(Event("prescription", "Furosemide"))) == ("Furosemide",)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "label"),
+    [
+        ("arterial line in place", "Arterial Line"),
+        ("device: arterial line", "Arterial Line"),
+        ("patients with a central line", "Multi Lumen"),
+        ("mechanically ventilated patients", "Invasive Ventilation"),
+        ("device: invasive ventilation", "Invasive Ventilation"),
+    ],
+)
+def test_a_device_is_in_place_while_its_row_runs_and_unknown_once_it_has_ended(phrase: str, label: str) -> None:
+    """Never denied: rows end where a unit stops charting, and the line may stay."""
+    check, event = read_phrase(phrase), Event("procedure", label, row_id="line")
+    assert check is not None
+    assert check(findings_of_chart(Chart(event))) is True
+    assert check(findings_of_chart(Chart(event, ended_rows=frozenset({"line"})))) is None
+    assert check(findings_of_chart(Chart(event, replace(event, row_id="next"), ended_rows=frozenset({"line"})))) is True
+    assert check(findings_of_chart(Chart())) is None
+
+
+def test_a_chart_names_the_rows_of_procedures_that_have_ended(synthetic_store: Store) -> None:
+    """MIMIC-IV's rows are written down once they have ended; what is taken back to its middle runs."""
+    subject, rows = next((one, rows) for one, rows in synthetic_store.scan("procedureevents") if rows.num_rows)
+    row, stop, known = (rows.column(name)[0].as_py() for name in ("row_id", "endtime", "storetime"))
+    assert stop < known
+    chart = synthetic_store.chart(subject, known)
+    assert row in chart.ended_rows
+    middle = replace(chart, as_of=stop - timedelta(minutes=1))
+    assert row not in middle.ended_rows

@@ -27,6 +27,7 @@ class Row:
     unit: str | None = None
     text_value: str | None = None
     time: None = None
+    row_id: str = ""
 
 
 @dataclass
@@ -34,6 +35,7 @@ class WrittenChart:
     """A chart written as ``{age 67; sex F; diagnosis ...; lab NAME=VALUE UNIT}``."""
 
     age: int | None = None
+    ended_rows: frozenset[str] = frozenset()
     rows: list[Row] = field(default_factory=list)
 
     def events(self) -> Iterator[Row]:

@@ -90,12 +90,18 @@ class FindingsChart(Protocol):
 
     @property
     def age(self) -> int | None: ...
+    @property
+    def ended_rows(self) -> frozenset[str]: ...
     def events(self) -> Iterator[Any]: ...
 
 
 def findings_of_chart(chart: FindingsChart) -> Findings:
-    """Read a chart: nothing that it does not show is in it. What an earlier stay says of itself is the past."""
-    events = list(chart.events())
+    """Read a chart: nothing that it does not show is in it.
+
+    What an earlier stay says of itself is the past, and so is a procedure, a line or a catheter whose row has ended.
+    That it is not in place any more is not said, as rows end where a unit stops charting.
+    """
+    events, ended = list(chart.events()), chart.ended_rows
     began = max((event.time for event in events if event.kind in _STAYS and event.time is not None), default=None)
     measured: dict[str, Quantity] = {}
     known = KnownFindings()
@@ -113,7 +119,8 @@ def findings_of_chart(chart: FindingsChart) -> Findings:
         elif not is_number or not (event.kind in _MEASURED or find_measurement(event.description) is not None):
             said = f"{event.description}: {text}" if text and "\n" not in text else text or event.description
             reading = read_text(said if not is_number else event.description)
-            known.add(told_before(reading) if _is_past(event, began) else reading)
+            over = event.row_id in ended or _is_past(event, began)
+            known.add(told_before(reading) if over else reading)
             if records_allergy(event.description):
                 known.add(TextReading(allergies=charted_allergies(event.description)))
     return Findings(age=chart.age, sex=sex, known=known, measured=measured, places=places_of(events))
@@ -367,6 +374,7 @@ def _read(text: str) -> Check | None:
     if who is not None and " or " not in text:
         rest, person = _read(who["rest"]), read_person_words(who["who"], _read)
         return None if rest is None or person is None else lambda found: all_of((rest(found), person(found)))
+    text = text.removeprefix("device:").strip()
     return _denied(text) or _list(text, " or ", any_of) or _list(text, " / ", any_of) or _slashed(text) or _joined(text)
 
 

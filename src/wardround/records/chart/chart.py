@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import date, datetime
 from math import isnan
 from typing import Any, Literal
 
@@ -93,6 +93,11 @@ class StoredRecord:
         return None
 
 
+def _is_over(stop: Any, as_of: datetime) -> bool:
+    """Whether an end that the chart shows has come: other clocks than ``known_at`` may show a later one."""
+    return stop <= (as_of if isinstance(stop, datetime) else as_of.date()) if isinstance(stop, date) else True
+
+
 def stored_rows(chart: Chart, table: str) -> pa.RecordBatch | None:
     """Return all stored rows of a chart's subject in a table, later ones too. Trusted; None where there are none."""
     return unsealed(chart.inside).rows(table)
@@ -142,6 +147,17 @@ class Chart:
         else:
             event_time = times.view("datetime64[us]")
         return ChartTable(name=name, spec=layout.spec, batch=batch, event_time=event_time)
+
+    @property
+    def ended_rows(self) -> frozenset[str]:
+        """Rows of procedures, lines and catheters that had ended by ``as_of``, where their role names a ``stop``."""
+        ended: set[str] = set()
+        for role in self.spec.roles.procedure:
+            if role.stop is not None and role.table in self.layouts:
+                batch = self.table(role.table).batch
+                stops = zip(batch.column("row_id").to_pylist(), batch.column(role.stop).to_pylist(), strict=True)
+                ended.update(row for row, stop in stops if stop is not None and _is_over(stop, self.as_of))
+        return frozenset(ended)
 
     def event_columns(self) -> EventColumns:
         """Return every visible row as an event, as columns; made once. Static rows come first, then by time."""
