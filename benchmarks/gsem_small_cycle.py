@@ -60,7 +60,7 @@ def steps(folder: Path, cases: int, who: list[str]) -> list[list[str]]:
         ["run", *train, "--split", "train", "--epochs", "2", "--agent", "react", "--out", training],
         ["memory", "build", bank, training],
         ["memory", "validate", bank, training, "--rollouts", "1", "--concurrency", "1"],
-        ["evolve", *train, "--agent", "gsem", "--bank", bank, "--out", stream],
+        ["memory", "evolve", *train, "--agent", "gsem", "--bank", bank, "--out", stream],
         ["run", *dev, "--agent", "react", "--out", without],
         ["run", *dev, "--agent", "gsem", "--bank", bank, "--set", "memory.gate=ignore", "--out", with_it],
         ["memory", "gate", bank, "--without", without, "--with", with_it],

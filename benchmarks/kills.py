@@ -201,7 +201,7 @@ class Campaign:
         return row
 
     def evolve(self, kills: int) -> Row:
-        """``wardround evolve`` as it reflects."""
+        """``wardround memory evolve`` as it reflects."""
         row = Row(command="evolve")
         settings = self.settings.changed(agents=("retrosum",), split="train", limit=5, final_summary=True)
         training = start(self.place / "training", settings)
@@ -212,6 +212,7 @@ class Campaign:
         def evolved(name: str) -> list[str]:
             shutil.copytree(training.path, self.place / name / "training")
             return [
+                "memory",
                 "evolve",
                 "--resume",
                 str(self.place / name / "training"),
@@ -237,9 +238,16 @@ class Campaign:
         return row
 
     def predict(self, kills: int) -> Row:
-        """``wardround predict``: rows are on disk one by one."""
+        """``wardround train predictors``: rows are on disk one by one."""
         row = Row(command="predict")
-        common = ["predict", "--benchmark", str(self.place / "ehrshot"), "--store", str(self.place / "store")]
+        common = [
+            "train",
+            "predictors",
+            "--benchmark",
+            str(self.place / "ehrshot"),
+            "--store",
+            str(self.place / "store"),
+        ]
         common += ["--predictor", "count-lr", "--shots", "1", "2", "4", "all", "--replicates", "10"]
         common += ["--resamples", "50", "--out"]
         assert wardround([*common, str(self.place / "predict-whole")]) == 0
@@ -467,7 +475,16 @@ def main() -> int:
             if name == "bench" or "predict" in options.only:
                 words = ["bench", "build", *more, "--store", str(place / "store"), "--out", str(place / name)]
                 assert wardround(words) == 0
-        words = ["evolve", "--benchmark", str(place / "bench"), "--store", str(place / "store"), "--limit", "2"]
+        words = [
+            "memory",
+            "evolve",
+            "--benchmark",
+            str(place / "bench"),
+            "--store",
+            str(place / "store"),
+            "--limit",
+            "2",
+        ]
         words += ["--agent", "react", "--workers", "1", "--out", str(place / "taught")]
         assert wardround([*words, "--bank", str(place / "bank.sqlite")]) == 0
         moments = random.Random(options.seed)

@@ -140,7 +140,7 @@ def bundles(raw: Path, store: Path, subjects: int) -> Figures:
 
 
 def written(raw: Path, store: Path, subjects: int) -> Figures:
-    """Write the bundles of the whole store, with targets, as ``wardround bundles`` does."""
+    """Write the bundles of the whole store, with targets, as ``wardround export bundles`` does."""
     folder = store.with_name(f"{store.name}-bundles")
     made, seconds = measured(lambda: write_bundles(Store.open(store), folder))
     size = disk_mb(folder)

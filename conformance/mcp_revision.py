@@ -209,6 +209,7 @@ def _(served: Served) -> None:
     place, port = served.place, free_port()
     run = place.fresh("played")
     words = [
+        "serve",
         "play",
         "--store",
         str(place.store),

@@ -3,7 +3,8 @@
     wardround ingest own_ward FOLDER --plugin examples/own_engines.py --store store
     wardround run --plugin examples/own_engines.py --benchmark bench --store store --agent react+rag \\
         --model always/Sepsis --set retrieval.encoder=letters --set run.context_policy=keep-one --out run
-    wardround predict --plugin examples/own_engines.py --benchmark bench --store store --predictor prior --out fits
+    wardround train predictors --plugin examples/own_engines.py --benchmark bench --store store --predictor prior \\
+        --out fits
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def made_ready(place: Path) -> None:
         ["bench", "build", "ehrshot", "--store", store, "--out", classes, "--per-task", "12", "--task", *CLASSES],
         ["bench", "build", "trace", "--store", store, "--out", stays, "--per-task", "12"],
         ["protocol", "induce", rules, "--benchmark", stays, "--store", store],
-        ["evolve", *training, "--bank", bank, "--rules", "--out", teaching],
+        ["memory", "evolve", *training, "--bank", bank, "--rules", "--out", teaching],
         ["memory", "build", bank, teaching, "--rules"],
         *(["memory", "build", bank, teaching, "--rules", "--peer", peer] for peer in PEERS.names),
     ):

@@ -210,6 +210,7 @@ def test_who_has_more_entries_than_a_state_keeps_is_played_one_by_one() -> None:
 def test_the_command_writes_the_words_and_the_step_of_every_bundle(synthetic_store: Store, tmp_path: Path) -> None:
     protocol = Path(__file__).parents[2] / "examples" / "sepsis.toml"
     words = [
+        "export",
         "bundles",
         "--store",
         str(synthetic_store.path),

@@ -16,6 +16,10 @@ from wardround.cli.main import COMMANDS
 
 ACTIONS = {
     "bench": ["build", "show"],
+    "export": ["bundles"],
+    "memory": ["evolve"],
+    "serve": ["play"],
+    "train": ["predictors"],
     "audit": ["leaks", "plausibility"],
     "codes": ["add", "show"],
     "models": ["serve"],
@@ -46,13 +50,21 @@ def test_help_has_an_example_that_parses(name: str, capsys: pytest.CaptureFixtur
         assert {word for word in words if word.startswith("--")} <= options
 
 
-@pytest.mark.parametrize("name", ["serve", "play"])
-def test_help_needs_no_extra(name: str, tmp_path: Path) -> None:
+def test_the_overview_fits_a_screen_and_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 110
+    assert {name for name in COMMANDS if any(re.search(rf"  {name}  ", line) for line in lines)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", [["serve"], ["serve", "play"]])
+def test_help_needs_no_extra(words: list[str], tmp_path: Path) -> None:
     hidden = (
         "import sys; assert not {'mcp', 'wardround.serve'} & {*sys.modules}; sys.modules['mcp'] = None\n"
         "from wardround.cli import main; sys.exit(main(sys.argv[1:]))"
     )
-    process = commands().start_program(hidden, [name, "--help"], out=str(tmp_path / "said"))
+    process = commands().start_program(hidden, [*words, "--help"], out=str(tmp_path / "said"))
     assert commands().status(process) == 0
     assert "examples:" in (tmp_path / "said").read_text()
 

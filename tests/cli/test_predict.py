@@ -1,4 +1,4 @@
-"""``wardround predict`` and the report of what it left, as a user calls them."""
+"""``wardround train predictors`` and the report of what it left, as a user calls them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     store = invented_store(folder)
     questions(store).save(folder / "bench")
     quick = ["--predictor", "count-lr", "--replicates", "2", "--resamples", "50"]
-    return ["predict", "--benchmark", str(folder / "bench"), "--store", str(store.path), *quick]
+    return ["train", "predictors", "--benchmark", str(folder / "bench"), "--store", str(store.path), *quick]
 
 
 def test_fit_report_and_go_on(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_a_benchmark_without_classes_says_which_has(
     synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path)]
-    assert main(["predict", *where, "--out", str(tmp_path / "out")]) == 2
+    assert main(["train", "predictors", *where, "--out", str(tmp_path / "out")]) == 2
     assert "an EHRSHOT benchmark has" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

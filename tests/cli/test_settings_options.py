@@ -227,7 +227,7 @@ def test_no_section_declares_a_setting_twice() -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_completes_commands_and_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["completion", "bash"]) == 0
+    assert main(["--completion", "bash"]) == 0
     script = tmp_path / "completion.bash"
     script.write_text(capsys.readouterr().out)
     ask = "source {0}; COMP_WORDS=({1}); COMP_CWORD={2}; _shtab_wardround; echo ${{COMPREPLY[@]}}"

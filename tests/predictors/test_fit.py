@@ -157,7 +157,7 @@ def test_a_killed_process_leaves_rows_that_are_kept(store: Store, tmp_path: Path
     bench = questions(store)
     folder = bench.save(tmp_path / "bench").folder
     out = tmp_path / "out"
-    words = ["predict", "--benchmark", str(folder), "--store", str(store.path), "--out", str(out)]
+    words = ["train", "predictors", "--benchmark", str(folder), "--store", str(store.path), "--out", str(out)]
     words += ["--predictor", "count-lr", "--shots", "1", "2", "4", "8", "all", "--replicates", "2", "--resamples", "50"]
     rows = out / "predictions.jsonl"
     forks = commands()

@@ -322,16 +322,16 @@ def test_evolve_from_the_command_line_and_again(
         "--workers",
         "1",
     ]
-    assert main(["evolve", *common, "--limit", "2", "--out", str(out), "--bank", str(bank)]) == 0
+    assert main(["memory", "evolve", *common, "--limit", "2", "--out", str(out), "--bank", str(bank)]) == 0
     assert "contamination check: clean" in capsys.readouterr().out
     assert played_strata(out) == {"common"}, "the paper learns from the common stratum alone"
     both = ["--set", "run.strata=common,rare", "--out", str(tmp_path / "both"), "--bank", str(tmp_path / "both.sqlite")]
-    assert main(["evolve", *common, *both]) == 0
+    assert main(["memory", "evolve", *common, *both]) == 0
     assert played_strata(tmp_path / "both") == {"common", "rare"}
     capsys.readouterr()
-    assert main(["evolve", "--resume", str(out), "--bank", str(bank)]) == 0
+    assert main(["memory", "evolve", "--resume", str(out), "--bank", str(bank)]) == 0
     assert "nothing new; 8 reflections were there already" in capsys.readouterr().out
-    assert main(["evolve", *common, "--out", str(out)]) == 2
+    assert main(["memory", "evolve", *common, "--out", str(out)]) == 2
     assert "name one with --bank" in capsys.readouterr().err
 
 
@@ -387,7 +387,7 @@ def test_an_empty_bank_is_refused_where_it_should_serve(settings: RunSettings, t
 def test_wrong_arguments_leave_no_bank_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bank = tmp_path / "bank.sqlite"
     words = ["--benchmark", str(tmp_path / "none"), "--store", str(tmp_path / "none"), "--out", str(tmp_path / "run")]
-    assert main(["evolve", *words, "--bank", str(bank)]) == 2
+    assert main(["memory", "evolve", *words, "--bank", str(bank)]) == 2
     assert not bank.exists()
 
 

@@ -1,4 +1,4 @@
-"""Killing ``wardround evolve`` with SIGKILL as it reflects: nothing is lost or learnt twice, little is asked again.
+"""Killing ``memory evolve`` with SIGKILL as it reflects: nothing is lost or learnt twice, little is asked again.
 
 Every kill meets work: the model stops answering a few reflections after the one at which the kill is aimed.
 """
@@ -55,7 +55,7 @@ class Speaker:
 
 
 def evolving(run: Path, bank: Path) -> list[str]:
-    words = ["evolve", "--resume", str(run), "--bank", str(bank), "--workers", "1"]
+    words = ["memory", "evolve", "--resume", str(run), "--bank", str(bank), "--workers", "1"]
     return [*words, "--concurrency", str(CONCURRENCY)]
 
 
@@ -84,7 +84,14 @@ def test_kills_at_random_moments_of_reflection_change_nothing(
         folder = start(tmp_path / "killed" / "training", settings)
         execute(folder)
         shutil.copytree(tmp_path / "killed", tmp_path / "whole")
-        words = ["evolve", "--resume", str(tmp_path / "whole" / "training"), "--bank", str(tmp_path / "whole.sqlite")]
+        words = [
+            "memory",
+            "evolve",
+            "--resume",
+            str(tmp_path / "whole" / "training"),
+            "--bank",
+            str(tmp_path / "whole.sqlite"),
+        ]
         assert main([*words, "--workers", "1"]) == 0
         undisturbed = Counter(speaker.reflections)
         assert set(undisturbed.values()) == {1}
@@ -100,7 +107,7 @@ def test_kills_at_random_moments_of_reflection_change_nothing(
             assert is_running(group), "a kill must hit an evolve at work"
             kill(group)
         speaker.last = sys.maxsize
-        assert main(["evolve", "--resume", str(folder.path), "--bank", str(bank), "--workers", "1"]) == 0
+        assert main(["memory", "evolve", "--resume", str(folder.path), "--bank", str(bank), "--workers", "1"]) == 0
 
     assert learnt(bank) == learnt(tmp_path / "whole.sqlite")
     assert speaker.reflections.keys() == undisturbed.keys()

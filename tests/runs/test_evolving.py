@@ -30,7 +30,7 @@ def evolved(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A folder with a run ``stream`` and the bank it filled from nothing."""
     place = tmp_path_factory.mktemp("evolved")
     asked = ["--bank", str(place / "bank.sqlite"), "--out", str(place / "stream"), "--epochs", "2"]
-    assert main(["evolve", *words, *asked, "--set", "memory.evolution.snapshots=3,12"]) == 0
+    assert main(["memory", "evolve", *words, *asked, "--set", "memory.evolution.snapshots=3,12"]) == 0
     return place
 
 
@@ -116,7 +116,7 @@ def test_a_stream_is_of_training_samples_by_one_agent(words: list[str], tmp_path
     with Bank.open(tmp_path / "b") as bank, pytest.raises(UserError, match="one agent with one model"):
         evolve_stream(folder, bank)
     asked = ["--bank", str(tmp_path / "b"), "--out", str(tmp_path / "mixed")]
-    assert main(["evolve", *words, *asked, "--set", "run.agents=gsem,retrosum"]) == 2
+    assert main(["memory", "evolve", *words, *asked, "--set", "run.agents=gsem,retrosum"]) == 2
 
 
 def test_the_order_is_the_seeds_and_an_epoch_comes_whole() -> None:
@@ -140,13 +140,13 @@ def test_published_and_credited_never_both(
     bank = tmp_path / "bank.sqlite"
     bank.write_bytes((evolved / "bank.sqlite").read_bytes())
     asked = ["--bank", str(bank), "--out", str(tmp_path / "stream")]
-    assert main(["evolve", *words, *asked, "--set", "memory.evolution.quality=eq10"]) == 2
+    assert main(["memory", "evolve", *words, *asked, "--set", "memory.evolution.quality=eq10"]) == 2
     assert "written by 'credit'" in capsys.readouterr().err
 
 
 def test_equation_10_masks_nothing(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--bank", str(tmp_path / "bank.sqlite"), "--out", str(tmp_path / "stream"), "--json"]
-    assert main(["evolve", *words, *asked, "--set", "memory.evolution.quality=eq10"]) == 0
+    assert main(["memory", "evolve", *words, *asked, "--set", "memory.evolution.quality=eq10"]) == 0
     found = json.loads(capsys.readouterr().out)["stream"]
     assert (found["updates"], found["masked"]) == (8, 0)
     assert found["shown"]

@@ -127,7 +127,15 @@ def test_play_and_serve_take_a_folder_of_corpora(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("wardround.serve.PlayedRun.over_stdio", _nothing)
-    words = ["play", "--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path), "--stdio"]
+    words = [
+        "serve",
+        "play",
+        "--benchmark",
+        str(synthetic_benchmark_path),
+        "--store",
+        str(synthetic_store_path),
+        "--stdio",
+    ]
     words += ["--limit", "1", "--task", "diagnoses", "--tool", "retrieve_pubmed", "--library", str(library)]
     assert main([*words, "--out", str(tmp_path / "played")]) == 0
     assert RunFolder.open(tmp_path / "played").manifest["corpora"]["pubmed"]["documents"] >= 1

@@ -222,5 +222,5 @@ def test_evolving_a_memory_of_notes_says_what_fills_it(
 ) -> None:
     there = ["--benchmark", str(settings.run.benchmark), "--store", str(settings.run.store), "--limit", "1"]
     bank = ["--bank", str(tmp_path / "bank.sqlite"), "--out", str(tmp_path / "run")]
-    assert main(["evolve", *there, *bank, "--agent", "a-mem"]) == 2
+    assert main(["memory", "evolve", *there, *bank, "--agent", "a-mem"]) == 2
     assert "a-mem reads another memory's notes" in capsys.readouterr().err

@@ -108,7 +108,16 @@ def begun(settings: RunSettings, place: Path, server: FakeServer, judged: Judged
 
 
 def evolving(place: Path) -> list[str]:
-    return ["evolve", "--resume", str(place / "stream"), "--bank", str(place / "bank.sqlite"), "--workers", "1"]
+    return [
+        "memory",
+        "evolve",
+        "--resume",
+        str(place / "stream"),
+        "--bank",
+        str(place / "bank.sqlite"),
+        "--workers",
+        "1",
+    ]
 
 
 @pytest.fixture(scope="module")

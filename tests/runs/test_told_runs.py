@@ -426,7 +426,18 @@ def test_a_stream_learns_from_judged_answers(reports: Path, tmp_path: Path) -> N
         training = start(tmp_path / "training", settings(reports, server.url, **named))
         execute(training)
         main(["memory", "build", str(bank), str(training.path)])
-        asked = ["evolve", "--benchmark", str(reports), "--agent", "gsem-walk", "--bank", str(bank), "--out", str(out)]
+        asked = [
+            "memory",
+            "evolve",
+            "--benchmark",
+            str(reports),
+            "--agent",
+            "gsem-walk",
+            "--bank",
+            str(bank),
+            "--out",
+            str(out),
+        ]
         asked += ["--model", PLAYER, "--base-url", server.url, "--limit", "2", "--set", "scoring.judge=words"]
         assert main(asked) == 0
     record = json.loads((out / "evolution.json").read_text())
@@ -493,7 +504,19 @@ def test_tables_2_and_3_of_gsem_are_a_run_for_each_case(
         training = ["run", *where, *tasks, "--split", "train", "--agent", "direct", "--out", str(tmp_path / "training")]
         assert main([*training, *lexical]) == 0
         assert main(["memory", "build", str(bank), str(tmp_path / "training")]) == 0
-        stream = ["evolve", *where, *tasks, "--preset", "gsem", "--agent", "gsem", "--bank", str(bank), *lexical]
+        stream = [
+            "memory",
+            "evolve",
+            *where,
+            *tasks,
+            "--preset",
+            "gsem",
+            "--agent",
+            "gsem",
+            "--bank",
+            str(bank),
+            *lexical,
+        ]
         stream += ["--out", str(tmp_path / "stream"), "--set", "memory.evolution.snapshots=[0, 1, 2, 3]"]
         assert main(stream) == 0
         with Bank.open(bank) as held:

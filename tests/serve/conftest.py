@@ -78,7 +78,7 @@ def odd_runs(
     stay = ["--benchmark", str(synthetic_stays_path), "--store", store, "--workers", "1", "--agent", "trace"]
     assert main(["run", *stay, "--limit", "1", "--out", str(place / "stay")]) == 0
     learning = ["--agent", "gsem-walk", "--task", "labevents", "--limit", "3", "--bank", str(place / "bank.sqlite")]
-    assert main(["evolve", *there, *learning, "--out", str(place / "stream")]) == 0
+    assert main(["memory", "evolve", *there, *learning, "--out", str(place / "stream")]) == 0
     return {name: RunFolder.open(place / name).path for name in ("attacked", "empty", "stay", "stream")}
 
 

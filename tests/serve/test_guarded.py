@@ -206,5 +206,5 @@ async def test_the_configuration_for_clients_holds_no_secret(
 
 async def test_an_old_sdk_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: "1.30.0")
-    assert main(["play", "--resume", "nowhere"]) == 2
+    assert main(["serve", "play", "--resume", "nowhere"]) == 2
     assert "needs mcp 2.3 or newer and mcp 1.30.0 is installed here" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def _remembering(
     """Put what an agent reads of a bank before its first turn."""
     if memory is None:
         raise UserError(
-            f"{name} needs a bank: make one with `wardround evolve` or `wardround memory build`, then give --bank"
+            f"{name} needs a bank: make one with `wardround memory evolve` or `memory build`, then give --bank"
         )
     for part in parts:
         if isinstance(part, Method) and part.memory and not (part.walker or part.peer):

@@ -1,4 +1,4 @@
-"""``wardround bundles``: a store or one chart, hour by hour, with the decisions there are to foretell."""
+"""``wardround export bundles``: a store or one chart, hour by hour, with the decisions there are to foretell."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from wardround.records import Store
 from wardround.runs.stays import store_score
 
 EXAMPLES = """
-  wardround bundles --store store --out bundles
+  wardround export bundles --store store --out bundles
       bundles/events.parquet: a row per event, with the hour in which it became known; bundles/targets.parquet: the
       decisions (orders, specimens, procedures) until the next bundle
-  wardround bundles --store store --out bundles --protocol protocol.toml
+  wardround export bundles --store store --out bundles --protocol protocol.toml
       bundles/steps.parquet too: every bundle in words, and what TRACE's roles in code foretell after it
-  wardround bundles --store store --subject 12345678 --as-of "2150-01-31 08:00"
+  wardround export bundles --store store --subject 12345678 --as-of "2150-01-31 08:00"
       one chart's bundles in words, as a model reads them
-  wardround bundles --store store --subject 12345678 --targets
+  wardround export bundles --store store --subject 12345678 --targets
       the record to its end, with what is to be foretold after each bundle
 """
 

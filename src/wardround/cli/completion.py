@@ -1,4 +1,4 @@
-"""``wardround completion``: a script that completes commands, options and their choices in a shell."""
+"""``wardround --completion``: a script that completes commands, options and their choices in a shell."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from wardround.cli.parser import Parser
 from wardround.core import needs_extra
 
 EXAMPLES = """
-  wardround completion bash > ~/.local/share/bash-completion/completions/wardround
-  wardround completion zsh > ~/.zfunc/_wardround
-  wardround completion --plugin my_plugin.py bash
+  wardround --completion bash > ~/.local/share/bash-completion/completions/wardround
+  wardround --completion zsh > ~/.zfunc/_wardround
+  wardround --completion --plugin my_plugin.py bash
       the names that a plug-in registers too
 """
 SHELLS = ("bash", "zsh", "tcsh")

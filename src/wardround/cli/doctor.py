@@ -25,7 +25,7 @@ EXAMPLES = """
 
 _EXTRAS = {
     "knowledge": "corpora of medical text and the browser (wardround corpus)",
-    "mcp": "the MCP server and wardround play",
+    "mcp": "the MCP server and wardround serve play",
     "imaging": "chest films: image tools, DICOM files, wardround synth --films",
     "view": "the viewer of runs and CDS Hooks",
     "figures": "the charts of a report as PDF (wardround report --figures)",

@@ -1,4 +1,4 @@
-"""``wardround evolve``: run training samples and write what was learned into a bank."""
+"""``wardround memory evolve``: run training samples and write what was learned into a bank."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def print_contamination(report: ContaminationReport) -> None:
     print(f"contamination check: {found}")
 
 
-# ``wardround evolve`` with an agent that reads a graph: it learns from an ordered stream of training samples.
+# ``wardround memory evolve`` with an agent that reads a graph: it learns from an ordered stream of training samples.
 
 
 def stream(folder: RunFolder, path: Path, arguments: argparse.Namespace) -> int:
@@ -70,21 +70,21 @@ def _print_stream(found: StreamEvolution, bank: Bank) -> None:
     print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
 
 
-# ``wardround evolve``: play training samples, reflect on them, and write what was learnt into a bank.
+# ``wardround memory evolve``: play training samples, reflect on them, and write what was learnt into a bank.
 
 
 EXAMPLES = """
-  wardround evolve --benchmark bench --store store --out training --bank bank.sqlite --limit 100
-  wardround evolve --benchmark bench --store store --agent retrosum --model openai/qwen3-30b \\
+  wardround memory evolve --benchmark bench --store store --out training --bank bank.sqlite --limit 100
+  wardround memory evolve --benchmark bench --store store --agent retrosum --model openai/qwen3-30b \\
       --base-url http://127.0.0.1:8000/v1 --out training --bank bank.sqlite --limit 100
       on training samples of the common stratum, as in the paper; --set run.strata=common,rare takes both
-  wardround evolve --resume training --bank bank.sqlite
+  wardround memory evolve --resume training --bank bank.sqlite
       goes on where it was: neither an episode nor a reflection is made twice
   wardround run --benchmark bench --store store --agent retrosum-evolved --bank bank.sqlite --out run
 
-  wardround evolve --benchmark bench --store store --agent gsem --bank graph.sqlite --out stream --limit 100
+  wardround memory evolve --benchmark bench --store store --agent gsem --bank graph.sqlite --out stream --limit 100
       an agent that reads a graph plays training samples in one order, and the graph learns from each what helps
-  wardround evolve --resume stream --bank graph.sqlite
+  wardround memory evolve --resume stream --bank graph.sqlite
   wardround run --benchmark bench --store store --agent gsem --bank graph.sqlite --out run \\
       --set memory.bank_revision=stream-50
       the graph as it was after 50 updates

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.cli import export_run
+from wardround.cli import bundles, export_run
 from wardround.cli.output import add_json_option, print_json
+from wardround.cli.parser import add_action
 from wardround.core import TerminalProgress, UserError, parse_time
 from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.exports.parquet import write_chart_tables, write_store_tables
@@ -88,10 +89,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for action in (data, labels, guesses, tables):
         add_json_option(action)
     export_run.configure(actions)
+    add_action(
+        actions, "bundles", bundles, "what became known hour by hour, and the decisions to predict: written or printed"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Export and print what was written and what was not."""
+    if "do" in arguments:
+        return int(arguments.do(arguments))
     made = {"meds": _data, "meds-labels": _labels, "meds-predictions": _predictions, "tables": _tables}
     made.get(arguments.action, export_run.export_run)(arguments)
     return 0

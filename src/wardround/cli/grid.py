@@ -121,7 +121,7 @@ def _methods(paper: Paper, *, ablations: str, memory: Mapping[str, Any]) -> list
     rows = [method for method in list_agents(paper) if tables & set(method.tables)]
     left_out = [method.name for method in rows if method.memory and not has_bank(memory, method.name)]
     if left_out:
-        print(f"left out for want of --bank or memory.banks (wardround evolve makes one): {', '.join(left_out)}")
+        print(f"left out for want of --bank or memory.banks (wardround memory evolve makes one): {', '.join(left_out)}")
     return [method.name for method in rows if method.name not in left_out]
 
 

@@ -20,45 +20,48 @@ from wardround import __version__
 from wardround.cli.parser import Parser
 from wardround.core import LeakError, UserError, WardroundError, keep_private, load_plugins, printable, printing
 
-# The commands there are: the module of each, imported only when it is asked for, and what it does in a line.
-
-
-COMMANDS: dict[str, tuple[str, str]] = {
-    "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
-    "spec": ("wardround.cli.spec", "draft, check or show the spec of a source of your own"),
-    "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
-    "bench": ("wardround.cli.bench", "build or show a benchmark"),
-    "bundles": (
-        "wardround.cli.bundles",
-        "write or print what became known hour by hour, and the decisions to foretell",
-    ),
-    "stream": ("wardround.cli.stream", "follow live patients in a growing folder of JSON lines"),
-    "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
-    "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
-    "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),
-    "protocol": ("wardround.cli.protocol", "check, read, join and compare files of clinical rules"),
-    "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
-    "reproduce": ("wardround.cli.reproduce", "play a table or figure of a paper and print it beside the paper's"),
-    "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),
-    "report": ("wardround.cli.report", "score a run and write its HTML report"),
-    "view": ("wardround.cli.view", "look at runs in a browser: methods, samples, episodes, the record as of then"),
-    "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
-    "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),
-    "train": ("wardround.cli.train", "make training data of runs, fine-tune a model on it, compare its use of tools"),
-    "images": ("wardround.cli.images", "make a release of images into tables to ingest beside its records"),
-    "models": ("wardround.cli.models", "serve a small language model here; list, add and verify imaging weights"),
-    "serve": ("wardround.cli.serve", "serve a chart's tools over MCP, or a run's answers as CDS Hooks cards"),
-    "export": ("wardround.cli.export", "write stores, charts, labels, predictions or episodes for other tools"),
-    "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
-    "corpus": ("wardround.cli.corpus", "add, list, search or remove corpora of medical text"),
-    "codes": ("wardround.cli.codes", "add code tables that wardround may not ship"),
-    "list": (
-        "wardround.cli.listing",
-        "list what exists: sources, tables, tools, agents, tasks, settings and more",
-    ),
-    "completion": ("wardround.cli.completion", "print a completion script for your shell"),
-    "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
+STORIES: dict[str, dict[str, tuple[str, str]]] = {
+    "make data": {
+        "synth": ("wardround.cli.synth", "write a synthetic hospital (CSV files as MIMIC-IV has them)"),
+        "spec": ("wardround.cli.spec", "draft, check or show the spec of a source of your own"),
+        "ingest": ("wardround.cli.ingest", "read source files into a point-in-time store"),
+        "images": ("wardround.cli.images", "make tables of a release of images, to ingest with its records"),
+        "export": ("wardround.cli.export", "write stores, charts, labels, answers or bundles for other tools"),
+    },
+    "ask and run": {
+        "bench": ("wardround.cli.bench", "build, show, share or rebuild a benchmark"),
+        "run": ("wardround.cli.run", "run agents on a benchmark, or continue a run"),
+        "grid": ("wardround.cli.grid", "run every method as one run; tables with paired tests"),
+        "reproduce": ("wardround.cli.reproduce", "run a paper's table or figure and print it beside the paper's"),
+    },
+    "look": {
+        "report": ("wardround.cli.report", "score a run and write its HTML report"),
+        "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
+        "view": ("wardround.cli.view", "look at runs, episodes and records in a browser"),
+        "list": ("wardround.cli.listing", "list sources, tables, tools, agents, tasks, settings and more"),
+    },
+    "learn": {
+        "memory": ("wardround.cli.memory", "fill, check, read and correct banks of experiences"),
+        "protocol": ("wardround.cli.protocol", "check, read, merge and compare files of clinical rules"),
+        "train": ("wardround.cli.train", "training data of runs, fine-tuning, classical predictors"),
+    },
+    "follow live": {
+        "stream": ("wardround.cli.stream", "follow live patients in a growing folder of JSON lines"),
+        "serve": ("wardround.cli.serve", "serve a chart or episodes over MCP, answers as CDS Hooks cards"),
+    },
+    "check": {
+        "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
+        "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
+    },
+    "add": {
+        "codes": ("wardround.cli.codes", "code tables that wardround may not ship"),
+        "corpus": ("wardround.cli.corpus", "corpora of medical text"),
+        "models": ("wardround.cli.models", "imaging weights; a small language model, served here"),
+    },
 }
+"""The commands by what a person wants: the module of each, imported only when it is used, and what it does."""
+COMMANDS = {name: said for commands in STORIES.values() for name, said in commands.items()}
+_COMPLETION = "--completion"
 
 
 # How a command is told to end, and what it prints through: SIGTERM ends it like Ctrl-C, and no text commands the
@@ -164,9 +167,10 @@ def _dispatch(words: list[str], *, is_process: bool) -> int:
         print(f"wardround {__version__}")
         return 0
     name, *rest = words
-    if name not in COMMANDS:
+    if name not in COMMANDS and name != _COMPLETION:
         raise UserError(f"no command {name!r}; the commands are {', '.join(COMMANDS)} (wardround --help)")
-    module_name, summary = COMMANDS[name]
+    completion = ("wardround.cli.completion", "print a completion script for your shell")
+    module_name, summary = COMMANDS.get(name, completion)
     rest, plugins = _without_plugins(rest)
     load_plugins(plugins)
     command = _loaded(module_name)
@@ -213,22 +217,22 @@ def _without_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    story, width = max(map(len, STORIES)), max(map(len, COMMANDS))
+    lines = [
+        f"{title if not place else '':<{story}}  {name:<{width}}  {summary}"
+        for title, commands in STORIES.items()
+        for place, (name, (_, summary)) in enumerate(commands.items())
+    ]
     return "\n".join(
         [
             f"wardround {__version__}: language-model clinicians over raw health records, who see only what was known.",
-            "",
-            "usage: wardround COMMAND [OPTIONS]      wardround COMMAND --help for options and examples",
+            "usage: wardround COMMAND [OPTIONS]    (COMMAND --help: options, examples; --completion SHELL; --version)",
             "",
             *lines,
             "",
-            "first steps:",
-            "  wardround synth hospital --patients 200",
-            "  wardround ingest mimiciv hospital --store store",
-            "  wardround bench build agentehr --store store --out bench",
-            "  wardround run --benchmark bench --store store --out run",
-            "  wardround report run",
+            "first steps  wardround synth hospital && wardround ingest mimiciv hospital --store store",
+            "             wardround bench build agentehr --store store --out bench",
+            "             wardround run --benchmark bench --store store --out run && wardround report run",
         ]
     )
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
+from wardround.cli import evolve
 from wardround.cli.evolve import checked, print_contamination
 from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.cli.parser import add_action
 from wardround.core import TerminalProgress, UserError
 from wardround.learning import Construction, ConstructionSettings, build_peer, construct, gate_bank, stages
 from wardround.learning.reliability import FOLDER, ROLLOUTS, validate
@@ -221,6 +223,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "export": "write what is served as lines of JSON",
         "import": "take in what another bank exported",
     }
+    add_action(actions, "evolve", evolve, "run training samples and write what they taught into a bank")
     made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
     for action in made.values():
         action.add_argument("bank", type=Path, help="file of the bank")
@@ -264,6 +267,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
+    if "do" in arguments:
+        return int(arguments.do(arguments))
     if arguments.action == "build":
         return build(arguments)
     if arguments.action == "validate":
@@ -283,7 +288,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _there(path: Path) -> Path:
     if not path.is_file():
-        raise UserError(f"no bank at {path}; `wardround evolve` makes one")
+        raise UserError(f"no bank at {path}; `wardround memory evolve` makes one")
     return path
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from wardround.core import UserError
 from wardround.core.executors import EXECUTORS
@@ -46,10 +46,11 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, name: str) -> str:
         if name in ("--api-key", "--key", "--token"):
             return ": a key is read from the environment variable that --api-key-variable NAME names"
-        close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.9 if name in self.settings else 0.7)
+        settings = _settings(self)
+        close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.9 if name in settings else 0.7)
         if close:
             return f"; did you mean {close[0]}?"
-        return f"; write {self.settings[name]}" if name in self.settings else ""
+        return f"; write {settings[name]}" if name in settings else ""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is; nothing else."""
@@ -67,6 +68,16 @@ class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaults
         return super()._get_help_string(action)
 
 
+def _settings(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """How settings without a flag are written, of a parser and of its actions."""
+    found = dict(parser.settings) if isinstance(parser, Parser) else {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                found |= _settings(inner)
+    return found
+
+
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Every long option of a parser and of its actions."""
     for action in parser._actions:
@@ -74,6 +85,28 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 yield from _options(inner)
+
+
+# A command that is an action of another one.
+
+
+class ActionModule(Protocol):
+    """What the module of an action holds, as that of a command does."""
+
+    EXAMPLES: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; return the exit status."""
+
+
+def add_action(actions: Any, name: str, module: ActionModule, summary: str) -> None:
+    """Add what a module declares as an action; ``arguments.do`` runs it."""
+    parser = actions.add_parser(name, help=summary, examples=module.EXAMPLES)
+    module.configure(parser)
+    parser.set_defaults(do=module.run)
 
 
 # Where work is done and by how many, as options that several commands share.

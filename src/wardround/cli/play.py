@@ -1,4 +1,4 @@
-"""``wardround play``: outside agents play episodes over MCP, recorded and scored like ours."""
+"""``wardround serve play``: outside agents play episodes over MCP, recorded and scored like ours."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from wardround.tools import AID_NAMES, TOOLSETS, Aids
 from wardround.tools.toolset import USUAL
 
 EXAMPLES = """
-  wardround play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played
+  wardround serve play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played
       writes played/handout.jsonl: prompt, address and token of each episode; ends when all are finished
-  wardround play --benchmark bench --store store --stdio --limit 1 --name my-agent --out played
+  wardround serve play --benchmark bench --store store --stdio --limit 1 --name my-agent --out played
       serves one episode on standard input and output (the MCP prompt `task` holds the question)
-  wardround play --benchmark bench --store store --toolset clinseek --limit 1 --name my-agent --out played
+  wardround serve play --benchmark bench --store store --toolset clinseek --limit 1 --name my-agent --out played
       with the tools that seek evidence in corpora too: those of wardround corpus list, or of --library
-  wardround play --resume played
+  wardround serve play --resume played
   wardround report played
 """
 

@@ -1,4 +1,4 @@
-"""``wardround predict``: fit the classical baselines on a benchmark, with EHRSHOT's few-shot protocol."""
+"""``wardround train predictors``: fit the classical baselines on a benchmark, with EHRSHOT's few-shot protocol."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from wardround.tasks.benchmarks import Benchmark
 from wardround.tasks.scoring import render_classes
 
 EXAMPLES = """
-  wardround predict --benchmark bench --store store --out run
+  wardround train predictors --benchmark bench --store store --out run
       both count baselines on every task with classes, 1 to 256 samples per class and all of them, five replicates
-  wardround predict --benchmark bench --store store --out run --predictor count-lr --shots all --task lab_anemia
-  wardround predict --benchmark bench --store store --out run --predictor clmbr-lr --representations clmbr.parquet
-  wardround predict --benchmark bench --store store --out run-ehrshot --gbm-grid ehrshot --without-valued-events \\
-      --final-iterations 100 --ties first
+  wardround train predictors --benchmark bench --store store --out run --predictor count-lr --shots all \\
+      --task lab_anemia
+  wardround train predictors --benchmark bench --store store --out run --predictor clmbr-lr \\
+      --representations clmbr.parquet
+  wardround train predictors --benchmark bench --store store --out run-ehrshot --gbm-grid ehrshot \\
+      --without-valued-events --final-iterations 100 --ties first
       as EHRSHOT's code does it
 
 The same command goes on where it was interrupted. With --out of a run of agents on the same benchmark,

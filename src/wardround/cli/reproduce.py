@@ -43,7 +43,7 @@ EXAMPLES = """
       the same command again goes on where it stopped
   wardround reproduce ehr-rag-table-1 --benchmark bench-ehrshot --store store --limit 20 --out table-1 \\
       --set retrieval.encoder=lexical
-      without weights and without a network; so is the bank: wardround evolve --preset retrosum --rules ...
+      without weights and without a network; so is the bank: wardround memory evolve --preset retrosum --rules ...
 """
 
 

@@ -1,4 +1,4 @@
-"""``wardround serve``: a chart's tools over MCP, or a run's answers as CDS Hooks cards."""
+"""``wardround serve``: a chart's tools or a benchmark's episodes over MCP, a run's answers as CDS Hooks cards."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
+from wardround.cli import play
 from wardround.cli.mcp_options import (
     TOKEN_VARIABLE,
     add_address_options,
@@ -23,6 +24,7 @@ from wardround.cli.mcp_options import (
     listening,
     needs_mcp,
 )
+from wardround.cli.parser import add_action
 from wardround.core import (
     Sensitivity,
     UserError,
@@ -191,6 +193,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_mcp(protocols.add_parser("mcp", help="a chart's tools, for outside agents", examples=EXAMPLES))
     cards = protocols.add_parser("cds-hooks", help="cards of a finished run, by CDS Hooks 2.0", examples=CDS_EXAMPLES)
     configure_cds(cards)
+    add_action(protocols, "play", play, "episodes of a benchmark, for an outside agent; recorded and scored")
 
 
 def _configure_mcp(parser: argparse.ArgumentParser) -> None:
@@ -227,6 +230,8 @@ def _configure_mcp(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    if "do" in arguments:
+        return int(arguments.do(arguments))
     return serve_cds(arguments) if arguments.protocol == "cds-hooks" else _serve_mcp(arguments)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
+from wardround.cli import predict
 from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.cli.parser import add_action
 from wardround.core import TerminalProgress, UserError, needs_extra
 from wardround.learning import (
     FORMATS,
@@ -193,6 +195,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_env(env)
     reward = actions.add_parser("reward", help="print the reward of an answer", examples=WORLD_EXAMPLES)
     configure_reward(reward)
+    add_action(actions, "predictors", predict, "fit the classical baselines on a benchmark whose tasks have classes")
     compare = actions.add_parser("compare", help="compare two runs in how a model used its tools", examples=EXAMPLES)
     compare.add_argument("before", type=Path, help="folder of the run before training")
     compare.add_argument(
@@ -262,6 +265,8 @@ def _add_template(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
+    if "do" in arguments:
+        return int(arguments.do(arguments))
     actions: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "export": _export,
         "sft": _sft,

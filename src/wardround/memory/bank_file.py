@@ -137,7 +137,7 @@ BANK_FORMAT = DatabaseFormat(
     makes_folder=True,
     for_threads=True,
     prepare=_prepare,
-    made_by="`wardround evolve` makes one",
+    made_by="`wardround memory evolve` makes one",
     if_damaged="name another file",
     if_other_version="build it again (wardround memory build, or evolve)",
 )

@@ -20,7 +20,7 @@ class MemorySettings:
     """The bank of a run and how much of it an episode is served."""
 
     bank: str | None = setting(
-        None, "bank of experiences (wardround evolve), for methods that read one", unit="file", flag="--bank"
+        None, "bank of experiences (wardround memory evolve), for methods that read one", unit="file", flag="--bank"
     )
     banks: Mapping[str, str] = setting(
         dict,

@@ -190,7 +190,9 @@ def write_meds_predictions(
     scores = read_results(RunFolder.open(run)) if (run / "results.jsonl").is_file() else []
     fits = read_predictions(run)
     if not scores and not fits:
-        raise UserError(f"{run}: no predictions; score it (wardround report) or fit predictors (wardround predict)")
+        raise UserError(
+            f"{run}: no predictions; score it (wardround report) or fit predictors (wardround train predictors)"
+        )
     samples = _samples(run, benchmark)
     report = PredictionsReport()
     for guesses in [*_of_agents(scores, samples, report), *_of_predictors(fits, samples, report)]:

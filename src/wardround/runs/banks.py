@@ -42,7 +42,9 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
         return None
     with PinnedBank.open(Path(settings.memory.bank), revision=settings.memory.bank_revision) as bank:
         if not len(bank) and settings.run.split != TRAINING_SPLIT:
-            raise UserError(f"the bank {settings.memory.bank!r} holds no experience; fill it with `wardround evolve`")
+            raise UserError(
+                f"the bank {settings.memory.bank!r} holds no experience; fill it with `wardround memory evolve`"
+            )
         withheld = withhold_evaluated(bank, settings)
         if withheld and settings.told and settings.run.split != TRAINING_SPLIT:
             raise UserError(

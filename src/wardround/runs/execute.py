@@ -176,7 +176,7 @@ _POLL_SECONDS = 0.2
 def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFolder:
     """Make a run folder: check every setting against what exists, write the manifest, fill the queue.
 
-    ``outside``: an agent that is not ours will play (``wardround play``), so there is no agent or model to check.
+    ``outside``: an agent that is not ours will play (``wardround serve play``), so there is no agent or model to check.
     """
     plan = prepare(settings, outside=outside)
     settings, store = plan.settings, plan.store
