@@ -23,13 +23,20 @@ SCHEMA = 1
 Row = tuple[str, ...]
 
 
+def _filled(*cells: str) -> Row | None:
+    stripped = tuple(cell.strip() for cell in cells)
+    return stripped if all(stripped) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFormat:
-    """One layout we can read: the header that marks it and how a line becomes one of our rows (None: skip it)."""
+    """One layout we can read. ``header`` marks it; ``row`` makes one of our rows of the cells of the columns ``of`` (by
+    default all of the header), None to skip the line."""
 
     name: str
     header: Row
-    row: Callable[[Mapping[str, str]], Row | None]
+    of: Row = ()
+    row: Callable[..., Row | None] = _filled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,97 +63,70 @@ class UserCodes:
     added: str
 
 
-def _icd9_procedure(code: str, number: str, label: str) -> Row | None:
+def _icd9_procedure(code: str, number: str, label: str = "") -> Row | None:
     code, number = code.strip("' "), number.strip("' ")
     return (code, number, label.strip("' ")) if code and number.isdigit() and number != "0" else None
 
 
-def _filled(*cells: str) -> Row | None:
-    stripped = tuple(cell.strip() for cell in cells)
-    return stripped if all(stripped) else None
+def _ndc(code: str, atc: str) -> Row | None:
+    return _filled(code.zfill(11), atc)
 
 
 _PRREF = ("'ICD-9-CM CODE'", "'CCS CATEGORY'", "'CCS CATEGORY DESCRIPTION'")
 
 KINDS: Mapping[str, CodeKind] = MappingProxyType(
     {
-        "icd9-procedures": CodeKind(
-            name="icd9-procedures",
-            title="ICD-9-CM procedures to CCS (HCUP single level, 2015)",
-            columns=("code", "category", "label"),
-            formats=(
-                CodeFormat(
-                    name="prref",
-                    header=_PRREF,
-                    row=lambda line: _icd9_procedure(line[_PRREF[0]], line[_PRREF[1]], ""),
-                ),
-                CodeFormat(
-                    name="ccs-csv",
-                    header=("ICD", "CCS_CATEGORY", "CCS_CATEGORY_DESCRIPTION"),
-                    row=lambda line: _icd9_procedure(
-                        line["ICD"], line["CCS_CATEGORY"], line["CCS_CATEGORY_DESCRIPTION"]
+        kind.name: kind
+        for kind in (
+            CodeKind(
+                name="icd9-procedures",
+                title="ICD-9-CM procedures to CCS (HCUP single level, 2015)",
+                columns=("code", "category", "label"),
+                formats=(
+                    CodeFormat(name="prref", header=_PRREF, of=_PRREF[:2], row=_icd9_procedure),
+                    CodeFormat(
+                        name="ccs-csv",
+                        header=("ICD", "CCS_CATEGORY", "CCS_CATEGORY_DESCRIPTION"),
+                        row=_icd9_procedure,
                     ),
                 ),
+                hint="HCUP offers it as Single_Level_CCS_2015.zip ($prref 2015.csv) on hcup-us.ahrq.gov, CCS for "
+                "ICD-9-CM",
             ),
-            hint="HCUP offers it as Single_Level_CCS_2015.zip ($prref 2015.csv) on hcup-us.ahrq.gov, CCS for ICD-9-CM",
-        ),
-        "icd9-procedure-gem": CodeKind(
-            name="icd9-procedure-gem",
-            title="ICD-9-CM procedures to ICD-10-PCS (CMS general equivalence mapping)",
-            columns=("icd9", "icd10"),
-            formats=(
-                CodeFormat(
-                    name="gem-csv",
-                    header=("icd_9", "icd_10"),
-                    row=lambda line: _filled(line["icd_9"], line["icd_10"]),
-                ),
+            CodeKind(
+                name="icd9-procedure-gem",
+                title="ICD-9-CM procedures to ICD-10-PCS (CMS general equivalence mapping)",
+                columns=("icd9", "icd10"),
+                formats=(CodeFormat(name="gem-csv", header=("icd_9", "icd_10")),),
+                hint="a csv with the columns icd_9, icd_10, from CMS's gem_i9pcs.txt; only if HCUP's file is not to be "
+                "had",
             ),
-            hint="a csv with the columns icd_9, icd_10, from CMS's gem_i9pcs.txt; only if HCUP's file is not to be had",
-        ),
-        "drug-atc": CodeKind(
-            name="drug-atc",
-            title="drug names to ATC codes",
-            columns=("drug", "atc_code"),
-            formats=(
-                CodeFormat(
-                    name="drug-csv",
-                    header=("drug", "atc_code"),
-                    row=lambda line: _filled(line["drug"], line["atc_code"]),
-                ),
+            CodeKind(
+                name="drug-atc",
+                title="drug names to ATC codes",
+                columns=("drug", "atc_code"),
+                formats=(CodeFormat(name="drug-csv", header=("drug", "atc_code")),),
+                hint="a csv with the columns drug, atc_code (ATC codes are the property of the WHO Collaborating "
+                "Centre)",
             ),
-            hint="a csv with the columns drug, atc_code (ATC codes are the property of the WHO Collaborating Centre)",
-        ),
-        "ndc-atc": CodeKind(
-            name="ndc-atc",
-            title="NDC codes to ATC codes",
-            columns=("ndc", "atc_code"),
-            formats=(
-                CodeFormat(
-                    name="gsn-csv",
-                    header=("gsn", "atc", "ndc"),
-                    row=lambda line: _filled(line["ndc"].zfill(11), line["atc"]),
+            CodeKind(
+                name="ndc-atc",
+                title="NDC codes to ATC codes",
+                columns=("ndc", "atc_code"),
+                formats=(
+                    CodeFormat(name="gsn-csv", header=("gsn", "atc", "ndc"), of=("ndc", "atc"), row=_ndc),
+                    CodeFormat(name="ndc-csv", header=("ndc", "atc_code"), row=_ndc),
                 ),
-                CodeFormat(
-                    name="ndc-csv",
-                    header=("ndc", "atc_code"),
-                    row=lambda line: _filled(line["ndc"].zfill(11), line["atc_code"]),
-                ),
+                hint="a csv with the columns ndc, atc_code (11-digit NDC), or gsn, atc, ndc",
             ),
-            hint="a csv with the columns ndc, atc_code (11-digit NDC), or gsn, atc, ndc",
-        ),
-        "atc-names": CodeKind(
-            name="atc-names",
-            title="ATC codes to names",
-            columns=("atc_code", "atc_name"),
-            formats=(
-                CodeFormat(
-                    name="atc-csv",
-                    header=("atc_code", "atc_name"),
-                    row=lambda line: _filled(line["atc_code"], line["atc_name"]),
-                ),
+            CodeKind(
+                name="atc-names",
+                title="ATC codes to names",
+                columns=("atc_code", "atc_name"),
+                formats=(CodeFormat(name="atc-csv", header=("atc_code", "atc_name")),),
+                hint="a csv with the columns atc_code, atc_name (licensed by the WHO Collaborating Centre)",
             ),
-            hint="a csv with the columns atc_code, atc_name (licensed by the WHO Collaborating Centre)",
-        ),
+        )
     }
 )
 
@@ -242,7 +222,8 @@ def _rows(spec: CodeKind, text: str, file: Path) -> tuple[CodeFormat, Iterator[R
 def _read_rows(layout: CodeFormat, header: list[str], lines: Iterable[str]) -> Iterator[Row]:
     for cells in csv.reader(lines):
         if len(cells) >= len(header):
-            row = layout.row(dict(zip(header, cells, strict=False)))
+            line = dict(zip(header, cells, strict=False))
+            row = layout.row(*(line[name] for name in layout.of or layout.header))
             if row is not None:
                 yield tuple(" ".join(cell.split()) for cell in row)
 
