@@ -26,12 +26,9 @@ HOUR = 3_600_000_000
 class FullHour(Rule):
     function: ClassVar[str] = "full_hour"
     title: ClassVar[str] = "the next full hour"
+    takes: ClassVar[str] = "one rule"
 
     part: Rule
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.take(1, "full_hour takes one rule"))
 
     def evaluate(self, frame: Frame) -> Times:
         times = self.part.evaluate(frame)

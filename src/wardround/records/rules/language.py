@@ -65,10 +65,7 @@ class Known(NamedRow):
     """The available time of the row that ``key`` names in ``table``."""
 
     function: ClassVar[str] = "known"
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.names(2, "known takes 2 plain names"))
+    takes: ClassVar[str] = "2 plain names"
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table)
@@ -83,12 +80,9 @@ class Reference(NamedRow):
     """A time cell of the row that ``key`` names in ``table``."""
 
     function: ClassVar[str] = "ref"
+    takes: ClassVar[str] = "3 plain names"
 
     column: str
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.names(3, "ref takes 3 plain names"))
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table).time(self.column)
@@ -103,12 +97,9 @@ class LateCell(NamedRow):
     """When the cell ``column`` of the row that ``key`` names in ``table`` became known."""
 
     function: ClassVar[str] = "cell"
+    takes: ClassVar[str] = "3 plain names"
 
     column: str
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.names(3, "cell takes 3 plain names"))
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table).late(self.column)
@@ -123,16 +114,10 @@ class There(NamedRow):
     """A rule of the row that ``key`` names in ``table``."""
 
     function: ClassVar[str] = "at"
+    takes: ClassVar[str] = "a key, a table and a rule"
     elsewhere: ClassVar[tuple[str, ...]] = ("rule",)
 
     rule: Rule
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        words = arguments.words()
-        if len(words) != 3 or words[0] is None or words[1] is None:
-            raise arguments.wrong("at takes a key, a table and a rule")
-        return cls(words[0], words[1], arguments.rules[2])
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table).rule(self.rule)
@@ -181,15 +166,12 @@ class MedianDelay(Rule):
     """``start`` plus the table's median of ``end - start`` over other subjects."""
 
     function: ClassVar[str] = "median_delay"
+    takes: ClassVar[str] = "2 plain names"
     reads_own_cells: ClassVar[bool] = False
     needs_subject: ClassVar[bool] = True
 
     start: str
     end: str
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.names(2, "median_delay takes 2 plain names"))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -287,6 +269,7 @@ class Around(Rule):
     """When what was going on at ``part`` is over: rows of the subject in ``table``, each from ``start`` to ``end``."""
 
     function: ClassVar[str] = "around"
+    takes: ClassVar[str] = "a table and three rules, a time, a start and an end"
     elsewhere: ClassVar[tuple[str, ...]] = ("start", "end")
     reads_own_cells: ClassVar[bool] = False
     needs_subject: ClassVar[bool] = True
@@ -295,13 +278,6 @@ class Around(Rule):
     part: Rule
     start: Rule
     end: Rule
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        words = arguments.words()
-        if len(words) != 4 or words[0] is None:
-            raise arguments.wrong("around takes a table and three rules, a time, a start and an end")
-        return cls(words[0], *arguments.rules[1:])
 
     @property
     def waits_for(self) -> tuple[str, ...]:

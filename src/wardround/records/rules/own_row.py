@@ -90,14 +90,11 @@ class Given(Rule):
     """One rule where another has a time, else a third."""
 
     function: ClassVar[str] = "given"
+    takes: ClassVar[str] = "three rules"
 
     condition: Rule
     chosen: Rule
     other: Rule
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.take(3, "given takes three rules"))
 
     def evaluate(self, frame: Frame) -> Times:
         known = self.condition.evaluate(frame) != NO_TIME
@@ -110,13 +107,10 @@ class Until(Rule):
     """A rule's time where it is not after that of another."""
 
     function: ClassVar[str] = "until"
+    takes: ClassVar[str] = "two rules"
 
     part: Rule
     limit: Rule
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.take(2, "until takes two rules"))
 
     def evaluate(self, frame: Frame) -> Times:
         times = self.part.evaluate(frame)
@@ -163,16 +157,10 @@ class Lag(Rule):
     """A rule delayed by a named setting."""
 
     function: ClassVar[str] = "lag"
+    takes: ClassVar[str] = "a rule and the name of a setting"
 
     part: Rule
     setting: str
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        words = arguments.words()
-        if len(words) != 2 or words[1] is None:
-            raise arguments.wrong("lag takes a rule and the name of a setting")
-        return cls(arguments.rules[0], words[1])
 
     def check(self, place: Checks) -> None:
         place.setting(self.setting)
@@ -209,12 +197,9 @@ class EndOfDay(Rule):
     """The last second of the day of a rule's time."""
 
     function: ClassVar[str] = "end_of_day"
+    takes: ClassVar[str] = "one rule"
 
     part: Rule
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.take(1, "end_of_day takes one rule"))
 
     def evaluate(self, frame: Frame) -> Times:
         return _last_second(self.part.evaluate(frame))
@@ -226,13 +211,10 @@ class Dated(Rule):
     """A rule's time, the last second of its day where it is midnight; ``day`` stands in for it and bounds it below."""
 
     function: ClassVar[str] = "dated"
+    takes: ClassVar[str] = "two rules, a time and its day"
 
     part: Rule
     day: Rule
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.take(2, "dated takes two rules, a time and its day"))
 
     def evaluate(self, frame: Frame) -> Times:
         return _dated(self.part.evaluate(frame), self.day.evaluate(frame))

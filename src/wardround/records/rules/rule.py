@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import Registry, UserError, to_microseconds
+from wardround.core.settings import kinds_of
 from wardround.records.rules.other_rows import NO_TIME as NO_TIME
 from wardround.records.rules.other_rows import Times as Times
 
@@ -35,6 +36,8 @@ class Rule(ABC):
 
     function: ClassVar[str] = ""
     """Its name in the language; empty for those that write themselves."""
+    takes: ClassVar[str] = ""
+    """Its arguments in words, for errors."""
     title: ClassVar[str] = ""
     elsewhere: ClassVar[tuple[str, ...]] = ()
     """Its fields that are rules over rows of another table."""
@@ -48,9 +51,14 @@ class Rule(ABC):
         return f"{self.function}({', '.join(arguments)})"
 
     @classmethod
-    @abstractmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
-        """Make the rule ``name`` of what stands in its brackets. UserError: something else stands there."""
+        """Make the rule ``name`` of what stands in its brackets: for each field a rule, or a plain name where the field
+        is text. UserError: something else stands there."""
+        kinds, given = kinds_of(cls), zip(fields(cls), arguments.rules, arguments.words(), strict=False)
+        values = [word if kinds[one.name] is str else rule for one, rule, word in given]
+        if None in values or not len(values) == len(fields(cls)) == len(arguments.rules):
+            raise arguments.wrong(f"{name} takes {cls.takes}")
+        return cls(*values)
 
     @abstractmethod
     def evaluate(self, frame: Frame) -> Times:
@@ -98,23 +106,9 @@ class Arguments:
         """Return the error that says what the rule takes."""
         return UserError(f"time rule {self._text!r}: {expected}")
 
-    def take(self, count: int, expected: str) -> tuple[Rule, ...]:
-        """Return exactly so many rules."""
-        if len(self.rules) != count:
-            raise self.wrong(expected)
-        return self.rules
-
     def words(self) -> tuple[str | None, ...]:
         """Return each argument's text where it is a plain name, a number or a quoted value, else None."""
         return tuple(str(rule) if rule.columns == (str(rule),) else None for rule in self.rules)
-
-    def names(self, count: int, expected: str) -> tuple[str, ...]:
-        """Return exactly so many plain names."""
-        words = self.words()
-        found = tuple(word for word in words if word is not None)
-        if len(words) != count or len(found) != count:
-            raise self.wrong(expected)
-        return found
 
     def after_first(self) -> tuple[str | None, list[str]]:
         """Read a column and quoted values after the first argument; no column if they are something else."""
