@@ -69,7 +69,7 @@ test-exports: $(VENV)/dev-installed .venv-readers/installed
 # Two nodes of a Ray cluster on this machine: the same bytes as in processes, a worker and a node killed.
 test-ray: $(VENV)/dev-installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
-	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -q tests/executors
+	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -q tests/core/executors
 
 # The wheel, outside the tree, and the commands of tour and tutorials: TRANSCRIPT=docs/tour-transcript.md keeps what was seen.
 tour:
@@ -78,7 +78,7 @@ tour:
 # Fine-tuning of a tiny model, and an update of the real one with its episodes before and after: needs torch (its CPU build,
 # exactly this version) and half a gigabyte.
 test-train: weights $(VENV)/train-installed
-	WARDROUND_TEST_TRAIN=1 WARDROUND_REAL_MODEL=1 $(BIN)/python -m pytest -q tests/training
+	WARDROUND_TEST_TRAIN=1 WARDROUND_REAL_MODEL=1 $(BIN)/python -m pytest -q tests/learning
 
 # The world of training through each of its doors, read by TRL, OpenEnv, verifiers and Harbor in environments of their own:
 # every one must pay what the world pays, on 100 samples. Harbor needs Python 3.12: `make doors HARBOR_PYTHON=python3.12`.

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "training")]
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "learning")]
 
 from fake_server import Answer, FakeServer, text, tools  # noqa: E402
 from forking import Forks, is_running  # noqa: E402

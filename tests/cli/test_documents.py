@@ -162,3 +162,13 @@ def test_a_script_that_a_page_runs_is_there_and_long_ones_stand_in_make_long() -
 def test_what_a_page_links_to_is_there(page: Path) -> None:
     linked = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert not [target for target in linked if not (page.parent / target).exists()]
+
+
+def test_what_the_makefile_and_the_scripts_run_is_there() -> None:
+    recipes = "".join(makefile().values())
+    named = set(re.findall(r"(?:tests|benchmarks|scripts)/[\w/.]+", recipes))
+    for script in [*REPOSITORY.glob("benchmarks/*.py"), *REPOSITORY.glob("scripts/*.py")]:
+        text = script.read_text(encoding="utf-8")
+        named |= {f"tests/{folder}" for folder in re.findall(r'REPOSITORY / "tests" / "(\w+)"', text)}
+    assert {"tests/learning", "tests/memory"} <= named
+    assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
