@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from msgspec import structs
@@ -203,7 +204,7 @@ class Closing:
 def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amended: bool) -> dict[str, Any]:
     return {
         "subject": state.subject_id,
-        "hour": f"{hour:%Y-%m-%d %H:00}",
+        "hour": _hour_text(hour),
         "events": len(events),
         "amended": amended,
         "abnormal": [event_text(event) for event in events if event.level in _ABNORMAL],
@@ -213,6 +214,11 @@ def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], 
         ],
         "running": len(state.medications),
     }
+
+
+@lru_cache(maxsize=4_096)
+def _hour_text(hour: datetime) -> str:
+    return f"{hour:%Y-%m-%d %H:00}"
 
 
 def _changes(history: Sequence[StateChange], hour: datetime) -> Sequence[StateChange]:

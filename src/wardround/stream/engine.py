@@ -3,8 +3,8 @@
 Every patient has a clock: the latest hour of the own lines, and not before the clock of the source (its lines
 ``clock``) or of the wall. A bundle is over when its patient's clock is past it: nobody else's line closes it. What
 comes out of a patient's lines depends on these and on the declared clock alone, not on how lines were cut into commits
-or on what is in memory. Bundles that an own line ends are closed with it; those that a turn of the clock ends, one with
-every line, where a whole hospital waits with every fourth: no line waits for all of them.
+or on what is in memory. Bundles that an own line ends are closed with it; those that a turn of the clock ends, as the
+clock goes on, and one with every line, where a whole hospital waits with every tenth: no line waits for all of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from wardround.stream.ledger import Commit, LoggedBundle, LoggedLine
 from wardround.stream.patients import NO_HOUR, LoggedEvents, Patients
 from wardround.stream.reading import TakenEvents, packed_events
 
-MANY = 1_000
+MANY = 256
 """Where so many bundles wait to be closed, a line is followed by one only if its number is a multiple of ..."""
-EVERY = 4
+EVERY = 10
+EACH_MICROSECONDS = 2_000
+"""As the clock goes on, one of those that wait is closed for each so many of its microseconds."""
 _TOGETHER = 64
 """Patients who are read back are read so many at a time."""
 
@@ -89,12 +91,15 @@ class StreamEngine:
         for subject in subjects:
             self.reached[subject] = max(found.get(subject, NO_HOUR), self.reached.get(subject, NO_HOUR))
 
-    def turn(self, time: int) -> None:
-        """Have the clock of the source or the wall come to a time, in microseconds: the hours before it are over."""
+    def turn(self, time: int, most: int) -> Iterator[dict[str, Any]]:
+        """Have the clock of the source or the wall come to a time, in microseconds: the hours before it are over. Yield
+        what is told of those that are closed then, at most so many."""
         if time > self.time:
+            due = (time - self.time) // EACH_MICROSECONDS
             self.time = self.commit.clock = time
             if time // HOUR > self.clock:
                 self._turn(time // HOUR)
+            yield from self.drain(min(due, most))
 
     def take(
         self, subject: int, events: TakenEvents, *, reach: int | None, parked: bool = False

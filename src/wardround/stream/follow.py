@@ -84,7 +84,7 @@ class FollowSettings:
 
 
 CLOSED_AT_ONCE = 256
-"""So many bundles that a turn of the clock ends are closed with it, the others with the lines that follow."""
+"""No more bundles are closed at one time of the clock, or at one look at a source without new lines."""
 REPEATED, NO_ROLE, NO_EVENT = "repeated", "without a role", "without an event"
 
 
@@ -157,10 +157,7 @@ class LineTaking:
 
     def _turn(self, time: int | None) -> None:
         if time is not None:
-            hour = self.engine.clock
-            self.engine.turn(time)
-            if self.engine.clock > hour:
-                self._tell(self.engine.drain(CLOSED_AT_ONCE))
+            self._tell(self.engine.turn(time, CLOSED_AT_ONCE))
 
     def _take(self, item: _Item, place: int, read: ReadLines) -> None:
         if item.subject is None:

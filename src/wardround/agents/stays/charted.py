@@ -110,12 +110,11 @@ class StateFacts:
         self._scores: dict[tuple[str, float | None], Bounds | None] = {}
 
     @property
-    def names(self) -> Iterator[str]:
+    def names(self) -> list[str]:
         """Everything that something is known of: what the index of rules is asked with."""
-        yield from (HOUR_OF_DAY, STAY)
-        yield from (name for name, trend in self._trends.items() if trend.last.time >= self._oldest)
-        yield from (medication.concept for medication in self.state.medications.values())
-        yield from (concept for _, concept in self.state.actions)
+        recent = [name for name, trend in self._trends.items() if trend.last.time >= self._oldest]
+        running = [medication.concept for medication in self.state.medications.values()]
+        return [HOUR_OF_DAY, STAY, *recent, *running, *(concept for _, concept in self.state.actions)]
 
     def value(self, concept: str) -> ChartedValue | None:
         """The newest number within the window; the clock's hour for ``hour of day``."""
@@ -309,7 +308,10 @@ class StateFacts:
     def _trends(self) -> Mapping[str, Trend]:
         """By clinical name the trend with the newest reading: a pressure is charted by line and by cuff."""
         found: dict[str, Trend] = {}
-        for trend in filter(None, map(self._of_encounter, self.state.trends.values())):
+        for held_trend in self.state.trends.values():
+            trend = self._of_encounter(held_trend)
+            if trend is None:
+                continue
             name = clinical_name(trend.concept)
             held = found.get(name)
             if held is None or held.last.time <= trend.last.time:

@@ -66,6 +66,10 @@ class CodedStep:
         return {**said, **rules_noted(self.read, self.held), **audit_noted(self.audit)}
 
 
+_NOTHING_HELD = CodedStep(actions=(), read=(), held=(), audit=AuditRecord())
+"""Most bundles of most patients."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodedRoles:
     """The roles of any number of stays under one protocol; what one stay is remembered by is handed in."""
@@ -118,6 +122,8 @@ class CodedRoles:
     ) -> CodedStep:
         """Return the step of a patient for whom some rules hold, of whose actions these are ``due``. ``rows``: what
         triggers stood on, by rule."""
+        if not held:
+            return _NOTHING_HELD
         read = asking(held)
         since = {rule.id: rule.since for rule in read}
         proposal = Proposal(
