@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
-from wardround.core import Message, PictureBytes, Usage, UserError
+from wardround.core import Message, PictureBytes, ToolCall, Usage, UserError
 from wardround.log.database import (
     LOG_FORMAT,
     LOG_SUFFIX,
@@ -26,77 +27,23 @@ from wardround.log.database import (
     record_of,
     turn_of,
 )
-from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, KeptReply, Note, ToolRecord, Trajectory, read_kept
+from wardround.log.rows import (
+    USAGE_FIELDS,
+    EpisodeEntry,
+    KeptReply,
+    Note,
+    RecordedEpisode,
+    ToolRecord,
+    Trajectory,
+    Turn,
+    read_kept,
+)
 from wardround.log.writer import ROOT
 
-# What scoring asks of a recorded episode: trajectories have it, and so have outlines, at a fifth of the cost.
+# Outlines: what scoring asks of a recorded episode, at a fifth of the cost of a trajectory.
 #
-# An outline is made of plain tuples: of a large run there are hundreds of thousands, and a frozen dataclass of twenty
-# fields takes forty times as long to make.
-
-
-class PlayedCall(Protocol):
-    """A tool call, as the model wrote it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def arguments(self) -> str: ...
-
-
-class PlayedResult(Protocol):
-    """What came of a call."""
-
-    @property
-    def call(self) -> PlayedCall: ...
-    @property
-    def is_error(self) -> bool: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def table(self) -> str | None: ...
-
-
-class PlayedTurn(Protocol):
-    """One model call and what came of it."""
-
-    @property
-    def purpose(self) -> str: ...
-    @property
-    def reply(self) -> Message: ...
-    @property
-    def results(self) -> Sequence[PlayedResult]: ...
-    @property
-    def unreported(self) -> tuple[str, ...]: ...
-    @property
-    def cost(self) -> float | None: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def prompt_bytes(self) -> int: ...
-    @property
-    def prefix_bytes(self) -> int: ...
-    @property
-    def tools(self) -> Sequence[Mapping[str, Any]]: ...
-
-
-class Played(Protocol):
-    """An episode: ``facts`` were given at its start, ``outcome`` is how it ended, None while it is open."""
-
-    @property
-    def episode(self) -> str: ...
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
-    @property
-    def outcome(self) -> Mapping[str, Any] | None: ...
-    @property
-    def turns(self) -> Sequence[PlayedTurn]: ...
-    @property
-    def notes(self) -> Sequence[Note]: ...
-    @property
-    def usage(self) -> Usage: ...
+# Turns are plain tuples: of a large run there are hundreds of thousands, and a frozen dataclass of twenty fields takes
+# forty times as long to make.
 
 
 class CallOutline(NamedTuple):
@@ -137,33 +84,23 @@ class TurnOutline(NamedTuple):
         return tuple(name for name, count in zip(USAGE_FIELDS, self.tokens, strict=True) if count is None)
 
 
-class Outline(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline(RecordedEpisode):
     """An episode without what was read to its models."""
 
-    entry: EpisodeEntry
     turns: Sequence[TurnOutline]
-    notes: Sequence[Note]
-
-    @property
-    def episode(self) -> str:
-        """The episode's key."""
-        return self.entry.key
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What was said of the episode when it began."""
-        return self.entry.facts
-
-    @property
-    def outcome(self) -> Mapping[str, Any] | None:
-        """How it ended."""
-        return self.entry.outcome
 
     @property
     def usage(self) -> Usage:
         """Tokens of all turns (unreported ones count as 0)."""
         columns = zip(*(turn.tokens for turn in self.turns), strict=True)
         return Usage(**{name: sum(filter(None, column)) for name, column in zip(USAGE_FIELDS, columns, strict=False)})
+
+
+Played = Trajectory | Outline
+"""An episode as scoring reads it."""
+PlayedTurn = Turn | TurnOutline
+PlayedCall = ToolCall | CallOutline
 
 
 # Episodes without what was read to the models, one after another: all that scoring needs, in three statements.

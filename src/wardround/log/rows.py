@@ -140,11 +140,10 @@ class EpisodeEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trajectory:
-    """All that is recorded of one episode, turns in the order of their ordinals."""
+class RecordedEpisode:
+    """An episode as read back: its row and its notes."""
 
     entry: EpisodeEntry
-    turns: tuple[Turn, ...]
     notes: tuple[Note, ...]
 
     @property
@@ -161,6 +160,13 @@ class Trajectory:
     def outcome(self) -> Mapping[str, Any] | None:
         """How it ended; None while it is open."""
         return self.entry.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory(RecordedEpisode):
+    """All that is recorded of one episode, turns in the order of their ordinals."""
+
+    turns: tuple[Turn, ...]
 
     @property
     def usage(self) -> Usage:
