@@ -10,6 +10,7 @@ import pytest
 
 from wardround.core import ProviderError, silent
 from wardround.learning import constructing
+from wardround.learning.cases import Asking
 from wardround.learning.constructing import Constructing, ConstructionSettings
 from wardround.memory.construction import LinkSettings
 
@@ -98,9 +99,7 @@ def begun(bank: PaperBank, *, rules: bool = True, epochs: int = 2, models: Any =
         cases=cast(Any, SimpleNamespace(case=lambda group: case)),
         bank=cast(Any, bank),
         encoder=cast(Any, None),
-        models=models or {},
-        earlier=cast(Any, None),
-        log=cast(Any, PaperLog()),
+        asking=Asking(folder=cast(Any, None), models=models or {}, earlier=cast(Any, None), log=cast(Any, PaperLog())),
     )
 
 
@@ -127,7 +126,7 @@ def test_a_case_is_drawn_from_once_under_its_name(
     monkeypatch.setattr(constructing, "draw_by_rules", lambda case: iter(drawn))
     one = begun(PaperBank())
     assert asyncio.run(one._draw(group(*epochs))) == drawn
-    (recorder,) = cast(Any, one.log).begun
+    (recorder,) = cast(Any, one.asking.log).begun
     assert (recorder.name, recorder.finished) == (name, {"ids": ["x", "y"]})
     assert recorder.facts == {"sample": "s", "attempts": [f"a|m|t|s|{epoch}" for epoch in epochs]}
     found = one.result
@@ -204,7 +203,7 @@ def test_names_come_first_then_pairs_each_once_within_one_budget(monkeypatch: py
     found = one.result
     assert (found.aliases, found.linked, found.edges, found.failed) == (4, 2, {"related": 2}, 0)
     assert (found.graph_calls, found.most_graph_calls) == (4 + 3 + 3 + MOST + 5 + 3 + 3, MOST + 11)
-    log = cast(Any, one.log)
+    log = cast(Any, one.asking.log)
     assert [recorder.facts for recorder in log.begun] == [{"experience": name} for name in "xyxy"]
     assert log.begun[0].finished == {"aliases": 2, "calls": 3, "refused": 0}
     assert log.begun[2].finished == {"edges": 1, "calls": 3, "refused": 0}
@@ -229,14 +228,14 @@ def test_what_an_endpoint_broke_off_is_counted_and_tried_again(
     linking(one, monkeypatch, fails=fails)
     assert [name for name, kind, _, _ in bank.said if kind == "linked"] == done
     assert (one.result.failed, one.result.problems, one.result.linked) == (1, {"gone": 1}, 1)
-    assert {"error": "gone"} in [recorder.finished for recorder in cast(Any, one.log).begun]
+    assert {"error": "gone"} in [recorder.finished for recorder in cast(Any, one.asking.log).begun]
 
 
 def test_the_model_that_drew_an_experience_judges_it_where_it_can_be_asked() -> None:
     recorder = cast(Any, None)
     one = begun(PaperBank(), rules=False, models={"m": None, "offline": None})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Constructing, "asker", lambda self, name, model, recorder: f"{name} by {model}")
+        patch.setattr(Asking, "asker", lambda self, name, model, recorder: f"{name} by {model}")
         found = [
             one._linking_asker("link", experience("x", model=model), recorder) for model in ("m", "offline", "gone")
         ]

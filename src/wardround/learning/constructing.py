@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from wardround.core import (
     FormatError,
-    LeakError,
     Progress,
     ProviderError,
     Reporter,
@@ -21,12 +18,12 @@ from wardround.core import (
     run_to_end,
     silent,
 )
-from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, EpisodeRecorder, LogReader
-from wardround.memory import Bank, Experience, Material, ModelAsker, Provenance, Subject, text_key, trajectory_messages
+from wardround.learning.cases import Asking, CaseReader, check_teaches, open_training_run
+from wardround.log import EpisodeEntry, EpisodeRecorder, LogReader
+from wardround.memory import Bank, Experience, ModelAsker, text_key
 from wardround.memory.construction import (
     MOST_CALLS,
     AskingBudget,
-    Attempt,
     Case,
     Comparing,
     Drafting,
@@ -39,16 +36,8 @@ from wardround.memory.construction import (
     with_structure,
 )
 from wardround.memory.extract import Room
-from wardround.models import Model, recorded_replies, resumed
-from wardround.records import Store
-from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
 from wardround.runs.folder import RunFolder
-from wardround.runs.judging import AnswerScores
-from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey
-from wardround.runs.sources import open_benchmark, open_store
-from wardround.runs.worker import case_of
-from wardround.tasks.benchmarks import Benchmark, Sample, get_task
 from wardround.tools.retrieval import Encoder
 
 # What a construction is told, what came of it, and what each of its stages cost.
@@ -116,98 +105,6 @@ def stages(folder: RunFolder, place: str = FOLDER) -> tuple[Stage, ...]:
     return tuple(Stage(purpose=name, calls=calls[name], usage=usage[name]) for name in sorted(calls))
 
 
-# The finished attempts of a training run as cases: what construction draws from.
-
-
-_DESCRIBED_TOKENS = 600
-
-
-@dataclass(slots=True, kw_only=True)
-class CaseReader:
-    """Reads a run's episodes sample by sample. ``success``: the least score that counts as one, where it is not that
-    of the task's kind of answer."""
-
-    folder: RunFolder
-    store: Store
-    benchmark: Benchmark
-    bank: Bank
-    episodes: LogReader
-    success: float | None
-    _samples: dict[str, Sample] = field(init=False)
-    _scores: AnswerScores = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._scores = AnswerScores(self.folder, self.benchmark)
-        self._samples = {sample.id: sample for sample in self.benchmark.all_samples}
-
-    def groups(self) -> tuple[list[list[EpisodeEntry]], int]:
-        """The finished attempts by agent, model and sample; a sample of which some are still to come is left
-        out, and counted."""
-        found: dict[tuple[str, ...], list[EpisodeEntry]] = {}
-        for entry in self.episodes.episodes():
-            key = EpisodeKey.parse(entry.key)
-            found.setdefault((key.agent, key.model, key.task, key.sample), []).append(entry)
-        expected = self.folder.settings.run.epochs
-        whole = [group for group in found.values() if sum(entry.state == "finished" for entry in group) >= expected]
-        usable = [[entry for entry in group if _usable(entry)] for group in whole]
-        ordered = [sorted(group, key=_epoch) for group in usable if group]
-        return ordered, len(found) - len(whole)
-
-    def case(self, group: Sequence[EpisodeEntry]) -> Case:
-        """A sample with its attempts. Raises LeakError for one that nothing may be learnt from."""
-        key = EpisodeKey.parse(group[0].key)
-        sample = self._samples[key.sample]
-        if sample.split != TRAINING_SPLIT:
-            raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
-        subject = Subject(source=self.store.spec.people, subject_id=sample.person)
-        known = case_of(self.store, self.benchmark, sample)
-        return Case(
-            provenance=Provenance(
-                sample=sample.id,
-                subject=self.bank.subject_hash(subject),
-                split=sample.split,
-                run=f"{self.folder.path.name}:{self.folder.manifest['settings_sha256'][:12]}",
-                model=key.model,
-            ),
-            attempts=tuple(self._attempt(entry.key, sample) for entry in group),
-            setting=known.setting(),
-            description=known.description(_DESCRIBED_TOKENS),
-        )
-
-    def _attempt(self, episode: str, sample: Sample) -> Attempt:
-        trajectory = self.episodes.trajectory(episode)
-        answer = (trajectory.outcome or {}).get("answer")
-        given = None if answer is None else tuple(answer)
-        score = self._scores.score(episode, given, sample)
-        if score is None:
-            raise UserError(f"no judge has said what the answer of {episode!r} is worth: go on with run --resume")
-        acts = [turn for turn in trajectory.turns if turn.purpose == "act"]
-        material = Material(
-            task=sample.task,
-            question=trajectory.turns[0].prompt[1].content or "",
-            messages=trajectory_messages(trajectory),
-            prediction=given,
-            target=sample.target,
-            score=score,
-        )
-        rows = tuple(tuple(row for record in turn.results for row in record.row_ids) for turn in acts)
-        return Attempt(episode=episode, material=material, success=is_success(score, sample, self.success), rows=rows)
-
-
-def is_success(score: float, sample: Sample, least: float | None = None) -> bool:
-    """Whether a score counts as a success: by the task's kind of answer, where nothing else is said."""
-    return score >= (get_task(sample.task).answer.success if least is None else least)
-
-
-def _epoch(entry: EpisodeEntry) -> int:
-    return EpisodeKey.parse(entry.key).epoch
-
-
-def _usable(entry: EpisodeEntry) -> bool:
-    """An attempt that came to an end of its own: one that an endpoint broke off teaches nothing."""
-    return entry.state == "finished" and (entry.outcome or {}).get("finish") != "error" and entry.turns > 0
-
-
 # Building a graph of experiences out of a run on training samples: several attempts at each become indications and
 # contraindications, their entities, and edges to what a bank holds already (section 4.1 of the GSEM paper).
 #
@@ -237,13 +134,6 @@ def construct(
     return run_to_end(_construct(folder, bank, settings, concurrency, report))
 
 
-def check_teaches(folder: RunFolder) -> None:
-    """Raise UserError unless a run is on the training split."""
-    split = folder.settings.run.split
-    if split != TRAINING_SPLIT:
-        raise UserError(f"experiences come from the {TRAINING_SPLIT} split; this run is on {split!r}")
-
-
 async def _construct(
     folder: RunFolder, bank: Bank, settings: ConstructionSettings, concurrency: int, report: Reporter
 ) -> Construction:
@@ -258,38 +148,12 @@ async def open_constructing(
     folder: RunFolder, bank: Bank, settings: ConstructionSettings, concurrency: int
 ) -> AsyncIterator[Constructing]:
     """Open everything that drawing and linking takes; its calls are recorded in the run folder."""
-    store = open_store(folder)
-    models = open_models(folder.settings, store, concurrency)
-    place = folder.path / FOLDER
-    place.mkdir(exist_ok=True)
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    with (
-        LogReader(folder.logs, may_be_empty=True) as episodes,
-        LogReader(place, may_be_empty=True) as earlier,
-        EpisodeLog(place / f"{stamp}-{os.getpid()}{LOG_SUFFIX}") as log,
+    async with open_training_run(folder, bank, FOLDER, concurrency=concurrency, success=settings.success) as (
+        cases,
+        asking,
+        encoder,
     ):
-        constructing = Constructing(
-            folder=folder,
-            settings=settings,
-            cases=CaseReader(
-                folder=folder,
-                store=store,
-                benchmark=open_benchmark(folder),
-                bank=bank,
-                episodes=episodes,
-                success=settings.success,
-            ),
-            bank=bank,
-            encoder=open_key_encoder(folder.settings, store, bank.encoder),
-            models=models,
-            earlier=earlier,
-            log=log,
-        )
-        try:
-            yield constructing
-        finally:
-            for model in models.values():
-                await model.close()
+        yield Constructing(folder=folder, settings=settings, cases=cases, bank=bank, encoder=encoder, asking=asking)
 
 
 async def drawn_in_order(
@@ -324,9 +188,7 @@ class Constructing:
     cases: CaseReader
     bank: Bank
     encoder: Encoder
-    models: Mapping[str, Model]
-    earlier: LogReader
-    log: EpisodeLog
+    asking: Asking
     result: Construction = field(default_factory=Construction)
     _waiting: list[Experience] | None = None
     _names: NameIndex | None = None
@@ -350,11 +212,11 @@ class Constructing:
         name = f"draw|{key.agent}|{key.model}|{key.task}|{key.sample}"
         if len(group) < self.folder.settings.run.epochs:
             name = f"{name}|{key.epoch}"
-        recorder = self.log.begin(name, {"sample": key.sample, "attempts": [entry.key for entry in group]})
+        recorder = self.asking.log.begin(name, {"sample": key.sample, "attempts": [entry.key for entry in group]})
         if self.by_rules(key.model):
             found = list(draw_by_rules(case))
         else:
-            found = await self._ask(self.asker(name, key.model, recorder), case)
+            found = await self._ask(self.asking.asker(name, key.model, recorder), case)
         for one in found:
             self.result.drawn[one.kind] += 1
             self.result.naming_answers += bool(one.facts["names_answer"])
@@ -400,13 +262,6 @@ class Constructing:
         """Whether nobody is asked: it was said, or nobody there could answer."""
         return self.settings.rules or model == _RULES_MODEL
 
-    def asker(self, name: str, model: str, recorder: EpisodeRecorder) -> ModelAsker:
-        """Who asks under a name: what it asked before is served from the record."""
-        replies = recorded_replies(self.earlier, name)
-        kept = resumed(self.models[model], replies, note=recorder.note, keep=recorder.keep)
-        settings = self.folder.settings.memory.reflection
-        return ModelAsker(model=kept, recorder=recorder, episode=name, settings=settings)
-
     def _add(self, experience: Experience) -> None:
         """Add an experience under a key of its own, unless the bank says the same already."""
         if self.bank.holds(experience.id):
@@ -448,7 +303,7 @@ class Constructing:
         if marks:
             return drawn + int(marks[0] or 0)
         name = f"name|{experience.id}"
-        recorder = self.log.begin(name, {"experience": experience.id})
+        recorder = self.asking.log.begin(name, {"experience": experience.id})
         budget = AskingBudget(left=max(0, self.settings.link.most_calls - drawn))
         asker = self._linking_asker(name, experience, recorder)
         try:
@@ -457,7 +312,7 @@ class Constructing:
             self.failed(error)
             recorder.finish({"error": str(error)})
             return None
-        self.log.flush()
+        self.asking.log.flush()
         self.bank.add_feedback(experience.id, _NAMED, value=float(budget.asked), episode=name)
         self.result.aliases += aliases
         recorder.finish({"aliases": aliases, "calls": budget.asked, "refused": budget.refused})
@@ -466,12 +321,16 @@ class Constructing:
     def _linking_asker(self, name: str, experience: Experience, recorder: EpisodeRecorder) -> ModelAsker | None:
         """Who judges pairs and names: the model that an experience was drawn with, where it can be asked."""
         model = experience.provenance.model
-        return self.asker(name, model, recorder) if model in self.models and not self.by_rules(model) else None
+        return (
+            self.asking.asker(name, model, recorder)
+            if model in self.asking.models and not self.by_rules(model)
+            else None
+        )
 
     async def _link(self, experience: Experience, comparing: Comparing, used: int) -> None:
         """Give an experience its edges, once, in one transaction with the mark that says so."""
         name = f"link|{experience.id}"
-        recorder = self.log.begin(name, {"experience": experience.id})
+        recorder = self.asking.log.begin(name, {"experience": experience.id})
         budget = AskingBudget(left=max(0, self.settings.link.most_calls - used))
         asker = self._linking_asker(name, experience, recorder)
         try:
@@ -482,7 +341,7 @@ class Constructing:
             self.failed(error)
             recorder.finish({"error": str(error)})
             return
-        self.log.flush()
+        self.asking.log.flush()
         with self.bank.batch():
             if edges:
                 reason = f"linked {experience.id}, frequencies of {comparing.revision}"

@@ -8,15 +8,14 @@ without asking twice; an entry that failed is tried again.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from wardround.agents.loop.episode import read_text
-from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, run_to_end, silent
-from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, LogReader, Trajectory
+from wardround.core import Progress, ProviderError, Reporter, UserError, run_to_end, silent
+from wardround.learning.cases import Asking, CaseReader, check_teaches, open_training_run, usable
+from wardround.log import Trajectory
 from wardround.memory import (
     REFLECTED_KINDS,
     Bank,
@@ -27,21 +26,14 @@ from wardround.memory import (
     Provenance,
     ReflectedKind,
     RuleReflector,
-    Subject,
     extract_experiences,
     extract_reasoning,
     extract_tool_advice,
-    trajectory_messages,
 )
 from wardround.memory.extract import Extraction, Room
-from wardround.models import Model, recorded_replies, resumed
-from wardround.records import Store
-from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
+from wardround.runs.banks import TRAINING_SPLIT
 from wardround.runs.folder import RunFolder
-from wardround.runs.judging import AnswerScores
-from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.worker import case_of
 from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tools.retrieval import Encoder
@@ -97,74 +89,41 @@ def evolve(
     ``rules``: by rules without a model; with the ``offline`` model it is always so. Raises UserError unless the run is
     on the training split: nothing else may teach.
     """
-    if folder.settings.run.split != TRAINING_SPLIT:
-        raise UserError(
-            f"experiences come from the {TRAINING_SPLIT} split; this run is on {folder.settings.run.split!r}"
-        )
+    check_teaches(folder)
     return run_to_end(_evolve(folder, bank, kinds, rules, concurrency, report))
 
 
 async def _evolve(
     folder: RunFolder, bank: Bank, kinds: Sequence[ReflectedKind], rules: bool, concurrency: int, report: Reporter
 ) -> Evolution:
-    settings = folder.settings
-    store = open_store(folder)
-    models = open_models(settings, store, concurrency)
-    place = folder.path / "reflections"
-    place.mkdir(exist_ok=True)
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    with (
-        LogReader(folder.logs, may_be_empty=True) as episodes,
-        LogReader(place, may_be_empty=True) as earlier,
-        EpisodeLog(place / f"{stamp}-{os.getpid()}{LOG_SUFFIX}") as log,
-    ):
+    async with open_training_run(folder, bank, "reflections", concurrency=concurrency) as (cases, asking, encoder):
         reflecting = _Reflecting(
-            folder=folder,
-            settings=settings,
-            store=store,
-            benchmark=open_benchmark(folder),
-            bank=bank,
-            scores=AnswerScores(folder, open_benchmark(folder)),
-            encoder=open_key_encoder(settings, store, bank.encoder),
-            models=models,
-            episodes=episodes,
-            earlier=earlier,
-            log=log,
-            rules=rules,
+            settings=folder.settings, bank=bank, cases=cases, asking=asking, encoder=encoder, rules=rules
         )
-        try:
-            return await reflecting.all(kinds, concurrency, report)
-        finally:
-            for model in models.values():
-                await model.close()
+        return await reflecting.all(kinds, concurrency, report)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Reflecting:
     """What one evolve holds open."""
 
-    folder: RunFolder
     settings: RunSettings
-    store: Store
-    benchmark: Benchmark
     bank: Bank
-    scores: AnswerScores
+    cases: CaseReader
+    asking: Asking
     encoder: Encoder
-    models: Mapping[str, Model]
-    episodes: LogReader
-    earlier: LogReader
-    log: EpisodeLog
     rules: bool
     result: Evolution = field(default_factory=Evolution)
     keys: dict[str, Key] = field(default_factory=dict)
 
     async def all(self, kinds: Sequence[ReflectedKind], concurrency: int, report: Reporter) -> Evolution:
         """Do everything that is left, a few episodes at once."""
-        entries = [entry for entry in self.episodes.episodes() if _usable(entry)]
+        every = self.cases.episodes.episodes()
+        entries = [entry for entry in every if usable(entry)]
         self.result.episodes = len(entries)
-        self.result.unfinished = len(self.episodes.episodes()) - len(entries)
-        held = {(one.provenance.episode, one.kind) for one in self.bank.experiences() if one.provenance.run == self.run}
-        samples = {sample.id: sample for sample in self.benchmark.all_samples}
+        self.result.unfinished = len(every) - len(entries)
+        run = self.cases.folder.provenance
+        held = {(one.provenance.episode, one.kind) for one in self.bank.experiences() if one.provenance.run == run}
         waiting = [[_Work(key=EpisodeKey.parse(entry.key), kind=kind) for kind in kinds] for entry in entries]
         waiting.reverse()
         total = len(entries)
@@ -173,7 +132,7 @@ class _Reflecting:
             while waiting:
                 works = [work for work in waiting.pop() if not self._is_done(work, held)]
                 if works:
-                    await self._episode(works, samples[works[0].key.sample])
+                    await self._episode(works)
                 report(Progress(label="reflecting", done=total - len(waiting), total=total, unit="episodes"))
 
         tasks = [asyncio.create_task(drain()) for _ in range(concurrency)]
@@ -185,14 +144,9 @@ class _Reflecting:
             await asyncio.gather(*tasks, return_exceptions=True)
         return self.result
 
-    @property
-    def run(self) -> str:
-        """How experiences name the run they came from."""
-        return self.folder.provenance
-
     def _is_done(self, work: _Work, held: set[tuple[str, Kind]]) -> bool:
         """Whether a reflection was made and what it gave is in this bank."""
-        entry = self.earlier.entry(work.name)
+        entry = self.asking.earlier.entry(work.name)
         outcome = (entry.outcome or {}) if entry is not None and entry.state == "finished" else {}
         done = "error" not in outcome and "experiences" in outcome
         if done and (outcome["experiences"] == 0 or (str(work.key), work.kind) in held):
@@ -200,36 +154,17 @@ class _Reflecting:
             return True
         return False
 
-    async def _episode(self, works: Sequence[_Work], sample: Sample) -> None:
-        if sample.split != TRAINING_SPLIT:
-            raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
-        trajectory = self.episodes.trajectory(str(works[0].key))
-        material = self._material(trajectory, sample)
-        provenance = Provenance(
-            sample=sample.id,
-            subject=self.bank.subject_hash(Subject(source=self.store.spec.people, subject_id=sample.person)),
-            split=sample.split,
-            run=self.run,
-            episode=str(works[0].key),
-        )
+    async def _episode(self, works: Sequence[_Work]) -> None:
+        key = works[0].key
+        sample = self.cases.sample(key)
+        trajectory = self.cases.episodes.trajectory(str(key))
+        material = replace(self.cases.material(trajectory, sample), summary=_last_summary(trajectory))
+        provenance = replace(self.cases.provenance(sample), episode=str(key))
         for work in works:
             await self._reflect(work, material, provenance, sample)
 
-    def _material(self, trajectory: Trajectory, sample: Sample) -> Material:
-        answer = (trajectory.outcome or {}).get("answer")
-        answer = None if answer is None else tuple(answer)
-        return Material(
-            task=sample.task,
-            question=trajectory.turns[0].prompt[1].content or "",
-            messages=trajectory_messages(trajectory),
-            prediction=answer,
-            target=sample.target,
-            summary=_last_summary(trajectory),
-            score=self.scores.score(trajectory.episode, answer, sample),
-        )
-
     async def _reflect(self, work: _Work, material: Material, provenance: Provenance, sample: Sample) -> None:
-        recorder = self.log.begin(work.name, {"episode": str(work.key), "kind": work.kind, "sample": sample.id})
+        recorder = self.asking.log.begin(work.name, {"episode": str(work.key), "kind": work.kind, "sample": sample.id})
         try:
             if self.rules or self.settings.model_named(work.key.model).name == _RULES_MODEL:
                 origin = replace(provenance, model=RuleReflector.name)
@@ -237,11 +172,7 @@ class _Reflecting:
                     Extraction(experiences=RuleReflector().reflect(material, kind=work.kind, provenance=origin))
                 ]
             else:
-                replies = recorded_replies(self.earlier, work.name)
-                model = resumed(self.models[work.key.model], replies, note=recorder.note, keep=recorder.keep)
-                asker = ModelAsker(
-                    model=model, recorder=recorder, episode=work.name, settings=self.settings.memory.reflection
-                )
+                asker = self.asking.asker(work.name, work.key.model, recorder)
                 extractions = await self._extract(asker, work.kind, material, provenance)
         except (ProviderError, UserError) as error:  # the latter: the context has no room for the reflection
             self.result.failed += 1
@@ -251,7 +182,7 @@ class _Reflecting:
         experiences = [one for extraction in extractions for one in extraction.experiences]
         problems = [extraction.problem for extraction in extractions if extraction.problem]
         key = await self._key(sample)
-        self.log.flush()  # killed after adding: the same replies are served again and give the same ids
+        self.asking.log.flush()  # killed after adding: the same replies are served again and give the same ids
         self.result.added[work.kind] += self.bank.add(experiences, key=key, reason="evolve")
         self.result.problems.update(problems)
         self.result.reflected += 1
@@ -277,14 +208,9 @@ class _Reflecting:
     async def _key(self, sample: Sample) -> Key:
         """The key of a sample's case, made once."""
         if sample.id not in self.keys:
-            case = case_of(self.store, self.benchmark, sample)
+            case = case_of(self.cases.store, self.cases.benchmark, sample)
             self.keys[sample.id] = await asyncio.to_thread(case.key, self.encoder)
         return self.keys[sample.id]
-
-
-def _usable(entry: EpisodeEntry) -> bool:
-    """An episode that came to an end of its own: one that an endpoint broke off teaches nothing."""
-    return entry.state == "finished" and (entry.outcome or {}).get("finish") != "error" and entry.turns > 0
 
 
 def _last_summary(trajectory: Trajectory) -> str:

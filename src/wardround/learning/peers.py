@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from wardround.core import FormatError, Progress, ProviderError, Reporter, run_to_end, silent
+from wardround.learning.cases import check_teaches
 from wardround.learning.constructing import (
     Constructing,
     Construction,
     ConstructionSettings,
-    check_teaches,
     drawn_in_order,
     open_constructing,
 )
@@ -124,10 +124,10 @@ class _PeerBuilding:
 
     async def _asked(self, name: str, model: str, do: Callable[[PeerAsking | None], Awaitable[T]]) -> T | None:
         """Do something with somebody to ask, under a name in the record; None, counted, where it failed."""
-        recorder = self.opened.log.begin(name, {"peer": self.peer.name})
+        recorder = self.opened.asking.log.begin(name, {"peer": self.peer.name})
         asking = None
         if not self.opened.by_rules(model):
-            asking = PeerAsking(asker=self.opened.asker(name, model, recorder), model=model)
+            asking = PeerAsking(asker=self.opened.asking.asker(name, model, recorder), model=model)
         try:
             found = await do(asking)
         except (FormatError, ProviderError) as error:
@@ -135,7 +135,7 @@ class _PeerBuilding:
             recorder.finish({"error": str(error)})
             return None
         recorder.finish({})
-        self.opened.log.flush()
+        self.opened.asking.log.flush()
         return found
 
     def _mark(self, group: Sequence[EpisodeEntry]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from wardround.agents import AgentSpec
 from wardround.agents.recall import with_experience
 from wardround.core import Progress, Reporter, UserError, derive_seed, run_to_end, silent
-from wardround.learning.constructing import is_success
+from wardround.learning.cases import is_success
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Subject, scope_of
 from wardround.memory.credit import EpisodeName

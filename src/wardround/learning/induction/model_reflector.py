@@ -35,7 +35,7 @@ from wardround.core import (
     run_to_end,
     silent,
 )
-from wardround.learning.constructing import check_teaches
+from wardround.learning.cases import check_teaches
 from wardround.learning.induction.inducing import measured, taught_by
 from wardround.learning.induction.step_table import Action, SeenStep, steps_of
 from wardround.log import EpisodeLog, EpisodeRecorder, LogReader, Trajectory
