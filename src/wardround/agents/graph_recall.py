@@ -29,6 +29,7 @@ from wardround.memory import (
     render_offered,
 )
 from wardround.models import Model, read_value
+from wardround.models.schema import object_schema
 
 # The walk of the GSEM paper: a model decides at every step, shown one experience and its candidates' conditions.
 #
@@ -38,11 +39,9 @@ from wardround.models import Model, read_value
 
 WALK_PROMPTS = ("walker_system", "walk", "ask_again")
 _REPLY_TOKENS = 512
-_SCHEMA = {
-    "type": "object",
-    "properties": {"action": {"type": "string", "enum": list(ACTIONS)}, "target": {"type": "string"}},
-    "required": ["action"],
-}
+_SCHEMA = object_schema(
+    {"action": {"type": "string", "enum": list(ACTIONS)}, "target": {"type": "string"}}, optional=("target",)
+)
 
 
 class ModelWalk:

@@ -31,6 +31,7 @@ from wardround.memory import (
 from wardround.memory.peers import PEERS, PeerCase, PeerSettings
 from wardround.memory.reading import BankReader
 from wardround.models import Model, read_value
+from wardround.models.schema import object_schema
 from wardround.tools.retrieval import Encoder
 
 # What an episode asks a memory with: whose case it is, its question and what its record looks like. Sees no target.
@@ -82,11 +83,7 @@ def _key(bank: BankReader, encoder: Encoder, text: str) -> Key | None:
 
 ADAPT_PROMPTS = ("adapter_system", "adapt", "ask_again")
 _REPLY_TOKENS = 2_048
-_ADVICE = {
-    "type": "object",
-    "properties": {"lesson": {"type": "integer"}, "advice": {"type": "string", "minLength": 1, "maxLength": 800}},
-    "required": ["lesson", "advice"],
-}
+_ADVICE = object_schema({"lesson": {"type": "integer"}, "advice": {"type": "string", "minLength": 1, "maxLength": 800}})
 _SCHEMA = {"type": "array", "items": _ADVICE}
 
 

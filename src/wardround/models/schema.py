@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _SIZES = {"minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"}
 _NOTES = {"title", "description", "default"}
 _KNOWN = _SIZES | _NOTES | {"type", "enum", "const", "anyOf", "properties", "required", "additionalProperties", "items"}
+
+
+def object_schema(properties: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
+    """Return the JSON schema of an object with these properties, all of them required but the optional ones."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def violation(value: Any, schema: Mapping[str, Any], where: str = "the value") -> str | None:

@@ -26,7 +26,7 @@ from wardround.agents.stays.steward import lines_that_fit
 from wardround.clinical.codes import normalise_label
 from wardround.core import FormatError, Message, load_prompt
 from wardround.models import Request
-from wardround.models.schema import Structured, complete_structured
+from wardround.models.schema import Structured, complete_structured, object_schema
 
 # The roles by the model: one structured call each, through the episode, so that its tokens are counted.
 
@@ -35,68 +35,56 @@ _TYPES = ["MEDICATIONS", "LABS", "PROCEDURES"]
 _DOSES = ["none", "low-dose", "medium-dose", "high-dose"]
 _LONGEST_NAME = 200
 _WORDS = {"type": "array", "items": {"type": "string"}}
-PREDICTION: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
+PREDICTION: Mapping[str, Any] = object_schema(
+    {
         "thought_process": {"type": "string"},
         "next_bundle_type": {"type": "string", "enum": _TYPES},
         "predicted_actions": {
             "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
+            "items": object_schema(
+                {
                     "type": {"type": "string", "enum": _TYPES},
                     "name": {"type": "string"},
                     "dose": {"type": "string", "enum": _DOSES},
                 },
-                "required": ["type", "name"],
-            },
+                optional=("dose",),
+            ),
         },
         "citations": _WORDS,
-    },
-    "required": ["thought_process", "next_bundle_type", "predicted_actions", "citations"],
-}
+    }
+)
 """The Reasoner's reply (appendix A.3); that an action says its type and the dose is a field of its own is ours."""
-SELECTION: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"reasoning": {"type": "string"}, "selected_protocol_ids": _WORDS},
-    "required": ["selected_protocol_ids"],
-}
-VERDICT: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
+SELECTION: Mapping[str, Any] = object_schema(
+    {"reasoning": {"type": "string"}, "selected_protocol_ids": _WORDS}, optional=("reasoning",)
+)
+VERDICT: Mapping[str, Any] = object_schema(
+    {
         "status": {"type": "string", "enum": ["PASS", "FAIL"]},
         "risk_level": {"type": "string", "enum": ["LOW", "HIGH"]},
         "critique": {"type": "string"},
         "failed_actions": _WORDS,
         "corrected_action": {"type": "string"},
     },
-    "required": ["status", "risk_level", "critique", "corrected_action"],
-}
+    optional=("failed_actions",),
+)
 KEPT: Mapping[str, Any] = {
     "type": "object",
     "properties": dict.fromkeys(("active_problems", "current_meds", "trajectory", "allergies", "procedures"), _WORDS),
     "required": ["active_problems", "current_meds", "trajectory", "allergies", "procedures"],
 }
 """The state's own fields (section 3.1), the allergies that the Auditor looks for, and what was done (figure 2)."""
-SUMMARY: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"summary": {"type": "string"}},
-    "required": ["summary"],
-}
+SUMMARY: Mapping[str, Any] = object_schema({"summary": {"type": "string"}})
 _LONGEST_TEXT = 600
 _TEXT = {"type": "string", "minLength": 1, "maxLength": _LONGEST_TEXT}
-REFLECTION: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
+REFLECTION: Mapping[str, Any] = object_schema(
+    {
         "error_analysis": _TEXT,
         "category": {"type": "string", "minLength": 1, "maxLength": 40},
         "trigger": {"type": "string", "minLength": 1, "maxLength": 300},
         "action": {"type": "string", "minLength": 1, "maxLength": 200},
         "text": _TEXT,
-    },
-    "required": ["error_analysis", "category", "trigger", "action", "text"],
-}
+    }
+)
 """The Reflector's reply (appendix A.1)."""
 
 

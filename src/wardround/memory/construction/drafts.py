@@ -13,6 +13,7 @@ from wardround.memory.material import Material, reduced_trajectory
 from wardround.memory.reflector import tables_naming_answers, tables_read
 from wardround.memory.words import plain_words
 from wardround.models import Reply, ask_for_value
+from wardround.models.schema import object_schema
 
 # The material of construction: several attempts at one training sample, some of them successes.
 
@@ -135,9 +136,8 @@ DRAFT_PROMPTS = ("indication", "divergence", "contraindication")
 MOST_INDICATIONS = 2
 DIVERGENCE_FIELDS = ("divergence_step", "success_decision", "failure_decision", "why_fatal", "consequence")
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 2_000}
-_DRAFT = {
-    "type": "object",
-    "properties": {
+_DRAFT = object_schema(
+    {
         "title": {"type": "string", "minLength": 1, "maxLength": 200},
         "condition": {"type": "string", "minLength": 1, "maxLength": 600},
         "exclusions": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}},
@@ -145,8 +145,11 @@ _DRAFT = {
         "task_type": {"type": "string", "enum": list(TASK_TYPES)},
         "steps": {"type": "array", "items": {"type": "integer"}},
     },
-    "required": ["title", "condition", "content", "task_type"],
-}
+    optional=(
+        "exclusions",
+        "steps",
+    ),
+)
 _DIVERGENCE = {
     "type": "object",
     "properties": {"divergence_step": {"type": "integer"}, **dict.fromkeys(DIVERGENCE_FIELDS[1:], _TEXT)},

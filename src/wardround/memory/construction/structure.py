@@ -14,6 +14,7 @@ from wardround.memory.construction.drafts import AskingBudget, ask_value
 from wardround.memory.experience import ALLOWED_ROLE_EDGES, ROLES, Entity, Experience, Role, RoleEdge, normal_name
 from wardround.memory.extract import Asker
 from wardround.memory.words import plain_words
+from wardround.models.schema import object_schema
 
 # Parsing an experience into entities in five roles and the edges between them, by asking a model; whatever is not in
 # the text, too long, one too many for its role, or not allowed by the schema is left out and counted.
@@ -23,36 +24,24 @@ STRUCTURE_PROMPTS = ("entities", "role_edges")
 ROLE_CAPS: Mapping[Role, int] = {"condition": 2, "constraint": 1, "action": 2, "rationale": 1, "outcome": 1}
 MOST_ENTITIES = sum(ROLE_CAPS.values())
 LONGEST_NAME = 3
-_ENTITIES = {
-    "type": "object",
-    "properties": {
+_ENTITIES = object_schema(
+    {
         "entities": {
             "type": "array",
             "maxItems": 20,
-            "items": {
-                "type": "object",
-                "properties": {"entity": {"type": "string"}, "role": {"type": "string", "enum": list(ROLES)}},
-                "required": ["entity", "role"],
-            },
+            "items": object_schema({"entity": {"type": "string"}, "role": {"type": "string", "enum": list(ROLES)}}),
         }
-    },
-    "required": ["entities"],
-}
-_EDGES = {
-    "type": "object",
-    "properties": {
+    }
+)
+_EDGES = object_schema(
+    {
         "edges": {
             "type": "array",
             "maxItems": 20,
-            "items": {
-                "type": "object",
-                "properties": {"from": {"type": "string"}, "to": {"type": "string"}},
-                "required": ["from", "to"],
-            },
+            "items": object_schema({"from": {"type": "string"}, "to": {"type": "string"}}),
         }
-    },
-    "required": ["edges"],
-}
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +140,7 @@ NAME_PROMPTS = ("same_name",)
 _MOST_SHARING = 50
 """A word that more names have tells nothing of what they mean."""
 _MOST_ASKED = 12
-_SCHEMA = {
-    "type": "object",
-    "properties": {"same": {"type": "array", "items": {"type": "integer"}}},
-    "required": ["same"],
-}
+_SCHEMA = object_schema({"same": {"type": "array", "items": {"type": "integer"}}})
 
 
 class NameIndex:

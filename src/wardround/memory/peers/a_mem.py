@@ -26,6 +26,7 @@ from wardround.memory.peers.peer import (
     note_of,
     searched_text,
 )
+from wardround.models.schema import object_schema
 from wardround.tools.retrieval.encoder import words_of
 
 _NEIGHBOURS = 5
@@ -36,24 +37,14 @@ _MOST_LINKED = 2
 _KEYWORDS, _TAGS = "Keywords: ", "Tags: "
 _NAMES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 60}, "maxItems": 10}
 _CONTEXT = {"type": "string", "minLength": 1, "maxLength": 600}
-_NOTE = {
-    "type": "object",
-    "properties": {"context": _CONTEXT, "keywords": _NAMES, "tags": _NAMES},
-    "required": ["context", "keywords", "tags"],
-}
-_EVOLVED = {
-    "type": "object",
-    "properties": {"note": {"type": "integer"}, "context": _CONTEXT, "tags": _NAMES},
-    "required": ["note", "context", "tags"],
-}
-_EVOLUTION = {
-    "type": "object",
-    "properties": {
+_NOTE = object_schema({"context": _CONTEXT, "keywords": _NAMES, "tags": _NAMES})
+_EVOLVED = object_schema({"note": {"type": "integer"}, "context": _CONTEXT, "tags": _NAMES})
+_EVOLUTION = object_schema(
+    {
         "links": {"type": "array", "items": {"type": "integer"}},
         "evolved": {"type": "array", "items": _EVOLVED},
-    },
-    "required": ["links", "evolved"],
-}
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,31 +27,32 @@ from wardround.memory.peers.peer import (
     note_of,
     searched_text,
 )
+from wardround.models.schema import object_schema
 
 ZONES = ("golden", "warning")
 LEVELS = ("strategy", "pattern", "case")
 _NEAR = 20
 _COMPARED = 3
-_ITEM = {
-    "type": "object",
-    "properties": {
+_ITEM = object_schema(
+    {
         "zone": {"type": "string", "enum": list(ZONES)},
         "level": {"type": "string", "enum": list(LEVELS)},
         "title": {"type": "string", "minLength": 1, "maxLength": 200},
         "content": {"type": "string", "minLength": 1, "maxLength": 1_200},
-    },
-    "required": ["zone", "level", "title", "content"],
-}
+    }
+)
 _ITEMS = {"type": "array", "items": _ITEM, "maxItems": 6}
-_UPDATE = {
-    "type": "object",
-    "properties": {
+_UPDATE = object_schema(
+    {
         "action": {"type": "string", "enum": ["add", "merge", "skip"]},
         "into": {"type": "integer"},
         "content": {"type": "string", "maxLength": 1_200},
     },
-    "required": ["action"],
-}
+    optional=(
+        "into",
+        "content",
+    ),
+)
 
 
 async def distil_items(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:

@@ -28,6 +28,7 @@ from wardround.memory.peers.peer import (
 )
 from wardround.memory.reflector import tables_naming_answers
 from wardround.memory.words import plain_words
+from wardround.models.schema import object_schema
 
 # Communities of a weighted graph by modularity: the Louvain method (Blondel et al., 2008), in a fixed order of nodes,
 # so that the same graph has the same communities everywhere.
@@ -109,29 +110,21 @@ _REPORTS = 2
 """Of the texts that are shown, so many are reports, where there are; the rest are cases."""
 _SHOWN_RELATIONS = 12
 _NAME = {"type": "string", "minLength": 1, "maxLength": 80}
-_RELATION = {
-    "type": "object",
-    "properties": {
+_RELATION = object_schema(
+    {
         "source": _NAME,
         "target": _NAME,
         "relation": _NAME,
         "strength": {"type": "number", "minimum": 1, "maximum": 10},
-    },
-    "required": ["source", "target", "relation", "strength"],
-}
-_GRAPH = {
-    "type": "object",
-    "properties": {
+    }
+)
+_GRAPH = object_schema(
+    {
         "entities": {"type": "array", "items": _NAME, "maxItems": 30},
         "relations": {"type": "array", "items": _RELATION, "maxItems": 40},
-    },
-    "required": ["entities", "relations"],
-}
-_REPORT = {
-    "type": "object",
-    "properties": {"title": _NAME, "report": {"type": "string", "minLength": 1, "maxLength": 2_000}},
-    "required": ["title", "report"],
-}
+    }
+)
+_REPORT = object_schema({"title": _NAME, "report": {"type": "string", "minLength": 1, "maxLength": 2_000}})
 
 
 async def draw_graph(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:

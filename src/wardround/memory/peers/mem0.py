@@ -33,6 +33,7 @@ from wardround.memory.peers.peer import (
     without_identifiers,
 )
 from wardround.memory.words import plain_words
+from wardround.models.schema import object_schema
 
 # After Mem0 with a graph (Chhikara et al., 2025): memories as labelled edges between entities; a new one replaces what
 # it contradicts; reading goes from the entities a question names, and by the likeness of whole triplets.
@@ -40,16 +41,14 @@ from wardround.memory.words import plain_words
 
 _COMPARED = 10
 _NAME = {"type": "string", "minLength": 1, "maxLength": 80}
-_TRIPLET = {
-    "type": "object",
-    "properties": {
+_TRIPLET = object_schema(
+    {
         "source": _NAME,
         "relation": _NAME,
         "target": _NAME,
         "fact": {"type": "string", "minLength": 1, "maxLength": 600},
-    },
-    "required": ["source", "relation", "target", "fact"],
-}
+    }
+)
 _TRIPLETS = {"type": "array", "items": _TRIPLET, "maxItems": 8}
 _OBSOLETE = {"type": "array", "items": {"type": "integer"}}
 

@@ -26,6 +26,7 @@ from wardround.memory.peers.peer import (
     note_of,
     without_identifiers,
 )
+from wardround.models.schema import object_schema
 
 SOURCES = ("success", "failure", "comparison")
 LEAST_VALUE = 0.3
@@ -34,16 +35,14 @@ LEAST_USES, LEAST_UTILITY = 5, 0.5
 """A lesson that was used so often, and helped in less than this share of its uses, is dropped (released code)."""
 _COMPARED = 5
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 1_200}
-_LESSON = {
-    "type": "object",
-    "properties": {
+_LESSON = object_schema(
+    {
         "source": {"type": "string", "enum": list(SOURCES)},
         "title": {"type": "string", "minLength": 1, "maxLength": 200},
         "when_to_use": {"type": "string", "minLength": 1, "maxLength": 600},
         "content": _TEXT,
-    },
-    "required": ["source", "title", "when_to_use", "content"],
-}
+    }
+)
 _LESSONS = {"type": "array", "items": _LESSON, "maxItems": 6}
 _VALUES = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}}
 

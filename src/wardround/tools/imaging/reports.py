@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from wardround.core import FormatError, Message, Picture, ProviderError, ToolFailure, load_prompt, without_thinking
 from wardround.models import AskOwnModel, Model, ModelSettings, Request, ask_alone
-from wardround.models.schema import ReadReplyText, read_value
+from wardround.models.schema import ReadReplyText, object_schema, read_value
 from wardround.tools.imaging.classification import ClassifiedFinding
 from wardround.tools.imaging.libraries import needed
 from wardround.tools.imaging.reading import Outline
@@ -108,17 +108,9 @@ def _own_boxes(text: str) -> Iterator[list[float]]:
 
 
 _TEXT = {"type": "string"}
-_REPORT = {
-    "type": "object",
-    "properties": {"findings": _TEXT, "impression": _TEXT},
-    "required": ["findings", "impression"],
-}
+_REPORT = object_schema({"findings": _TEXT, "impression": _TEXT})
 _NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}
-_BOXES = {
-    "type": "object",
-    "properties": {"boxes": {"type": "array", "items": _NUMBERS, "maxItems": 20}},
-    "required": ["boxes"],
-}
+_BOXES = object_schema({"boxes": {"type": "array", "items": _NUMBERS, "maxItems": 20}})
 _SETTINGS = ModelSettings(temperature=0.0, top_p=None, max_output_tokens=1024)
 
 

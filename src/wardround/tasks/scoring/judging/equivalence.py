@@ -9,14 +9,13 @@ from typing import Any
 
 from wardround.core import PromptFile, load_prompt
 from wardround.models import Model
+from wardround.models.schema import object_schema
 from wardround.tasks.scoring.judging.judge import JudgeCalls, Record
 
 _PROMPT = "judge_equivalence"
-_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"why": {"type": "string"}, "grade": {"type": "integer", "minimum": 1, "maximum": 5}},
-    "required": ["grade"],
-}
+_SCHEMA: Mapping[str, Any] = object_schema(
+    {"why": {"type": "string"}, "grade": {"type": "integer", "minimum": 1, "maximum": 5}}, optional=("why",)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import Message, PromptFile, load_prompt
 from wardround.models import Model, ModelSettings, Reply, Request, complete_structured
+from wardround.models.schema import object_schema
 
 # What a judge says of one answer, and the figures that code makes of it.
 #
@@ -131,11 +132,7 @@ _CALLS = 2
 _WORD = re.compile(r"\w+")
 _SMALL = frozenset(("a", "an", "and", "the", "of", "in", "with", "to", "for", "due", "by", "on", "or"))
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
-ANSWER_SCHEMA = {
-    "type": "object",
-    "properties": {"why": {"type": "string"}, "same": {"type": "boolean"}},
-    "required": ["same"],
-}
+ANSWER_SCHEMA = object_schema({"why": {"type": "string"}, "same": {"type": "boolean"}}, optional=("why",))
 
 
 def _reasoning_schema(points: int, reference: int) -> Mapping[str, Any]:
