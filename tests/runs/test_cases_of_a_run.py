@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from wardround.core import LeakError
-from wardround.learning.cases import CaseReader, is_success, usable
+from wardround.learning.cases import CaseReader, is_success, is_usable
 from wardround.log import EpisodeEntry
 from wardround.memory import Bank
 
@@ -60,7 +60,7 @@ def test_a_group_is_whole_by_what_is_over_and_has_what_is_usable() -> None:
     ],
 )
 def test_an_attempt_teaches_that_came_to_an_end_of_its_own(one: EpisodeEntry, teaches: bool) -> None:
-    assert usable(one) is teaches
+    assert is_usable(one) is teaches
 
 
 @pytest.mark.parametrize("split", ["test", "dev"])

@@ -9,7 +9,7 @@ import pytest
 from score_doubles import scored
 
 from wardround.core import Message, Price, ToolCall, Usage, UserError
-from wardround.learning.cases import usable
+from wardround.learning.cases import is_usable
 from wardround.learning.evolve import _last_summary, _tools_called
 from wardround.log import EpisodeEntry
 from wardround.memory import Material
@@ -142,7 +142,7 @@ def entry(state: str = "finished", finish: str = "finish", turns: int = 1) -> Ep
     ],
 )
 def test_an_episode_teaches_that_came_to_an_end_of_its_own(one: EpisodeEntry, teaches: bool) -> None:
-    assert usable(one) is teaches
+    assert is_usable(one) is teaches
 
 
 def said(text: str, purpose: str = "summarise", reason: str = "stop") -> Any:

@@ -105,7 +105,7 @@ class CaseReader:
             found.setdefault((key.agent, key.model, key.task, key.sample), []).append(entry)
         expected = self.folder.settings.run.epochs
         whole = [group for group in found.values() if sum(entry.state == "finished" for entry in group) >= expected]
-        usable = [[entry for entry in group if usable(entry)] for group in whole]
+        usable = [[entry for entry in group if is_usable(entry)] for group in whole]
         ordered = [sorted(group, key=_epoch) for group in usable if group]
         return ordered, len(found) - len(whole)
 
@@ -171,6 +171,6 @@ def _epoch(entry: EpisodeEntry) -> int:
     return EpisodeKey.parse(entry.key).epoch
 
 
-def usable(entry: EpisodeEntry) -> bool:
+def is_usable(entry: EpisodeEntry) -> bool:
     """An attempt that came to an end of its own: one that an endpoint broke off teaches nothing."""
     return entry.state == "finished" and (entry.outcome or {}).get("finish") != "error" and entry.turns > 0

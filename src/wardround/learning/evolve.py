@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from wardround.agents.loop.episode import read_text
 from wardround.core import Progress, ProviderError, Reporter, UserError, run_to_end, silent
-from wardround.learning.cases import Asking, CaseReader, check_teaches, open_training_run, usable
+from wardround.learning.cases import Asking, CaseReader, check_teaches, is_usable, open_training_run
 from wardround.log import Trajectory
 from wardround.memory import (
     REFLECTED_KINDS,
@@ -119,7 +119,7 @@ class _Reflecting:
     async def all(self, kinds: Sequence[ReflectedKind], concurrency: int, report: Reporter) -> Evolution:
         """Do everything that is left, a few episodes at once."""
         every = self.cases.episodes.episodes()
-        entries = [entry for entry in every if usable(entry)]
+        entries = [entry for entry in every if is_usable(entry)]
         self.result.episodes = len(entries)
         self.result.unfinished = len(every) - len(entries)
         run = self.cases.folder.provenance
