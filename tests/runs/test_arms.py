@@ -9,7 +9,7 @@ import pytest
 from pictures import drawn
 
 from wardround.cli import main
-from wardround.reports.arms import arm_texts, group_of, win_map
+from wardround.reports.arms import arm_table, group_of, win_map
 from wardround.runs import RunSettings
 from wardround.tasks.scoring import ArmCell, ArmFigure, ArmRow, Interval, PairedTest
 
@@ -38,7 +38,7 @@ def test_a_row_of_a_model_that_only_played_curated_inputs_is_printed_without_the
     curated = ArmFigure(
         agent="curated", mean=0.5, n=40, radius=0.0312, interval=interval, input_tokens=1234.0, output_tokens=None
     )
-    texts = arm_texts(ArmRow(model="m", group="overall", curated=curated))
+    (texts,) = arm_table([ArmRow(model="m", group="overall", curated=curated)]).rows
     assert texts == ("m", "–", "overall", "40", "50.0 ± 3.1", "–", "–", "–", "–", "–", "–", "–", "100 / –")
 
 
@@ -74,4 +74,4 @@ def test_a_small_probability_is_said_as_a_bound(value: float | None, said: str) 
     )
     gain = PairedTest(difference=interval, p_value=value, permutations=10, exact=False)
     row = ArmRow(model="m", group="overall", curated=figure, seeking=replace(figure, agent="react"), difference=gain)
-    assert said in arm_texts(row)
+    assert said in arm_table([row]).rows[0]

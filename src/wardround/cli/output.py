@@ -12,9 +12,8 @@ from typing import Any
 
 from wardround.core.table import Table, as_text
 from wardround.learning import stages
-from wardround.reports import ARM_HEADINGS, arm_texts
+from wardround.reports import arm_table, subgroup_table
 from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
-from wardround.reports.summary import contender
 from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.judging import JUDGEMENTS, unjudged
 from wardround.tasks.scoring import ArmRow, SummaryRow
@@ -112,7 +111,7 @@ def print_arms(rows: Sequence[ArmRow]) -> None:
             "\ncurated input against evidence seeking (F1 in per cent; tokens in + out, a mean per episode; "
             "how many packages left events out, and the hours shown; ceilings: per cent of targets within reach)"
         )
-        print_rows(ARM_HEADINGS, [arm_texts(row) for row in rows])
+        print(as_text(arm_table(rows)))
 
 
 # What a run's judge took, and what it has not judged, for ``wardround report``.
@@ -144,11 +143,4 @@ def print_judge(folder: RunFolder) -> None:
 def print_subgroups(rows: Sequence[SummaryRow], by: str) -> None:
     """Print a row per contender, task and subgroup, which stands in ``stratum``; few patients have no interval."""
     print(f"\nby {by}, as the chart told it when the question was asked")
-    print_rows(
-        ("agent · model", "task", by, "n", "patients", "in", "score", "95 % interval"), list(map(_subgroup_cells, rows))
-    )
-
-
-def _subgroup_cells(row: SummaryRow) -> tuple[str, ...]:
-    score = f"{row.f1.estimate:.3f}"
-    return contender(row), row.task, row.stratum, str(row.n), str(row.subjects), row.metric, score, row.f1.as_text()
+    print(as_text(subgroup_table(rows, by)))

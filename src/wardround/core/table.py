@@ -141,12 +141,13 @@ def as_html(table: Table) -> Markup:
     return html_frame(table.columns, "".join(rows))
 
 
-def html_frame(columns: Iterable[tuple[str, Kind]], rows: str, *, css: str = "") -> Markup:
+def html_frame(columns: Sequence[tuple[str, Kind]], rows: str, *, css: str = "") -> Markup:
     """Return the table around some rows that are HTML. ``css``: classes of the table."""
     named = ((escape(name), ' class="number"' if kind == "number" else "") for name, kind in columns)
     header = "".join(f"<th{number}>{name}</th>" for name, number in named)
+    top = f"<tr>{header}</tr>\n" if columns else ""
     of = f' class="{css}"' if css else ""
-    return Markup(f'<div class="scroll"><table{of}>\n<tr>{header}</tr>\n{rows}</table></div>\n')
+    return Markup(f'<div class="scroll"><table{of}>\n{top}{rows}</table></div>\n')
 
 
 RENDERERS: Mapping[str, Callable[[Table], str]] = {"tex": as_latex, "csv": as_csv, "md": as_markdown}

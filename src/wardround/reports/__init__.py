@@ -1,15 +1,14 @@
 """Reports: what a run comes to: tables, comparisons with paired tests, figures and pages."""
 
 from wardround.reports.analyses import Point, points_of
-from wardround.reports.arms import ARM_HEADINGS, arm_texts
+from wardround.reports.arms import arm_table
 from wardround.reports.comparing import Comparison, Pair, compare_all
 from wardround.reports.opened_run import Episode, Run, compare, compare_runs, run, settings
 from wardround.reports.predictions import Curve, curves, predictor_rows
 from wardround.reports.report import report_run, write_predictor_report, write_report
-from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, summarise_run
+from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, subgroup_table, summarise_run
 
 __all__ = [
-    "ARM_HEADINGS",
     "GROUPINGS",
     "Comparison",
     "Curve",
@@ -18,7 +17,7 @@ __all__ = [
     "Point",
     "Run",
     "RunSummary",
-    "arm_texts",
+    "arm_table",
     "by_contender",
     "by_subgroup",
     "compare",
@@ -30,6 +29,7 @@ __all__ = [
     "report_run",
     "run",
     "settings",
+    "subgroup_table",
     "summarise_run",
     "write_predictor_report",
     "write_report",

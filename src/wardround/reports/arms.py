@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from wardround.core.table import Kind, Table
 from wardround.reports import charts
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import ArmCell, ArmFigure, ArmRow, PairedTest
@@ -45,10 +46,14 @@ def win_map(cells: Sequence[ArmCell]) -> Markup | None:
     return charts.differences(rows, columns, title="Evidence seeking less curated input, by task")
 
 
-def arm_texts(row: ArmRow) -> tuple[str, ...]:
-    """Return a row's cells as tables print them, in per cent: both arms, their difference, tokens of each,
-    how much of the package was cut,
-    and the ceilings of both arms."""
+def arm_table(rows: Sequence[ArmRow]) -> Table:
+    """Return both arms of every model and group, in per cent: their difference, tokens of each, how much of the package
+    was cut, and the ceilings of both arms."""
+    numbers: list[Kind] = ["number"] * (len(_HEADINGS) - 3)
+    return Table(header=_HEADINGS, rows=list(map(_texts, rows)), kinds=("text", "text", "text", *numbers))
+
+
+def _texts(row: ArmRow) -> tuple[str, ...]:
     seeking = row.seeking
     gain = row.difference
     return (
@@ -68,7 +73,7 @@ def arm_texts(row: ArmRow) -> tuple[str, ...]:
     )
 
 
-ARM_HEADINGS = (
+_HEADINGS = (
     "model",
     "seeking",
     "group",

@@ -236,9 +236,9 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", css: str = "l
     return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _svg(body: Sequence[str], *, height: float, title: str, width: float = _WIDTH) -> Markup:
+def _svg(body: Sequence[str], *, height: float, title: str, width: float = _WIDTH, css: str = "chart") -> Markup:
     return Markup(  # every piece of text in it went through escape()
-        f'<svg class="chart" width="{width:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'<svg class="{css}" width="{width:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{''.join(body)}</svg>"
     )
@@ -354,11 +354,9 @@ def few_shot(curves: Sequence[Curve], levels: Mapping[str, float], *, title: str
         body += _curve(plane, curve.points, n)
         last = curve.points[-1]
         labels.append((f"{curve.predictor} {last.mean:.2f}", plane.y(last.mean), "label strong"))
-    body += _spread_labels(labels, plane.right)
     width = max(_SHOTS_WIDTH, plane.right + _LABEL_GAP + LETTER * max((len(text) for text, *_ in labels), default=0))
-    return Markup(  # every piece of text in it went through escape()
-        f'<svg class="chart few-shot" width="{width:.0f}" viewBox="0 0 {width:.0f} {_HEIGHT:.0f}" role="img" '
-        f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(body)}</svg>'
+    return _svg(
+        body + _spread_labels(labels, plane.right), height=_HEIGHT, width=width, title=title, css="chart few-shot"
     )
 
 
@@ -406,7 +404,7 @@ class _ShotsPlane:
             value = self.low + step / 10
             y = self.y(value)
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{self.right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(_shots_text(_LEFT - 6, y + 4, f"{value:.1f}", anchor="end", css="axis"))
+            parts.append(_text(_LEFT - 6, y + 4, f"{value:.1f}", anchor="end", css="axis"))
         bottom = _HEIGHT - _BOTTOM
         ticks = (*self.shots, *((None,) if self.with_all else ()))
         parts += [
@@ -418,8 +416,8 @@ class _ShotsPlane:
             x, text = self.x(k), "all" if k is None else str(k)
             if all(abs(x - other) > 3.5 * (len(text) + len(said)) + 5 for other, said in named):
                 named.append((x, text))
-        parts += [_shots_text(x, bottom + 17, text, anchor="middle", css="axis") for x, text in sorted(named)]
-        parts.append(_shots_text((_LEFT + self.right) / 2, _HEIGHT - 8, axis, anchor="middle", css="axis"))
+        parts += [_text(x, bottom + 17, text, anchor="middle", css="axis") for x, text in sorted(named)]
+        parts.append(_text((_LEFT + self.right) / 2, _HEIGHT - 8, axis, anchor="middle", css="axis"))
         return "".join(parts)
 
 
@@ -467,9 +465,5 @@ def _spread_labels(labels: Sequence[tuple[str, float, str]], right: float) -> li
     for (text, y, css), place in zip(ordered, places, strict=True):
         leader = f'x1="{right:.1f}" y1="{y:.1f}" x2="{right + 12:.1f}" y2="{place:.1f}"'
         parts.append(f'<line class="leader" {leader}/>')
-        parts.append(_shots_text(right + 15, place + 4, text, css=css))
+        parts.append(_text(right + 15, place + 4, text, css=css))
     return parts
-
-
-def _shots_text(x: float, y: float, text: str, *, anchor: str = "start", css: str = "label") -> str:
-    return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

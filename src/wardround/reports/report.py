@@ -29,17 +29,18 @@ from wardround.core import (
     silent,
     write_atomically,
 )
+from wardround.core.table import Kind, as_html, html_frame
 from wardround.log import LogReader, Trajectory
 from wardround.predictors import FitRow, read_manifest, read_predictions
 from wardround.records import Store
 from wardround.reports.analyses import Point, points_of, sections
-from wardround.reports.arms import ARM_HEADINGS, arm_texts, win_map
+from wardround.reports.arms import arm_table, win_map
 from wardround.reports.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.reports.comparing import must_match
 from wardround.reports.predictions import predictor_notes
 from wardround.reports.stay_pages import StayHour, stay_hours, timeline
 from wardround.reports.stream_sections import stream_sections
-from wardround.reports.summary import RunSummary, by_subgroup, contender, summarise_run
+from wardround.reports.summary import RunSummary, by_subgroup, contender, subgroup_table, summarise_run
 from wardround.runs.banks import gate_notes
 from wardround.runs.evolution_record import read_record
 from wardround.runs.folder import RunFolder
@@ -69,8 +70,24 @@ def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -
     environment.filters["figure"] = lambda value, digits=3: "–" if value is None else f"{value:.{digits}f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
     environment.filters["data_url"] = data_url
+    environment.filters["html"] = as_html
+    environment.globals["html_table"] = _html_table
     environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"
     return environment
+
+
+def _html_table(*headings: str | Sequence[Any] | None, caller: Callable[[], str], css: str = "") -> Markup:
+    """The table around the rows of a template's ``call`` block. A heading: ``#name`` of numbers, or (name, kind); None
+    is left out, of a list every one is of numbers."""
+    columns: list[tuple[str, Kind]] = []
+    for one in headings:
+        if isinstance(one, tuple):
+            columns.append(one)
+        elif isinstance(one, str):
+            columns.append((one.removeprefix("#"), "number" if one.startswith("#") else "text"))
+        else:
+            columns += [(name, "number") for name in one or ()]
+    return html_frame(columns, caller(), css=css)
 
 
 def episode_page(result: EpisodeScore) -> str:
@@ -240,8 +257,8 @@ def write_report(
         page=episode_page,
         contender=contender,
         matrix=matrix(summary),
-        arm_headings=ARM_HEADINGS,
-        arm_texts=arm_texts,
+        arms=arm_table(summary.arms),
+        subgroups=subgroup_table(summary.subgroups, summary.by or ""),
         win_map=win_map(summary.arm_cells),
         linked=linked,
         **_metrics_of_tasks(results),

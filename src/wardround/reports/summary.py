@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import UserError
+from wardround.core.table import Column, Table, table_of
 from wardround.predictors import FitRow
 from wardround.records import Chart, ChartTable, Store
 from wardround.records.specs.roles import CodedRows
@@ -80,6 +81,21 @@ class RunSummary:
     by: str | None = None
     subgroups: tuple[SummaryRow, ...] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
+
+
+def subgroup_table(rows: Sequence[SummaryRow], by: str) -> Table:
+    """Return a row per contender, task and subgroup, which stands in ``stratum``; few patients have no interval."""
+    columns: tuple[Column[SummaryRow], ...] = (
+        Column(name="agent · model", value=contender, kind="text"),
+        Column(name="task", value=lambda row: row.task, kind="text"),
+        Column(name=by, value=lambda row: row.stratum, kind="text"),
+        Column(name="n", value=lambda row: row.n),
+        Column(name="patients", value=lambda row: row.subjects),
+        Column(name="in", value=lambda row: row.metric, kind="text"),
+        Column(name="score", value=lambda row: row.f1.estimate, format=".3f"),
+        Column(name="95 % interval", value=lambda row: row.f1.as_text(), kind="interval"),
+    )
+    return table_of(rows, columns)
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:
