@@ -11,6 +11,8 @@ A notebook needs this package alone (``import wardround as wd``); each name is i
 ``open_benchmark``  open one
 ``run``             run agents on a benchmark, or continue a run
 ``open_run``        open a run: its scores, episodes, report
+``forecast``        what a run would take: tokens, US dollars, hours
+``reproduce``       run a paper's table or figure, its own figures beside ours
 ``compare``         compare runs with a baseline run
 ``settings``        list every setting of a run
 ==================  ====================================================================
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from wardround.records.ingest.ingest import ingest as ingest
     from wardround.reports import Run
     from wardround.reports import compare as compare
+    from wardround.reports import forecast as forecast
+    from wardround.reports import reproduce as reproduce
     from wardround.reports import run as run
     from wardround.reports import settings as settings
     from wardround.synth import synthesize as synthesize
@@ -39,10 +43,12 @@ _PLACES = {
     "Environment": "wardround.tools:Environment",
     "build_benchmark": "wardround.tasks.benchmarks:build_benchmark",
     "compare": "wardround.reports:compare",
+    "forecast": "wardround.reports:forecast",
     "ingest": "wardround.records:ingest",
     "open_benchmark": "wardround.tasks.benchmarks:Benchmark.open",
     "open_run": "wardround.reports:Run.open",
     "open_store": "wardround.records:Store.open",
+    "reproduce": "wardround.reports:reproduce",
     "run": "wardround.reports:run",
     "settings": "wardround.reports:settings",
     "synthesize": "wardround.synth:synthesize",
@@ -54,10 +60,12 @@ __all__ = [
     "__version__",
     "build_benchmark",
     "compare",
+    "forecast",
     "ingest",
     "open_benchmark",
     "open_run",
     "open_store",
+    "reproduce",
     "run",
     "settings",
     "synthesize",

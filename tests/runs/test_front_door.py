@@ -43,10 +43,12 @@ def test_every_name_is_there_and_no_other() -> None:
             "Environment",
             "build_benchmark",
             "compare",
+            "forecast",
             "ingest",
             "open_benchmark",
             "open_run",
             "open_store",
+            "reproduce",
             "run",
             "settings",
             "synthesize",
@@ -224,6 +226,25 @@ def test_the_page_on_python_runs_as_it_stands(
     assert list(as_rows(names["scores"])[0]) == columns[1].split(", ")
     assert Path("run/report/index.html").is_file()
     assert set(re.findall(r"^\| `(\w+)\(", page, re.MULTILINE)) == set(wd.__all__) - {"__version__"}
+
+
+def test_a_forecast_and_a_reproduction_are_frames_inside_a_running_loop(here: Path) -> None:
+    where = (f"{here}/bench", f"{here}/store")
+
+    async def cells() -> tuple[list[dict[str, object]], ...]:
+        wide = wd.forecast(*where, agents="react", limit=2, price=(1.0, 2.0))
+        like = wd.forecast(*where, agents="react", limit=2, like=wd.open_run(here / "run"))
+        played = wd.reproduce("retrosum-figure-7", *where, out=f"{here}/figure", limit=1, tasks="transfers")
+        return as_rows(wide), as_rows(like), as_rows(played.table())
+
+    wide, like, rows = asyncio.run(cells())
+    assert wide[0]["calls_min"] == wide[0]["episodes"]
+    assert wide[0]["cost_min"] < wide[0]["cost_max"]  # type: ignore[operator]
+    assert (like[0]["basis"], like[0]["calls_min"]) == ("earlier run", like[0]["calls_max"])
+    assert is_missing(like[0]["cost_min"])
+    assert {row["task"] for row in rows} >= {"transfers"}
+    with pytest.raises(UserError, match="retrosum-figure-77"):
+        wd.reproduce("retrosum-figure-77", *where, out=here / "none")
 
 
 def test_settings_are_listed_with_their_defaults() -> None:

@@ -6,6 +6,7 @@ Nothing of the records imports this room.
 
 from wardround.audits.chart_differences import TableLeaks
 from wardround.audits.deletion import delete_future
+from wardround.audits.installation import Finding, check_installation
 from wardround.audits.labels import LabelReport, TaskLabels, check_labels
 from wardround.audits.leaks import LeakReport, ShownTable, audit_leaks
 from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
@@ -15,6 +16,7 @@ from wardround.audits.swap import random_moments
 
 __all__ = [
     "Compared",
+    "Finding",
     "LabelReport",
     "LeakReport",
     "PlausibilityReport",
@@ -26,6 +28,7 @@ __all__ = [
     "audit_leaks",
     "audit_plausibility",
     "audit_swap",
+    "check_installation",
     "check_labels",
     "check_store",
     "delete_future",

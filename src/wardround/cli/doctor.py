@@ -4,45 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import shutil
-import sqlite3
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, metadata, version
-from pathlib import Path
+from dataclasses import asdict
 
-from wardround import __version__
+from wardround.audits import check_installation
 from wardround.cli.output import print_rows
-from wardround.clinical.codes import how_to_add, user_codes
-from wardround.clinical.codes.user_codes import KINDS
-from wardround.core import how_to_install, user_codes_home, user_home
 
 EXAMPLES = """
   wardround doctor
   wardround doctor --json
 """
-
-_EXTRAS = {
-    "knowledge": "corpora of medical text and the browser (wardround corpus)",
-    "mcp": "the MCP server and wardround serve play",
-    "imaging": "chest films: image tools, DICOM files, wardround synth --films",
-    "view": "the viewer of runs and CDS Hooks",
-    "figures": "the charts of a report as PDF (wardround report --figures)",
-    "encoders": "sentence encoders for candidate search and retrieval",
-    "predictors": "count-based logistic regression and gradient boosting, vectors of foundation models",
-    "local": "a small language model served on this machine (wardround models serve)",
-}
-_OLDEST_SQLITE = (3, 37, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorLine:
-    """One line: ``state`` is ok, missing (optional) or broken (needed)."""
-
-    what: str
-    state: str
-    detail: str
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,65 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, print; status 1 when something needed is broken."""
-    findings = [*_needed(), *_extras(), *_codes(), *_machine()]
+    findings = check_installation()
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
         print_rows(("what", "state", "detail"), [(f.what, f.state, f.detail) for f in findings])
     return 1 if any(finding.state == "broken" for finding in findings) else 0
-
-
-def _needed() -> list[DoctorLine]:
-    found = [DoctorLine(what="wardround", state="ok", detail=__version__)]
-    for name in _requirements(extra=None):
-        found.append(_package(name, missing="broken", how=f"pip install {name}"))
-    sqlite_state = "ok" if sqlite3.sqlite_version_info >= _OLDEST_SQLITE else "broken"
-    found.append(DoctorLine(what="sqlite", state=sqlite_state, detail=sqlite3.sqlite_version))
-    return found
-
-
-def _extras() -> list[DoctorLine]:
-    found = []
-    for extra, purpose in _EXTRAS.items():
-        packages = [_package(name, missing="missing", how="") for name in _requirements(extra=extra)]
-        absent = [package.what for package in packages if package.state != "ok"]
-        detail = f"{purpose}: {how_to_install(extra)}" if absent else purpose
-        found.append(DoctorLine(what=f"extra {extra}", state="missing" if absent else "ok", detail=detail))
-    return found
-
-
-def _codes() -> list[DoctorLine]:
-    found = []
-    for kind in sorted(KINDS):
-        there = user_codes(user_codes_home()).get(kind)
-        detail = f"{there.rows:,} rows of {there.file}" if there else how_to_add(kind)
-        found.append(DoctorLine(what=f"codes {kind}", state="ok" if there else "missing", detail=detail))
-    return found
-
-
-def _machine() -> list[DoctorLine]:
-    disk = shutil.disk_usage(Path.cwd())
-    return [
-        DoctorLine(what="python", state="ok", detail=platform.python_version()),
-        DoctorLine(what="cores", state="ok", detail=str(os.cpu_count())),
-        DoctorLine(what="free disk here", state="ok", detail=f"{disk.free / 2**30:.1f} GiB"),
-        DoctorLine(what="own folder", state="ok", detail=str(user_home())),
-    ]
-
-
-def _requirements(extra: str | None) -> list[str]:
-    """Return the package names wardround declares, of the core or of one extra."""
-    names = []
-    for line in metadata("wardround").get_all("Requires-Dist") or []:
-        requirement, _, marker = line.partition(";")
-        wanted = f'extra == "{extra}"' if extra else ""
-        if (wanted in marker.replace("'", '"')) if extra else "extra" not in marker:
-            names.append(requirement.split("[")[0].split("<")[0].split(">")[0].split("=")[0].strip())
-    return names
-
-
-def _package(name: str, *, missing: str, how: str) -> DoctorLine:
-    try:
-        return DoctorLine(what=name, state="ok", detail=version(name))
-    except PackageNotFoundError:
-        return DoctorLine(what=name, state=missing, detail=how)

@@ -18,7 +18,6 @@ from wardround.cli.parser import WHERE, Parser
 from wardround.core import SettingField, TerminalProgress, UserError, choices_of
 from wardround.core.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, execute, start
-from wardround.runs.execute import prepare
 from wardround.runs.experiment import (
     every_setting,
     read_assignments,
@@ -26,7 +25,7 @@ from wardround.runs.experiment import (
     refuse_other_settings,
     with_own_corpora,
 )
-from wardround.runs.forecast import EstimateRange, Forecast, forecast
+from wardround.runs.forecast import EstimateRange, Forecast, forecast_run
 from wardround.runs.names import merged, nested
 from wardround.runs.notes import failures, notes_after, notes_on
 from wardround.tools import AID_NAMES, Aids
@@ -184,8 +183,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] =
 def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes: Any) -> RunFolder:
     """Open the run to resume, or make a new one of the settings ``asked`` for; ``changes`` are those of the command
     itself, by section, which a run that is resumed has already."""
-    if arguments.workers < 1 or arguments.concurrency < 1:
-        raise UserError("--workers and --concurrency must be at least 1")
+    check_workers(arguments)
     if arguments.resume:
         folder = RunFolder.open(arguments.resume)
         refuse_other_settings(asked, folder.settings)
@@ -199,6 +197,12 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
     for line in notes_on(folder):
         print(f"wardround: note: {line}", file=sys.stderr)
     return folder
+
+
+def check_workers(arguments: argparse.Namespace) -> None:
+    """Raise UserError where nobody would play."""
+    if arguments.workers < 1 or arguments.concurrency < 1:
+        raise UserError("--workers and --concurrency must be at least 1")
 
 
 def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
@@ -255,11 +259,7 @@ def dry_run(arguments: argparse.Namespace, asked: Mapping[str, Any]) -> int:
     """Forecast and print."""
     if arguments.resume:
         raise UserError("--dry-run is of a new run; leave --resume out")
-    settings = RunSettings.read(asked)
-    if not settings.run.benchmark:
-        raise UserError("a dry run needs --benchmark, and --store where its questions are about charts")
-    like = RunFolder.open(arguments.like) if arguments.like else None
-    found = forecast(prepare(settings), like)
+    found = forecast_run(asked, like=arguments.like)
     at_once = min(arguments.workers * arguments.concurrency, sum(one.episodes for one in found))
     if arguments.json:
         print_json({"forecasts": found, "at_once": at_once, "assumes": _assumed(found)})

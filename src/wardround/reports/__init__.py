@@ -3,7 +3,8 @@
 from wardround.reports.analyses import Point, points_of
 from wardround.reports.arms import arm_table
 from wardround.reports.comparing import Comparison, Pair, compare_all
-from wardround.reports.opened_run import Episode, Run, compare, compare_runs, run, settings
+from wardround.reports.exhibits.reproducing import Reproduction, reproduce
+from wardround.reports.opened_run import Episode, Run, compare, compare_runs, forecast, run, settings
 from wardround.reports.predictions import Curve, curves, predictor_rows
 from wardround.reports.report import report_run, write_predictor_report, write_report
 from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, subgroup_table, summarise_run
@@ -15,6 +16,7 @@ __all__ = [
     "Episode",
     "Pair",
     "Point",
+    "Reproduction",
     "Run",
     "RunSummary",
     "arm_table",
@@ -24,9 +26,11 @@ __all__ = [
     "compare_all",
     "compare_runs",
     "curves",
+    "forecast",
     "points_of",
     "predictor_rows",
     "report_run",
+    "reproduce",
     "run",
     "settings",
     "subgroup_table",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -29,8 +29,9 @@ from wardround.reports.report import EpisodePages, Pages, few_pages, report_run
 from wardround.reports.summary import by_contender
 from wardround.runs.banks import gate_notes
 from wardround.runs.execute import execute, open_or_start
-from wardround.runs.experiment import every_setting, read_experiment, with_own_corpora
+from wardround.runs.experiment import every_setting, read_experiment
 from wardround.runs.folder import RunFolder
+from wardround.runs.forecast import Forecast, forecast_run
 from wardround.runs.names import merged
 from wardround.runs.notes import notes_after, notes_on
 from wardround.runs.queue import Counts, WorkQueue
@@ -285,17 +286,56 @@ def run(
     ``tasks=("diagnoses",)``, ``limit=20``. Also works inside a running event loop, as in Jupyter.
     UserError: an unknown setting, a store the benchmark was not built from, a folder with a run of other settings.
     """
-    asked = {} if experiment is None else read_experiment(Path(experiment))
-    given = {"benchmark": benchmark, "store": store} if experiment is None or benchmark is not None else {}
-    named = settings | {name: _place(one, name) for name, one in given.items() if one is not None}
-    asked = merged(asked, short_settings(named))
-    if not asked.get("run", {}).get("benchmark"):
-        raise UserError("name a benchmark: run(benchmark, store, out=...), or an experiment file that names one")
-    made = Run(open_or_start(Path(out), with_own_corpora(asked)))
+    asked = asked_of(benchmark, store, experiment, settings)
+    made = Run(open_or_start(Path(out), asked))
     limit = asked.get("run", {}).get("max_cost")
     return made.resume(
         workers=workers, concurrency=concurrency, retry_errors=retry_errors, max_cost=limit, report=report
     )
+
+
+def forecast(
+    benchmark: Benchmark | Path | str | None = None,
+    store: Store | Path | str | None = None,
+    *,
+    experiment: Path | str | None = None,
+    like: Run | Path | str | None = None,
+    **settings: Any,
+) -> Any:
+    """Return what a run would take, as a data frame: calls, tokens, US dollars and hours by agent and model.
+
+    Arguments as of :func:`run`. No model is called and nothing is written. ``like``: an earlier run of the same agents,
+    whose means are taken; without one each figure is a range (``_min``, ``_max``) from the budgets. Missing: not known.
+    """
+    earlier = like.folder if isinstance(like, Run) else like
+    found = forecast_run(asked_of(benchmark, store, experiment, settings), like=earlier)
+    return as_frame(pa.Table.from_pylist([_forecast_row(one) for one in found]))
+
+
+def _forecast_row(one: Forecast) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(one, name) for name in ("agent", "model", "episodes", "basis")}
+    for name in ("calls", "input_tokens", "output_tokens", "cost", "hours"):
+        bounds = getattr(one, name)
+        row[f"{name}_min"] = None if bounds is None else float(bounds.least)
+        row[f"{name}_max"] = None if bounds is None else float(bounds.most)
+    return row
+
+
+def asked_of(
+    benchmark: Benchmark | Path | str | None,
+    store: Store | Path | str | None,
+    experiment: Path | str | None,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the settings of a run as nested tables: those of the file, over them what was named. UserError: no
+    benchmark, or an unknown setting."""
+    asked = {} if experiment is None else read_experiment(Path(experiment))
+    given = {"benchmark": benchmark, "store": store}
+    places = {name: _place(one, name) for name, one in given.items() if one is not None}
+    asked = merged(asked, short_settings({**settings, **places}))
+    if not asked.get("run", {}).get("benchmark"):
+        raise UserError("name a benchmark: run(benchmark, store, out=...), or an experiment file that names one")
+    return asked
 
 
 def _place(named: Benchmark | Store | Path | str, what: str) -> str:

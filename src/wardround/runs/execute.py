@@ -19,7 +19,7 @@ from wardround.core.executors import EXECUTORS, Executor, Job, left_alone, opene
 from wardround.log import settle_logs
 from wardround.records import Store
 from wardround.runs.banks import Memories, bank_facts, close_encoder, open_candidate_encoder, own_bank_facts
-from wardround.runs.experiment import refuse_other_settings
+from wardround.runs.experiment import refuse_other_settings, with_own_corpora
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import JUDGEMENTS, must_have_judge, ungraded, unjudged
 from wardround.runs.models import corpora_facts, must_not_be_taught_by, open_models, open_named_model
@@ -200,9 +200,12 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
 
 
 def open_or_start(path: Path, asked: Mapping[str, Any]) -> RunFolder:
-    """Open the run in a folder, or make it where there is none. UserError: it was begun with other settings."""
+    """Open the run in a folder, or make it where there is none, with the user's own corpora.
+
+    UserError: the run there was begun with other settings.
+    """
     if not (path / "manifest.json").is_file():
-        return start(path, RunSettings.read(asked))
+        return start(path, RunSettings.read(with_own_corpora(asked)))
     folder = RunFolder.open(path)
     refuse_other_settings(asked, folder.settings)
     return folder

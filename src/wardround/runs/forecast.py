@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ from wardround.core import LimitReached, Price, Usage, UserError, derive_seed, r
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
 from wardround.runs.banks import open_run_encoder
-from wardround.runs.execute import PreparedRun
+from wardround.runs.execute import PreparedRun, prepare
+from wardround.runs.experiment import with_own_corpora
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import finished_entries
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -292,3 +294,16 @@ def _priced(price: Price | None, read: EstimateRange, written: EstimateRange) ->
 
 def _both(value: float) -> EstimateRange:
     return EstimateRange(least=value, most=value)
+
+
+def forecast_run(asked: Mapping[str, Any], *, like: RunFolder | Path | str | None = None) -> list[Forecast]:
+    """Return what the run of some settings would take, by agent and model; no model is called and nothing is written.
+
+    ``like``: an earlier run, whose means are taken instead of a range from the budgets. UserError: what :func:`prepare`
+    refuses.
+    """
+    settings = RunSettings.read(with_own_corpora(asked))
+    if not settings.run.benchmark:
+        raise UserError("a dry run needs --benchmark, and --store where its questions are about charts")
+    earlier = like if like is None or isinstance(like, RunFolder) else RunFolder.open(like)
+    return forecast(prepare(settings), earlier)

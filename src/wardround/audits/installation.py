@@ -1,0 +1,98 @@
+"""What is installed here, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata, version
+from pathlib import Path
+
+from wardround import __version__
+from wardround.clinical.codes import how_to_add, user_codes
+from wardround.clinical.codes.user_codes import KINDS
+from wardround.core import how_to_install, user_codes_home, user_home
+
+_EXTRAS = {
+    "knowledge": "corpora of medical text and the browser (wardround corpus)",
+    "mcp": "the MCP server and wardround serve play",
+    "imaging": "chest films: image tools, DICOM files, wardround synth --films",
+    "view": "the viewer of runs and CDS Hooks",
+    "figures": "the charts of a report as PDF (wardround report --figures)",
+    "encoders": "sentence encoders for candidate search and retrieval",
+    "predictors": "count-based logistic regression and gradient boosting, vectors of foundation models",
+    "local": "a small language model served on this machine (wardround models serve)",
+}
+_OLDEST_SQLITE = (3, 37, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found of one thing: ``state`` is ok, missing (optional) or broken (needed)."""
+
+    what: str
+    state: str
+    detail: str
+
+
+def check_installation() -> list[Finding]:
+    """Return what wardround needs, its extras, the code tables that the user added, and the machine."""
+    return [*_needed(), *_extras(), *_codes(), *_machine()]
+
+
+def _needed() -> list[Finding]:
+    found = [Finding(what="wardround", state="ok", detail=__version__)]
+    for name in _requirements(extra=None):
+        found.append(_package(name, missing="broken", how=f"pip install {name}"))
+    sqlite_state = "ok" if sqlite3.sqlite_version_info >= _OLDEST_SQLITE else "broken"
+    found.append(Finding(what="sqlite", state=sqlite_state, detail=sqlite3.sqlite_version))
+    return found
+
+
+def _extras() -> list[Finding]:
+    found = []
+    for extra, purpose in _EXTRAS.items():
+        packages = [_package(name, missing="missing", how="") for name in _requirements(extra=extra)]
+        absent = [package.what for package in packages if package.state != "ok"]
+        detail = f"{purpose}: {how_to_install(extra)}" if absent else purpose
+        found.append(Finding(what=f"extra {extra}", state="missing" if absent else "ok", detail=detail))
+    return found
+
+
+def _codes() -> list[Finding]:
+    found = []
+    for kind in sorted(KINDS):
+        there = user_codes(user_codes_home()).get(kind)
+        detail = f"{there.rows:,} rows of {there.file}" if there else how_to_add(kind)
+        found.append(Finding(what=f"codes {kind}", state="ok" if there else "missing", detail=detail))
+    return found
+
+
+def _machine() -> list[Finding]:
+    disk = shutil.disk_usage(Path.cwd())
+    return [
+        Finding(what="python", state="ok", detail=platform.python_version()),
+        Finding(what="cores", state="ok", detail=str(os.cpu_count())),
+        Finding(what="free disk here", state="ok", detail=f"{disk.free / 2**30:.1f} GiB"),
+        Finding(what="own folder", state="ok", detail=str(user_home())),
+    ]
+
+
+def _requirements(extra: str | None) -> list[str]:
+    """Return the package names wardround declares, of the core or of one extra."""
+    names = []
+    for line in metadata("wardround").get_all("Requires-Dist") or []:
+        requirement, _, marker = line.partition(";")
+        wanted = f'extra == "{extra}"' if extra else ""
+        if (wanted in marker.replace("'", '"')) if extra else "extra" not in marker:
+            names.append(requirement.split("[")[0].split("<")[0].split(">")[0].split("=")[0].strip())
+    return names
+
+
+def _package(name: str, *, missing: str, how: str) -> Finding:
+    try:
+        return Finding(what=name, state="ok", detail=version(name))
+    except PackageNotFoundError:
+        return Finding(what=name, state=missing, detail=how)

@@ -1,0 +1,85 @@
+"""A grid: every method of a paper's tables as one run, classical predictors beside them, one report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from wardround.agents import Paper, list_agents
+from wardround.core import Reporter, UserError, how_to_install, silent
+from wardround.predictors import PredictorSettings, fit_predictors, missing_packages
+from wardround.runs.banks import has_bank
+from wardround.runs.folder import RunFolder
+from wardround.runs.names import merged
+from wardround.runs.queue import WorkQueue
+from wardround.runs.settings import EpisodeKey
+from wardround.runs.sources import open_benchmark, open_store
+from wardround.tasks.benchmarks import Benchmark
+
+Ablations = Literal["none", "only", "too"]
+
+
+def grid_settings(
+    asked: Mapping[str, Any], *, paper: Paper | None = None, ablations: Ablations = "none"
+) -> tuple[dict[str, Any], list[str]]:
+    """Return settings with the methods to run, and the methods left out because no bank was given for them.
+
+    ``paper``: whose tables, by default that of the benchmark's tasks. ``ablations``: the rows of its ablation table
+    instead of its methods (``only``), or beside them (``too``).
+    """
+    if paper is None:
+        paper = _paper_of(asked.get("run", {}).get("benchmark"))
+    tables = {"none": {2}, "only": {4}, "too": {2, 4}}[ablations]
+    rows = [method for method in list_agents(paper) if tables & set(method.tables)]
+    memory = asked.get("memory", {})
+    left_out = [method.name for method in rows if method.memory and not has_bank(memory, method.name)]
+    methods = [method.name for method in rows if method.name not in left_out]
+    return merged(asked, {"run": {"agents": methods}}), left_out
+
+
+def _paper_of(benchmark: str | None) -> Paper:
+    """Whose methods were made for a benchmark's tasks."""
+    families = {task.family for task in Benchmark.open(Path(benchmark)).tasks} if benchmark else set()
+    return "ehr-rag" if "ehrshot" in families else "retrosum"
+
+
+def grid_baseline(asked: str | None, ablations: Ablations, folder: RunFolder) -> str | None:
+    """Return the baseline of the comparisons; a name that nobody has is refused before anything is paid for."""
+    agents = folder.settings.run.agents
+    asked = asked or folder.settings.scoring.baseline
+    if asked is None:
+        return "ehr-rag" if ablations == "only" and "ehr-rag" in agents else None
+    names = [f"{agent} · {model}" for agent in agents for model in folder.settings.run.models]
+    if asked not in (*agents, *names):
+        raise UserError(
+            f"no contender {asked!r}; there are {', '.join(names)}. "
+            f"The run is made; go on with: wardround grid --resume {folder.path} --baseline NAME"
+        )
+    return asked
+
+
+def fit_beside(
+    folder: RunFolder, own: PredictorSettings, *, processes: int = 1, report: Reporter = silent
+) -> str | None:
+    """Fit predictors on the samples that a run's agents are asked, where its tasks have classes.
+
+    Return why they were left out, None where they were fitted or there is nothing to fit: the run does not need them.
+    """
+    benchmark = open_benchmark(folder)
+    with_classes = [task.name for task in benchmark.tasks if task.answer.views]
+    names = tuple(name for name in with_classes if name in (folder.settings.run.tasks or with_classes))
+    if not names:
+        return None
+    if missing_packages():
+        return f"{', '.join(missing_packages())} missing; {how_to_install('predictors')}"
+    queue = WorkQueue(folder.queue)
+    samples = tuple(sorted({EpisodeKey.parse(key).sample for key in queue.listed()}))
+    queue.close()
+    settings = replace(own, tasks=names, split=folder.settings.run.split, samples=samples)
+    try:
+        fit_predictors(open_store(folder), benchmark, folder.path, settings, processes=processes, report=report)
+    except UserError as error:
+        return str(error)
+    return None
