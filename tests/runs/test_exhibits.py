@@ -253,7 +253,7 @@ def test_the_fidelity_page_names_what_exists() -> None:
     page = (root / "docs" / "fidelity.md").read_text(encoding="utf-8")
     for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page):
         assert f"def {name}(" in (root / file).read_text(encoding="utf-8"), name
-    for file in re.findall(r"`((?:agents|memory|benchmarks)/prompts/\w+\.jinja)`", page):
+    for file in re.findall(r"`((?:agents|memory|tasks/benchmarks)/prompts/\w+\.jinja)`", page):
         assert (root / "src" / "wardround" / file).is_file(), file
     settings = {leaf.name for leaf in every_setting()}
     named = set(re.findall(r"`((?:run|model|budget|agent|retrieval|memory)\.[\w.]+)`", page))
