@@ -3,8 +3,8 @@
 Every patient has a clock: the latest hour of the own lines, and not before the clock of the source (its lines
 ``clock``) or of the wall. A bundle is over when its patient's clock is past it: nobody else's line closes it. What
 comes out of a patient's lines depends on these and on the declared clock alone, not on how lines were cut into commits
-or on what is in memory. Bundles that an own line ends are closed with it; those that a turn of the clock ends, as the
-clock goes on, and one with every line, where a whole hospital waits with every tenth: no line waits for all of them.
+or on what is in memory. Bundles that an own line ends are closed with it; those that a turn of the clock ends, as time
+goes on, and one with every line, where a whole hospital waits with every tenth: no line waits for all of them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from wardround.stream.reading import TakenEvents, packed_events
 MANY = 256
 """Where so many bundles wait to be closed, a line is followed by one only if its number is a multiple of ..."""
 EVERY = 10
-EACH_MICROSECONDS = 2_000
-"""As the clock goes on, one of those that wait is closed for each so many of its microseconds."""
+EACH_MICROSECONDS, MOST_OWED, WITH_A_LINE = 2_000, 2_000, 8
+"""As time goes on, in the clock or in lines of its hour, one of those that wait is owed for each so many microseconds,
+at most so many at once, and with one line no more of them are closed than that."""
 _TOGETHER = 64
 """Patients who are read back are read so many at a time."""
 
@@ -37,7 +38,8 @@ _TOGETHER = 64
 class StreamEngine:
     """Takes events line by line and yields what is told. The commit is told which bundles are opened and closed.
 
-    ``time``, ``clock``: that of the source or the wall, in microseconds, and its hour; ``reached``: the hours of
+    ``time``, ``clock``: that of the source or the wall, in microseconds, and its hour; ``latest``: the latest time in
+    that hour which a line or the clock said, with how many bundles are ``owed``; ``reached``: the hours of
     patients' own clocks; ``open``: bundles that are not over, by subject and hour; ``over``: those that are, closed by
     hour and first line; ``waiting``: the hours in ``over``, by subject; ``size``: events of all of them in memory;
     ``late``: lines of hours that were over.
@@ -47,6 +49,8 @@ class StreamEngine:
     logged: LoggedEvents
     time: int = NO_HOUR * HOUR
     clock: int = NO_HOUR
+    latest: int = NO_HOUR * HOUR
+    owed: int = 0
     reached: dict[int, int] = field(default_factory=dict)
     open: defaultdict[int, dict[int, OpenBundle]] = field(default_factory=lambda: defaultdict(dict))
     over: dict[tuple[int, int], OpenBundle] = field(default_factory=dict)
@@ -81,6 +85,7 @@ class StreamEngine:
         if clock is not None:
             self.time = clock
             self._turn(clock // HOUR)
+            self.latest, self.owed = self.logged.ledger.pace_of_closing() or (clock, 0)
 
     def prepare(self, subjects: Iterable[int]) -> None:
         """Look up the clocks of some patients who have lines."""
@@ -95,11 +100,26 @@ class StreamEngine:
         """Have the clock of the source or the wall come to a time, in microseconds: the hours before it are over. Yield
         what is told of those that are closed then, at most so many."""
         if time > self.time:
-            due = (time - self.time) // EACH_MICROSECONDS
             self.time = self.commit.clock = time
             if time // HOUR > self.clock:
                 self._turn(time // HOUR)
-            yield from self.drain(min(due, most))
+                self._pace(self.clock * HOUR, most)
+            self.go_on(time)
+            yield from self._close_owed(most)
+
+    def go_on(self, time: int) -> None:
+        """Take note of a time that a line says: what waits is closed by it, where it is of the clock's hour."""
+        if time > self.latest and time // HOUR == self.clock:
+            self._pace(time, self.owed + (time - self.latest) // EACH_MICROSECONDS)
+
+    def _pace(self, time: int, owed: int) -> None:
+        self.latest, self.owed = self.commit.closing = time, min(owed, MOST_OWED, len(self.over))
+
+    def _close_owed(self, most: int) -> Iterator[dict[str, Any]]:
+        most = min(most, self.owed, len(self.over))
+        if most:
+            yield from self.drain(most)
+            self._pace(self.latest, self.owed - most)
 
     def take(
         self, subject: int, events: TakenEvents, *, reach: int | None, parked: bool = False
@@ -124,6 +144,7 @@ class StreamEngine:
             self.commit.reached[subject] = reach
         if self.over and (len(self.over) < MANY or self.lines % EVERY == 0):
             yield self._close(*self._next())
+        yield from self._close_owed(WITH_A_LINE)
 
     def _add(self, subject: int, hour: int, events: TakenEvents, *, ahead: bool, parked: bool) -> None:
         number, commit, own = self.lines + 1, self.commit, self.open[subject]

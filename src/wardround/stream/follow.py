@@ -179,6 +179,8 @@ class LineTaking:
         limit = self._clock.limit(self.engine.time)
         parked = limit is not None and known > limit
         reach = None if parked else known // HOUR
+        if not parked:
+            self.engine.go_on(known)
         self._tell(self.engine.take(item.subject, events, reach=reach, parked=parked))
 
     def _read_rows(self, rows: Sequence[RowLine]) -> None:

@@ -95,6 +95,11 @@ class LedgerReading:
         found = self._file.execute("SELECT value FROM fact WHERE name = 'clock'").fetchone()
         return None if found is None else int(found[0])
 
+    def pace_of_closing(self) -> tuple[int, int] | None:
+        """The latest time within the clock's hour, in microseconds, and how many bundles were owed by it."""
+        found = self._file.execute("SELECT value FROM fact WHERE name = 'closing'").fetchone()
+        return None if found is None else _pair(found[0])
+
     def last_hour(self) -> int | None:
         """The hour of the clock, where there is one, else that of the last line that was not ahead of its patient."""
         clock = self.clock()
@@ -259,6 +264,11 @@ def _listed(numbers: Iterable[int]) -> str:
     return msgspec.json.encode(list(numbers)).decode()
 
 
+def _pair(text: str) -> tuple[int, int]:
+    first, second = text.split()
+    return int(first), int(second)
+
+
 def _unpacked(body: bytes) -> list[int]:
     numbers: list[int] = np.frombuffer(body, "<i8").tolist()
     return numbers
@@ -339,7 +349,8 @@ class RefusedLine:
 class Commit:
     """What one transaction holds. ``touched``: bundles that got lines, ``closed``: those that are over; ``emptied``:
     bundles without a line left; ``reached``: clocks of patients that no bundle shows; ``clock``: that of the source or
-    the wall, in microseconds; ``snapshots``: by subject the hour of a closed bundle, and the body; ``stale``: by
+    the wall, in microseconds; ``closing``: how far the closing of bundles has come (``pace_of_closing``);
+    ``snapshots``: by subject the hour of a closed bundle, and the body; ``stale``: by
     subject the hour from which on its snapshots are not so any more; ``seen``: how rows of lines read last;
     ``unbased``: rows that begin with a later version; ``source_rows``: rows as the source's files have them,
     ``issued``: what was taken of them; ``naming``: resources that name others; ``counts``: lines that say nothing, by
@@ -351,6 +362,7 @@ class Commit:
     closed: dict[int, list[LoggedBundle]] = field(default_factory=dict)
     reached: dict[int, int] = field(default_factory=dict)
     clock: int | None = None
+    closing: tuple[int, int] | None = None
     snapshots: list[tuple[int, int, bytes]] = field(default_factory=list)
     stale: dict[int, int] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
@@ -427,6 +439,9 @@ class StreamLedger(LedgerReading):
         run(_COUNT, commit.counts.items())
         if commit.clock is not None:
             self._file.execute("INSERT OR REPLACE INTO fact VALUES ('clock', ?)", (str(commit.clock),))
+        if commit.closing is not None:
+            pace = f"{commit.closing[0]} {commit.closing[1]}"
+            self._file.execute("INSERT OR REPLACE INTO fact VALUES ('closing', ?)", (pace,))
         if commit.finished:
             self._file.execute("UPDATE fact SET value = 'yes' WHERE name = 'finished'")
         self._keep_pace(commit)

@@ -177,6 +177,8 @@ class RowIssuing:
         times = [moment for moment in (*moments, line.earliest) if moment is not None]
         first = min(map(_since, times)) if moments else None
         parked = limit is not None and first is not None and first > limit
+        if first is not None and not parked:
+            self.engine.go_on(first)
         if first is not None and not parked and first // HOUR > self.engine.now(subject):
             yield from self.engine.take(subject, [], reach=first // HOUR)
         for row, events in rows.items():
