@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from wardround.core.table import Table, as_text
 from wardround.records.chart.censor import ChartTable
 from wardround.records.chart.chart import Chart, Policy
 
@@ -68,11 +69,9 @@ class ChartFindings:
         leaking = {name: leaks for name, leaks in self.tables.items() if not leaks.clean}
         if not leaking:
             return list(self.examples)
-        lines = ["", f"{'table':<22}{'rows':>8}{'cells':>8}{'differing':>11}{'missing':>9}{'extra':>7}"]
-        for name, leaks in sorted(leaking.items()):
-            counts = f"{leaks.rows:>8}{leaks.cells:>8}{leaks.differing:>11}{leaks.missing:>9}{leaks.extra:>7}"
-            lines.append(f"{name:<22}{counts}")
-        return [*lines, "", *self.examples]
+        header = ("table", "rows", "cells", "differing", "missing", "extra")
+        rows = [(name, *(str(getattr(leaks, what)) for what in header[1:])) for name, leaks in sorted(leaking.items())]
+        return ["", as_text(Table(header=header, rows=rows)), "", *self.examples]
 
 
 def compare_charts(found: ChartFindings, shown: Chart, expected: Chart | None, after: str) -> None:

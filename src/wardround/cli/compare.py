@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from wardround.cli.output import print_rows
+from wardround.core.table import Column, as_text, table_of
 from wardround.reports import Comparison, compare_runs
 from wardround.runs import RunFolder, gate_notes
 
@@ -62,41 +62,24 @@ def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[Run
     print(f"+0.000 in {len(same)} of {len(comparisons)} comparisons: the scores of every sample are the same{why}")
 
 
+_COLUMNS: tuple[Column[Comparison], ...] = (
+    Column(name="second", value=lambda row: row.contender, kind="text"),
+    Column(name="first", value=lambda row: row.baseline, kind="text"),
+    Column(name="task", value=lambda row: row.task, kind="text"),
+    Column(name="stratum", value=lambda row: row.stratum, kind="text"),
+    Column(name="in", value=lambda row: row.metric, kind="text"),
+    Column(name="samples", value=lambda row: row.test.difference.n),
+    Column(name="unpaired", value=lambda row: row.test.unpaired),
+    Column(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
+    Column(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
+    Column(name="p", value=lambda row: row.test.p_value, format=".4f", missing="–"),
+    Column(name="p (max-T)", value=lambda row: row.adjusted_p, format=".4f", missing="–"),
+    Column(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
+)
+
+
 def _print(found: list[Comparison]) -> None:
-    header = (
-        "second",
-        "first",
-        "task",
-        "stratum",
-        "in",
-        "samples",
-        "unpaired",
-        "difference",
-        "95 % interval",
-        "p",
-        "p (max-T)",
-        "detectable",
-    )
-    rows = []
-    for row in found:
-        interval = row.test.difference
-        rows.append(
-            (
-                row.contender,
-                row.baseline,
-                row.task,
-                row.stratum,
-                row.metric,
-                str(interval.n),
-                str(row.test.unpaired),
-                f"{interval.estimate:+.3f}",
-                interval.as_text("+.3f"),
-                "–" if row.test.p_value is None else f"{row.test.p_value:.4f}",
-                "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}",
-                "–" if interval.detectable is None else f"{interval.detectable:.3f}",
-            )
-        )
-    print_rows(header, rows)
+    print(as_text(table_of(found, _COLUMNS)))
     print("\ndifference: of the second minus the first, paired by sample (all: the mean of task means); interval:")
     print("bootstrap over patients; p: two-sided sign-flip permutation test over patients (macro-F1: answers swapped);")
     print("p (max-T): corrected for every contender and task of a metric and stratum (all: the contenders), step-down;")

@@ -133,21 +133,20 @@ class DatabaseFormat:
         try:
             yield
         except _FAULTS as error:
-            raise self.explained(error, path) from error
+            raise UserError(self._explained(error, path)) from error
 
-    def explained(self, error: Exception, path: Path) -> UserError:
-        """Say SQLite's error of a file in one line for a person."""
+    def _explained(self, error: Exception, path: Path) -> str:
         text = str(error)
         if "full" in text or "I/O" in text:
             why = "the disk is full" if "full" in text else text
             then = "free some space and run the same command again, it continues where it was"
-            return UserError(f"{why}: {path} cannot grow; {then}")
+            return f"{why}: {path} cannot grow; {then}"
         if "locked" in text:
             seconds = f"{self.timeout_seconds:g}"
-            return UserError(f"another process has locked {path} for {seconds} s; end it, or name another file")
+            return f"another process has locked {path} for {seconds} s; end it, or name another file"
         if isinstance(error, UnicodeDecodeError) or any(word in text for word in _DAMAGED):
-            return UserError(f"{path} is not {self._a_name}, or is damaged ({text}); {self.if_damaged}")
-        return UserError(f"cannot use the {self.name} {path}: {text}")
+            return f"{path} is not {self._a_name}, or is damaged ({text}); {self.if_damaged}"
+        return f"cannot use the {self.name} {path}: {text}"
 
     @property
     def _a_name(self) -> str:

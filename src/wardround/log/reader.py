@@ -304,10 +304,8 @@ class LogReader:
         for file, members in groups.items():
             for start in range(0, len(members), _AT_ONCE):
                 some = members[start : start + _AT_ONCE]
-                try:
+                with LOG_FORMAT.errors(file):
                     yield from read_outlines(some[0][2], [entry for entry, _, _ in some])
-                except sqlite3.Error as error:
-                    raise LOG_FORMAT.explained(error, file) from error
 
     def kept(self, episode: str) -> tuple[KeptReply, ...]:
         """Return the replies of an episode that were answered and have no turn where it got furthest, by ordinal.
@@ -320,35 +318,29 @@ class LogReader:
         others = [one for one in self._connections if one[1] is not found[2]]
         replies: dict[int, KeptReply] = {}
         for file, bodies in [(found[1], found[2]), *others]:
-            try:
+            with LOG_FORMAT.errors(file):
                 bodies.must_be_sealed("kept", "AND episode = ?", (episode,))
                 for reply in read_kept(bodies.connection, episode):
                     replies.setdefault(reply.ordinal, reply)
-            except sqlite3.Error as error:
-                raise LOG_FORMAT.explained(error, file) from error
         turns = found[2].connection.execute("SELECT ordinal FROM turn WHERE episode = ?", (episode,))
         return tuple(replies[ordinal] for ordinal in sorted(replies.keys() - {row[0] for row in turns}))
 
     def notes(self, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Read every note of one kind, with its episode's key; of an episode in several files those of all of them."""
         for file, bodies in self._connections:
-            try:
+            with LOG_FORMAT.errors(file):
                 query = "SELECT episode, detail FROM note WHERE kind = ? ORDER BY episode, n"
                 rows = bodies.connection.execute(query, (kind,))
                 yield from ((episode, json.loads(detail)) for episode, detail in rows)
-            except sqlite3.Error as error:
-                raise LOG_FORMAT.explained(error, file) from error
 
     def costs(self) -> dict[PaidCall, float | None]:
         """Return the cost (US dollars, None where unknown) of every recorded call, of all files. A reply that a second
         worker was served from the log of the first has the same wall time there, and is one call."""
         found: dict[PaidCall, float | None] = {}
         for file, bodies in self._connections:
-            try:
+            with LOG_FORMAT.errors(file):
                 rows = bodies.connection.execute("SELECT episode, ordinal, request_digest, seconds, cost FROM turn")
                 found.update((PaidCall(*call), cost) for *call, cost in rows)
-            except sqlite3.Error as error:
-                raise LOG_FORMAT.explained(error, file) from error
         return found
 
     def trajectories(self) -> Iterator[Trajectory]:
@@ -377,12 +369,10 @@ class LogReader:
         where, values = ("", ()) if first is None else ("WHERE key BETWEEN ? AND ?", (first, last or first))
         for file, bodies in self._connections:
             connection = bodies.connection
-            try:
+            with LOG_FORMAT.errors(file):
                 bodies.must_be_sealed("episode", where.replace("WHERE", "AND"), values)
                 bodies.must_be_complete(where.replace("WHERE", "AND"), values)
                 rows = connection.execute(_EPISODES + where, values).fetchall()
-            except sqlite3.Error as error:
-                raise LOG_FORMAT.explained(error, file) from error
             for *row, kept in rows:
                 entry = _entry(row)
                 further = (entry.state == "finished", entry.ended or "", entry.turns + kept)
@@ -406,14 +396,12 @@ def _entry(row: Sequence[Any]) -> EpisodeEntry:
 
 def _read_whole(found: _Found) -> Trajectory:
     entry, file, bodies = found
-    try:
+    with LOG_FORMAT.errors(file):
         bodies.connection.execute("BEGIN")
         try:
             return _trajectory(bodies, entry)
         finally:
             bodies.connection.execute("ROLLBACK")
-    except sqlite3.Error as error:
-        raise LOG_FORMAT.explained(error, file) from error
 
 
 def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
