@@ -15,13 +15,14 @@ import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from markupsafe import escape
 
 from wardround.core import Reporter, TerminalProgress, UserError
+from wardround.core.table import Table, as_html
 from wardround.log import LogReader, Trajectory
 from wardround.records import Store
 from wardround.reports.comparing import Comparison, Pair, compare_all, must_match
@@ -172,7 +173,7 @@ class Page:
     path: Path | None = None
 
     def _repr_html_(self) -> str:
-        source = escape(self.html, quote=True)
+        source = escape(self.html)
         return f'<iframe sandbox srcdoc="{source}" width="100%" height="{_FRAME_HEIGHT}" style="border:0"></iframe>'
 
 
@@ -477,12 +478,8 @@ def _comparison_table(rows: Sequence[Comparison]) -> pa.Table:
 
 
 def _html_table(table: pa.Table) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(row[name]))}</td>" for name in table.column_names) + "</tr>"
-        for row in table.to_pylist()
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
+    return as_html(Table(header=table.column_names, rows=rows))
 
 
 def _cell(value: Any) -> str:

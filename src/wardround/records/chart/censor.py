@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import UserError
+from wardround.core.table import Table, as_html
 from wardround.records.rules.language import NO_TIME, Times
 from wardround.records.shards.layout import (
     AVAILABLE,
@@ -34,6 +35,7 @@ Cut = tuple[pa.RecordBatch, Times]
 _AGE_CEILING = 90
 NEWEST_ROWS = 10
 """How many rows of a table a notebook shows."""
+_LONGEST_CELL = 200
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
 
@@ -74,7 +76,14 @@ class ChartTable:
         return f"ChartTable({self.name!r}: {self.num_rows:,} rows of {', '.join(self.columns)})"
 
     def _repr_html_(self) -> str:
-        return chart_template("table.html.jinja").render(table=self.newest(NEWEST_ROWS))
+        newest = self.newest(NEWEST_ROWS)
+        rows = [list(map(_cell, row.values())) for row in newest.to_pylist()]
+        return as_html(Table(header=newest.column_names, rows=rows))
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 3]}..."
 
 
 @cache
