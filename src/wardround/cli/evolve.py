@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from wardround.agents import kinds_read
 from wardround.cli.output import print_json
 from wardround.cli.run_options import add_run_options, asked_settings, open_run, play
 from wardround.core import TerminalProgress, UserError
-from wardround.learning import ConstructionSettings, Evolution, StreamEvolution, evolve, evolve_stream, training_strata
-from wardround.memory import POLARITIES, REFLECTED_KINDS, Bank, ContaminationReport, contamination_check
-from wardround.runs import RunFolder, RunSettings, open_benchmark
-from wardround.runs.banks import TRAINING_SPLIT
+from wardround.learning import (
+    ConstructionSettings,
+    Evolution,
+    StreamEvolution,
+    evolve,
+    evolve_stream,
+    training_changes,
+    walks_a_graph,
+)
+from wardround.memory import REFLECTED_KINDS, Bank, ContaminationReport, contamination_check
+from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.names import merged
-from wardround.tasks.benchmarks import Benchmark
 
 # The contamination check after a command that wrote into a bank, and its one line.
 
@@ -110,8 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
     if bank_asked is None:
         raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it is not there)")
     path = Path(bank_asked)
-    folder = open_run(arguments, asked) if arguments.resume else _new_run(arguments, merged(DEFAULTS, asked), path)
-    if _walks(folder):
+    changes = {}
+    if not arguments.resume:
+        asked = merged(DEFAULTS, asked)
+        changes = training_changes(asked, path)
+    folder = open_run(arguments, asked, **changes)
+    if walks_a_graph(folder):
         return stream(folder, path, arguments)
     with Bank.open(path) as bank:
         counts = play(folder, arguments)
@@ -132,35 +139,6 @@ def run(arguments: argparse.Namespace) -> int:
             _print(found, bank, path)
             print_contamination(contamination)
     return 0 if contamination.clean and not found.failed and counts.done == counts.total else 1
-
-
-def _new_run(arguments: argparse.Namespace, asked: Mapping[str, Any], bank: Path) -> RunFolder:
-    """Begin a run on training samples, of the strata that teach unless others are named, with last summaries."""
-    settings = RunSettings.read(asked)
-    changes: dict[str, Any] = {"run": {"split": TRAINING_SPLIT}, "agent": {}}
-    for name in settings.run.agents:
-        if hasattr(settings.of_agent(name), "final_summary"):
-            changes["agent"][settings.section_of(name)] = {"final_summary": True}
-    reading = [name for name in settings.run.agents if kinds_read(settings.spelling(name))]
-    if reading:  # from the very bank it fills, which may be a new one
-        Bank.open(bank).close()
-        changes["memory"] = {"bank": str(bank)}
-    if settings.run.benchmark and not settings.run.strata:
-        changes["run"]["strata"] = list(training_strata(Benchmark.open(Path(settings.run.benchmark))))
-    return open_run(arguments, asked, **changes)
-
-
-def _walks(folder: RunFolder) -> bool:
-    """Whether a run's agents read a bank's graph, so that the graph itself learns; UserError where only some do."""
-    if folder.settings.memory.banks:
-        raise UserError("evolve fills one bank, that of --bank: leave memory.banks out")
-    noted = [name for name in folder.settings.run.agents if "note" in kinds_read(folder.settings.spelling(name))]
-    if noted:
-        raise UserError(f"{noted[0]} reads another memory's notes: `wardround memory build --peer` fills them")
-    walking = [bool(set(POLARITIES) & set(kinds_read(name))) for name in folder.settings.run.agents]
-    if any(walking) and not all(walking):
-        raise UserError("evolve reflects on episodes or lets a graph learn from a stream: name agents of one sort")
-    return all(walking)
 
 
 def _print(found: Evolution, bank: Bank, path: Path) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 from wardround.cli.output import add_json_option, print_json
 from wardround.cli.parser import add_executor_options
-from wardround.core import Reporter, TerminalProgress, UserError, duration_text, needs_extra
+from wardround.core import TerminalProgress, UserError, duration_text, needs_extra
 from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
-from wardround.records.ingest.plan import is_finished
 
 EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
@@ -75,11 +73,18 @@ def run(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         executor=arguments.executor,
     )
-    source, folders = _input(arguments, progress)
-    report = ingest(source, folders, arguments.store, settings=settings, earlier=arguments.earlier, report=progress)
-    progress.close()
+    source, folders = _input(arguments)
     if arguments.database is not None:
-        shutil.rmtree(_copied(arguments.store))
+        with needs_extra("postgres"):
+            from wardround.records.ingest.database import ingest_database
+            from wardround.records.reading.postgres import Database
+        database = Database(url=arguments.database, schema=arguments.schema)
+        report = ingest_database(
+            source, database, arguments.store, settings=settings, earlier=arguments.earlier, report=progress
+        )
+    else:
+        report = ingest(source, folders, arguments.store, settings=settings, earlier=arguments.earlier, report=progress)
+    progress.close()
     if arguments.json:
         print_json(report)
     else:
@@ -88,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if lost or report.needed_tables or report.empty_files else 0
 
 
-def _input(arguments: argparse.Namespace, report: Reporter) -> tuple[SourceSpec, tuple[Path, ...]]:
+def _input(arguments: argparse.Namespace) -> tuple[SourceSpec, tuple[Path, ...]]:
     """Return the source and the folders: with ``--spec`` every word that is not an option is a folder."""
     named = [] if arguments.source is None else [arguments.source]
     words = [*named, *arguments.folder]
@@ -99,26 +104,10 @@ def _input(arguments: argparse.Namespace, report: Reporter) -> tuple[SourceSpec,
     if arguments.database is not None:
         if given:
             raise UserError(f"--database is read in place of folders, and {given[0]} was given too")
-        return source, (_from_database(source, arguments, report),)
+        return source, ()
     if not given:
         raise UserError(f"give the folder of the files: wardround ingest {source.name} FOLDER --store STORE")
     return source, given
-
-
-def _from_database(source: SourceSpec, arguments: argparse.Namespace, report: Reporter) -> Path:
-    """Copy a database's tables beside the store to be."""
-    with needs_extra("postgres"):
-        from wardround.records.reading.postgres import Database, copy_tables
-    if is_finished(arguments.store):
-        raise UserError(f"{arguments.store} is a finished store: name another folder to read the database again")
-    out = _copied(arguments.store)
-    copy_tables(source, Database(url=arguments.database, schema=arguments.schema), out, report=report)
-    return out
-
-
-def _copied(store: Path) -> Path:
-    """Where a database's tables lie while a store is made of them."""
-    return store.with_name(f"{store.name}.tables")
 
 
 def _print(report: IngestReport, *, every_column: bool) -> None:

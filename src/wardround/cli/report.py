@@ -14,28 +14,23 @@ from pathlib import Path
 from wardround.cli.compare import print_no_difference
 from wardround.cli.output import print_arms, print_card, print_judge, print_rows, print_subgroups, print_warnings
 from wardround.core import UserError, changed_plugins, must_be_new
-from wardround.predictors import MANIFEST, FitRow, read_manifest, read_predictions
+from wardround.predictors import MANIFEST
 from wardround.reports import (
     GROUPINGS,
     Comparison,
     RunSummary,
-    summarise_run,
-    write_predictor_report,
 )
 from wardround.reports.charts import without_glyph, without_pdf, write_pdfs
 from wardround.reports.figures import write_figures
 from wardround.reports.paper_tables import paper_tables, write_tables
-from wardround.reports.report import MOST_PAGES, Pages, few_pages, no_pages, report_run
+from wardround.reports.report import MOST_PAGES, Pages, few_pages, no_pages, report_predictors, report_run
 from wardround.runs import RunFolder, gate_notes, score_run
-from wardround.tasks.benchmarks import Benchmark
 from wardround.tasks.scoring import (
     EpisodeScore,
-    TrivialScores,
     render_classes,
     render_figures,
     render_stays,
     render_table,
-    trivial_scores,
 )
 from wardround.tasks.scoring.tables import ALL
 
@@ -183,9 +178,7 @@ def print_place(page: Path | None) -> None:
 
 def _report_predictors(path: Path, *, as_json: bool) -> int:
     """Report a folder that holds the fits of predictors and no run of agents."""
-    predictions = read_predictions(path)
-    summary = summarise_run((), seed=0, predictions=predictions, trivial=_trivial_of(path, predictions))
-    page = write_predictor_report(path, summary, predictions)
+    summary, page = report_predictors(path)
     if as_json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
@@ -196,18 +189,6 @@ def _report_predictors(path: Path, *, as_json: bool) -> int:
         _print_comparisons(summary.against_trivial)
     print(f"\nreport: {page.resolve()}")
     return 0
-
-
-def _trivial_of(path: Path, predictions: Sequence[FitRow]) -> tuple[TrivialScores, ...]:
-    """Score who reads nothing on the samples that were predicted; none where the benchmark is no longer there."""
-    manifest = read_manifest(path) or {}
-    folder = manifest.get("benchmark_folder")
-    if folder is None or not (Path(folder) / "manifest.json").is_file():
-        return ()
-    benchmark = Benchmark.open(Path(folder))
-    if benchmark.digest != manifest["benchmark_digest"]:
-        return ()
-    return trivial_scores(benchmark, {sample for row in predictions for sample in row.samples})
 
 
 def print_summary(folder: RunFolder, summary: RunSummary) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 from pathlib import Path
+from typing import Any
 
 from wardround.clinical.protocols import Planting, planted_rules, read_planting, read_protocol
 from wardround.core import TerminalProgress, UserError
-from wardround.synth import DIALECTS, SynthManifest, plant_rules, plant_traps, synthesize, time_zone_of, write_dialect
-from wardround.synth.planting import KEY
+from wardround.synth import DIALECTS, synthesize, synthesize_as, time_zone_of
 from wardround.synth.radiographs import write_films
 
 EXAMPLES = """
@@ -73,25 +71,30 @@ def run(arguments: argparse.Namespace) -> int:
     as_it_is = arguments.dialect == "mimiciv" and not arguments.traps and arguments.plant is None
     rules = () if arguments.plant is None else planted_rules(read_protocol(arguments.plant))
     planting = Planting() if arguments.plant is None else read_planting(arguments.plant)
-    _check_corrections(planting, arguments)
-    if arguments.films and not as_it_is:
-        raise UserError("--films are drawn for the plain hospital: leave out --dialect and --traps")
+    progress = TerminalProgress()
+    asked: dict[str, Any] = {
+        "patients": arguments.patients,
+        "seed": arguments.seed,
+        "workers": arguments.workers,
+        "compress": not arguments.plain,
+        "icu": not arguments.no_icu,
+        "ed": not arguments.no_ed,
+        "notes": not arguments.no_notes,
+        "films": arguments.films,
+        "rarer": arguments.rarer_courses,
+        "decoys": not arguments.no_decoys,
+        "report": progress,
+    }
     if as_it_is:
-        manifest = _synthesize(arguments, folder, compress=not arguments.plain)
+        manifest = synthesize(folder, **asked)
     else:
-        with tempfile.TemporaryDirectory(prefix="wardround-synth-") as name:
-            manifest = _synthesize(arguments, Path(name) / "hospital", compress=False)
-            hospital = Path(name) / "hospital"
-            if rules:
-                shares = {"flips": planting.flips, "corrections": planting.corrections}
-                obeyed = plant_rules(hospital, Path(name) / "planted", rules, seed=arguments.seed, **shares)
-                hospital = Path(name) / "planted"
-                print(f"{len(rules)} rules planted, obeyed {obeyed:,} times")
-            if arguments.traps:
-                hospital = plant_traps(hospital, Path(name) / "trapped")
-            write_dialect(arguments.dialect, hospital, folder)
-            if rules:
-                shutil.copyfile(Path(name) / "planted" / KEY, folder / KEY)
+        shares = {"flips": planting.flips, "corrections": planting.corrections}
+        manifest, obeyed = synthesize_as(
+            arguments.dialect, folder, traps=arguments.traps, rules=rules, **shares, **asked
+        )
+        if rules:
+            print(f"{len(rules)} rules planted, obeyed {obeyed:,} times")
+    progress.close()
     if arguments.films:
         _draw(folder)
     rows = sum(manifest.rows.values())
@@ -102,33 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_corrections(planting: Planting, arguments: argparse.Namespace) -> None:
-    if planting.corrections and (arguments.dialect != "fhir" or arguments.traps):
-        raise UserError("planting.corrections needs --dialect fhir, without --traps: other tables have no versions")
-
-
 def _draw(folder: Path) -> None:
     progress = TerminalProgress()
     count = write_films(folder, report=progress)
     progress.close()
     print(f"{count:,} chest radiographs drawn: {folder / 'cxr' / 'files'}")
-
-
-def _synthesize(arguments: argparse.Namespace, folder: Path, *, compress: bool) -> SynthManifest:
-    progress = TerminalProgress()
-    manifest = synthesize(
-        folder,
-        patients=arguments.patients,
-        seed=arguments.seed,
-        workers=arguments.workers,
-        compress=compress,
-        icu=not arguments.no_icu,
-        ed=not arguments.no_ed,
-        notes=not arguments.no_notes,
-        films=arguments.films,
-        rarer=arguments.rarer_courses,
-        decoys=not arguments.no_decoys,
-        report=progress,
-    )
-    progress.close()
-    return manifest

@@ -6,7 +6,7 @@ Training: trajectories as rows to learn from, fine-tuning on them, and the world
 from __future__ import annotations
 
 from wardround.learning.constructing import Construction, ConstructionSettings, construct, stages
-from wardround.learning.evolve import Evolution, evolve, training_strata
+from wardround.learning.evolve import Evolution, evolve, training_changes, training_strata, walks_a_graph
 from wardround.learning.evolving import StreamEvolution, evolve_stream
 from wardround.learning.export import FORMATS, ExportCounts, export_folder, export_rows, read_rows
 from wardround.learning.gating import gate_bank
@@ -55,9 +55,11 @@ __all__ = [
     "stages",
     "tool_use",
     "tool_use_shift",
+    "training_changes",
     "training_rows",
     "training_strata",
     "training_template",
+    "walks_a_graph",
     "without_redundant_calls",
     "write_model",
 ]

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+from wardround.agents import kinds_read
 from wardround.agents.loop.episode import read_text
 from wardround.core import Progress, ProviderError, Reporter, UserError, run_to_end, silent
 from wardround.learning.cases import Asking, CaseReader, check_teaches, is_usable, open_training_run
 from wardround.log import Trajectory
 from wardround.memory import (
+    POLARITIES,
     REFLECTED_KINDS,
     Bank,
     Key,
@@ -221,3 +225,36 @@ def _last_summary(trajectory: Trajectory) -> str:
 
 def _tools_called(material: Material) -> list[str]:
     return sorted({call.name for message in material.messages for call in message.tool_calls})
+
+
+def training_changes(asked: Mapping[str, Any], bank: Path) -> dict[str, Any]:
+    """Return what a run that fills a bank has besides the settings ``asked`` for, as nested tables.
+
+    It is on training samples, of the strata that teach unless others are named, with last summaries. An agent that
+    reads a bank reads this very one, which is made where it is not there.
+    """
+    settings = RunSettings.read(asked)
+    changes: dict[str, Any] = {"run": {"split": TRAINING_SPLIT}, "agent": {}}
+    for name in settings.run.agents:
+        if hasattr(settings.of_agent(name), "final_summary"):
+            changes["agent"][settings.section_of(name)] = {"final_summary": True}
+    reading = [name for name in settings.run.agents if kinds_read(settings.spelling(name))]
+    if reading:
+        Bank.open(bank).close()
+        changes["memory"] = {"bank": str(bank)}
+    if settings.run.benchmark and not settings.run.strata:
+        changes["run"]["strata"] = list(training_strata(Benchmark.open(Path(settings.run.benchmark))))
+    return changes
+
+
+def walks_a_graph(folder: RunFolder) -> bool:
+    """Whether a run's agents read a bank's graph, so that the graph itself learns; UserError where only some do."""
+    if folder.settings.memory.banks:
+        raise UserError("evolve fills one bank, that of --bank: leave memory.banks out")
+    noted = [name for name in folder.settings.run.agents if "note" in kinds_read(folder.settings.spelling(name))]
+    if noted:
+        raise UserError(f"{noted[0]} reads another memory's notes: `wardround memory build --peer` fills them")
+    walking = [bool(set(POLARITIES) & set(kinds_read(name))) for name in folder.settings.run.agents]
+    if any(walking) and not all(walking):
+        raise UserError("evolve reflects on episodes or lets a graph learn from a stream: name agents of one sort")
+    return all(walking)

@@ -47,8 +47,16 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
 from wardround.runs.results import score_run
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.tasks.benchmarks import Sample, get_task
-from wardround.tasks.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of, trivial_scores
+from wardround.tasks.benchmarks import Benchmark, Sample, get_task
+from wardround.tasks.scoring import (
+    RESAMPLES,
+    SET_F1,
+    EpisodeScore,
+    SummaryRow,
+    TrivialScores,
+    scorer_of,
+    trivial_scores,
+)
 from wardround.tasks.scoring.bootstrap import FEWEST_SUBJECTS
 
 # What every page of a run is made with: the templates, their style and its hash, and what an episode's page shows.
@@ -276,6 +284,25 @@ def _written_before(folder: RunFolder, target: Path) -> set[str]:
     played = max((facts.st_mtime for facts in written if facts.st_size), default=0.0)
     there = (target / "episodes").glob("*.html")
     return {f"episodes/{file.name}" for file in there if file.stat().st_mtime >= played}
+
+
+def report_predictors(path: Path) -> tuple[RunSummary, Path]:
+    """Report a folder in which predictors were fitted and no agent ran; return its figures and the path of the page."""
+    predictions = read_predictions(path)
+    summary = summarise_run((), seed=0, predictions=predictions, trivial=_trivial_of(path, predictions))
+    return summary, write_predictor_report(path, summary, predictions)
+
+
+def _trivial_of(path: Path, predictions: Sequence[FitRow]) -> tuple[TrivialScores, ...]:
+    """Score who reads nothing on the samples that were predicted; none where the benchmark is no longer there."""
+    manifest = read_manifest(path) or {}
+    folder = manifest.get("benchmark_folder")
+    if folder is None or not (Path(folder) / "manifest.json").is_file():
+        return ()
+    benchmark = Benchmark.open(Path(folder))
+    if benchmark.digest != manifest["benchmark_digest"]:
+        return ()
+    return trivial_scores(benchmark, {sample for row in predictions for sample in row.samples})
 
 
 def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> Path:

@@ -8,6 +8,7 @@ Nothing here reads a record; what a disease does lives in ``data/*.toml``.
 from wardround.synth.columns import COLUMNS, MODULES
 from wardround.synth.dialects import DIALECTS, plant_traps, time_zone_of, write_dialect
 from wardround.synth.hospital import SynthManifest, synthesize
+from wardround.synth.other_forms import synthesize_as
 from wardround.synth.planting import PlantedRule, plant_rules
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "plant_rules",
     "plant_traps",
     "synthesize",
+    "synthesize_as",
     "time_zone_of",
     "write_dialect",
 ]

@@ -1,0 +1,52 @@
+"""A synthetic hospital in the form of another source, with traps or planted rules."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wardround.core import UserError
+from wardround.synth.dialects import plant_traps, write_dialect
+from wardround.synth.hospital import SynthManifest, synthesize
+from wardround.synth.planting import KEY, PlantedRule, plant_rules
+
+
+def synthesize_as(
+    dialect: str,
+    folder: Path | str,
+    *,
+    patients: int,
+    seed: int,
+    traps: bool = False,
+    rules: Sequence[PlantedRule] = (),
+    flips: float = 0.0,
+    corrections: float = 0.0,
+    **options: Any,
+) -> tuple[SynthManifest, int]:
+    """Write a hospital as a source of ``DIALECTS`` has it; return its manifest and how often planted rules are obeyed.
+
+    ``traps``: records that tell the future to whoever reads them carelessly. ``rules``, ``flips`` and ``corrections``
+    are those of :func:`plant_rules`, ``options`` those of :func:`synthesize`. UserError: films, or corrections where
+    the form has no versions of a row.
+    """
+    if options.get("films"):
+        raise UserError("--films are drawn for the plain hospital: leave out --dialect and --traps")
+    if corrections and (dialect != "fhir" or traps):
+        raise UserError("planting.corrections needs --dialect fhir, without --traps: other tables have no versions")
+    folder, obeyed = Path(folder), 0
+    with tempfile.TemporaryDirectory(prefix="wardround-synth-") as name:
+        plain, planted = Path(name) / "hospital", Path(name) / "planted"
+        manifest = synthesize(plain, patients=patients, seed=seed, **options | {"compress": False})
+        hospital = plain
+        if rules:
+            obeyed = plant_rules(hospital, planted, rules, seed=seed, flips=flips, corrections=corrections)
+            hospital = planted
+        if traps:
+            hospital = plant_traps(hospital, Path(name) / "trapped")
+        write_dialect(dialect, hospital, folder)
+        if rules:
+            shutil.copyfile(planted / KEY, folder / KEY)
+    return manifest, obeyed
