@@ -86,15 +86,20 @@ def run(arguments: argparse.Namespace) -> int:
         "report": progress,
     }
     if as_it_is:
-        manifest = synthesize(folder, **asked)
+        manifest, obeyed = synthesize(folder, **asked), 0
     else:
-        shares = {"flips": planting.flips, "corrections": planting.corrections}
         manifest, obeyed = synthesize_as(
-            arguments.dialect, folder, traps=arguments.traps, rules=rules, **shares, **asked
+            arguments.dialect,
+            folder,
+            traps=arguments.traps,
+            rules=rules,
+            flips=planting.flips,
+            corrections=planting.corrections,
+            **asked,
         )
-        if rules:
-            print(f"{len(rules)} rules planted, obeyed {obeyed:,} times")
     progress.close()
+    if rules:
+        print(f"{len(rules)} rules planted, obeyed {obeyed:,} times")
     if arguments.films:
         _draw(folder)
     rows = sum(manifest.rows.values())
