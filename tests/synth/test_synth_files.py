@@ -40,6 +40,7 @@ def test_public_names_are_exact_and_sorted() -> None:
         "plant_rules",
         "plant_traps",
         "synthesize",
+        "synthesize_as",
         "time_zone_of",
         "write_dialect",
     }
