@@ -153,8 +153,8 @@ async def _nothing(_game: object) -> None:
 def test_a_providers_key_is_read_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INVENTED_KEY", "secret")
     monkeypatch.delenv("UNSET_KEY", raising=False)
-    assert _key("INVENTED_KEY") == "secret"
-    assert _key(None) is None
+    assert _key("INVENTED_KEY", "knowledge.provider_key_variable") == "secret"
+    assert _key(None, "knowledge.provider_key_variable") is None
     with pytest.raises(UserError, match="takes a variable's name") as refused:
-        _key("UNSET_KEY")
+        _key("UNSET_KEY", "knowledge.provider_key_variable")
     assert "UNSET_KEY" not in str(refused.value)

@@ -105,6 +105,10 @@ class ToolCall:
         return found if isinstance(found, dict) else {otherwise: self.arguments}
 
 
+def _encoded(wire: Mapping[str, Any]) -> bytes:
+    return json.dumps(wire, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSchema:
     """What a model is told of a tool. ``parameters`` is a JSON schema of type object, ``strict`` if in strict form."""
@@ -119,8 +123,7 @@ class ToolSchema:
     def wire(self) -> bytes:
         """The schema as compact JSON, encoded once: an environment's schemas go out with every request."""
         if self._wire is None:
-            text = json.dumps(self.to_wire(), separators=(",", ":"), ensure_ascii=False)
-            object.__setattr__(self, "_wire", text.encode("utf-8", "replace"))
+            object.__setattr__(self, "_wire", _encoded(self.to_wire()))
         assert self._wire is not None
         return self._wire
 
@@ -155,8 +158,7 @@ class Message:
     def wire(self) -> bytes:
         """The message as compact JSON for a chat-completions request."""
         if self._wire is None:
-            text = json.dumps(self.to_wire(), separators=(",", ":"), ensure_ascii=False)
-            object.__setattr__(self, "_wire", text.encode("utf-8", "replace"))
+            object.__setattr__(self, "_wire", _encoded(self.to_wire()))
         assert self._wire is not None
         return self._wire
 

@@ -118,18 +118,18 @@ def _opened(
         return open_model(replace(config, base_url=None))
     place = (one.base_url, one.api_key_variable)
     if place not in endpoints:
-        key = _api_key(one.api_key_variable)
+        key = _key(one.api_key_variable, "--api-key-variable")
         endpoints[place] = Endpoint(one.base_url, guard=guard, api_key=key, max_concurrent=concurrency)
     return open_model(replace(config, endpoint=endpoints[place]))
 
 
-def _api_key(variable: str | None) -> str | None:
+def _key(variable: str | None, named_by: str) -> str | None:
     if variable is None:
         return None
     key = os.environ.get(variable)
     if not key:
         raise UserError(  # its name is not repeated: whoever misread the option has put the key itself there
-            "the environment variable that --api-key-variable names is not set; it takes a variable's name, not a key"
+            f"the environment variable that {named_by} names is not set; it takes a variable's name, not a key"
         )
     return key
 
@@ -183,16 +183,8 @@ def open_knowledge(folder: RunFolder, store: Store) -> Knowledge:
 
 
 def _opened_library(settings: RunSettings, store: Store, pages: Path | None) -> Knowledge:
-    guard, key = data_use_guard(settings, store), _key(settings.knowledge.provider_key_variable)
+    guard, key = (
+        data_use_guard(settings, store),
+        _key(settings.knowledge.provider_key_variable, "knowledge.provider_key_variable"),
+    )
     return Knowledge.open(settings.knowledge, guard=guard, api_key=key, pages=pages)
-
-
-def _key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    key = os.environ.get(variable)
-    if not key:
-        raise UserError(  # its name is not repeated: whoever misread the setting has put the key itself there
-            "the environment variable that knowledge.provider_key_variable names is not set; it takes a variable's name"
-        )
-    return key

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from wardround.agents import Outcome
 from wardround.agents.loop.calls import Finish
+from wardround.agents.loop.history import Observation
 from wardround.core import Message, ToolCall, Usage
-from wardround.log import EpisodeRecorder, ToolRecord
+from wardround.log import EpisodeRecorder
 from wardround.models import USAGE_FIELDS, EpisodeQuestions, Reply, Request
 from wardround.models.tool_questions import PURPOSE
 from wardround.serve.access_log import AccessLog
@@ -312,17 +313,6 @@ class ServedSession:
             identity=self.name,
             unreported=USAGE_FIELDS,
         )
-        record = ToolRecord(
-            call=call,
-            result_text=result.text,
-            is_error=result.is_error,
-            seconds=seconds,
-            table=result.table,
-            rows_total=result.rows_total,
-            rows_shown=result.rows_shown,
-            row_ids=result.row_ids,
-            cursor=result.cursor,
-            pictures=result.pictures,
-        )
+        record = Observation(call=call, result=result, seconds=seconds).record
         self._recorder.turn(request, reply, [record])
         self._messages += [message, record.message]

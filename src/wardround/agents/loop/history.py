@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from wardround.core import Message, ToolCall, ToolSchema, UserError, estimate_tokens
+from wardround.log import ToolRecord
 from wardround.tools.definition import ToolResult
 
 # What happened in an episode, whole: blocks that are only ever added or withdrawn, never rewritten.
@@ -27,6 +28,23 @@ class Observation:
     call: ToolCall
     result: ToolResult
     seconds: float
+
+    @property
+    def record(self) -> ToolRecord:
+        """The call and its result as the log keeps them."""
+        result = self.result
+        return ToolRecord(
+            call=self.call,
+            result_text=result.text,
+            is_error=result.is_error,
+            seconds=self.seconds,
+            table=result.table,
+            rows_total=result.rows_total,
+            rows_shown=result.rows_shown,
+            row_ids=result.row_ids,
+            cursor=result.cursor,
+            pictures=result.pictures,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,6 @@ from wardround.core import (
     load_prompt,
     without_thinking,
 )
-from wardround.log import ToolRecord
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
 from wardround.models.schema import complete_structured
 from wardround.models.wire import MOST_CALLS
@@ -175,7 +174,7 @@ class _Loop:
         sent_back = as_sent_back(message)
         if sent_back is not message:
             state.recorder.note("arguments", {"turn": state.turn, "what": "rewritten as valid JSON for later prompts"})
-        results = [_tool_record(seen).message for seen in observations]
+        results = [seen.record.message for seen in observations]
         state.history.add(sent_back, *results, turn=state.turn, kind="turn", observations=observations)
         finished = [seen.result for seen in observations if seen.call.name == FINISH and seen.result.answer is not None]
         if not finished:
@@ -248,7 +247,7 @@ class _Loop:
     def _record(self, asked: Exchange, message: Message, observations: Sequence[Observation]) -> None:
         self.state.acts += 1
         reply = asked.reply if message is asked.reply.message else replace(asked.reply, message=message)
-        self.state.recorder.turn(asked.request, reply, [_tool_record(seen) for seen in observations], purpose="act")
+        self.state.recorder.turn(asked.request, reply, [seen.record for seen in observations], purpose="act")
 
     async def _close(self, finish: Finish) -> Ending:
         """End at a limit: at once, or after one forced call that offers only ``finish``."""
@@ -280,19 +279,3 @@ def _reminder_reason(reply: Reply, text: str) -> str:
     if not text:
         return "empty"
     return "written_call" if "<tool_call" in text or '"arguments"' in text else "no_call"
-
-
-def _tool_record(seen: Observation) -> ToolRecord:
-    result = seen.result
-    return ToolRecord(
-        call=seen.call,
-        result_text=result.text,
-        is_error=result.is_error,
-        seconds=seen.seconds,
-        table=result.table,
-        rows_total=result.rows_total,
-        rows_shown=result.rows_shown,
-        row_ids=result.row_ids,
-        cursor=result.cursor,
-        pictures=result.pictures,
-    )
