@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import runpy
@@ -209,3 +210,14 @@ def test_an_open_question_is_no_spec(hospital: Path, tmp_path: Path) -> None:
     (tmp_path / "draft.toml").write_text(draft_spec(hospital), encoding="utf-8")
     with pytest.raises(UserError, match=r"source\.person: TODO.*and 9 more"):
         load_source_spec(tmp_path / "draft.toml")
+
+
+def test_tables_parted_by_tabs_are_drafted_and_read_as_their_commas_would_be(tmp_path: Path) -> None:
+    header, rows = "patient\tabnahme\ttest\twert", ["1\t2150-01-01 08:00:00\tKalium, im Serum\t4.1"] * 3
+    for name in ("labor.tsv", "befunde.tsv.gz"):
+        text = "\n".join([header, *rows, ""]).encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    draft = tomllib.loads(draft_spec(tmp_path))
+    assert {table["path"] for table in draft["tables"].values()} == {"labor", "befunde"}
+    assert draft["source"]["files"]["delimiter"] == "\t"
+    assert set(draft["tables"]["labor"]["columns"]) == {"patient", "abnahme", "test", "wert"}

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     kinds_of = f"{', '.join(SOURCES.names)}, or spec files of your own (with --spec it is left out)"
     parser.add_argument("source", nargs="?", help=f"what kind of records: {kinds_of}")
     parser.add_argument("--spec", type=Path, help="spec file of your own, or a folder of them: wardround spec init")
-    kinds = ".csv, .parquet, of FHIR .ndjson and .json; .gz too"
+    kinds = ".csv, .tsv, .parquet, of FHIR .ndjson and .json; .gz too"
     parser.add_argument("folder", type=Path, nargs="*", help=f"one or more folders of the source's files: {kinds}")
     parser.add_argument("--database", metavar="URL", help="a PostgreSQL database in place of folders; read only")
     parser.add_argument("--schema", default="public", help="where its tables are (default: %(default)s)")

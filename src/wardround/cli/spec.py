@@ -30,7 +30,7 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     commands = parser.add_subparsers(dest="action", required=True)
-    init = commands.add_parser("init", help="draft a spec from a folder of CSV, Parquet or JSON lines files")
+    init = commands.add_parser("init", help="draft a spec from a folder of CSV, TSV, Parquet or JSON lines files")
     init.add_argument("folder", type=Path, help="folder of the files")
     init.add_argument("--out", type=Path, help="file to write (default: print)")
     check = commands.add_parser("check", help="say what is wrong with a spec, or which questions of a draft are open")

@@ -35,7 +35,16 @@ def named(files: SourceFiles) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["hosp/labs.csv", "hosp/labs.csv.gz", "hosp/labs.parquet", "labs.csv", "HOSP/LABS.CSV.GZ", "Hosp/Labs.csv"]
+    "name",
+    [
+        "hosp/labs.csv",
+        "hosp/labs.csv.gz",
+        "hosp/labs.parquet",
+        "labs.csv",
+        "HOSP/LABS.CSV.GZ",
+        "Hosp/Labs.csv",
+        "Labs.TSV.gz",
+    ],
 )
 def test_a_table_is_found_in_its_module_or_beside_it_in_any_case(tmp_path: Path, name: str) -> None:
     files = find_files(spec_of(tmp_path, labs="hosp/labs"), files_in(tmp_path / "raw", name))

@@ -133,6 +133,13 @@ def test_mistakes_are_named(tmp_path: Path, old: str, new: str, complaint: str) 
         load(tmp_path, SPEC.replace(old, new, 1))
 
 
+@pytest.mark.parametrize("again", ["[roles.lab]", "[[roles.lab]]"])
+def test_a_role_that_is_given_twice_says_how_several_tables_play_it(tmp_path: Path, again: str) -> None:
+    twice = f'\n[roles.lab]\ntable = "labs"\n{again}\ntable = "labs"\n'
+    with pytest.raises(UserError, match=r"TOML.*at line \d+.*begin each of them with \[\[roles\.lab\]\]"):
+        load(tmp_path, SPEC + twice)
+
+
 def test_a_circle_of_available_times_is_shown(tmp_path: Path) -> None:
     text = SPEC.replace('available_at = "admittime"', 'available_at = "known(hadm_id, admissions)"')
     with pytest.raises(UserError, match="admissions -> admissions"):

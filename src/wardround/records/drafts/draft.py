@@ -155,7 +155,7 @@ def draft_spec(folder: Path) -> str:
     """Return the TOML text of a draft for the files of a folder. UserError: there is none that can be read."""
     groups, left_out = grouped_files(folder)
     if not groups:
-        raise UserError(f"{folder}: no .csv, .csv.gz, .parquet or .jsonl file is there")
+        raise UserError(f"{folder}: no .csv, .tsv, .parquet or .jsonl file is there (text may be gzipped)")
     named = list(zip(groups, _names(groups), strict=True))
     looks = [look_at(group.files, group.path, group.shown, name) for group, name in named]
     draft = Draft(

@@ -19,14 +19,14 @@ from wardround.core import RecordError, UserError
 from wardround.records.reading.csv_blocks import JSON_LINES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
 
-# Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz``, ``.parquet`` or JSON lines, with or without the module
-# folder, in capitals or not; the folder above a release will do.
+# Finding a source's files: ``<folder>/<path>.csv``, ``.tsv``, ``.parquet`` or JSON lines, text gzipped or not, with or
+# without the module folder, in capitals or not; the folder above a release will do.
 #
 # A table's path with a ``*`` in it stands for every file that matches: the table is all of them together. So is a
 # folder of parts that has the table's name.
 
 
-DATA_SUFFIXES: tuple[str, ...] = (".csv", ".csv.gz", ".parquet", *JSON_LINES)
+DATA_SUFFIXES: tuple[str, ...] = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES)
 _PART = re.compile(r"(part|chunk|teil|data)?[-_]?\d+.*", re.IGNORECASE)
 """The name of one of a folder's parts."""
 _MOST_FOLDERS = 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -98,7 +99,10 @@ def _toml(file: _SpecFile) -> dict[str, Any]:
     try:
         return tomllib.loads(file.text)
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{file.path}: not valid TOML: {error}") from None
+        at = re.search(r"at line (\d+)", str(error))
+        role = re.match(r"\s*\[+roles\.(\w+)\]", file.text.splitlines()[int(at[1]) - 1]) if at else None
+        hint = f"; where several tables play the role, begin each of them with [[roles.{role[1]}]]" if role else ""
+        raise UserError(f"{file.path}: not valid TOML: {error}{hint}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
