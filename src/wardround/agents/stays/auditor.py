@@ -8,7 +8,7 @@ one that passed at the step before has been judged, and code goes on checking it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -179,16 +179,21 @@ def find_objections(
     """Return everything against some actions. ``shown``: the ids that could be cited."""
     found: list[Objection] = []
     avoided = [(rule.id, one) for rule in held for one in rule.forbids if one.verb == "avoid"]
-    for place, action in enumerate(actions):
-        allergy, forbidden = _allergy(action, facts), _forbidden(action, avoided)
+    drugs: list[PredictedAction] = []
+    for action in actions:
+        allergy, forbidden = _allergy(action, facts), _forbidden(action, avoided) if avoided else None
         spelt = misspelled_drug(action.name)
         if spelt is not None:
             meant = replace(action, name=spelt)
             allergy, forbidden = allergy or _allergy(meant, facts), forbidden or _forbidden(meant, avoided)
-        again = _duplicate(action, facts) or _repeated(action, actions[:place])
-        for flaw in (allergy, forbidden, again, _citation(action, shown)):
-            if flaw is not None:
-                found.append(Objection(action=action, flaw=flaw[0], because=flaw[1]))
+        again = None
+        if action.kind == "MEDICATIONS":
+            again = _duplicate(action, facts) or _repeated(action, drugs)
+            drugs.append(action)
+        uncited = _citation(action, shown)
+        if allergy or forbidden or again or uncited:
+            flaws = filter(None, (allergy, forbidden, again, uncited))
+            found += [Objection(action=action, flaw=flaw, because=because) for flaw, because in flaws]
     return tuple(found)
 
 
@@ -248,16 +253,16 @@ def _forbidden(action: PredictedAction, avoided: Sequence[tuple[str, RuleAction]
 
 
 def _duplicate(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | None:
-    if action.kind == "MEDICATIONS" and drug_class(action.name) is None and facts.taking(action.name):
+    if drug_class(action.name) is None and facts.taking(action.name):
         return "duplicate", action.name
     return None
 
 
-def _repeated(action: PredictedAction, before: Sequence[PredictedAction]) -> tuple[Flaw, str] | None:
+def _repeated(action: PredictedAction, before: Iterable[PredictedAction]) -> tuple[Flaw, str] | None:
     """A drug that was proposed already under another name: of one spelled alike the list itself takes care."""
-    own = ingredients(action.name) if action.kind == "MEDICATIONS" else frozenset[str]()
+    own = ingredients(action.name)
     for other in before if own else ():
-        if other.kind == action.kind and other.name != action.name and own <= ingredients(other.name):
+        if own <= ingredients(other.name) and other.name != action.name:
             return "repeated", other.name
     return None
 

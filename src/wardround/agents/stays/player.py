@@ -145,7 +145,7 @@ def proposed_before(actions: Iterable[PredictedAction], since: Mapping[str, date
     """Return the actions that stand on a rule that held before this hour already: code proposed them then. ``since``:
     by rule when it came to hold."""
     old = {rule for rule, began in since.items() if began < now}
-    return frozenset(action.name for action in actions if not old.isdisjoint(action.because))
+    return frozenset([action.name for action in actions if not old.isdisjoint(action.because)])
 
 
 def coded_uncertainty(

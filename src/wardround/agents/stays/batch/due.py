@@ -80,9 +80,10 @@ class DueActions:
         self._weights = np.array(
             [[rule.weights.get(column, 0.0) for column in self._columns] for rule in self.rules], np.float64
         )
+        waits = [[one for one in rule.actions if one.verb == "hold"] for rule in self.rules]
         self._withheld_by = [
-            [column for column, action in enumerate(actions.values()) if is_withheld(action, rule.actions)]
-            for rule in self.rules
+            [column for column, action in enumerate(actions.values()) if is_withheld(action, said)] if said else []
+            for said in waits
         ]
         kinds, keys = [kind for kind, _ in actions], [(one.verb, one.key) for one in actions.values()]
         self._kind = np.array([kinds.index(kind) for kind in kinds], np.int64)
