@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from wardround.clinical.bundles.events import HOUR
-from wardround.core import DatabaseFormat, UserError
+from wardround.core import DatabaseFormat, UserError, transaction
 
 # Reading a stream's ledger: what was taken, what is told, and which bundles are open.
 
@@ -411,8 +411,14 @@ class StreamLedger(LedgerReading):
         for text in commit.told:
             count, length = count + 1, length + len(text)
             told.append((count, length, text))
+        with transaction(self._file):
+            self._write(commit, told)
+        self.lines, self.told, self.length = self.lines + len(commit.lines), count, length
+        self.offsets.update(commit.offsets)
+        self.finished = self.finished or commit.finished
+
+    def _write(self, commit: Commit, told: Sequence[tuple[int, int, bytes]]) -> None:
         run = self._file.executemany
-        self._file.execute("BEGIN IMMEDIATE")
         lines = ((e.number, e.subject, e.hour, e.events, e.ahead, e.parked) for e in commit.lines)
         run("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?)", lines)
         run("INSERT INTO told VALUES (?, ?, ?)", told)
@@ -445,10 +451,6 @@ class StreamLedger(LedgerReading):
         if commit.finished:
             self._file.execute("UPDATE fact SET value = 'yes' WHERE name = 'finished'")
         self._keep_pace(commit)
-        self._file.execute("COMMIT")
-        self.lines, self.told, self.length = self.lines + len(commit.lines), count, length
-        self.offsets.update(commit.offsets)
-        self.finished = self.finished or commit.finished
 
     def _keep_pace(self, commit: Commit) -> None:
         now = time.time()
