@@ -82,13 +82,32 @@ def play(folder: Path, name: str = "run", **settings: object) -> Run:
 
 def test_a_run_is_made_in_a_running_loop_and_goes_on_with_the_same_call(here: Path) -> None:
     run = wd.open_run(str(here / "run"))
-    assert (run.counts.done, run.counts.total) == (4, 4)
+    assert (run.done, run.total) == (4, 4)
     assert repr(run) == f"Run('{here}/run': 4 of 4 episodes done)"
     before = {file: file.stat().st_mtime_ns for file in run.folder.logs.iterdir() if file.suffix == ".log"}
     assert repr(play(here)) == repr(run)
     assert before == {file: file.stat().st_mtime_ns for file in before}
     with pytest.raises(UserError, match=r"own settings \(run.limit = 2\)"):
         play(here, limit=3)
+
+
+def test_a_run_that_may_not_be_written_is_read_and_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("wardround.runs.queue.WorkQueue.__init__", refused)
+    monkeypatch.setattr("wardround.runs.results.write_atomically", refused)
+    run = wd.open_run(here / "run")
+    assert "4 of 4 episodes done" in run._repr_html_()
+    assert len(run.episodes) == 4
+    assert run.report(out=here / "elsewhere") == here / "elsewhere" / "index.html"
+
+
+def test_two_processes_run_it_inside_a_running_loop(here: Path) -> None:
+    async def cell() -> Run:
+        return play(here, "two", workers=2)
+
+    assert asyncio.run(cell()).done == 4
 
 
 def test_what_was_opened_is_as_good_as_its_folder(here: Path) -> None:

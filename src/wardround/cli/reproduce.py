@@ -20,7 +20,7 @@ from wardround.reports.exhibits import (
 )
 from wardround.reports.exhibits.merging import IN_PER_CENT
 from wardround.reports.exhibits.reproducing import agents_without_bank, reproduce_exhibit
-from wardround.runs import Counts, RunFolder
+from wardround.runs import RunFolder
 from wardround.runs.notes import notes_on
 
 EXAMPLES = """
@@ -83,11 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _noted_play(folder: RunFolder, *, arguments: argparse.Namespace) -> Counts:
+def _noted_play(folder: RunFolder, *, arguments: argparse.Namespace) -> bool:
     """Play a run of the sweep; its notes come first."""
     for line in notes_on(folder):
         print(f"wardround: note: {line}", file=sys.stderr)
-    return play(folder, arguments)
+    counts = play(folder, arguments)
+    return counts.done == counts.total
 
 
 def _print(exhibit: Exhibit, rows: Sequence[MergedRow], model: str) -> None:

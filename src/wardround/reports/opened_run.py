@@ -35,8 +35,8 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.forecast import Forecast, forecast_run
 from wardround.runs.names import merged
 from wardround.runs.notes import notes_after, notes_on
-from wardround.runs.queue import Counts, WorkQueue
-from wardround.runs.results import score_run
+from wardround.runs.queue import Counts
+from wardround.runs.results import finished_keys, score_run
 from wardround.runs.settings import RunSettings, short_settings
 from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tasks.scoring import EpisodeScore, SummaryRow, summarise
@@ -67,22 +67,23 @@ class Run:
         return self.folder.settings
 
     @property
-    def counts(self) -> Counts:
-        """Episodes by state: open, leased (running now), done."""
-        queue = WorkQueue(self.folder.queue)
-        try:
-            return queue.counts()
-        finally:
-            queue.close()
+    def done(self) -> int:
+        """How many episodes are finished, as its logs say; also of a run that may not be written."""
+        return len(finished_keys(self.folder))
+
+    @property
+    def total(self) -> int:
+        """How many episodes it has."""
+        return int(self.folder.manifest["episodes"])
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know before reading the scores: closed gates, small budgets, cut evidence, a limit of cost."""
-        limit = self.settings.run.max_cost
+        limit, done = self.settings.run.max_cost, self.done
         return (
             *gate_notes(self.folder),
             *notes_on(self.folder),
-            *notes_after(self.folder, self.counts, max_cost=limit),
+            *notes_after(self.folder, Counts(open=self.total - done, leased=0, done=done), max_cost=limit),
         )
 
     def resume(
@@ -155,8 +156,7 @@ class Run:
         return page
 
     def __repr__(self) -> str:
-        counts = self.counts
-        return f"Run({str(self.path)!r}: {counts.done:,} of {counts.total:,} episodes done)"
+        return f"Run({str(self.path)!r}: {self.done:,} of {self.total:,} episodes done)"
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)

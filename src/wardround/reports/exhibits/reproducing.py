@@ -22,7 +22,6 @@ from wardround.runs.banks import has_bank
 from wardround.runs.execute import open_or_start
 from wardround.runs.folder import RunFolder
 from wardround.runs.names import merged
-from wardround.runs.queue import Counts
 from wardround.runs.results import read_results
 from wardround.runs.settings import RunSettings
 from wardround.tasks.benchmarks import Benchmark
@@ -50,12 +49,13 @@ def reproduce_exhibit(
     asked: Mapping[str, Any],
     out: Path,
     *,
-    play: Callable[[RunFolder], Counts],
+    play: Callable[[RunFolder], bool],
     published_model: str | None = None,
 ) -> Reproduction:
     """Run the sweep of an exhibit below ``out`` and merge it; the same call again continues.
 
-    ``asked``: settings as nested tables, over those of the exhibit. ``play`` runs what is not finished of one run.
+    ``asked``: settings as nested tables, over those of the exhibit. ``play`` runs what is not finished of one
+    run, and returns whether all is done.
     UserError: no such exhibit, it is not run here, or episodes are left.
     """
     exhibit = EXHIBITS.get(name)
@@ -85,14 +85,13 @@ def _published_model(exhibit: Exhibit, asked: str | None) -> str:
 
 
 def _played(
-    exhibit: Exhibit, point: Point, asked: Mapping[str, Any], out: Path, play: Callable[[RunFolder], Counts]
+    exhibit: Exhibit, point: Point, asked: Mapping[str, Any], out: Path, play: Callable[[RunFolder], bool]
 ) -> Played:
     """Run, or continue, what stands at one point of the sweep, and score it."""
     place = out / ("run" if point is None else f"run-{_as_folder(str(point))}")
     folder = open_or_start(place, merged(merged(exhibit.body(), asked), exhibit.varied(point)))
-    counts = play(folder)
-    if counts.done != counts.total:
-        raise UserError(f"{counts.total - counts.done:,} episodes of {place} are not done; give the command again")
+    if not play(folder):
+        raise UserError(f"some episodes of {place} are not done; give the command again")
     summary, _ = report_run(folder, pages=no_pages)
     return point, read_results(folder), summary
 
@@ -126,8 +125,9 @@ def reproduce(
     paper's model whose figures stand beside ours. ``settings``: as of :func:`wardround.run`, over those of the exhibit.
     """
 
-    def play(folder: RunFolder) -> Counts:
-        return Run(folder).resume(workers=workers, concurrency=concurrency, report=report).counts
+    def play(folder: RunFolder) -> bool:
+        run = Run(folder).resume(workers=workers, concurrency=concurrency, report=report)
+        return run.done == run.total
 
     asked = asked_of(benchmark, store, None, settings)
     return reproduce_exhibit(name, asked, Path(out), play=play, published_model=published_model)
