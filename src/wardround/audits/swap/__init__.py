@@ -4,8 +4,19 @@
 this package reads a spec of :mod:`wardround.records.sources`: what a spec gets wrong, it cannot get wrong with it.
 """
 
-from wardround.audits.swap.knowledge import SwapTable, load_swap_table, swap_sources
+from wardround.audits.swap.knowledge import SwapTable, load_swap_table, parse_swap_table, swap_sources
 from wardround.audits.swap.random_moments import random_moments
+from wardround.audits.swap.self_check import self_check
 from wardround.audits.swap.write import Clocks, SwapCounts, write_swapped
 
-__all__ = ["Clocks", "SwapCounts", "SwapTable", "load_swap_table", "random_moments", "swap_sources", "write_swapped"]
+__all__ = [
+    "Clocks",
+    "SwapCounts",
+    "SwapTable",
+    "load_swap_table",
+    "parse_swap_table",
+    "random_moments",
+    "self_check",
+    "swap_sources",
+    "write_swapped",
+]

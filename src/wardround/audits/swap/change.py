@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
+from uuid import NAMESPACE_OID, uuid5
 
 from wardround.audits.swap.knowledge import CellRule, Clock, Clockwork, KnowledgeRule, later, latest, read_moment, spell
 
@@ -47,18 +48,22 @@ class RawRecord(Protocol):
     def remove(self, path: str, item: RawRecord) -> None:
         """Take a part out of its list."""
 
+    def blank(self, path: str) -> None:
+        """Take everything at a path away, as if it had never been there."""
+
     def copy(self) -> RawRecord:
         """Return a copy that can be changed on its own."""
 
 
 class TableRow:
-    """A row of a table: column to text."""
+    """A row of a table: column to text. ``line``: how it, or the row that it was copied from, stands in its file."""
 
-    __slots__ = ("cells",)
+    __slots__ = ("cells", "line")
     time_form = "2000-01-01 00:00:00"
 
-    def __init__(self, cells: dict[str, str]) -> None:
+    def __init__(self, cells: dict[str, str], line: str | None = None) -> None:
         self.cells = cells
+        self.line = line
 
     @property
     def content(self) -> Mapping[str, str]:
@@ -91,19 +96,25 @@ class TableRow:
     def remove(self, path: str, item: RawRecord) -> None:
         """Do nothing."""
 
+    def blank(self, path: str) -> None:
+        """Empty the cell."""
+        self.fill(path, "")
+
     def copy(self) -> TableRow:
         """Return a copy."""
-        return TableRow(dict(self.cells))
+        return TableRow(dict(self.cells), self.line)
 
 
 class Resource:
-    """A resource of nested JSON. A path names keys; lists on the way are gone through."""
+    """A resource of nested JSON. A path names keys; lists on the way are gone through. ``line``: how it stands in its
+    file, if it has a line of its own; a copy has none."""
 
-    __slots__ = ("body",)
+    __slots__ = ("body", "line")
     time_form = "2000-01-01T00:00:00"
 
-    def __init__(self, body: dict[str, Any]) -> None:
+    def __init__(self, body: dict[str, Any], line: str | None = None) -> None:
         self.body = body
+        self.line = line
 
     @property
     def content(self) -> Mapping[str, Any]:
@@ -158,6 +169,11 @@ class Resource:
                 holder[key] = [part for part in holder[key] if part is not item.body]
                 if not holder[key]:
                     del holder[key]
+
+    def blank(self, path: str) -> None:
+        """Take away what stands at a path."""
+        for holder, key in list(self._holders(path)):
+            del holder[key]
 
     def copy(self) -> Resource:
         """Return a copy."""
@@ -218,6 +234,9 @@ _SEEN = 48
 """So many different values of a column are remembered as what it may hold."""
 _LONG = 400
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_KEY = re.compile(r"(|.*[^\d])(-?\d+)", re.DOTALL)
+_UUID = re.compile(r"[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
+_INT32, _INT64 = 2**31 - 1, 2**63 - 1
 _HEADER = re.compile(r"[\W_]*([A-Za-z][A-Za-z ]{2,60}?)[\W_]*:")
 
 
@@ -244,6 +263,60 @@ class SeenValues:
         return self._words[path]
 
 
+@dataclass(slots=True)
+class _Keys:
+    lowest: int
+    highest: int
+    rows: int = 0
+    made: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class NewKeys:
+    """Numbers that no row of a file has, of their column's type and in its range: the next ones behind the highest, or
+    before the lowest where 32 bits, or 64, would not hold them. ``note`` what there is before asking."""
+
+    _columns: dict[tuple[str, str], _Keys] = field(default_factory=dict)
+
+    def note(self, path: str, text: str) -> None:
+        """Remember a key that a row has."""
+        found = _KEY.fullmatch(text)
+        if found is None or _UUID.fullmatch(text):
+            return
+        head, number = _head(found), int(found[2])
+        held = self._columns.setdefault((path, head), _Keys(number, number))
+        held.lowest, held.highest = min(held.lowest, number), max(held.highest, number)
+        held.rows += 1
+
+    def other(self, path: str, text: str, subject: str) -> str | None:
+        """Return a key in the form of another; None where none is left."""
+        found = _KEY.fullmatch(text)
+        if found is None or _UUID.fullmatch(text):
+            taken = self._columns.setdefault((path, "made"), _Keys(0, 0)).made
+            taken[text] = taken.get(text, 0) + 1
+            made = f"{text}-{taken[text]}"
+            return str(uuid5(NAMESPACE_OID, made)) if _UUID.fullmatch(text) else made
+        if (path, _head(found)) not in self._columns:
+            self.note(path, text)
+        held = self._columns[path, _head(found)]
+        # A number that runs within each person, as a place in a list, goes on for each.
+        whose = "" if held.rows <= held.highest - held.lowest + 1 else subject
+        held.made[whose] = count = held.made.get(whose, 0) + 1
+        narrow = held.lowest >= -_INT32 - 1 and held.highest <= _INT32
+        limit = _INT32 if narrow else _INT64
+        if held.highest + count <= limit:
+            number = held.highest + count
+        elif held.lowest - count >= (0 if held.lowest >= 0 else -limit - 1):
+            number = held.lowest - count
+        else:
+            return None
+        return str(number) if not found[1] else f"{found[1]}{number:0{len(found[2])}d}"
+
+
+def _head(found: re.Match[str]) -> str:
+    return "" if not found[1] else "text"
+
+
 @dataclass(slots=True, kw_only=True)
 class Future:
     """The other future of one subject after ``as_of``. ``stretch`` moves its times, their order kept. ``cut``: it has
@@ -259,9 +332,14 @@ class Future:
     seen: SeenValues = field(default_factory=SeenValues)
     """What rows of the same rule hold elsewhere."""
     cut: bool = False
+    keys: NewKeys = field(default_factory=NewKeys)
+    """Numbers for rows that come to be."""
+    late_links: list[tuple[RawRecord, str]] = field(default_factory=list)
+    """Of the record that :meth:`rows` changed last: links to rows of the future, which were taken away."""
 
     def rows(self, record: RawRecord, rule: KnowledgeRule, number: int) -> list[RawRecord]:
         """Return what a record becomes: itself, changed, twice, or nothing."""
+        self.late_links = []
         if not self.is_late(record, rule.row, rule.event):
             return [self._emptied(record, rule) if self.cut else self._known(record, rule, number)]
         if self.cut:  # of a kept row some parts are older than the row: those stay
@@ -279,20 +357,22 @@ class Future:
                     changed.change(path, partial(_other_word, cell.to))
         for path, clocks in rule.items.items():
             for item in changed.items(path):
-                if self._is_later_part(item, clocks):
+                if self.is_later_part(item, clocks):
                     changed.remove(path, item)
         return changed
 
     def _known(self, record: RawRecord, rule: KnowledgeRule, number: int) -> RawRecord:
-        """Change what could not be known of a row that was; cells that are times are emptied where that is possible."""
-        changed = record.copy()
-        if number % 3 == 0 and rule.cells and not rule.exchange and self.own is None:
-            self._cells(changed, record, rule, number, empty=True)
-            if not self._keeps(changed, record, rule):
-                changed = record.copy()
-                self._cells(changed, record, rule, number)
-        else:
-            self._cells(changed, record, rule, number)
+        """Change what could not be known of a row that was. The rest stays as known or unknown as it is: cells that are
+        times are emptied, and empty ones filled, where that is possible."""
+        empties = number % 3 == 0 and rule.cells and not rule.exchange and self.own is None
+        changed = record
+        for empty, fill in ((True, True), (False, True), (False, False)):
+            if empty and not empties:
+                continue
+            changed, self.late_links = record.copy(), []
+            self._cells(changed, record, rule, number, empty=empty, fill=fill)
+            if self._keeps(changed, record, rule):
+                break
         self._items(changed, record, rule)
         return changed
 
@@ -300,11 +380,10 @@ class Future:
         return text if read_moment(text) is None else self._spelt(record, at, path, text)
 
     def _keeps(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule) -> bool:
-        """Say whether in the other future, too, a row is known and its late cells are not."""
-        row = latest(rule.row, changed, self.work)
-        if row is None or row > self.as_of:
+        """Say whether in the other future, too, a row is known, and of its cells the same ones."""
+        if self._is_unknown(changed, rule.row):
             return False
-        return all(self._is_unknown(changed, cell.known) for cell in rule.cells if self._is_unknown(record, cell.known))
+        return all(self._is_unknown(changed, each.known) == self._is_unknown(record, each.known) for each in rule.cells)
 
     def born(self, template: RawRecord, rule: KnowledgeRule, subject: str) -> RawRecord:
         """Return a row that now comes to be, after another's: the death of somebody who lived."""
@@ -324,9 +403,17 @@ class Future:
         if fate != 1 or rule.keep_rows:
             return [changed]
         second = self._whole(record, rule, number + 7)
+        return [changed, second] if self.renumber(second, rule) else [changed]
+
+    def renumber(self, second: RawRecord, rule: KnowledgeRule) -> bool:
+        """Give a row that came to be numbers of its own. False: there is none left in the range of their column."""
         for path in rule.key:
-            second.change(path, partial(_other_key, number))
-        return [changed, second]
+            for text in second.texts(path)[:1]:
+                other = self.keys.other(path, text, "".join(second.texts(self.subject)))
+                if other is None:
+                    return False
+                second.change(path, partial(_instead, other))
+        return True
 
     def _whole(self, record: RawRecord, rule: KnowledgeRule, number: int) -> RawRecord:
         """Change all of a row. One that has past times only waited for another row: they move past the moment."""
@@ -351,6 +438,7 @@ class Future:
         *,
         empty: bool = False,
         whole: bool = False,
+        fill: bool = True,
     ) -> None:
         """Change the late cells; of a row that changes as a ``whole``, all that are not known."""
         late = [
@@ -360,7 +448,7 @@ class Future:
         ]
         for cell in late:
             for path in cell.paths:
-                if path in rule.exchange:
+                if path in rule.exchange or (whole and path in rule.links):
                     continue
                 if cell.values and not set(record.texts(path)) & set(cell.values):
                     continue
@@ -370,7 +458,7 @@ class Future:
                     and any(self.work.read(record, path, text) for text in record.texts(path))
                 ):
                     changed.change(path, lambda text: "")
-                else:
+                elif fill or record.texts(path):
                     self._cell(changed, record, path, cell, rule, number)
         self._exchange(changed, record, rule, {path for cell in late for path in cell.paths})
 
@@ -393,12 +481,16 @@ class Future:
     def _happened(self, record: RawRecord, event: Sequence[Clock]) -> datetime | None:
         return datetime.max if self.own is None else latest(event, record, self.own)
 
+    def is_unknown(self, record: RawRecord, rule: KnowledgeRule) -> bool:
+        """Say whether a row could not be known, whatever ``own`` says."""
+        return self._is_unknown(record, rule.row)
+
     def _is_unknown(self, record: RawRecord, clocks: Sequence[Clock]) -> bool:
         known = latest(clocks, record, self.work)
         return known is None or known > self.as_of
 
-    def _is_later_part(self, item: RawRecord, clocks: Sequence[Clock]) -> bool:
-        """A part of a list that has no time is as old as its resource."""
+    def is_later_part(self, item: RawRecord, clocks: Sequence[Clock]) -> bool:
+        """Say whether a part of a list is of the future; one without a time is as old as its resource."""
         known = latest(clocks, item, self.own or self.work)
         return known is not None and known > self.as_of
 
@@ -410,6 +502,7 @@ class Future:
             self._invent(changed, record, path, cell, rule, number)
         elif path in rule.links:
             changed.change(path, lambda text: "")
+            self.late_links.append((changed, path))
         elif cell.to:
             changed.change(path, lambda text: _next(cell.to, text, number))
         else:
@@ -461,7 +554,7 @@ class Future:
         """Change the parts of lists that have times of their own: every other one goes."""
         for path, clocks in rule.items.items():
             for number, item in enumerate(changed.items(path)):
-                if self._is_later_part(item, clocks):
+                if self.is_later_part(item, clocks):
                     self._item(changed, path, item, rule, number)
                 else:
                     self._later_times(item)
@@ -519,11 +612,8 @@ def _next(values: Sequence[str], text: str, number: int) -> str:
     return others[number % len(others)] if others else ""
 
 
-def _other_key(number: int, text: str) -> str:
-    if _NUMBER.fullmatch(text) and "." not in text:
-        away = 500_000_000 + number
-        return str(int(text) + away if int(text) >= 0 else int(text) - away)
-    return f"{text}-{number}"
+def _instead(other: str, text: str) -> str:
+    return other
 
 
 def _other_word(words: Sequence[str], text: str) -> str:
@@ -542,21 +632,27 @@ def _other_prose(text: str, kept: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def one_of_each(records: Sequence[RawRecord], rule: KnowledgeRule, future: Future) -> Iterator[RawRecord]:
-    """Yield records; of a group whose number of rows is not known yet one, in every third group two."""
-    repeat = rule.repeat
-    assert repeat is not None
-    groups: dict[tuple[str, ...], int] = {}
-    for record in records:
-        if future.is_late(record, rule.row, rule.event) or not future.is_late(record, repeat.known):
-            yield record
-            continue
+@dataclass(slots=True)
+class RepeatedRows:
+    """Rows of one rule and subject in groups whose number of rows may be a result: until it is known, a group has one
+    row, every third group two."""
+
+    rule: KnowledgeRule
+    future: Future
+    _groups: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def of(self, record: RawRecord) -> list[RawRecord]:
+        """Return what stands in the place of the next row."""
+        repeat, future = self.rule.repeat, self.future
+        if repeat is None:
+            return [record]
+        if future.is_late(record, self.rule.row, self.rule.event) or not future.is_late(record, repeat.known):
+            return [record]
         group = tuple(text for path in repeat.group for text in record.texts(path) or ("",))
-        groups[group] = groups.get(group, 0) + 1
-        if groups[group] == 1:
-            yield record
-            if len(groups) % 3 == 0 and not future.cut:
-                second = record.copy()
-                for path in rule.key:
-                    second.change(path, partial(_other_key, len(groups)))
-                yield second
+        self._groups[group] = self._groups.get(group, 0) + 1
+        if self._groups[group] > 1:
+            return []
+        if len(self._groups) % 3 or future.cut:
+            return [record]
+        second = record.copy()
+        return [record, second] if future.renumber(second, self.rule) else [record]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,7 @@ from wardround.audits.swap.change import RawRecord, Resource, TableRow
 from wardround.records.specs.wall_clock import WallClock
 
 TABLES = (".csv", ".csv.gz", ".parquet")
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 RESOURCES = (".ndjson", ".ndjson.gz", ".json", ".json.gz")
 Change = Callable[[list[RawRecord]], Iterable[RawRecord]]
 """From a file's records to those that are written in their place."""
@@ -34,41 +36,55 @@ def stem(path: Path) -> str:
 
 def read_records(path: Path) -> Iterator[RawRecord]:
     """Yield the rows or resources of a file; column names in lower case."""
+    yield from (record for record in read_lines(path) if record.content)
+
+
+def read_lines(path: Path) -> Iterator[RawRecord]:
+    """Yield them with every line that is no row, as a row without cells: blank ones, and such of another length."""
     if path.name.endswith(".parquet"):
         yield from map(TableRow, _texts(pq.read_table(path)).to_pylist())
     elif path.name.endswith(TABLES):
-        with _lines(path) as lines:
-            reader = csv.reader(lines, delimiter=_delimiter(path))
-            header = [name.strip().lower() for name in next(reader, [])]
-            for row in reader:
-                if len(row) == len(header):
-                    yield TableRow(dict(zip(header, row, strict=True)))
+        with _lines(path, "utf-8") as stream:
+            delimiter = _delimiter(path)
+            lines = _rows_of(stream, delimiter)
+            header = _names(next(lines, ""), delimiter)
+            for line in lines:
+                cells = [_value(token) for token in _tokens(line, delimiter)]
+                fits = len(cells) == len(header) and line.strip("\r\n")
+                yield TableRow(dict(zip(header, cells, strict=True)) if fits else {}, line)
     else:
-        yield from map(Resource, _resources(path))
+        yield from _resources(path)
 
 
 def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> None:
-    """Write records in the form of the file that they come from, under its name without ``.gz``."""
-    target = target.with_name(target.name.removesuffix(".gz"))
+    """Write records in the form of the file that they come from: its header, order of columns, quotes, ends of lines
+    and compression. A row that was not changed is the same text."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.name.endswith(".parquet"):
         schema = pa.schema(map(_without_zone, pq.read_schema(path)))
         rows = [record.cells for record in records if isinstance(record, TableRow)]
         pq.write_table(pa.table([_typed(rows, field) for field in schema], schema=schema), target)
     elif path.name.endswith(TABLES):
-        with _lines(path) as lines:
-            names = next(csv.reader(lines, delimiter=_delimiter(path)), [])
-        keys = [name.strip().lower() for name in names]
-        with target.open("w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            writer = csv.writer(stream, delimiter=_delimiter(path), lineterminator="\n")
-            writer.writerow(names)
-            writer.writerows([record.cells[key] for key in keys] for record in records if isinstance(record, TableRow))
+        delimiter = _delimiter(path)
+        with _lines(path, "utf-8") as lines:
+            header = next(_rows_of(lines, delimiter), "")
+        names, end = _names(header, delimiter), _end(header) or "\n"
+        with _written(target) as stream:
+            before = header
+            stream.write(header)
+            for record in records:
+                if isinstance(record, TableRow):
+                    if not _end(before):
+                        stream.write(end)
+                    before = _line(record, names, delimiter, end)
+                    stream.write(before)
     else:
-        bodies = [record.body for record in records if isinstance(record, Resource)]
-        with target.open("w", encoding="utf-8") as stream:
+        with _written(target) as stream:
             if "ndjson" in path.name:
-                stream.writelines(json.dumps(body) + "\n" for body in bodies)
+                found = (record for record in records if isinstance(record, Resource))
+                stream.writelines(record.line or json.dumps(record.body) + "\n" for record in found)
             else:
+                bodies = [record.body for record in records if isinstance(record, Resource)]
                 json.dump(
                     {
                         "resourceType": "Bundle",
@@ -111,10 +127,25 @@ def _without_zone(field: pa.Field) -> pa.Field:
     return field.with_type(pa.timestamp(field.type.unit)) if has_zone else field
 
 
-def _lines(path: Path) -> io.TextIOBase:
+def _lines(path: Path, encoding: str = "utf-8-sig") -> io.TextIOBase:
     opened: Any = gzip.open if path.name.endswith(".gz") else open
-    stream: io.TextIOBase = opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+    stream: io.TextIOBase = opened(path, "rt", encoding=encoding, errors="surrogateescape", newline="")
     return stream
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[TextIO]:
+    """A file to write text to, compressed as its name says, always into the same bytes."""
+    with path.open("wb") as file:
+        if not path.name.endswith(".gz"):
+            with io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+                yield stream
+            return
+        with (
+            gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as packed,
+            io.TextIOWrapper(packed, encoding="utf-8", errors="surrogateescape", newline="") as stream,
+        ):
+            yield stream
 
 
 def _delimiter(path: Path) -> str:
@@ -123,14 +154,94 @@ def _delimiter(path: Path) -> str:
     return "\t" if "\t" in first and "," not in first else ","
 
 
-def _resources(path: Path) -> Iterator[dict[str, Any]]:
+def _rows_of(stream: Iterable[str], delimiter: str) -> Iterator[str]:
+    """Yield the rows of a CSV file as they stand there, their ends of lines included; a quoted cell may hold some."""
+    begun = ""
+    for line in stream:
+        begun += line
+        if '"' not in begun or not _is_open(begun, delimiter):
+            yield begun
+            begun = ""
+    if begun:
+        yield begun
+
+
+def _is_open(text: str, delimiter: str) -> bool:
+    """Say whether a quoted cell goes on in the next line. A quote inside a cell without quotes is a letter."""
+    at = 0
+    while at < len(text):
+        if text[at] == '"':
+            closed = _QUOTED.match(text, at)
+            if closed is None:
+                return True
+            at = closed.end()
+        at = text.find(delimiter, at) + 1
+        if not at:
+            return False
+    return False
+
+
+def _tokens(line: str, delimiter: str) -> list[str]:
+    """Cut a row into its cells as they are written."""
+    body = line.rstrip("\r\n")
+    if '"' not in body:
+        return body.split(delimiter)
+    tokens: list[str] = []
+    at = 0
+    while True:
+        quoted = _QUOTED.match(body, at)
+        end = body.find(delimiter, quoted.end() if quoted else at)
+        if end < 0:
+            return [*tokens, body[at:]]
+        tokens.append(body[at:end])
+        at = end + 1
+
+
+def _value(token: str) -> str:
+    if not token.startswith('"'):
+        return token
+    quoted = _QUOTED.match(token)
+    return token if quoted is None else quoted[0][1:-1].replace('""', '"') + token[quoted.end() :]
+
+
+def _names(header: str, delimiter: str) -> list[str]:
+    return [_value(token).strip().lower() for token in _tokens(header.removeprefix("\ufeff"), delimiter)]
+
+
+def _end(line: str) -> str:
+    return line[len(line.rstrip("\r\n")) :]
+
+
+def _line(row: TableRow, names: Sequence[str], delimiter: str, end: str) -> str:
+    """Return a row as text: where it has a line, that line with the changed cells exchanged."""
+    if row.line is None:
+        return delimiter.join(_token(row.cells[name], delimiter) for name in names) + end
+    if not row.cells:
+        return row.line
+    tokens, same = _tokens(row.line, delimiter), True
+    for place, (name, token) in enumerate(zip(names, tokens, strict=True)):
+        if row.cells[name] != _value(token):
+            tokens[place] = _token(row.cells[name], delimiter, quoted=token.startswith('"'))
+            same = False
+    return row.line if same else delimiter.join(tokens) + _end(row.line)
+
+
+def _token(text: str, delimiter: str, *, quoted: bool = False) -> str:
+    if quoted or any(mark in text for mark in (delimiter, '"', "\n", "\r")):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _resources(path: Path) -> Iterator[Resource]:
     with _lines(path) as lines:
         if "ndjson" in path.name:
             for line in lines:
                 if line.strip():
-                    yield from _inside(json.loads(line))
+                    body = json.loads(line)
+                    whole = line if "resourceType" in body and body["resourceType"] != "Bundle" else None
+                    yield from (Resource(each, whole) for each in _inside(body))
         else:
-            yield from _inside(json.load(lines))
+            yield from map(Resource, _inside(json.load(lines)))
 
 
 def _inside(body: dict[str, Any]) -> Iterator[dict[str, Any]]:

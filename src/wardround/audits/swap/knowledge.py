@@ -81,6 +81,7 @@ def later(moment: datetime, as_of: datetime, stretch: float) -> datetime:
 
 _LAG = re.compile(r"(.+?)\s*\+\s*(\d+)\s*(min|h|d)")
 _AFTER = re.compile(r"(.+?) after (.+) by (\S+?)(?: unless (.+))?")
+_BY = re.compile(r"\s*(.+?)(?: after .+)? by (\S+?)(?: unless .+)?\s*")
 _UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
@@ -260,6 +261,8 @@ class CellRule:
     paths: tuple[str, ...]
     known: tuple[Clock, ...]
     event: tuple[Clock, ...] = ()
+    asks: frozenset[tuple[str, str]] = frozenset()
+    """Which anchors, and by which path, ``known`` asks for."""
     values: tuple[str, ...] = ()
     to: tuple[str, ...] = ()
 
@@ -294,6 +297,8 @@ class KnowledgeRule:
     keep_rows: bool = False
     outcome: bool = False
     moved: frozenset[str] = frozenset()
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """The anchor whose rows a link names."""
 
     def fits(self, cells: Cells) -> bool:
         """Say whether the rule is for a row."""
@@ -319,6 +324,7 @@ class Anchor:
     file: str
     key: str
     latest: tuple[Clock, ...]
+    asks: frozenset[tuple[str, str]] = frozenset()
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -377,6 +383,7 @@ def swap_table(content: Mapping[str, Any]) -> SwapTable:
     source = content["source"]
     by = source.get("subject_by")
     numbers = tuple(source.get("numbers", ()))
+    anchors = tuple(_anchor(name, part) for name, part in content.get("anchors", {}).items())
     return SwapTable(
         name=source["name"],
         form=source.get("form", "tables"),
@@ -385,17 +392,19 @@ def swap_table(content: Mapping[str, Any]) -> SwapTable:
         minutes_of=source.get("minutes_of"),
         fixed=tuple(source.get("fixed", ())),
         recorded=frozenset(source.get("recorded", ())),
-        anchors=tuple(_anchor(name, part) for name, part in content.get("anchors", {}).items()),
-        rules={name: tuple(_rules(name, parts, numbers)) for name, parts in content["files"].items()},
+        anchors=anchors,
+        rules={name: tuple(_rules(name, parts, numbers, anchors)) for name, parts in content["files"].items()},
     )
 
 
 def _anchor(name: str, part: Mapping[str, Any]) -> Anchor:
     where = {path: _words(words) for path, words in part.get("where", {}).items()}
-    return Anchor(name=name, file=part["file"], key=part["key"], latest=_clocks(part["latest"]), where=where)
+    latest, asks = _clocks(part["latest"]), _asks(part["latest"])
+    return Anchor(name=name, file=part["file"], key=part["key"], latest=latest, asks=asks, where=where)
 
 
-def _rules(name: str, parts: Any, numbers: tuple[str, ...]) -> Iterator[KnowledgeRule]:
+def _rules(name: str, parts: Any, numbers: tuple[str, ...], anchors: Sequence[Anchor]) -> Iterator[KnowledgeRule]:
+    keys = {anchor.key: anchor.name for anchor in reversed(anchors)}  # of several the first
     for part in parts if isinstance(parts, list) else [parts]:
         strange = sorted(part.keys() - set(_KNOWN))
         if strange:
@@ -415,16 +424,34 @@ def _rules(name: str, parts: Any, numbers: tuple[str, ...]) -> Iterator[Knowledg
             keep_rows=part.get("keep_rows", False),
             outcome=part.get("outcome", False),
             moved=frozenset(part.get("moved", ())),
+            parents={**{link: keys[link] for link in part.get("links", ()) if link in keys}, **dict(_parents(part))},
+        )
+
+
+def _parents(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the links that wait for the row that they name, with its anchor."""
+    for names, rule in part.get("cells", {}).items():
+        cell = _cell_rule(names, rule)
+        yield from (
+            (path, anchor)
+            for anchor, path in cell.asks
+            if len(cell.asks) == 1 and path in cell.paths and path in part.get("links", ())
         )
 
 
 def _cell_rule(paths: str, rule: Any) -> CellRule:
     names = tuple(path.strip() for path in paths.split(","))
     if not isinstance(rule, Mapping):
-        return CellRule(paths=names, known=_clocks(rule))
+        return CellRule(paths=names, known=_clocks(rule), asks=_asks(rule))
     values, to = tuple(rule.get("values", ())), tuple(rule.get("to", ()))
     event = _clocks(rule.get("event", ()))
-    return CellRule(paths=names, known=_clocks(rule["known"]), event=event, values=values, to=to or values)
+    known = rule["known"]
+    return CellRule(paths=names, known=_clocks(known), asks=_asks(known), event=event, values=values, to=to or values)
+
+
+def _asks(texts: str | Sequence[str]) -> frozenset[tuple[str, str]]:
+    parts = (part for text in _words(texts) for part in re.split(r"[|,()]", text))
+    return frozenset((found[1], found[2]) for part in parts if (found := _BY.fullmatch(part)) is not None)
 
 
 def _clocks(texts: str | Sequence[str]) -> tuple[Clock, ...]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from wardround.audits.swap.change import Future, RawRecord, Resource, SeenValues, one_of_each
-from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_records, stem, write_records
-from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
+from wardround.audits.swap.change import Future, NewKeys, RawRecord, RepeatedRows, Resource, SeenValues
+from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_lines, stem, write_records
+from wardround.audits.swap.knowledge import Anchor, Clock, Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
 from wardround.core import UserError
 from wardround.records.reading.source_files import subject_number
 
@@ -21,6 +21,8 @@ Clocks = Literal["certain", "strict"]
 _STRETCHES = (0.4, 1.7, 0.75, 2.6)
 _SAMPLE = 500
 """So many rows of other subjects are looked at for what a column may hold."""
+_TURNS = 20
+"""So often dependants follow their parents, which may be dependants: a chain of orders is shorter."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,14 +50,60 @@ NOWHERE = Placement()
 
 @dataclass(slots=True)
 class _File:
-    """One raw file: the records of audited subjects, by subject and kind, and what its columns hold."""
+    """One raw file, and what its columns hold."""
 
     path: Path
     target: Path
-    held: dict[tuple[int, str], list[RawRecord]] = field(default_factory=dict)
+    name: str
     seen: dict[tuple[str, int], SeenValues] = field(default_factory=dict)
+    keys: dict[str, NewKeys] = field(default_factory=dict)
     outcomes: dict[tuple[str, int], RawRecord] = field(default_factory=dict)
     """Of every rule whose rows are how it ended, a row of anybody's."""
+    subjects: set[int] = field(default_factory=set)
+    ended: set[tuple[int, int]] = field(default_factory=set)
+    """The subjects that have such a row, with the rule's place."""
+    made: dict[int, _Made] | None = None
+    """What became of its rows, by place, where rows of other files wait for them."""
+
+
+@dataclass(slots=True)
+class _Parent:
+    """A row that others wait for."""
+
+    anchor: Anchor
+    file: _File
+    place: int
+    subject: int
+    record: RawRecord
+
+
+@dataclass(slots=True, kw_only=True)
+class _Made:
+    """What became of a row of a subject with another future. ``unknown``: the row itself could not be known."""
+
+    record: RawRecord
+    rows: list[RawRecord]
+    rule: KnowledgeRule
+    subject: int
+    number: int
+    unknown: bool
+    late_links: list[tuple[RawRecord, str]]
+    """Links of a known row to rows of the future."""
+
+
+@dataclass(slots=True)
+class _Course:
+    """One subject's rows of one kind in one file, as they come."""
+
+    future: Future
+    start: int
+    count: int = 0
+    numbers: dict[int, int] = field(default_factory=dict)
+    repeated: dict[int, RepeatedRows] = field(default_factory=dict)
+
+    def number(self, record: RawRecord) -> int:
+        """Return a row's number: that of the first that is equal. What was given twice is one thing, and stays one."""
+        return self.start + self.numbers.setdefault(hash(repr(record.content)), self.count)
 
 
 def write_swapped(
@@ -68,89 +116,48 @@ def write_swapped(
     others: bool = True,
     cut: bool = False,
     clocks: Clocks = "strict",
+    order: bool = False,
+    only: Mapping[str, Collection[str] | None] | None = None,
 ) -> tuple[list[Path], SwapCounts]:
-    """Write the copy, a folder for each of ``folders``. A subject without a moment is copied as it is; ``others`` says
-    whether those not in ``moments`` are copied too. ``cut``: nothing comes after a moment, stays are open. ``clocks``:
-    ``"strict"`` changes what could not be known at the moment, ``"certain"`` of that only what happened after it by its
-    own event time."""
-    swap = _Swap(table, moments, placement, others, cut, clocks)
+    """Write the copy, a folder for each of ``folders``: files, columns, rows in their places, quotes and compression as
+    they were, but for what changes. A subject without a moment is copied as it is; ``others`` says whether those not in
+    ``moments`` are copied too. ``cut``: nothing comes after a moment, stays are open. ``clocks``: ``"strict"`` changes
+    what could not be known at the moment, ``"certain"`` of that only what happened after it by its own event time.
+    ``order``: nothing changes but the order of each subject's rows of the future. ``only``: the files that change, each
+    with its columns, in which case no row goes or comes, or None for all of it; the others are copied as they are.
+    """
+    swap = _Swap(table, moments, placement, others, cut, clocks, order, only)
     targets = [target / str(place) for place in range(len(folders))]
     for folder, into in zip(folders, targets, strict=True):
         into.mkdir(parents=True)
         for path in files_below(folder):
-            swap.read(path, path.relative_to(folder), into)
+            swap.add(path, path.relative_to(folder), into)
     if not swap.files:
         raise UserError(f"{', '.join(map(str, folders))}: no file of source {table.name!r} is there")
     swap.write()
     return targets, swap.counts
 
 
-class _Swap:
-    def __init__(
-        self,
-        table: SwapTable,
-        moments: Mapping[int, datetime | None],
-        placement: Placement,
-        others: bool,
-        cut: bool,
-        clocks: Clocks,
-    ) -> None:
-        self.table = table
-        self.cut = cut
-        self.moments = moments
-        self.placement = placement
-        self.others = others
-        self.files: list[_File] = []
-        self.work = Clockwork(minutes_of=table.minutes_of, zeros=placement.zeros)
-        self.own = None
-        if clocks == "certain":
-            self.own = Clockwork(minutes_of=table.minutes_of, zeros=placement.zeros, own=True, recorded=table.recorded)
-        self.counts = SwapCounts(subjects=len(moments))
-        self._endings = RESOURCES if table.form == "resources" else TABLES
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """Whose a record is and which rule it has, in the files of one source."""
 
-    def read(self, path: Path, relative: Path, into: Path) -> None:
-        """Hold what a file says of the audited subjects; copy a file that says nothing of anybody."""
-        name = relative.with_name(stem(path)).as_posix()
-        if not path.name.endswith(self._endings):
-            return
-        ruled = self.table.form == "resources" or self.table.of(name) or self.table.of(stem(path))
-        if not ruled or self.table.is_fixed(stem(path)):
-            if not self.table.is_fixed(stem(path)) and not self.table.is_fixed(name):
-                self.counts.uncovered.add(name)
-            (into / relative).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, into / relative)
-            return
-        file = _File(path, into / relative)
-        self.files.append(file)
-        strangers = 0
-        for record in read_records(path):
-            kind = self._kind(record, name, path)
-            subject = self._subject(record)
-            if subject in self.moments and subject is not None:
-                file.held.setdefault((subject, kind), []).append(record)
-            elif strangers >= _SAMPLE:
-                continue
-            else:
-                strangers += 1
-            place = self._place(kind, record)
-            rules = self.table.of(kind) or ()
-            if place < len(rules) and rules[place].outcome:
-                file.outcomes.setdefault((kind, place), record)
-            seen = file.seen.setdefault((kind, place), SeenValues())
-            if seen.noted < _SAMPLE:
-                seen.note(record)
+    table: SwapTable
+    placement: Placement = NOWHERE
 
-    def _place(self, kind: str, record: RawRecord) -> int:
-        """Return which rule of a file is that of a record."""
+    def place(self, kind: str, record: RawRecord) -> int:
+        """Return which rule of a file is that of a record; their number if none is."""
         rules = self.table.of(kind) or ()
         return next((place for place, rule in enumerate(rules) if rule.fits(record)), len(rules))
 
-    def _kind(self, record: RawRecord, name: str, path: Path) -> str:
+    def kind(self, record: RawRecord, name: str, path: Path) -> str:
+        """Return under which name the table has a record of a file."""
         if isinstance(record, Resource):
             return str(record.body["resourceType"])
         return name if self.table.of(name) else stem(path)
 
-    def _subject(self, record: RawRecord) -> int | None:
+    def subject(self, record: RawRecord) -> int | None:
+        """Return whose a record is."""
         if isinstance(record, Resource):
             keys = record.texts("subject.reference") or record.texts("patient.reference")
             if record.body["resourceType"] == "Patient":
@@ -167,48 +174,269 @@ class _Swap:
         except ValueError:
             return subject_number(key)
 
-    def write(self) -> None:
-        """Write every file, others first and untouched."""
-        for work in (self.work, self.own):
-            if work is not None:
-                self._set_anchors(work)
-        for file in self.files:
-            write_records(file.path, file.target, self._written(file))
+    def covers(self, path: Path, name: str) -> bool | None:
+        """Say whether a file has rules; None where it holds nothing of a person."""
+        if self.table.is_fixed(stem(path)):
+            return None
+        if self.table.form == "resources" or self.table.of(name) or self.table.of(stem(path)):
+            return True
+        return None if self.table.is_fixed(name) else False
 
-    def _set_anchors(self, work: Clockwork) -> None:
+    def endings(self) -> tuple[str, ...]:
+        """Return how the names of its files end."""
+        return RESOURCES if self.table.form == "resources" else TABLES
+
+    def clockwork(self, *, own: bool = False) -> Clockwork:
+        """Return clocks that know no other rows yet."""
+        return Clockwork(
+            minutes_of=self.table.minutes_of, zeros=self.placement.zeros, own=own, recorded=self.table.recorded
+        )
+
+    def anchors(self, kind: str, record: RawRecord) -> list[Anchor]:
+        """Return the anchors that a record gives a moment for."""
+        return [
+            anchor
+            for anchor in self.table.anchors
+            if fnmatchcase(kind.casefold(), anchor.file.casefold()) and fits(anchor.where, record)
+        ]
+
+    def is_waited_for(self, path: Path, name: str) -> bool:
+        """Say whether a file may hold rows that others wait for."""
+        return self.table.form == "resources" or any(
+            fnmatchcase(each.casefold(), anchor.file.casefold())
+            for anchor in self.table.anchors
+            for each in (name, stem(path))
+        )
+
+    def set_anchors(self, work: Clockwork, held: Mapping[str, Sequence[RawRecord]]) -> None:
+        """Let clocks know rows that others wait for, by anchor."""
         for anchor in self.table.anchors:
-            moments = work.anchors.setdefault(anchor.name, {})
-            for kind, record in self._all_held():
-                if not fnmatchcase(kind.casefold(), anchor.file.casefold()) or not fits(anchor.where, record):
-                    continue
+            moments: dict[str, list[datetime]] = {}
+            work.anchors[anchor.name] = moments
+            for record in held.get(anchor.name, ()):
                 at = latest(anchor.latest, record, work)
                 for key in keys_of(record, anchor.key) if at is not None else ():
                     moments.setdefault(key, []).append(at or datetime.min)
 
-    def _all_held(self) -> Iterator[tuple[str, RawRecord]]:
+
+class _Swap:
+    def __init__(
+        self,
+        table: SwapTable,
+        moments: Mapping[int, datetime | None],
+        placement: Placement,
+        others: bool,
+        cut: bool,
+        clocks: Clocks,
+        order: bool,
+        only: Mapping[str, Collection[str] | None] | None,
+    ) -> None:
+        self.table = table
+        self.source = Source(table=table, placement=placement)
+        self.cut = cut
+        self.moments = moments
+        self.others = others
+        self.order = order
+        self.only = None if only is None else {name.casefold(): columns for name, columns in only.items()}
+        self.files: list[_File] = []
+        self.parents: list[_Parent] = []
+        self.work = self.source.clockwork()
+        self.own = self.source.clockwork(own=True) if clocks == "certain" else None
+        self.after = self.source.clockwork()
+        """The clocks of the copy."""
+        self.gone: dict[str, dict[str, str]] = {}
+        """By anchor, keys of rows that are left out: the key of another row of the future, or nothing."""
+        self.left: dict[tuple[str, int], list[str]] = {}
+        """By anchor and subject, keys of rows of the future that are there."""
+        self.needed: set[tuple[str, str]] = set()
+        """Rows whose late link a clock of another row goes through, by path and key: they keep naming a row."""
+        self.kept: set[tuple[str, str]] = set()
+        """The rows that these name: they are not left out."""
+        self.counts = SwapCounts(subjects=len(moments))
+        self._keys = {anchor.name: anchor.key for anchor in table.anchors}
+        self._through = {anchor.name for anchor in table.anchors if anchor.asks}
+
+    def add(self, path: Path, relative: Path, into: Path) -> None:
+        """Look at a file; copy one that says nothing of anybody, or does not change."""
+        name = relative.with_name(stem(path)).as_posix()
+        if not path.name.endswith(self.source.endings()):
+            return
+        covers = self.source.covers(path, name)
+        changes = self._changes(path, name)
+        if covers is False:
+            self.counts.uncovered.add(name)
+        if not covers or (not changes and self.others):
+            (into / relative).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, into / relative)
+        if covers and (changes or self.source.is_waited_for(path, name)):
+            file = _File(path, into / relative, name)
+            self.files.append(file)
+            self._look(file)
+
+    def _changes(self, path: Path, name: str) -> bool:
+        return self.only is None or name.casefold() in self.only or stem(path).casefold() in self.only
+
+    def _look(self, file: _File) -> None:
+        strangers = 0
+        paths: dict[str, set[str]] = {}
+        for number, record in enumerate(read_lines(file.path)):
+            if not record.content:
+                continue
+            kind = self.source.kind(record, file.name, file.path)
+            rules = self.table.of(kind) or ()
+            keys = file.keys.setdefault(kind, NewKeys())
+            if kind not in paths:
+                paths[kind] = {path for rule in rules for path in rule.key}
+            for path in paths[kind]:
+                for text in record.texts(path):
+                    keys.note(path, text)
+            subject = self.source.subject(record)
+            is_held = subject in self.moments and subject is not None
+            if not is_held:
+                if strangers >= _SAMPLE:
+                    continue
+                strangers += 1
+            place = self.source.place(kind, record)
+            if place < len(rules) and rules[place].outcome:
+                file.outcomes.setdefault((kind, place), record)
+                if subject is not None and is_held:
+                    file.ended.add((subject, place))
+            seen = file.seen.setdefault((kind, place), SeenValues())
+            if seen.noted < _SAMPLE:
+                seen.note(record)
+            if is_held and subject is not None:
+                file.subjects.add(subject)
+                for cell in rules[place].cells if place < len(rules) else ():
+                    for name, path in cell.asks:
+                        if name in self._through:
+                            self.needed.update((self._keys[name], key) for key in keys_of(record, path))
+                for anchor in self.source.anchors(kind, record):
+                    self.parents.append(_Parent(anchor, file, number, subject, record))
+
+    def write(self) -> None:
+        """Write every file."""
+        for work in (self.work, self.own):
+            if work is not None:
+                held: dict[str, list[RawRecord]] = {}
+                for parent in self.parents:
+                    held.setdefault(parent.anchor.name, []).append(parent.record)
+                self.source.set_anchors(work, held)
+        if self.order:
+            for file in self.files:
+                write_records(file.path, file.target, self._reordered(file))
+            return
+        self._make_parents()
         for file in self.files:
-            for (_, kind), records in file.held.items():
-                yield from ((kind, record) for record in records)
+            if self._changes(file.path, file.name):
+                write_records(file.path, file.target, self._written(file))
+            elif not self.others:
+                write_records(file.path, file.target, self._as_it_was(file))
 
-    def _written(self, file: _File) -> Iterator[RawRecord]:
-        if self.others or self.table.form == "resources":
-            for record in read_records(file.path):
-                subject = self._subject(record)
-                if subject is None or (subject not in self.moments and self.others):
-                    yield record
-        for kind in {kind for kind, _ in file.outcomes}:
-            for subject, as_of in self.moments.items():
-                if as_of is not None:
-                    file.held.setdefault((subject, kind), [])
-        for (subject, kind), records in file.held.items():
-            as_of = self.moments[subject]
-            for record in records if as_of is None else self._other_future(file, subject, as_of, kind, records):
-                self.counts.written += 1
-                yield record
+    def _as_it_was(self, file: _File) -> Iterator[RawRecord]:
+        yield from (record for record in read_lines(file.path) if self._is_copied(record))
 
-    def _other_future(
-        self, file: _File, subject: int, as_of: datetime, kind: str, records: Sequence[RawRecord]
-    ) -> Iterator[RawRecord]:
+    def _is_copied(self, record: RawRecord) -> bool:
+        """Say whether a record of nobody's, or of somebody without a moment, is in the copy."""
+        subject = self.source.subject(record)
+        return self.others or subject in self.moments or (subject is None and self.table.form == "resources")
+
+    # Rows that others wait for are made first: what waits for one that is left out waits for another one, or goes too.
+
+    def _make_parents(self) -> None:
+        for parent in self.parents:
+            anchor = parent.anchor
+            if anchor.asks and any((anchor.key, key) in self.needed for key in keys_of(parent.record, anchor.key)):
+                for name, path in anchor.asks:
+                    self.kept.update((self._keys[name], key) for key in keys_of(parent.record, path))
+        for file in {id(parent.file): parent.file for parent in self.parents}.values():
+            file.made = {place: made for place, _, made in self._rows(file) if made is not None}
+        for _ in range(_TURNS):
+            self._note_the_gone()
+            made = [each for parent in self.parents if (each := self._of(parent)) is not None]
+            if not sum(self._follow(each) for each in {id(one): one for one in made}.values()):
+                break
+
+    def _of(self, parent: _Parent) -> _Made | None:
+        return None if parent.file.made is None else parent.file.made.get(parent.place)
+
+    def _note_the_gone(self) -> None:
+        """Note which rows that others name are not in the copy, and what its clocks say."""
+        held: dict[str, list[RawRecord]] = {}
+        there: dict[str, set[str]] = {}
+        lost: dict[tuple[str, int], list[str]] = {}
+        self.left, self.gone = {}, {}
+        for parent in self.parents:
+            made, name = self._of(parent), parent.anchor.name
+            rows = [parent.record] if made is None else made.rows
+            held.setdefault(name, []).extend(rows)
+            keys = [key for row in rows for key in keys_of(row, parent.anchor.key)]
+            there.setdefault(name, set()).update(keys)
+            if made is not None and made.unknown:
+                self.left.setdefault((name, parent.subject), []).extend(keys)
+                if not rows:
+                    lost.setdefault((name, parent.subject), []).extend(keys_of(parent.record, parent.anchor.key))
+        for (name, subject), keys in lost.items():
+            left = self.left.get((name, subject), [])
+            for place, key in enumerate(keys):
+                if key not in there[name]:
+                    self.gone.setdefault(name, {})[key] = left[place % len(left)] if left else ""
+        self.source.set_anchors(self.after, held)
+
+    def _follow(self, made: _Made) -> bool:
+        """Let a row follow the rows that it names; say whether one went."""
+        rule, before = made.rule, len(made.rows)
+        for path, anchor in rule.parents.items():
+            if made.unknown:
+                gone = self.gone.get(anchor, {})
+                for row in list(made.rows):
+                    other = next((gone[key] for key in keys_of(row, path) if key in gone), None)
+                    if other:
+                        _link(row, path, other)
+                    elif other == "" and not rule.keep_rows:
+                        made.rows.remove(row)
+        as_of = self.moments[made.subject]
+        assert as_of is not None
+        for row, path in made.late_links:
+            self._link_of_known(made, row, path, as_of)
+        if made.unknown and not rule.keep_rows:
+            made.rows = [row for row in made.rows if not _is_known(rule.row, row, self.after, as_of)]
+        return len(made.rows) < before
+
+    def _link_of_known(self, made: _Made, row: RawRecord, path: str, as_of: datetime) -> None:
+        """Let a known row that named one of the future name nothing, or another one: whatever leaves the rest of it as
+        unknown as it was."""
+        rule, own = made.rule, made.record.texts(path)
+        left = self.left.get((rule.parents.get(path, ""), made.subject), ())
+        others = [key for key in left if key not in own]
+        is_needed = any((key, text) in self.needed for key in rule.key for text in made.record.texts(key))
+        choices = [others[made.number % len(others)]] if others and (is_needed or made.number % 2) else []
+        for key in [*choices, *([] if is_needed else [""]), *own[:1]]:
+            _link(row, path, key)
+            if all(
+                _is_known(cell.known, row, self.after, as_of) == _is_known(cell.known, made.record, self.work, as_of)
+                for cell in rule.cells
+                if path not in cell.paths
+            ):
+                break
+
+    # One file, row by row in its order.
+
+    def _rows(self, file: _File) -> Iterator[tuple[int, RawRecord, _Made | None]]:
+        """Yield every record with its place, and what became of it if it changed."""
+        courses: dict[tuple[int, str], _Course] = {}
+        for place, record in enumerate(read_lines(file.path)):
+            subject = self.source.subject(record)
+            as_of = None if subject is None else self.moments.get(subject)
+            if subject is None or as_of is None:
+                yield place, record, None
+                continue
+            kind = self.source.kind(record, file.name, file.path)
+            course = courses.get((subject, kind))
+            if course is None:
+                course = courses[subject, kind] = self._course(file, subject, as_of, kind)
+            yield place, record, self._made(file, course, kind, subject, record)
+
+    def _course(self, file: _File, subject: int, as_of: datetime, kind: str) -> _Course:
         future = Future(
             as_of=as_of,
             work=self.work,
@@ -216,50 +444,128 @@ class _Swap:
             stretch=_STRETCHES[subject % len(_STRETCHES)],
             subject=self.table.subject,
             cut=self.cut,
+            keys=file.keys.setdefault(kind, NewKeys()),
         )
+        return _Course(future, zlib.crc32(f"{kind}{subject}".encode()))
+
+    def _made(self, file: _File, course: _Course, kind: str, subject: int, record: RawRecord) -> _Made | None:
+        rules, place, future = self.table.of(kind) or (), self.source.place(kind, record), course.future
+        if place == len(rules):
+            return None
+        rule = rules[place]
+        if any((path, text) in self.kept for path in rule.key for text in record.texts(path)):
+            rule = replace(rule, keep_rows=True)
+        future.seen = file.seen.get((kind, place), future.seen)
+        if place not in course.repeated:
+            course.repeated[place] = RepeatedRows(rule, future)
+        number, unknown = course.number(record), future.is_unknown(record, rule)
+        course.count += 1
+        rows: list[RawRecord] = []
+        links: list[tuple[RawRecord, str]] = []
+        for each in course.repeated[place].of(record):
+            rows += future.rows(each, rule, number if each is record else course.number(each))
+            links += future.late_links
+        if len(rows) == 1 and not unknown and rows[0].content == record.content:
+            return None
+        return _Made(
+            record=record, rows=rows, rule=rule, subject=subject, number=number, unknown=unknown, late_links=links
+        )
+
+    def _written(self, file: _File) -> Iterator[RawRecord]:
+        columns = None if self.only is None else self.only.get(file.name.casefold(), self._columns(file))
+        rows = self._rows(file) if file.made is None else self._from_made(file)
+        for _, record, made in rows:
+            subject = self.source.subject(record)
+            if subject is None or subject not in self.moments:
+                if self._is_copied(record):
+                    yield record
+                continue
+            if self.moments[subject] is not None:
+                self.counts.rows += 1
+                kind = self.source.kind(record, file.name, file.path)
+                if made is None and self.source.place(kind, record) == len(self.table.of(kind) or ()):
+                    self.counts.unruled[kind] = self.counts.unruled.get(kind, 0) + 1
+            if made is None:
+                self.counts.written += 1
+                yield record
+                continue
+            if file.made is None:
+                self._follow(made)
+            after = made.rows if columns is None else [_in_columns(record, made.rows, columns)]
+            changed = len(after) != 1 or after[0].content != record.content
+            self.counts.changed += changed
+            self.counts.written += len(after)
+            yield from after if changed else (record,)
+        if not self.cut and columns is None:
+            for each in self._born(file):
+                self.counts.written += 1
+                yield each
+
+    def _columns(self, file: _File) -> Collection[str] | None:
+        return None if self.only is None else self.only[stem(file.path).casefold()]
+
+    def _from_made(self, file: _File) -> Iterator[tuple[int, RawRecord, _Made | None]]:
+        for place, record in enumerate(read_lines(file.path)):
+            yield place, record, (file.made or {}).get(place)
+
+    def _born(self, file: _File) -> Iterator[RawRecord]:
+        """Yield the ends that somebody comes to who had none, in the one file where they belong."""
+        kind = file.name if self.table.of(file.name) else stem(file.path)
         rules = self.table.of(kind) or ()
-        by_rule: dict[int, list[tuple[int, RawRecord]]] = {}
-        # What was given twice is one thing, and stays one in the other future.
-        for number, record in zip(_first_of_equals(records), records, strict=True):
-            place = self._place(kind, record)
-            by_rule.setdefault(place, []).append((number, record))
-        self.counts.rows += len(records)
-        made: list[tuple[int, RawRecord]] = []
-        for place, numbered in by_rule.items():
-            if place == len(rules):
-                self.counts.unruled[kind] = self.counts.unruled.get(kind, 0) + len(numbered)
-                made += numbered
-            else:
-                future.seen = file.seen.get((kind, place), future.seen)
-                made += self._by_rule(future, rules[place], numbered, f"{kind}{subject}")
-        born = () if self.cut else self._born(file, future, kind, subject, by_rule)
-        made += [(len(records), each) for each in born]
-        # A database writes a row anew, at its end, when it is filled in: a subject's rows stand in the other order.
-        yield from (record for _, record in sorted(made, key=lambda pair: pair[0], reverse=True))
+        alike = [
+            other for other in self.files if (self.table.of(other.name) or self.table.of(stem(other.path))) is rules
+        ]
+        for place, rule in enumerate(rules if self.table.form == "tables" else ()):
+            ends = [row for other in alike for (_, where), row in other.outcomes.items() if where == place]
+            ended = {subject for other in alike for subject, where in other.ended if where == place}
+            for subject, as_of in self.moments.items() if rule.outcome and ends else ():
+                own = next((other for other in alike if subject in other.subjects), alike[0])
+                if as_of is not None and subject not in ended and own is file:
+                    yield self._course(file, subject, as_of, kind).future.born(ends[0], rule, str(subject))
 
-    def _born(
-        self, file: _File, future: Future, kind: str, subject: int, ruled: Mapping[int, object]
-    ) -> Iterator[RawRecord]:
-        """Yield the ends that somebody comes to who had none."""
-        for (other, place), template in file.outcomes.items():
-            if other == kind and place not in ruled:
-                yield future.born(template, (self.table.of(kind) or ())[place], str(subject))
+    # The same rows in another order.
 
-    def _by_rule(
-        self, future: Future, rule: KnowledgeRule, numbered: Sequence[tuple[int, RawRecord]], salt: str
-    ) -> Iterator[tuple[int, RawRecord]]:
-        start = zlib.crc32(salt.encode())
-        if rule.repeat is not None:
-            left = list(one_of_each([record for _, record in numbered], rule, future))
-            numbered = list(zip(_first_of_equals(left), left, strict=True))
-        for number, record in numbered:
-            made = future.rows(record, rule, start + number)
-            self.counts.changed += len(made) != 1 or made[0].content != record.content
-            yield from ((number, each) for each in made)
+    def _reordered(self, file: _File) -> Iterator[RawRecord]:
+        courses: dict[int, Future] = {}
+        late: dict[tuple[int, str], list[RawRecord]] = {}
+        places: list[tuple[int, str] | None] = []
+        changes = self._changes(file.path, file.name)
+        for record in read_lines(file.path):
+            places.append(None)
+            subject = self.source.subject(record)
+            as_of = None if subject is None else self.moments.get(subject)
+            if subject is None or as_of is None or not changes:
+                continue
+            kind = self.source.kind(record, file.name, file.path)
+            rules, place = self.table.of(kind) or (), self.source.place(kind, record)
+            if subject not in courses:
+                courses[subject] = self._course(file, subject, as_of, kind).future
+            if place < len(rules) and courses[subject].is_late(record, rules[place].row, rules[place].event):
+                places[-1] = (subject, kind)
+                late.setdefault((subject, kind), []).append(record)
+        for whose, record in zip(places, read_lines(file.path), strict=True):
+            if self._is_copied(record):
+                yield record if whose is None else late[whose].pop()
 
 
-def _first_of_equals(records: Sequence[RawRecord]) -> Iterator[int]:
-    """Yield of every record the number of the first that is equal to it."""
-    numbers: dict[str, int] = {}
-    for number, record in enumerate(records):
-        yield numbers.setdefault(repr(record.content), number)
+def _is_known(clocks: Sequence[Clock], record: RawRecord, work: Clockwork, as_of: datetime) -> bool:
+    known = latest(clocks, record, work)
+    return known is not None and known <= as_of
+
+
+def _link(record: RawRecord, path: str, key: str) -> None:
+    """Let a row name another one, or none."""
+    if record.texts(path):
+        record.change(path, lambda text: key)
+    else:
+        record.fill(path, key)
+
+
+def _in_columns(record: RawRecord, rows: Sequence[RawRecord], columns: Collection[str]) -> RawRecord:
+    """Return a row with what has changed in some columns of it."""
+    changed = record.copy()
+    for path in columns if rows else ():
+        texts = rows[0].texts(path)
+        if list(texts) != list(record.texts(path)):
+            _link(changed, path, "".join(texts[:1]))
+    return changed
