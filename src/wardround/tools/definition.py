@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Literal
+
+from markupsafe import escape
 
 from wardround.core import Picture, ToolSchema
 
