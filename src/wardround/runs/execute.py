@@ -173,7 +173,7 @@ def _check_questions(agents: Sequence[AgentSpec], keys: Sequence[str], benchmark
 _POLL_SECONDS = 0.2
 
 
-def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFolder:
+def start(path: Path | str, settings: RunSettings, *, outside: bool = False) -> RunFolder:
     """Make a run folder: check every setting against what exists, write the manifest, fill the queue.
 
     ``outside``: an agent that is not ours will play (``wardround serve play``), so there is no agent or model to check.
@@ -192,7 +192,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     }
     if not outside:
         must_fit_cassettes(settings, facts["prompts"])
-    folder = RunFolder.create(path, settings, facts)
+    folder = RunFolder.create(Path(path), settings, facts)
     queue = WorkQueue(folder.queue)
     queue.add(plan.keys)
     queue.close()
