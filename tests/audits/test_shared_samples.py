@@ -11,7 +11,7 @@ import pytest
 
 from effort import LONG, often
 from records.fhir_resources import SAMPLES_ZONE
-from wardround.audits import audit_swap
+from wardround.audits import audit_swap, random_moments
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
@@ -31,6 +31,7 @@ SAMPLES = {
 }
 
 
+MOMENTS = 200
 DEAR = SAMPLES.keys() - {"omop demo", "fhir synthea bulk", "eicu edge"}
 """Looked at in make long or with WARDROUND_WHOLE_SAMPLES=1 only: the suite has one sample for each way of reading, and
 the invented hospital in all six forms."""
@@ -57,6 +58,21 @@ def test_another_future_changes_nothing_of_a_sample(shared_data: Path, tmp_path:
     assert report.clean, report.as_text()
     assert report.samples >= count - 1
     assert report.changed_rows > 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SAMPLES)
+def test_another_future_changes_nothing_at_200_random_moments(shared_data: Path, tmp_path: Path, name: str) -> None:
+    """Charts and records of everybody in a sample; above, questions and answers are compared at a few moments."""
+    source, names, _ = SAMPLES[name]
+    folders = [shared_data / part for part in names]
+    if not all(folder.is_dir() for folder in folders):
+        pytest.skip(f"{name} is not here")
+    store, raw = _cut(source, folders, MOMENTS, tmp_path)
+    samples = random_moments(store, MOMENTS, seed=23)
+    report = audit_swap(store, samples, raw, others=False, stores=[differing_records])
+    assert report.clean, report.as_text()
+    assert report.samples == MOMENTS
 
 
 def _cut(source: str, folders: list[Path], count: int, folder: Path) -> tuple[Store, list[Path]]:
