@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,10 +21,22 @@ from wardround.audits import (
     check_store,
     random_moments,
 )
+from wardround.audits.pipeline import (
+    PipelineCommand,
+    PipelineReport,
+    PipelineSample,
+    PipelineSettings,
+    audit_pipeline,
+    draw_samples,
+    read_hindsight,
+    read_samples,
+)
+from wardround.audits.swap import SwapTable, load_swap_table, swap_sources
 from wardround.cli.output import add_json_option, print_json
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
-from wardround.core import TerminalProgress, UserError, parse_time, user_codes_home
+from wardround.core import TerminalProgress, UserError, must_be_new, parse_time, user_codes_home
 from wardround.records import IngestSettings, Store
+from wardround.reports import leak_test_page
 from wardround.runs import check_files
 from wardround.tasks.benchmarks import Benchmark, get_task, leak_check, names_its_answer
 from wardround.tasks.benchmarks.early_columns import audit_columns
@@ -69,6 +82,22 @@ LABELS = """
 Works out every label of an AgentEHR, EHRSHOT or ClinSeek-Bench benchmark a second time, from raw files in MIMIC-IV's
 form, row by row and without the store. Shared with the builders are only the names of codes and drugs. Status 1 where
 any differs."""
+
+PIPELINE_EXAMPLES = """
+  wardround audit pipeline --raw hospital --draw icu+24h --run 'python features.py {raw} {out}' \\
+      --read 'rows:{out}/features.csv,key=stay_id,label=died' --bisect
+  wardround audit pipeline --raw mimic-iv-demo-2.2 --samples samples.csv --run './extract.sh {raw} {out}' \\
+      --read 'meds:{out}'
+  wardround audit pipeline --raw hospital --draw hunt --run 'python events.py {raw} {out} {samples}' \\
+      --read 'events:{out}/events.parquet,time=charttime,code=name' --out leaks.html
+"""
+PIPELINE = """
+A leak test for a pipeline of yours. It runs on copies of its raw files: twice as they are, then with other facts after
+each sample's time, with only the order of later rows changed, and cut at each sample's time. What it makes of a sample
+must be the same. LEAK: it differs although only facts changed that happened later by their own time. LATE-RECORDED: it
+differs when facts change that were only written down later. One subject in eight keeps its own files: what differs of
+those is a statistic over everybody. --bisect finds the raw columns, and how early a fact is known. Status 0: nothing
+found; 1: a leak; 2: it could not be said."""
 
 _SHOWN = 20
 
@@ -149,8 +178,65 @@ def configure(parser: argparse.ArgumentParser) -> None:
         examples=EXAMPLES,
     )
     files.add_argument("folder", type=Path, help="folder to look through")
-    for action in (leaks, plausible, columns, labels, store, files):
+    pipeline = actions.add_parser(
+        "pipeline",
+        help="test a pipeline of yours for leaks: run it on copies of its files with another future",
+        description=PIPELINE,
+        examples=PIPELINE_EXAMPLES,
+    )
+    _configure_pipeline(pipeline)
+    for action in (leaks, plausible, columns, labels, store, files, pipeline):
         add_json_option(action)
+
+
+def _configure_pipeline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--source", choices=swap_sources(), default="mimiciv", help="form of the raw files (default: %(default)s)"
+    )
+    parser.add_argument("--raw", type=Path, nargs="+", required=True, help="folders of the raw files")
+    parser.add_argument(
+        "--run",
+        required=True,
+        metavar="COMMAND",
+        help="the pipeline, with {raw} ({raw0}, {raw1} of several folders), {out} and, if it wants them, {samples}",
+    )
+    parser.add_argument(
+        "--read",
+        action="append",
+        required=True,
+        metavar="KIND:{out}/FILE[,NAME=VALUE]",
+        help="where its results lie: meds (a MEDS folder), events (a table with a time column), rows (a row a sample); "
+        "names: key, time, code, label, skip, table, index",
+    )
+    samples = parser.add_mutually_exclusive_group(required=True)
+    samples.add_argument("--samples", type=Path, metavar="FILE", help="CSV with subject_id, time, other keys and label")
+    samples.add_argument(
+        "--draw",
+        metavar="HOW",
+        help="icu+24h, admission, discharge, random, or hunt (between a row's time and its recording)",
+    )
+    samples.add_argument("--sample", nargs="+", metavar="SUBJECT,TIME", help="look at these moments")
+    parser.add_argument("--count", type=int, default=200, help="draw so many samples (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draw (default: %(default)s)")
+    parser.add_argument("--bisect", action="store_true", help="find the raw columns that make features differ")
+    parser.add_argument(
+        "--most-runs", type=int, default=60, metavar="N", help="runs that --bisect may take (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="FILE[.COLUMN]", help="change these raw files or columns alone"
+    )
+    parser.add_argument("--alone", action="store_true", help="leave people without a sample out of the copies")
+    parser.add_argument(
+        "--hindsight", type=Path, metavar="FILE", help="TOML: [declared] with FEATURE = why it may look ahead"
+    )
+    parser.add_argument("--tolerance", type=float, default=1e-6, help="relative, of numbers (default: %(default)s)")
+    parser.add_argument(
+        "--limit-s", type=float, default=3600.0, metavar="SECONDS", help="for each run (default: %(default)s)"
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep every copy, result and log in this new folder")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the report: .html, .json, .sarif, .xml (JUnit) or .txt"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -167,6 +253,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _audit_columns(arguments)
     if arguments.action == "labels":
         return _check_labels(arguments)
+    if arguments.action == "pipeline":
+        return _audit_pipeline(arguments)
     return _audit_leaks(arguments)
 
 
@@ -196,6 +284,67 @@ def _audit_plausibility(arguments: argparse.Namespace) -> int:
     progress.close()
     _print(found, arguments)
     return 0 if found.clean else 1
+
+
+def _audit_pipeline(arguments: argparse.Namespace) -> int:
+    if arguments.keep is not None:
+        must_be_new(arguments.keep)
+    if arguments.out is not None and arguments.out.suffix not in _REPORTS:
+        raise UserError(f"--out {arguments.out}: its name ends with one of {', '.join(_REPORTS)}")
+    table = load_swap_table(arguments.source)
+    only: dict[str, set[str] | None] = {}
+    for one in arguments.only:
+        file, dot, column = one.partition(".")
+        if dot:
+            only[file] = (only.get(file) or set()) | {column}
+        else:
+            only[file] = None
+    found = audit_pipeline(
+        PipelineCommand.parse(arguments.run, limit_s=arguments.limit_s),
+        arguments.raw,
+        _pipeline_samples(arguments, table),
+        read=arguments.read,
+        source=table,
+        settings=PipelineSettings(
+            bisect=arguments.bisect,
+            most_runs=arguments.most_runs,
+            alone=arguments.alone,
+            tolerance=arguments.tolerance,
+            only=only or None,
+            declared={} if arguments.hindsight is None else read_hindsight(arguments.hindsight),
+            keep=arguments.keep,
+        ),
+        report=(progress := TerminalProgress()),
+    )
+    progress.close()
+    if arguments.out is not None:
+        arguments.out.write_text(_REPORTS[arguments.out.suffix](found), encoding="utf-8")
+    if arguments.json:
+        print_json(found.to_json())
+    else:
+        print(found.as_text())
+    return found.status
+
+
+def _pipeline_samples(arguments: argparse.Namespace, table: SwapTable) -> list[PipelineSample]:
+    if arguments.samples is not None:
+        return read_samples(arguments.samples)
+    if arguments.draw is not None:
+        return draw_samples(table, arguments.raw, arguments.draw, count=arguments.count, seed=arguments.seed)
+    made = []
+    for text in arguments.sample:
+        subject, _, time = text.partition(",")
+        made.append(PipelineSample(subject=subject, time=parse_time(time), keys={"subject_id": subject}))
+    return made
+
+
+_REPORTS: Mapping[str, Callable[[PipelineReport], str]] = {
+    ".html": leak_test_page,
+    ".json": lambda found: json.dumps(found.to_json(), indent=2) + "\n",
+    ".sarif": lambda found: json.dumps(found.as_sarif(), indent=2) + "\n",
+    ".xml": PipelineReport.as_junit,
+    ".txt": lambda found: found.as_text() + "\n",
+}
 
 
 def _audit_columns(arguments: argparse.Namespace) -> int:

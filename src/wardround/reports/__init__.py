@@ -6,7 +6,7 @@ from wardround.reports.comparing import Comparison, Pair, compare_all
 from wardround.reports.exhibits.reproducing import Reproduction, reproduce
 from wardround.reports.opened_run import Episode, Run, compare, compare_runs, forecast, run, settings
 from wardround.reports.predictions import Curve, curves, predictor_rows
-from wardround.reports.report import report_run, write_predictor_report, write_report
+from wardround.reports.report import leak_test_page, report_run, write_predictor_report, write_report
 from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, subgroup_table, summarise_run
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "compare_runs",
     "curves",
     "forecast",
+    "leak_test_page",
     "points_of",
     "predictor_rows",
     "report_run",

@@ -15,6 +15,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from wardround.audits.pipeline import VERDICTS, PipelineReport
 from wardround.clinical.codes import LabelSet
 from wardround.core import (
     Picture,
@@ -96,6 +97,11 @@ def _html_table(*headings: str | Sequence[Any] | None, caller: Callable[[], str]
         else:
             columns += [(name, "number") for name in one or ()]
     return html_frame(columns, caller(), css=css)
+
+
+def leak_test_page(found: PipelineReport) -> str:
+    """Return the page of a leak test as HTML without scripts."""
+    return page_environment().get_template("leak_test.html.jinja").render(report=found, words=VERDICTS)
 
 
 def episode_page(result: EpisodeScore) -> str:

@@ -329,6 +329,16 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Rows that are stays of a kind: where they begin and end, and the columns that name them."""
+
+    file: str
+    start: tuple[Clock, ...]
+    end: tuple[Clock, ...]
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SwapTable:
     """What is known of one source. ``fixed`` files hold nothing of a person; ``recorded`` columns say when something
     was written down, never when it happened."""
@@ -342,6 +352,7 @@ class SwapTable:
     anchors: tuple[Anchor, ...]
     rules: Mapping[str, tuple[KnowledgeRule, ...]]
     recorded: frozenset[str] = frozenset()
+    spans: Mapping[str, Span] = field(default_factory=dict)
     _asked: dict[str, tuple[KnowledgeRule, ...] | None] = field(default_factory=dict, init=False, repr=False)
     """What was answered before: it is asked for every row."""
 
@@ -394,7 +405,13 @@ def swap_table(content: Mapping[str, Any]) -> SwapTable:
         recorded=frozenset(source.get("recorded", ())),
         anchors=anchors,
         rules={name: tuple(_rules(name, parts, numbers, anchors)) for name, parts in content["files"].items()},
+        spans={name: _span(part) for name, part in content.get("stays", {}).items()},
     )
+
+
+def _span(part: Mapping[str, Any]) -> Span:
+    start, end = _clocks(part["start"]), _clocks(part["end"])
+    return Span(file=part["file"], start=start, end=end, keys=tuple(part.get("keys", ())))
 
 
 def _anchor(name: str, part: Mapping[str, Any]) -> Anchor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -118,6 +118,7 @@ def write_swapped(
     clocks: Clocks = "strict",
     order: bool = False,
     only: Mapping[str, Collection[str] | None] | None = None,
+    note: Note | None = None,
 ) -> tuple[list[Path], SwapCounts]:
     """Write the copy, a folder for each of ``folders``: files, columns, rows in their places, quotes and compression as
     they were, but for what changes. A subject without a moment is copied as it is; ``others`` says whether those not in
@@ -125,8 +126,10 @@ def write_swapped(
     what could not be known at the moment, ``"certain"`` of that only what happened after it by its own event time.
     ``order``: nothing changes but the order of each subject's rows of the future. ``only``: the files that change, each
     with its columns, in which case no row goes or comes, or None for all of it; the others are copied as they are.
+    ``note`` is told what becomes of each record of a subject with a moment.
     """
     swap = _Swap(table, moments, placement, others, cut, clocks, order, only)
+    swap.note = note
     targets = [target / str(place) for place in range(len(folders))]
     for folder, into in zip(folders, targets, strict=True):
         into.mkdir(parents=True)
@@ -136,6 +139,10 @@ def write_swapped(
         raise UserError(f"{', '.join(map(str, folders))}: no file of source {table.name!r} is there")
     swap.write()
     return targets, swap.counts
+
+
+Note = Callable[[str, KnowledgeRule, RawRecord, Sequence[RawRecord]], None]
+"""Is told of a file's name, the rule, a record and the records that stand in its place."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -237,6 +244,7 @@ class _Swap:
         self.moments = moments
         self.others = others
         self.order = order
+        self.note: Note | None = None
         self.only = None if only is None else {name.casefold(): columns for name, columns in only.items()}
         self.files: list[_File] = []
         self.parents: list[_Parent] = []
@@ -492,6 +500,8 @@ class _Swap:
             if file.made is None:
                 self._follow(made)
             after = made.rows if columns is None else [_in_columns(record, made.rows, columns)]
+            if self.note is not None:
+                self.note(kind, made.rule, record, after)
             changed = len(after) != 1 or after[0].content != record.content
             self.counts.changed += changed
             self.counts.written += len(after)

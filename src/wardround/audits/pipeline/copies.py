@@ -1,0 +1,170 @@
+"""Copies of raw files for a foreign pipeline: as they are, reordered, with another future, cut at each moment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from wardround.audits.swap.change import RawRecord, Resource
+from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_records, stem
+from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
+from wardround.audits.swap.write import NOWHERE, Clocks, Placement, SwapCounts, write_swapped
+
+ROWS = "(rows)"
+"""Stands for a column where it is the row that comes, goes or is doubled."""
+_EXAMPLES = 3
+_SHORT = 3
+"""A key of so few letters says nothing: 1, 2, 3 number the rows of many things."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """What is otherwise in a copy. Without ``clocks`` nothing is.
+
+    ``clocks``: facts that lie after the moment by their own event time (``certain``), or also those that were recorded
+    later (``strict``). ``cut``: they are not there instead. ``order``: only the order of rows differs. ``later``: facts
+    up to so long after the moment stay as they are. ``only``: by file, the columns that change (none named: all).
+    """
+
+    clocks: Clocks | None = None
+    cut: bool = False
+    order: bool = False
+    later: timedelta = timedelta()
+    only: Mapping[str, Collection[str] | None] | None = field(default=None, hash=False)
+
+
+@dataclass(slots=True, kw_only=True)
+class Copies:
+    """Writes copies of a source's files. ``moments``: by subject, None for those that stay as they are; with ``alone``
+    nobody else is copied."""
+
+    table: SwapTable
+    folders: Sequence[Path]
+    moments: Mapping[int, datetime | None]
+    alone: bool = False
+    placement: Placement = NOWHERE
+    counts: SwapCounts = field(default_factory=SwapCounts)
+    changed: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By file and column, how many cells of the last copy with every column are otherwise; rows under ``(rows)``."""
+    examples: dict[tuple[str, str], list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]] = field(
+        default_factory=dict
+    )
+    """Of each of those, rows before and after (None: left out or doubled)."""
+    keys: set[str] = field(default_factory=set)
+    """The numbers of rows and of what rows name, before and after."""
+
+    def write(self, target: Path, variant: Variant) -> list[Path]:
+        """Write a copy into a new folder and return a folder for each of ``folders``."""
+        moments = {
+            subject: None if at is None or (variant.clocks is None and not variant.order) else at + variant.later
+            for subject, at in self.moments.items()
+        }
+        folders, counts = write_swapped(
+            self.table,
+            self.folders,
+            target,
+            moments,
+            placement=self.placement,
+            others=not self.alone,
+            cut=variant.cut,
+            clocks=variant.clocks or "strict",
+            order=variant.order,
+            only=variant.only,
+            note=self._note if variant.only is None and not variant.order else None,
+        )
+        self.counts = counts
+        return folders
+
+    def _note(self, kind: str, rule: KnowledgeRule, record: RawRecord, made: Sequence[RawRecord]) -> None:
+        for path in (*rule.key, *rule.links):
+            self.keys.update(text for one in (record, *made) for text in one.texts(path) if len(text) > _SHORT)
+        if len(made) != 1:
+            self._note_column(kind, ROWS, record, None)
+            return
+        for path in record.paths() if made[0].content != record.content else ():
+            if made[0].content.get(path) != record.content.get(path):
+                self._note_column(kind, path, record, made[0])
+
+    def _note_column(self, kind: str, column: str, record: RawRecord, made: RawRecord | None) -> None:
+        columns = self.changed.setdefault(kind, {})
+        columns[column] = columns.get(column, 0) + 1
+        rows = self.examples.setdefault((kind, column), [])
+        if len(rows) < _EXAMPLES:
+            rows.append((dict(record.content), None if made is None else dict(made.content)))
+
+
+def kept_copy(folders: Sequence[Path], target: Path) -> list[Path]:
+    """Copy raw files as they are, read-only: a pipeline that writes into what it reads spoils no original."""
+    copies = [target / str(place) for place in range(len(folders))]
+    for folder, copy in zip(folders, copies, strict=True):
+        for path in files_below(folder):
+            into = copy / path.relative_to(folder)
+            into.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, into)
+            into.chmod(0o444)
+    return copies
+
+
+def link(path: Path, into: Path) -> None:
+    """Let a file stand in another place too; where that cannot be, copy it."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(path.resolve(), into)
+    except OSError:
+        shutil.copyfile(path, into)
+
+
+def linked_copy(folders: Sequence[Path], target: Path) -> list[Path]:
+    """Give raw files another place, as they are."""
+    copies = [target / str(place) for place in range(len(folders))]
+    for folder, copy in zip(folders, copies, strict=True):
+        for path in files_below(folder):
+            link(path, copy / path.relative_to(folder))
+    return copies
+
+
+def raw_records(
+    table: SwapTable, folders: Sequence[Path], kinds: Collection[str] = ("*",)
+) -> Iterator[tuple[str, RawRecord]]:
+    """Yield every row or resource that the table has a rule for, with its kind, of kinds that match a pattern."""
+    for folder in folders:
+        for path in files_below(folder):
+            if not path.name.endswith(RESOURCES if table.form == "resources" else TABLES):
+                continue
+            name = path.relative_to(folder).with_name(stem(path)).as_posix()
+            kind = name if table.of(name) else stem(path)
+            wanted = any(fnmatchcase(kind.casefold(), pattern.casefold()) for pattern in kinds)
+            if table.form == "tables" and (not wanted or table.is_fixed(kind) or table.of(kind) is None):
+                continue
+            for record in read_records(path):
+                yield str(record.body["resourceType"]) if isinstance(record, Resource) else kind, record
+
+
+def keys_in(table: SwapTable, folders: Sequence[Path]) -> set[str]:
+    """Return the numbers of rows and of what rows name, in the files as they are."""
+    found: set[str] = set()
+    for kind, record in raw_records(table, folders):
+        rule = next((rule for rule in table.of(kind) or () if rule.fits(record)), None)
+        for path in (*rule.key, *rule.links) if rule is not None else ():
+            found.update(text for text in record.texts(path) if len(text) > _SHORT)
+    return found
+
+
+def anchored(table: SwapTable, folders: Sequence[Path]) -> Clockwork:
+    """Return what the clocks of a source need besides the row: the moments of other rows."""
+    work = Clockwork(minutes_of=table.minutes_of)
+    for anchor in table.anchors:
+        moments = work.anchors.setdefault(anchor.name, {})
+        for kind, record in raw_records(table, folders, (anchor.file,)):
+            if not fnmatchcase(kind.casefold(), anchor.file.casefold()) or not fits(anchor.where, record):
+                continue
+            at = latest(anchor.latest, record, work)
+            for key in keys_of(record, anchor.key) if at is not None else ():
+                moments.setdefault(key, []).append(at or datetime.min)
+    return work

@@ -1,0 +1,196 @@
+"""The leak test on pipelines with planted leaks, and on one with oddities that are none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from effort import LONG
+from wardround.audits.pipeline import (
+    PipelineCommand,
+    PipelineReport,
+    PipelineSettings,
+    assert_no_future,
+    audit_pipeline,
+    draw_samples,
+    read_samples,
+)
+from wardround.audits.swap import load_swap_table
+from wardround.cli import main
+from wardround.core import UserError
+from wardround.reports import leak_test_page
+from wardround.synth import synthesize
+
+PIPELINE = Path(__file__).with_name("leaking_pipeline.py")
+READ = "rows:{out}/features.csv,key=stay_id,label=died"
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("leak-test") / "hospital"
+    synthesize(folder, patients=24, seed=11)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small_hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("leak-test") / "small"
+    synthesize(folder, patients=8, seed=3)
+    return folder
+
+
+def audited(hospital: Path, kind: str, **settings: object) -> PipelineReport:
+    samples = draw_samples(load_swap_table("mimiciv"), [hospital], "icu+24h")
+    command = PipelineCommand.parse(f"{sys.executable} {PIPELINE} {kind} {{raw}} {{out}} {{samples}}", limit_s=120)
+    return audit_pipeline(command, hospital, samples, read=READ, settings=PipelineSettings(**settings))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def leaks(hospital: Path) -> PipelineReport:
+    return audited(hospital, "leaks", bisect=LONG)
+
+
+def verdict(report: PipelineReport, feature: str) -> str | None:
+    return next((one.verdict for one in report.findings if one.feature == feature and one.verdict != "LABELS"), None)
+
+
+@pytest.mark.parametrize(
+    ("feature", "told", "column"),
+    [
+        ("later_lab", "LEAK", "labevents."),
+        ("drawn_labs", "CANNOT RUN ON AN OPEN STAY", None),
+        ("length_of_stay", "LEAK", "icustays.los"),
+        ("next_visit", "CANNOT RUN ON AN OPEN STAY", None),
+        ("has_no_end", "CANNOT RUN ON AN OPEN STAY", None),
+        ("last_in_file", "LEAK", "services."),
+        ("newest_key", "IDENTIFIERS", "labevents."),
+        ("scaled", "POPULATION", None),
+        ("vocabulary", "POPULATION", None),
+        ("units_of_person", "LEAK", "transfers."),
+        ("same_day", "LEAK", "chartevents."),
+        ("(sample)", "LEAK", "admissions.deathtime"),
+    ],
+)
+def test_a_planted_leak_is_found_with_its_column(
+    leaks: PipelineReport, feature: str, told: str, column: str | None
+) -> None:
+    assert verdict(leaks, feature) == told
+    found = next(one for one in leaks.findings if one.feature == feature)
+    if column is not None and LONG:
+        assert any(name.startswith(column) for name in found.columns), found.columns
+
+
+def test_oddities_are_no_leaks(hospital: Path) -> None:
+    report = audited(hospital, "oddities")
+    assert report.status == 0, report.as_text()
+    assert report.conclusion.startswith("CLEAN")
+
+
+def test_a_feature_that_changes_from_run_to_run_is_named_and_judged_no_further(small_hospital: Path) -> None:
+    samples = draw_samples(load_swap_table("mimiciv"), [small_hospital], "admission+12h", count=6)
+    runs = iter(range(100))
+
+    def run(raw: Path, out: Path) -> None:
+        out.joinpath("f.jsonl").write_text(
+            "".join(json.dumps({"subject_id": one.subject, "nth": next(runs), "one": 1}) + "\n" for one in samples)
+        )
+
+    report = audit_pipeline(run, small_hospital, samples, read="rows:{out}/f.jsonl")
+    assert [one.verdict for one in report.findings if one.feature == "nth"] == ["NOT DETERMINISTIC"]
+    assert report.status == 0
+
+
+def test_the_originals_are_never_handed_out(small_hospital: Path) -> None:
+    samples = draw_samples(load_swap_table("mimiciv"), [small_hospital], "admission+1h", count=2)
+    before = {path: path.read_bytes() for path in small_hospital.rglob("*") if path.is_file()}
+
+    def run(raw: Path, out: Path) -> None:
+        for path in raw.rglob("*.csv*"):
+            path.chmod(0o600)
+            path.write_bytes(b"spoilt")
+        out.joinpath("f.csv").write_text("subject_id,a\n" + "".join(f"{one.subject},1\n" for one in samples))
+
+    with pytest.raises(UserError, match="writes into its raw files"):
+        assert_no_future(run, small_hospital, samples, read="rows:{out}/f.csv")
+    assert {path: path.read_bytes() for path in small_hospital.rglob("*") if path.is_file()} == before
+
+
+def test_reports_for_ci_and_for_people(leaks: PipelineReport) -> None:
+    suite = ElementTree.fromstring(leaks.as_junit())
+    assert int(suite.attrib["failures"]) == len(suite.findall(".//failure")) > 5
+    levels = {one["level"] for one in leaks.as_sarif()["runs"][0]["results"]}
+    assert levels == {"error", "note"}
+    page = leak_test_page(leaks)
+    assert "length_of_stay" in page
+    assert "<script" not in page
+    assert "LEAK" in leaks.as_text().splitlines()[-1]
+
+
+def test_the_command_line_ends_with_1_at_a_leak_and_writes_the_page(
+    small_hospital: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samples = draw_samples(load_swap_table("mimiciv"), [small_hospital], "icu+24h", count=6)
+    listed = [word for one in samples for word in (f"{one.subject},{one.time:%Y-%m-%dT%H:%M}",)]
+    script = tmp_path / "los.py"
+    script.write_text(
+        "import csv, gzip, sys\n"
+        "raw, out = sys.argv[1:]\n"
+        "rows = csv.DictReader(gzip.open(raw + '/icu/icustays.csv.gz', 'rt'))\n"
+        "with open(out + '/f.csv', 'w') as f:\n"
+        "    f.write('subject_id,los\\n')\n"
+        "    f.writelines(f\"{row['subject_id']},{row['los']}\\n\" for row in rows)\n"
+    )
+    page = tmp_path / "leaks.html"
+    status = main(
+        [
+            *("audit", "pipeline", "--raw", str(small_hospital), "--sample", *listed, "--out", str(page)),
+            *(
+                "--run",
+                f"{sys.executable} {script} {{raw}} {{out}}",
+                "--read",
+                "rows:{out}/f.csv",
+                "--only",
+                "icustays.los",
+            ),
+        ]
+    )
+    assert status == 1
+    printed = capsys.readouterr().out
+    assert "LEAK" in printed
+    assert "los: " in printed
+    assert "<table>" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("python extract.py", "names no {raw}"),
+        ("python 'extract.py {raw}", "No closing quotation"),
+    ],
+)
+def test_a_command_that_cannot_be_run_is_refused(text: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        PipelineCommand.parse(text)
+
+
+def test_a_pipeline_that_fails_as_it_is_is_no_verdict(small_hospital: Path) -> None:
+    samples = draw_samples(load_swap_table("mimiciv"), [small_hospital], "admission", count=2)
+    command = PipelineCommand.parse(f"{sys.executable} -c 'raise SystemExit(\"no such column\")' {{raw}}")
+    with pytest.raises(UserError, match=r"(?s)fails on the files as they are.*no such column"):
+        audit_pipeline(command, small_hospital, samples, read=READ)
+
+
+def test_hunted_moments_lie_between_a_row_and_its_recording(small_hospital: Path) -> None:
+    samples = draw_samples(load_swap_table("mimiciv"), [small_hospital], "hunt", count=30)
+    assert len({one.subject for one in samples}) == len(samples) > 4
+
+
+def test_samples_without_a_time_are_refused_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "samples.csv"
+    file.write_text("subject_id,time\n1,2150-01-01 10:00\n2,yesterday\n")
+    with pytest.raises(UserError, match="line 3: 'yesterday' is no time"):
+        read_samples(file)
