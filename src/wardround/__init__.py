@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wardround.records import Store
     from wardround.records.ingest.ingest import ingest as ingest
-    from wardround.reports import Run
+    from wardround.reports import OpenedRun
     from wardround.reports import compare as compare
     from wardround.reports import forecast as forecast
     from wardround.reports import reproduce as reproduce
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wardround.tasks.benchmarks import build_benchmark as build_benchmark
     from wardround.tools import Environment as Environment
 
-    open_store, open_benchmark, open_run = Store.open, Benchmark.open, Run.open
+    open_store, open_benchmark, open_run = Store.open, Benchmark.open, OpenedRun.open
 
 __version__ = "0.1.0"
 
@@ -46,7 +46,7 @@ _PLACES = {
     "forecast": "wardround.reports:forecast",
     "ingest": "wardround.records:ingest",
     "open_benchmark": "wardround.tasks.benchmarks:Benchmark.open",
-    "open_run": "wardround.reports:Run.open",
+    "open_run": "wardround.reports:OpenedRun.open",
     "open_store": "wardround.records:Store.open",
     "reproduce": "wardround.reports:reproduce",
     "run": "wardround.reports:run",

@@ -14,7 +14,7 @@ _DO_WITHOUT = {
     "agents/loop/history.py",  # a package of no extra
     "core/extras.py",
     "core/prompts.py",  # a package that a plug-in names
-    "knowledge/html_text.py",  # reads pages without it
+    "tools/knowledge/html_text.py",  # reads pages without it
     "records/chart/censor.py",  # a package of no extra
 }
 """Files that may catch a failed import: the one that says it for all, and those that no extra helps."""

@@ -42,8 +42,11 @@ def module_of(file: str) -> str:
 
 
 def imports(files: Mapping[str, ast.Module]) -> dict[str, set[str]]:
-    """The modules that each module names in any import, type-only and late ones too."""
-    modules = {module_of(file): tree for file, tree in files.items()}
+    """The modules that each module names in any import, type-only and late ones too.
+
+    The package itself is left out: it gives names of every room when they are asked for, and imports none.
+    """
+    modules = {module_of(file): tree for file, tree in files.items() if module_of(file) != "wardround"}
     found: dict[str, set[str]] = {}
     for name, tree in modules.items():
         named = set()

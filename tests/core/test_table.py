@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from wardround.core.table import Column, Table, as_csv, as_html, as_latex, as_markdown, as_text, table_of
+from wardround.core.table import Table, TableColumn, as_csv, as_html, as_latex, as_markdown, as_text, table_of
 
 TABLE = Table(
     header=("who", "n", "95 % interval"),
@@ -65,10 +65,10 @@ def test_html_is_escaped_unless_it_is_markup() -> None:
 
 
 def test_columns_say_what_they_show_of_a_row_and_when_they_are_there() -> None:
-    columns: list[Column[tuple[str, float | None]]] = [
-        Column(name="who", value=lambda row: row[0], kind="text"),
-        Column(name="score", value=lambda row: row[1], format=".2f", missing="?"),
-        Column(name="long", value=lambda row: row[1], is_shown=lambda rows: len(rows) > 2),
+    columns: list[TableColumn[tuple[str, float | None]]] = [
+        TableColumn(name="who", value=lambda row: row[0], kind="text"),
+        TableColumn(name="score", value=lambda row: row[1], format=".2f", missing="?"),
+        TableColumn(name="long", value=lambda row: row[1], is_shown=lambda rows: len(rows) > 2),
     ]
     table = table_of([("a", 0.5), ("b", None)], columns)
     assert (list(table.header), list(map(list, table.rows))) == (["who", "score"], [["a", "0.50"], ["b", "?"]])

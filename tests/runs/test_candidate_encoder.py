@@ -11,7 +11,7 @@ import pytest
 from wardround.log import LogReader
 from wardround.runs import RunSettings, banks, execute, start
 from wardround.tasks.benchmarks import Benchmark
-from wardround.tools.retrieval import LexicalEncoder, Vectors
+from wardround.tools.retrieval import EncoderConfig, LexicalEncoder, Vectors
 
 
 class Recorded(LexicalEncoder):
@@ -34,8 +34,8 @@ class Recorded(LexicalEncoder):
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Recorded]]:
     made: list[tuple[str, Recorded]] = []
 
-    def open_one(name: str, **_: Any) -> Recorded:
-        made.append((name, Recorded()))
+    def open_one(config: EncoderConfig, *_: Any) -> Recorded:
+        made.append((config.name, Recorded()))
         return made[-1][1]
 
     monkeypatch.setattr(banks, "open_encoder", open_one)

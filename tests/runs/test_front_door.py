@@ -18,8 +18,8 @@ import pytest
 import wardround as wd
 from wardround.core import UserError, run_to_end
 from wardround.records import ChartTable, Store
-from wardround.reports import Run
-from wardround.reports.opened_run import Page
+from wardround.reports import OpenedRun
+from wardround.reports.opened_run import RunPage
 from wardround.tools import ToolResult
 
 
@@ -75,7 +75,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def play(folder: Path, name: str = "run", **settings: object) -> Run:
+def play(folder: Path, name: str = "run", **settings: object) -> OpenedRun:
     asked = {"agents": "react", "tasks": ("labevents", "transfers"), "limit": 2} | settings
     return wd.run(f"{folder}/bench", f"{folder}/store", out=f"{folder}/{name}", **asked)
 
@@ -104,7 +104,7 @@ def test_a_run_that_may_not_be_written_is_read_and_shown(here: Path, monkeypatch
 
 
 def test_two_processes_run_it_inside_a_running_loop(here: Path) -> None:
-    async def cell() -> Run:
+    async def cell() -> OpenedRun:
         return play(here, "two", workers=2)
 
     assert asyncio.run(cell()).done == 4
@@ -187,7 +187,7 @@ def test_what_a_record_or_a_model_says_is_never_markup(here: Path) -> None:
     shown = ChartTable(name=HOSTILE, spec=table.spec, batch=hostile, event_time=table.event_time)
     chart._tables[table.name] = shown
     result = ToolResult(text=HOSTILE)
-    for html in (chart._repr_html_(), shown._repr_html_(), result._repr_html_(), Page(html=HOSTILE)._repr_html_()):
+    for html in (chart._repr_html_(), shown._repr_html_(), result._repr_html_(), RunPage(html=HOSTILE)._repr_html_()):
         assert "<script" not in html
         assert "<img" not in html
         assert "&lt;script&gt;" in html

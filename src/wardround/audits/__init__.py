@@ -6,7 +6,7 @@ Nothing of the records imports this room.
 
 from wardround.audits.chart_differences import TableLeaks
 from wardround.audits.deletion import delete_future
-from wardround.audits.installation import Finding, check_installation
+from wardround.audits.installation import InstallationFinding, check_installation
 from wardround.audits.labels import LabelReport, TaskLabels, check_labels
 from wardround.audits.leaks import LeakReport, ShownTable, audit_leaks
 from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
@@ -16,7 +16,7 @@ from wardround.audits.swap import random_moments
 
 __all__ = [
     "Compared",
-    "Finding",
+    "InstallationFinding",
     "LabelReport",
     "LeakReport",
     "PlausibilityReport",

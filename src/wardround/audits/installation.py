@@ -29,7 +29,7 @@ _OLDEST_SQLITE = (3, 37, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class InstallationFinding:
     """What was found of one thing: ``state`` is ok, missing (optional) or broken (needed)."""
 
     what: str
@@ -37,46 +37,46 @@ class Finding:
     detail: str
 
 
-def check_installation() -> list[Finding]:
+def check_installation() -> list[InstallationFinding]:
     """Return what wardround needs, its extras, the code tables that the user added, and the machine."""
     return [*_needed(), *_extras(), *_codes(), *_machine()]
 
 
-def _needed() -> list[Finding]:
-    found = [Finding(what="wardround", state="ok", detail=__version__)]
+def _needed() -> list[InstallationFinding]:
+    found = [InstallationFinding(what="wardround", state="ok", detail=__version__)]
     for name in _requirements(extra=None):
         found.append(_package(name, missing="broken", how=f"pip install {name}"))
     sqlite_state = "ok" if sqlite3.sqlite_version_info >= _OLDEST_SQLITE else "broken"
-    found.append(Finding(what="sqlite", state=sqlite_state, detail=sqlite3.sqlite_version))
+    found.append(InstallationFinding(what="sqlite", state=sqlite_state, detail=sqlite3.sqlite_version))
     return found
 
 
-def _extras() -> list[Finding]:
+def _extras() -> list[InstallationFinding]:
     found = []
     for extra, purpose in _EXTRAS.items():
         packages = [_package(name, missing="missing", how="") for name in _requirements(extra=extra)]
         absent = [package.what for package in packages if package.state != "ok"]
         detail = f"{purpose}: {how_to_install(extra)}" if absent else purpose
-        found.append(Finding(what=f"extra {extra}", state="missing" if absent else "ok", detail=detail))
+        found.append(InstallationFinding(what=f"extra {extra}", state="missing" if absent else "ok", detail=detail))
     return found
 
 
-def _codes() -> list[Finding]:
+def _codes() -> list[InstallationFinding]:
     found = []
     for kind in sorted(KINDS):
         there = user_codes(user_codes_home()).get(kind)
         detail = f"{there.rows:,} rows of {there.file}" if there else how_to_add(kind)
-        found.append(Finding(what=f"codes {kind}", state="ok" if there else "missing", detail=detail))
+        found.append(InstallationFinding(what=f"codes {kind}", state="ok" if there else "missing", detail=detail))
     return found
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[InstallationFinding]:
     disk = shutil.disk_usage(Path.cwd())
     return [
-        Finding(what="python", state="ok", detail=platform.python_version()),
-        Finding(what="cores", state="ok", detail=str(os.cpu_count())),
-        Finding(what="free disk here", state="ok", detail=f"{disk.free / 2**30:.1f} GiB"),
-        Finding(what="own folder", state="ok", detail=str(user_home())),
+        InstallationFinding(what="python", state="ok", detail=platform.python_version()),
+        InstallationFinding(what="cores", state="ok", detail=str(os.cpu_count())),
+        InstallationFinding(what="free disk here", state="ok", detail=f"{disk.free / 2**30:.1f} GiB"),
+        InstallationFinding(what="own folder", state="ok", detail=str(user_home())),
     ]
 
 
@@ -91,8 +91,8 @@ def _requirements(extra: str | None) -> list[str]:
     return names
 
 
-def _package(name: str, *, missing: str, how: str) -> Finding:
+def _package(name: str, *, missing: str, how: str) -> InstallationFinding:
     try:
-        return Finding(what=name, state="ok", detail=version(name))
+        return InstallationFinding(what=name, state="ok", detail=version(name))
     except PackageNotFoundError:
-        return Finding(what=name, state=missing, detail=how)
+        return InstallationFinding(what=name, state=missing, detail=how)

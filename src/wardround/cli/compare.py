@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from wardround.core.table import Column, as_text, table_of
+from wardround.core.table import TableColumn, as_text, table_of
 from wardround.reports import Comparison, compare_runs
 from wardround.runs import RunFolder, gate_notes
 
@@ -62,19 +62,19 @@ def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[Run
     print(f"+0.000 in {len(same)} of {len(comparisons)} comparisons: the scores of every sample are the same{why}")
 
 
-_COLUMNS: tuple[Column[Comparison], ...] = (
-    Column(name="second", value=lambda row: row.contender, kind="text"),
-    Column(name="first", value=lambda row: row.baseline, kind="text"),
-    Column(name="task", value=lambda row: row.task, kind="text"),
-    Column(name="stratum", value=lambda row: row.stratum, kind="text"),
-    Column(name="in", value=lambda row: row.metric, kind="text"),
-    Column(name="samples", value=lambda row: row.test.difference.n),
-    Column(name="unpaired", value=lambda row: row.test.unpaired),
-    Column(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
-    Column(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
-    Column(name="p", value=lambda row: row.test.p_value, format=".4f", missing="–"),
-    Column(name="p (max-T)", value=lambda row: row.adjusted_p, format=".4f", missing="–"),
-    Column(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
+_COLUMNS: tuple[TableColumn[Comparison], ...] = (
+    TableColumn(name="second", value=lambda row: row.contender, kind="text"),
+    TableColumn(name="first", value=lambda row: row.baseline, kind="text"),
+    TableColumn(name="task", value=lambda row: row.task, kind="text"),
+    TableColumn(name="stratum", value=lambda row: row.stratum, kind="text"),
+    TableColumn(name="in", value=lambda row: row.metric, kind="text"),
+    TableColumn(name="samples", value=lambda row: row.test.difference.n),
+    TableColumn(name="unpaired", value=lambda row: row.test.unpaired),
+    TableColumn(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
+    TableColumn(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
+    TableColumn(name="p", value=lambda row: row.test.p_value, format=".4f", missing="–"),
+    TableColumn(name="p (max-T)", value=lambda row: row.adjusted_p, format=".4f", missing="–"),
+    TableColumn(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
 )
 
 

@@ -1,6 +1,6 @@
 """One model of a table, and a function for each form of it: text, CSV, LaTeX, Markdown, HTML.
 
-Rows of any kind (:class:`Column` says what a column shows of one) become a :class:`Table` of texts with
+Rows of any kind (:class:`TableColumn` says what a column shows of one) become a :class:`Table` of texts with
 :func:`table_of`; what is not known of a row is an empty cell, never a zero.
 """
 
@@ -33,7 +33,7 @@ _LATEX = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column(Generic[RowT]):
+class TableColumn(Generic[RowT]):
     """A column: its name, what it shows of a row (None: ``missing``), how a number is written (a format
     specification), and for which rows the table has it at all."""
 
@@ -73,7 +73,7 @@ class Table:
         return "number" if self.rows and all(_is_number(row[place]) for row in self.rows) else "text"
 
 
-def table_of(rows: Iterable[RowT], columns: Sequence[Column[RowT]]) -> Table:
+def table_of(rows: Iterable[RowT], columns: Sequence[TableColumn[RowT]]) -> Table:
     """Return the table of some rows with those of the columns that are shown for them."""
     rows = list(rows)
     shown = [column for column in columns if column.is_shown(rows)]

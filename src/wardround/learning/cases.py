@@ -33,7 +33,7 @@ def check_teaches(folder: RunFolder) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class CaseAsking:
     """Who is asked for what is learnt: the run's models, recorded in a folder of the run. What was asked before is
     served from there, so that a killed process goes on without asking twice."""
 
@@ -52,7 +52,7 @@ class Asking:
 @asynccontextmanager
 async def open_training_run(
     folder: RunFolder, bank: Bank, place: str, *, concurrency: int, success: float | None = None
-) -> AsyncIterator[tuple[CaseReader, Asking, Encoder]]:
+) -> AsyncIterator[tuple[CaseReader, CaseAsking, Encoder]]:
     """Open a run's cases, its models recorded under ``place`` of its folder, and the encoder of the bank's keys."""
     store = open_store(folder)
     models = open_models(folder.settings, store, concurrency)
@@ -70,7 +70,7 @@ async def open_training_run(
             episodes=episodes,
             success=success,
         )
-        asking = Asking(folder=folder, models=models, earlier=earlier, log=log)
+        asking = CaseAsking(folder=folder, models=models, earlier=earlier, log=log)
         try:
             yield cases, asking, open_key_encoder(folder.settings, store, bank.encoder)
         finally:

@@ -18,7 +18,7 @@ from wardround.core import (
     run_to_end,
     silent,
 )
-from wardround.learning.cases import Asking, CaseReader, check_teaches, open_training_run
+from wardround.learning.cases import CaseAsking, CaseReader, check_teaches, open_training_run
 from wardround.log import EpisodeEntry, EpisodeRecorder, LogReader
 from wardround.memory import Bank, Experience, ModelAsker, text_key
 from wardround.memory.construction import (
@@ -188,7 +188,7 @@ class Constructing:
     cases: CaseReader
     bank: Bank
     encoder: Encoder
-    asking: Asking
+    asking: CaseAsking
     result: Construction = field(default_factory=Construction)
     _waiting: list[Experience] | None = None
     _names: NameIndex | None = None

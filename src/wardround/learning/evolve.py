@@ -17,7 +17,7 @@ from typing import Any
 from wardround.agents import kinds_read
 from wardround.agents.loop.episode import read_text
 from wardround.core import Progress, ProviderError, Reporter, UserError, run_to_end, silent
-from wardround.learning.cases import Asking, CaseReader, check_teaches, is_usable, open_training_run
+from wardround.learning.cases import CaseAsking, CaseReader, check_teaches, is_usable, open_training_run
 from wardround.log import Trajectory
 from wardround.memory import (
     POLARITIES,
@@ -114,7 +114,7 @@ class _Reflecting:
     settings: RunSettings
     bank: Bank
     cases: CaseReader
-    asking: Asking
+    asking: CaseAsking
     encoder: Encoder
     rules: bool
     result: Evolution = field(default_factory=Evolution)

@@ -4,7 +4,7 @@ from wardround.reports.analyses import Point, points_of
 from wardround.reports.arms import arm_table
 from wardround.reports.comparing import Comparison, Pair, compare_all
 from wardround.reports.exhibits.reproducing import Reproduction, reproduce
-from wardround.reports.opened_run import Episode, Run, compare, compare_runs, forecast, run, settings
+from wardround.reports.opened_run import OpenedEpisode, OpenedRun, compare, compare_runs, forecast, run, settings
 from wardround.reports.predictions import Curve, curves, predictor_rows
 from wardround.reports.report import leak_test_page, report_run, write_predictor_report, write_report
 from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, subgroup_table, summarise_run
@@ -13,11 +13,11 @@ __all__ = [
     "GROUPINGS",
     "Comparison",
     "Curve",
-    "Episode",
+    "OpenedEpisode",
+    "OpenedRun",
     "Pair",
     "Point",
     "Reproduction",
-    "Run",
     "RunSummary",
     "arm_table",
     "by_contender",

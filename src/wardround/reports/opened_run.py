@@ -45,14 +45,14 @@ _FRAME_HEIGHT = 640
 """Height of a page inside a notebook, in pixels."""
 
 
-class Run:
+class OpenedRun:
     """A run of agents on a benchmark, finished or not. ``folder``: its files, settings and manifest."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
 
     @classmethod
-    def open(cls, path: Path | str) -> Run:
+    def open(cls, path: Path | str) -> OpenedRun:
         """Open the run in a folder. UserError: there is none, or another version of wardround made it."""
         return cls(RunFolder.open(path))
 
@@ -94,7 +94,7 @@ class Run:
         retry_errors: bool = False,
         max_cost: float | None = None,
         report: Reporter | None = None,
-    ) -> Run:
+    ) -> OpenedRun:
         """Run the episodes that are not finished and return this run. Also works inside a running event loop.
 
         ``workers`` processes run ``concurrency`` episodes each. ``retry_errors``: repeat episodes that ended in an
@@ -132,7 +132,7 @@ class Run:
         """
         return as_frame(_score_table(self.summary()))
 
-    def compare(self, *others: Run | Path | str, other_clocks: bool = False, seed: int = 0) -> Any:
+    def compare(self, *others: OpenedRun | Path | str, other_clocks: bool = False, seed: int = 0) -> Any:
         """Compare other runs with this one, the baseline; see :func:`compare`."""
         return compare(self, *others, other_clocks=other_clocks, seed=seed)
 
@@ -148,9 +148,9 @@ class Run:
             raise UserError(f"{self.path} cannot be written: name another folder with out=")
         return page
 
-    def show(self) -> Page:
+    def show(self) -> RunPage:
         """Write the report and show it: in a notebook as a frame, elsewhere in the browser."""
-        page = Page(html=(path := self.report()).read_text(encoding="utf-8"), path=path)
+        page = RunPage(html=(path := self.report()).read_text(encoding="utf-8"), path=path)
         if not _in_notebook():
             webbrowser.open(path.resolve().as_uri())
         return page
@@ -166,7 +166,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RunPage:
     """A page of a report. A notebook shows it in a frame of its own, without scripts; links in it lead nowhere."""
 
     html: str = field(repr=False)
@@ -178,7 +178,7 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Episode:
+class OpenedEpisode:
     """One finished episode: ``score`` says whose and how good, ``trajectory`` holds every turn as it was recorded."""
 
     score: EpisodeScore
@@ -213,9 +213,9 @@ class Episode:
             lines += [f"result of {one.call.name}:\n{one.result_text}" for one in turn.results]
         return "\n".join(lines)
 
-    def page(self) -> Page:
+    def page(self) -> RunPage:
         """Return the report's page of this episode."""
-        return Page(html=self._pages.html(self.score, self.trajectory))
+        return RunPage(html=self._pages.html(self.score, self.trajectory))
 
     def __repr__(self) -> str:
         one = self.score
@@ -225,7 +225,7 @@ class Episode:
         return self.page()._repr_html_()
 
 
-class Episodes(Sequence[Episode]):
+class Episodes(Sequence[OpenedEpisode]):
     """The finished episodes of a run; each is read from the log when it is taken."""
 
     def __init__(self, folder: RunFolder, scored: Sequence[EpisodeScore]) -> None:
@@ -243,7 +243,7 @@ class Episodes(Sequence[Episode]):
             return Episodes(self._folder, self._scored[place])
         return self._read([self._scored[place]])[0]
 
-    def __iter__(self) -> Iterator[Episode]:
+    def __iter__(self) -> Iterator[OpenedEpisode]:
         return iter(self._read(self._scored))
 
     def where(self, **named: Any) -> Episodes:
@@ -251,10 +251,10 @@ class Episodes(Sequence[Episode]):
         found = [one for one in self._scored if all(getattr(one, name) == value for name, value in named.items())]
         return Episodes(self._folder, found)
 
-    def _read(self, scored: Sequence[EpisodeScore]) -> list[Episode]:
+    def _read(self, scored: Sequence[EpisodeScore]) -> list[OpenedEpisode]:
         with LogReader(self._folder.logs) as reader:
             return [
-                Episode(
+                OpenedEpisode(
                     score=one,
                     sample=self._pages.samples[one.sample],
                     trajectory=reader.trajectory(one.episode),
@@ -278,7 +278,7 @@ def run(
     retry_errors: bool = False,
     report: Reporter | None = None,
     **settings: Any,
-) -> Run:
+) -> OpenedRun:
     """Run agents on a benchmark and return the run; the same call again continues it where it stopped.
 
     ``benchmark`` and ``store``: folders, or what was opened of them; no store where cases are told in words. ``out``:
@@ -288,7 +288,7 @@ def run(
     UserError: an unknown setting, a store the benchmark was not built from, a folder with a run of other settings.
     """
     asked = asked_of(benchmark, store, experiment, settings)
-    made = Run(open_or_start(Path(out), asked))
+    made = OpenedRun(open_or_start(Path(out), asked))
     limit = asked.get("run", {}).get("max_cost")
     return made.resume(
         workers=workers, concurrency=concurrency, retry_errors=retry_errors, max_cost=limit, report=report
@@ -300,7 +300,7 @@ def forecast(
     store: Store | Path | str | None = None,
     *,
     experiment: Path | str | None = None,
-    like: Run | Path | str | None = None,
+    like: OpenedRun | Path | str | None = None,
     **settings: Any,
 ) -> Any:
     """Return what a run would take, as a data frame: calls, tokens, US dollars and hours by agent and model.
@@ -308,7 +308,7 @@ def forecast(
     Arguments as of :func:`run`. No model is called and nothing is written. ``like``: an earlier run of the same agents,
     whose means are taken; without one each figure is a range (``_min``, ``_max``) from the budgets. Missing: not known.
     """
-    earlier = like.folder if isinstance(like, Run) else like
+    earlier = like.folder if isinstance(like, OpenedRun) else like
     found = forecast_run(asked_of(benchmark, store, experiment, settings), like=earlier)
     return as_frame(pa.Table.from_pylist([_forecast_row(one) for one in found]))
 
@@ -347,7 +347,9 @@ def _place(named: Benchmark | Store | Path | str, what: str) -> str:
     return str(place)
 
 
-def compare(baseline: Run | Path | str, *others: Run | Path | str, other_clocks: bool = False, seed: int = 0) -> Any:
+def compare(
+    baseline: OpenedRun | Path | str, *others: OpenedRun | Path | str, other_clocks: bool = False, seed: int = 0
+) -> Any:
     """Compare runs of the same benchmark with a baseline run, by samples both finished; return a data frame.
 
     A row per agent, task and stratum: the ``difference`` to the baseline with its 95 % interval over patients, ``p`` of
@@ -355,7 +357,7 @@ def compare(baseline: Run | Path | str, *others: Run | Path | str, other_clocks:
     patients could show (``detectable``). ``other_clocks``: the others ran the same samples under another clock policy.
     UserError: the runs answer different questions, or have no finished sample in common.
     """
-    runs = [one if isinstance(one, Run) else Run.open(one) for one in (baseline, *others)]
+    runs = [one if isinstance(one, OpenedRun) else OpenedRun.open(one) for one in (baseline, *others)]
     if len(runs) < 2:
         raise UserError("name at least two runs to compare")
     return as_frame(_comparison_table(compare_runs([one.folder for one in runs], other_clocks=other_clocks, seed=seed)))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import UserError
-from wardround.core.table import Column, Table, table_of
+from wardround.core.table import Table, TableColumn, table_of
 from wardround.predictors import FitRow
 from wardround.records import Chart, ChartTable, Store
 from wardround.records.specs.roles import CodedRows
@@ -85,15 +85,15 @@ class RunSummary:
 
 def subgroup_table(rows: Sequence[SummaryRow], by: str) -> Table:
     """Return a row per contender, task and subgroup, which stands in ``stratum``; few patients have no interval."""
-    columns: tuple[Column[SummaryRow], ...] = (
-        Column(name="agent · model", value=contender, kind="text"),
-        Column(name="task", value=lambda row: row.task, kind="text"),
-        Column(name=by, value=lambda row: row.stratum, kind="text"),
-        Column(name="n", value=lambda row: row.n),
-        Column(name="patients", value=lambda row: row.subjects),
-        Column(name="in", value=lambda row: row.metric, kind="text"),
-        Column(name="score", value=lambda row: row.f1.estimate, format=".3f"),
-        Column(name="95 % interval", value=lambda row: row.f1.as_text(), kind="interval"),
+    columns: tuple[TableColumn[SummaryRow], ...] = (
+        TableColumn(name="agent · model", value=contender, kind="text"),
+        TableColumn(name="task", value=lambda row: row.task, kind="text"),
+        TableColumn(name=by, value=lambda row: row.stratum, kind="text"),
+        TableColumn(name="n", value=lambda row: row.n),
+        TableColumn(name="patients", value=lambda row: row.subjects),
+        TableColumn(name="in", value=lambda row: row.metric, kind="text"),
+        TableColumn(name="score", value=lambda row: row.f1.estimate, format=".3f"),
+        TableColumn(name="95 % interval", value=lambda row: row.f1.as_text(), kind="interval"),
     )
     return table_of(rows, columns)
 

@@ -244,7 +244,7 @@ def test_prompts_and_questions_say_nothing_of_the_answer(bench: Benchmark) -> No
         assert question_of(task, sample) == question_of(task, other)
         assert format_time(sample.prediction_time) in bench.prompt(sample)
     assert bench.spaces == {}
-    assert [prompt.name for prompt in bench.prompts] == ["benchmarks/classification", "answers/classes"]
+    assert [prompt.name for prompt in bench.prompts] == ["tasks.benchmarks/classification", "tasks.answers/classes"]
 
 
 def test_every_task_has_a_question_with_queries_and_labels() -> None:
@@ -367,7 +367,7 @@ def test_a_run_on_tasks_with_classes_is_played_scored_and_reported(
     assert all(score.score.f1 in (0.0, 1.0) for score in scores)
     assert not any("no_candidate_tool" in score.errors for score in scores)
     assert read_results(folder) == scores
-    assert "benchmarks/classification" in json.loads((folder.path / "manifest.json").read_text())["prompts"]
+    assert "tasks.benchmarks/classification" in json.loads((folder.path / "manifest.json").read_text())["prompts"]
 
 
 def test_drawing_from_nothing_gives_nothing(bench: Benchmark, mimic_store: Store) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 from wardround.audits.leaks import rounds_of
 from wardround.audits.pipeline.command import PipelineCommand, PipelineFailed, RunPipeline
 from wardround.audits.pipeline.compare import (
-    EXISTENCE,
     LEAKS,
     VERDICTS,
     VOCABULARY,
@@ -30,8 +29,8 @@ from wardround.audits.pipeline.compare import (
     grouped,
     rank_auc,
 )
-from wardround.audits.pipeline.copies import ROWS, Copies, Variant, kept_copy, keys_in, linked_copy
-from wardround.audits.pipeline.readers import Output, Reading, ReadOutput, parse_reading, plain
+from wardround.audits.pipeline.copies import ROWS, Copies, CopyVariant, kept_copy, keys_in, linked_copy
+from wardround.audits.pipeline.readers import Output, ReadOutput, parse_reading, plain
 from wardround.audits.pipeline.report import PipelineReport
 from wardround.audits.pipeline.samples import PipelineSample, with_controls, write_samples
 from wardround.audits.swap import SwapTable, load_swap_table
@@ -40,8 +39,8 @@ from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.reading.source_files import subject_number
 
 _HOURS = (1, 6, 24, 168)
-_CERTAIN, _STRICT = Variant(clocks="certain"), Variant(clocks="strict")
-_CUT, _ORDER = Variant(clocks="strict", cut=True), Variant(order=True)
+_CERTAIN, _STRICT = CopyVariant(clocks="certain"), CopyVariant(clocks="strict")
+_CUT, _ORDER = CopyVariant(clocks="strict", cut=True), CopyVariant(order=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ def audit_pipeline(
     """Run a pipeline on copies of its raw files and compare what it makes of each sample.
 
     ``run`` is a command, or a function of a raw folder and a folder for results. ``read`` says where results lie (see
-    :class:`Reading`) or reads them. UserError: it fails on the files as they are, or its results cannot be read.
+    :class:`OutputReading`) or reads them. UserError: it fails on the files as they are, or its results cannot be read.
     """
     folders = tuple(map(Path, (raw,) if isinstance(raw, Path | str) else raw))
     table = load_swap_table(source) if isinstance(source, str) else source
@@ -224,7 +223,7 @@ class _Audit:
         for name in ("as-it-is", "again"):
             place, raws = f"{name}-{self.runs}", None
             if self.settings.alone:
-                raws = self._copies(members).write(self._folder(f"{place}-raw"), Variant())
+                raws = self._copies(members).write(self._folder(f"{place}-raw"), CopyVariant())
             try:
                 outputs.append(self._run(place, raws, members))
             except PipelineFailed as error:
@@ -332,7 +331,7 @@ class _Audit:
         copies, mine = self._copies(members), _of(base, members)
         last = self.runs + self.settings.most_runs
 
-        def differ(changed: Variant) -> set[str]:
+        def differ(changed: CopyVariant) -> set[str]:
             if self.runs >= last:
                 return set()
             raws = copies.write(self._folder(f"bisect-{self.runs}-raw"), changed)
@@ -482,6 +481,3 @@ def _score(value: tuple[Any, ...] | None) -> float:
     if value and len(value) == 1 and isinstance(value[0], int | float):
         return float(value[0])
     return float(len(value or ()))
-
-
-__all__ = ["EXISTENCE", "ROWS", "PipelineSettings", "Reading", "assert_no_future", "audit_pipeline"]

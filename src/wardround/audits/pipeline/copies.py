@@ -24,7 +24,7 @@ _SHORT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class CopyVariant:
     """What is otherwise in a copy. Without ``clocks`` nothing is.
 
     ``clocks``: facts that lie after the moment by their own event time (``certain``), or also those that were recorded
@@ -59,7 +59,7 @@ class Copies:
     keys: set[str] = field(default_factory=set)
     """The numbers of rows and of what rows name, before and after."""
 
-    def write(self, target: Path, variant: Variant) -> list[Path]:
+    def write(self, target: Path, variant: CopyVariant) -> list[Path]:
         """Write a copy into a new folder and return a folder for each of ``folders``."""
         moments = {
             subject: None if at is None or (variant.clocks is None and not variant.order) else at + variant.later

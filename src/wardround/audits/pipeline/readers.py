@@ -50,7 +50,7 @@ ReadOutput = Callable[[Path, Sequence[PipelineSample]], "Output | Mapping[Pipeli
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class OutputReading:
     """Where results lie and how they are keyed, as written after ``--read``: ``KIND:{out}/FILE[,NAME=VALUE ...]``.
 
     ``meds``: a folder of a MEDS data set; a sample has the events up to its time. ``events``: a table with a ``time``
@@ -78,7 +78,7 @@ class Reading:
         return tuple(name for name in self.options.get(option, "").split("+") if name)
 
 
-def parse_reading(text: str) -> Reading:
+def parse_reading(text: str) -> OutputReading:
     """Read ``KIND:{out}/FILE[,NAME=VALUE ...]``. UserError: it is not of that form."""
     kind, colon, rest = text.partition(":")
     path, *parts = rest.split(",")
@@ -89,7 +89,7 @@ def parse_reading(text: str) -> Reading:
             f"--read {text}: write KIND:{{out}}/FILE[,NAME=VALUE ...]; KIND is {', '.join(_KINDS)}; NAME is key, time, "
             "code, label, skip, table or index"
         )
-    return Reading(kind=kind, path=path, options=options)
+    return OutputReading(kind=kind, path=path, options=options)
 
 
 def _meds(folder: Path, samples: Sequence[PipelineSample]) -> Output:
@@ -125,7 +125,7 @@ def _meds(folder: Path, samples: Sequence[PipelineSample]) -> Output:
     return made
 
 
-def _events(rows: Sequence[Mapping[str, Any]], samples: Sequence[PipelineSample], reading: Reading) -> Output:
+def _events(rows: Sequence[Mapping[str, Any]], samples: Sequence[PipelineSample], reading: OutputReading) -> Output:
     key, time, code = (reading.options.get(name, default) for name, default in _DEFAULTS)
     left_out = {key, time, code, *reading.names("skip"), *reading.names("label")}
     by_key = _by_key(samples, key)
@@ -149,7 +149,7 @@ def _events(rows: Sequence[Mapping[str, Any]], samples: Sequence[PipelineSample]
 _DEFAULTS = (("key", "subject_id"), ("time", "time"), ("code", ""))
 
 
-def _keyed(rows: Sequence[Mapping[str, Any]], samples: Sequence[PipelineSample], reading: Reading) -> Output:
+def _keyed(rows: Sequence[Mapping[str, Any]], samples: Sequence[PipelineSample], reading: OutputReading) -> Output:
     key = reading.options.get("key", "subject_id")
     labels, skipped = reading.names("label"), {key, *reading.names("skip")}
     by_key = _by_key(samples, key)
@@ -185,7 +185,7 @@ def _key(value: Any) -> str:
     return text[:-2] if text.endswith(".0") and text[:-2].isdigit() else text
 
 
-def _must_have(row: Mapping[str, Any], names: Sequence[str], reading: Reading) -> None:
+def _must_have(row: Mapping[str, Any], names: Sequence[str], reading: OutputReading) -> None:
     missing = [name for name in names if name not in row]
     if missing:
         raise UserError(f"{reading.path}: no column {', '.join(missing)}; it has {', '.join(list(row)[:12])}")

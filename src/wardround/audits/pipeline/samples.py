@@ -13,7 +13,7 @@ from random import Random
 
 from wardround.audits.pipeline.copies import anchored, raw_records
 from wardround.audits.swap.change import RawRecord
-from wardround.audits.swap.knowledge import Clockwork, Span, SwapTable, latest
+from wardround.audits.swap.knowledge import Clockwork, StaySpan, SwapTable, latest
 from wardround.core import UserError, parse_time
 
 _DRAW = re.compile(r"(\w+?)(?:(:end)|\+(\d+)(min|h|d))?")
@@ -143,7 +143,7 @@ def _of_stays(table: SwapTable, folders: Sequence[Path], how: str, dice: Random)
             yield PipelineSample(subject=keys[table.subject], time=time, keys=keys)
 
 
-def _bounds(span: Span, record: RawRecord) -> tuple[datetime | None, datetime | None]:
+def _bounds(span: StaySpan, record: RawRecord) -> tuple[datetime | None, datetime | None]:
     work = Clockwork()
     return latest(span.start, record, work), latest(span.end, record, work)
 

@@ -329,7 +329,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class StaySpan:
     """Rows that are stays of a kind: where they begin and end, and the columns that name them."""
 
     file: str
@@ -352,7 +352,7 @@ class SwapTable:
     anchors: tuple[Anchor, ...]
     rules: Mapping[str, tuple[KnowledgeRule, ...]]
     recorded: frozenset[str] = frozenset()
-    spans: Mapping[str, Span] = field(default_factory=dict)
+    spans: Mapping[str, StaySpan] = field(default_factory=dict)
     _asked: dict[str, tuple[KnowledgeRule, ...] | None] = field(default_factory=dict, init=False, repr=False)
     """What was answered before: it is asked for every row."""
 
@@ -409,9 +409,9 @@ def swap_table(content: Mapping[str, Any]) -> SwapTable:
     )
 
 
-def _span(part: Mapping[str, Any]) -> Span:
+def _span(part: Mapping[str, Any]) -> StaySpan:
     start, end = _clocks(part["start"]), _clocks(part["end"])
-    return Span(file=part["file"], start=start, end=end, keys=tuple(part.get("keys", ())))
+    return StaySpan(file=part["file"], start=start, end=end, keys=tuple(part.get("keys", ())))
 
 
 def _anchor(name: str, part: Mapping[str, Any]) -> Anchor:

@@ -13,7 +13,7 @@ from typing import Any
 from wardround.audits.swap.change import Future, RawRecord
 from wardround.audits.swap.files import files_below, read_records, stem
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable
-from wardround.audits.swap.write import NOWHERE, Placement, Source
+from wardround.audits.swap.write import NOWHERE, Placement, SwapSource
 
 _SHOWN = 20
 """So many sentences; the last one says how many there would be."""
@@ -30,7 +30,7 @@ def self_check(
     """Compare what each subject's files and their swapped copies hold that is known at the subject's moment: rows and
     cells, by the clocks of the table, each side with its own. Return a sentence for each row that one side alone has,
     at most 21; none: the copy is right."""
-    source = Source(table=table, placement=placement)
+    source = SwapSource(table=table, placement=placement)
     sides = [_known(source, side, moments) for side in (folders, copies)]
     found = [
         f"{subject} as of {moments[subject]}: {where} of {kind}: {content[:300]}"
@@ -46,7 +46,7 @@ def self_check(
 
 
 def _known(
-    source: Source, folders: Sequence[Path], moments: Mapping[int, datetime | None]
+    source: SwapSource, folders: Sequence[Path], moments: Mapping[int, datetime | None]
 ) -> Counter[tuple[str, int, str]]:
     """Count what is known of every subject's rows, by kind of file."""
     held: dict[str, list[RawRecord]] = {}
@@ -76,7 +76,7 @@ def _known(
 
 
 def _held(
-    source: Source, folders: Sequence[Path], moments: Mapping[int, datetime | None], *, waited_for: bool = False
+    source: SwapSource, folders: Sequence[Path], moments: Mapping[int, datetime | None], *, waited_for: bool = False
 ) -> Iterator[tuple[int, str, RawRecord]]:
     for folder in folders:
         for path in files_below(folder):

@@ -128,7 +128,16 @@ def write_swapped(
     with its columns, in which case no row goes or comes, or None for all of it; the others are copied as they are.
     ``note`` is told what becomes of each record of a subject with a moment.
     """
-    swap = _Swap(table, moments, placement, others, cut, clocks, order, only)
+    swap = _Swap(
+        table=table,
+        moments=moments,
+        placement=placement,
+        others=others,
+        cut=cut,
+        clocks=clocks,
+        order=order,
+        only=only,
+    )
     swap.note = note
     targets = [target / str(place) for place in range(len(folders))]
     for folder, into in zip(folders, targets, strict=True):
@@ -146,7 +155,7 @@ Note = Callable[[str, KnowledgeRule, RawRecord, Sequence[RawRecord]], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Source:
+class SwapSource:
     """Whose a record is and which rule it has, in the files of one source."""
 
     table: SwapTable
@@ -229,6 +238,7 @@ class Source:
 class _Swap:
     def __init__(
         self,
+        *,
         table: SwapTable,
         moments: Mapping[int, datetime | None],
         placement: Placement,
@@ -239,7 +249,7 @@ class _Swap:
         only: Mapping[str, Collection[str] | None] | None,
     ) -> None:
         self.table = table
-        self.source = Source(table=table, placement=placement)
+        self.source = SwapSource(table=table, placement=placement)
         self.cut = cut
         self.moments = moments
         self.others = others

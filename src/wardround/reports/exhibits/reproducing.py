@@ -16,7 +16,7 @@ from wardround.records import Store
 from wardround.reports.charts import write_svg
 from wardround.reports.exhibits.exhibit import EXHIBITS, Exhibit, Point, published_figures, published_models
 from wardround.reports.exhibits.merging import MergedRow, Played, best_rows, drawn, merged_rows
-from wardround.reports.opened_run import Run, as_frame, asked_of
+from wardround.reports.opened_run import OpenedRun, as_frame, asked_of
 from wardround.reports.report import no_pages, report_run
 from wardround.runs.banks import has_bank
 from wardround.runs.execute import open_or_start
@@ -126,7 +126,7 @@ def reproduce(
     """
 
     def play(folder: RunFolder) -> bool:
-        run = Run(folder).resume(workers=workers, concurrency=concurrency, report=report)
+        run = OpenedRun(folder).resume(workers=workers, concurrency=concurrency, report=report)
         return run.done == run.total
 
     asked = asked_of(benchmark, store, None, settings)

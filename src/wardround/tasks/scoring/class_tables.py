@@ -12,7 +12,7 @@ from math import gcd
 
 import numpy as np
 
-from wardround.core.table import Column, as_text, table_of
+from wardround.core.table import TableColumn, as_text, table_of
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring.bootstrap import RESAMPLES, Interval, PatientDraws
 from wardround.tasks.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
@@ -117,17 +117,17 @@ def _scores(scores: Sequence[EpisodeScore], classes: Sequence[str], draws: Patie
 
 
 def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
-    columns: list[Column[ClassificationRow]] = [
-        Column(name="", value=lambda row: row.name, kind="text"),
-        Column(name="n", value=lambda row: row.metrics.n, format=","),
-        Column(name="patients", value=lambda row: row.metrics.subjects, format=","),
-        Column(name="accuracy", value=lambda row: row.metrics.accuracy.estimate, format=".3f"),
-        Column(name="macro-F1", value=lambda row: row.metrics.macro_f1.estimate, format=".3f"),
-        Column(name="95 % interval", value=lambda row: row.metrics.macro_f1.as_text()),
+    columns: list[TableColumn[ClassificationRow]] = [
+        TableColumn(name="", value=lambda row: row.name, kind="text"),
+        TableColumn(name="n", value=lambda row: row.metrics.n, format=","),
+        TableColumn(name="patients", value=lambda row: row.metrics.subjects, format=","),
+        TableColumn(name="accuracy", value=lambda row: row.metrics.accuracy.estimate, format=".3f"),
+        TableColumn(name="macro-F1", value=lambda row: row.metrics.macro_f1.estimate, format=".3f"),
+        TableColumn(name="95 % interval", value=lambda row: row.metrics.macro_f1.as_text()),
         *(_class_column(value, name) for value, name in rows[0].class_names.items()),
-        Column(name="no answer", value=lambda row: row.metrics.missing + row.metrics.outside),
+        TableColumn(name="no answer", value=lambda row: row.metrics.missing + row.metrics.outside),
         *(_score_column(name) for name in ("AUROC", "AUPRC", "Brier")),
-        Column(
+        TableColumn(
             name="evidence cut",
             value=lambda row: row.evidence_cut and row.evidence_cut.short,
             is_shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
@@ -137,15 +137,15 @@ def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
     return "\n".join([task, as_text(table_of(rows, columns), has_rule=True), *below])
 
 
-def _class_column(value: str, name: str) -> Column[ClassificationRow]:
-    return Column(name=f"F1 {name}", value=lambda row: row.metrics.class_f1[value].estimate, format=".3f")
+def _class_column(value: str, name: str) -> TableColumn[ClassificationRow]:
+    return TableColumn(name=f"F1 {name}", value=lambda row: row.metrics.class_f1[value].estimate, format=".3f")
 
 
-def _score_column(name: str) -> Column[ClassificationRow]:
+def _score_column(name: str) -> TableColumn[ClassificationRow]:
     def value(row: ClassificationRow) -> float | None:
         figure: Interval | None = getattr(row.scores, name.lower(), None)
         return None if figure is None else figure.estimate
 
-    return Column(
+    return TableColumn(
         name=name, value=value, format=".3f", is_shown=lambda rows: any(row.scores is not None for row in rows)
     )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from wardround.core.table import Column, as_text, table_of
+from wardround.core.table import TableColumn, as_text, table_of
 from wardround.tasks.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_rows
 from wardround.tasks.scoring.episodes import EpisodeScore
 from wardround.tasks.scoring.stays import RecallRow, StepCounts, recall_rows
@@ -102,15 +102,15 @@ def _far_off(row: AdherenceRow) -> str | None:
     return f"{row.contender}: the gate of the model's audit opens at {share:.1%} of steps; {than}: {hint}"
 
 
-def _text(name: str, value: Callable[[RowT], object], form: str = "", missing: str = "–") -> Column[RowT]:
-    return Column(name=name, value=value, format=form, kind="text", missing=missing)
+def _text(name: str, value: Callable[[RowT], object], form: str = "", missing: str = "–") -> TableColumn[RowT]:
+    return TableColumn(name=name, value=value, format=form, kind="text", missing=missing)
 
 
 def _grade(row: AdherenceRow) -> str | None:
     return None if row.equivalence is None else f"{row.equivalence.estimate:.2f} {row.equivalence.as_text()}"
 
 
-_RECALL_COLUMNS: tuple[Column[RecallRow], ...] = (
+_RECALL_COLUMNS: tuple[TableColumn[RecallRow], ...] = (
     _text("", lambda row: row.contender),
     _text("type", lambda row: row.kind.lower()),
     _text("by", lambda row: row.matching),
@@ -123,7 +123,7 @@ _RECALL_COLUMNS: tuple[Column[RecallRow], ...] = (
     _text("steps", lambda row: row.steps),
     _text("decisions", lambda row: row.targets),
 )
-_RULE_COLUMNS: tuple[Column[AdherenceRow], ...] = (
+_RULE_COLUMNS: tuple[TableColumn[AdherenceRow], ...] = (
     _text("", lambda row: row.contender),
     _text("steps", lambda row: row.steps),
     _text("cites a rule", lambda row: row.adherence.estimate, ".1%"),

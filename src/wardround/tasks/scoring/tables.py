@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from wardround.core import Usage
-from wardround.core.table import Column, as_text, table_of
+from wardround.core.table import TableColumn, as_text, table_of
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring.bootstrap import Interval, patient_bootstrap
 from wardround.tasks.scoring.episodes import EpisodeScore
@@ -219,9 +219,9 @@ def _varies(name: str) -> Callable[[Sequence[SummaryRow]], bool]:
     return lambda rows: len({getattr(row, name) for row in rows}) > 1
 
 
-def _known(name: str, value: Callable[[SummaryRow], object], form: str = "") -> Column[SummaryRow]:
+def _known(name: str, value: Callable[[SummaryRow], object], form: str = "") -> TableColumn[SummaryRow]:
     """A column that a table has where the value of any row is known."""
-    return Column(
+    return TableColumn(
         name=name, value=value, format=form, is_shown=lambda rows: any(value(row) is not None for row in rows)
     )
 
@@ -234,23 +234,23 @@ _SHORT = {
     ErrorClass.TOOL_USAGE: "usage",
     ErrorClass.NO_CANDIDATE_TOOL: "no-cand",
 }
-_COLUMNS: tuple[Column[SummaryRow], ...] = (
-    Column(name="agent", value=lambda row: row.agent, kind="text", is_shown=_varies("agent")),
-    Column(name="model", value=lambda row: row.model, kind="text", is_shown=_varies("model")),
-    Column(name="task", value=lambda row: row.task, kind="text"),
-    Column(name="stratum", value=lambda row: row.stratum, kind="text"),
-    Column(name="n", value=lambda row: row.n),
-    Column(name="patients", value=lambda row: row.subjects),
-    Column(name="in", value=lambda row: row.metric, kind="text", is_shown=lambda rows: not _all_f1(rows)),
-    Column(name="score", value=lambda row: row.f1.estimate, format=".3f", is_shown=lambda rows: not _all_f1(rows)),
-    Column(name="F1", value=lambda row: row.f1.estimate, format=".3f", is_shown=_all_f1),
-    Column(name="95 % interval", value=lambda row: row.f1.as_text()),
+_COLUMNS: tuple[TableColumn[SummaryRow], ...] = (
+    TableColumn(name="agent", value=lambda row: row.agent, kind="text", is_shown=_varies("agent")),
+    TableColumn(name="model", value=lambda row: row.model, kind="text", is_shown=_varies("model")),
+    TableColumn(name="task", value=lambda row: row.task, kind="text"),
+    TableColumn(name="stratum", value=lambda row: row.stratum, kind="text"),
+    TableColumn(name="n", value=lambda row: row.n),
+    TableColumn(name="patients", value=lambda row: row.subjects),
+    TableColumn(name="in", value=lambda row: row.metric, kind="text", is_shown=lambda rows: not _all_f1(rows)),
+    TableColumn(name="score", value=lambda row: row.f1.estimate, format=".3f", is_shown=lambda rows: not _all_f1(rows)),
+    TableColumn(name="F1", value=lambda row: row.f1.estimate, format=".3f", is_shown=_all_f1),
+    TableColumn(name="95 % interval", value=lambda row: row.f1.as_text()),
     _known("over samples", lambda row: row.over_samples and row.over_samples.estimate, ".3f"),
-    Column(name="P", value=lambda row: row.precision, format=".3f"),
-    Column(name="R", value=lambda row: row.recall, format=".3f"),
-    Column(name="R max", value=lambda row: row.reachable_recall, format=".3f"),
-    Column(name="turns", value=lambda row: row.turns, format=".1f"),
-    Column(
+    TableColumn(name="P", value=lambda row: row.precision, format=".3f"),
+    TableColumn(name="R", value=lambda row: row.recall, format=".3f"),
+    TableColumn(name="R max", value=lambda row: row.reachable_recall, format=".3f"),
+    TableColumn(name="turns", value=lambda row: row.turns, format=".1f"),
+    TableColumn(
         name="trials",
         value=lambda row: row.trials,
         format=".1f",
@@ -259,25 +259,25 @@ _COLUMNS: tuple[Column[SummaryRow], ...] = (
     _known("tokens in", lambda row: row.input_tokens, ",.0f"),
     _known("out", lambda row: row.output_tokens, ",.0f"),
     _known("US$", lambda row: row.cost, ".4f"),
-    Column(name="seconds", value=lambda row: row.seconds, format=".2f"),
+    TableColumn(name="seconds", value=lambda row: row.seconds, format=".2f"),
     _known("grounded", lambda row: row.grounding.share, ".3f"),
-    Column(name="right", value=lambda row: row.successes.right, is_shown=_any_cited_success),
-    Column(name="corrupt", value=lambda row: row.successes.short, is_shown=_any_cited_success),
-    Column(name="unread", value=lambda row: row.successes.unread, is_shown=_any_cited_success),
+    TableColumn(name="right", value=lambda row: row.successes.right, is_shown=_any_cited_success),
+    TableColumn(name="corrupt", value=lambda row: row.successes.short, is_shown=_any_cited_success),
+    TableColumn(name="unread", value=lambda row: row.successes.unread, is_shown=_any_cited_success),
     _known("lessons", lambda row: row.experiences, ".1f"),
-    Column(
+    TableColumn(
         name="evidence cut",
         value=lambda row: row.evidence_cut and row.evidence_cut.short,
         is_shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
     ),
     _known("summarised", lambda row: None if row.summarised is None else f"{row.summarised} of {row.episodes}"),
-    Column(
+    TableColumn(
         name="summaries failed",
         value=lambda row: f"{row.failed_summaries} of {row.summaries}" if row.summaries else None,
         is_shown=lambda rows: any(row.failed_summaries for row in rows),
     ),
-    Column(name="failed", value=lambda row: row.failed, is_shown=lambda rows: any(row.failed for row in rows)),
-    Column(name="errors (episodes)", value=_errors, kind="text"),
+    TableColumn(name="failed", value=lambda row: row.failed, is_shown=lambda rows: any(row.failed for row in rows)),
+    TableColumn(name="errors (episodes)", value=_errors, kind="text"),
 )
 
 
@@ -320,10 +320,10 @@ def _figure_mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Inte
     return patient_bootstrap(list(values.values()), [subject_of[sample] for sample in values], seed=seed)
 
 
-_FIGURE_COLUMNS: tuple[Column[FigureRow], ...] = (
-    Column(name="task", value=lambda row: row.task, kind="text"),
-    Column(name="", value=lambda row: f"{row.agent} · {row.model}", kind="text"),
-    Column(name="figure", value=lambda row: row.figure, kind="text"),
-    Column(name="mean", value=lambda row: row.mean.estimate, format=".3f", kind="text"),
-    Column(name="95 % interval", value=lambda row: row.mean.as_text(), kind="text"),
+_FIGURE_COLUMNS: tuple[TableColumn[FigureRow], ...] = (
+    TableColumn(name="task", value=lambda row: row.task, kind="text"),
+    TableColumn(name="", value=lambda row: f"{row.agent} · {row.model}", kind="text"),
+    TableColumn(name="figure", value=lambda row: row.figure, kind="text"),
+    TableColumn(name="mean", value=lambda row: row.mean.estimate, format=".3f", kind="text"),
+    TableColumn(name="95 % interval", value=lambda row: row.mean.as_text(), kind="text"),
 )
