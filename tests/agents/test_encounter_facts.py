@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from definitions.hand_made import BEGAN, Charts, Ward, at
 
+from clinical.definitions.hand_made import BEGAN, Charts, Ward, at
 from wardround.agents.stays.batch.facts import BatchFacts
 from wardround.agents.stays.batch.steps import truths
 from wardround.agents.stays.charted import StateFacts

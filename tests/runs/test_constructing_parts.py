@@ -10,7 +10,7 @@ import pytest
 
 from wardround.core import ProviderError, silent
 from wardround.learning import constructing
-from wardround.learning.cases import Asking
+from wardround.learning.cases import CaseAsking
 from wardround.learning.constructing import Constructing, ConstructionSettings
 from wardround.memory.construction import LinkSettings
 
@@ -99,7 +99,9 @@ def begun(bank: PaperBank, *, rules: bool = True, epochs: int = 2, models: Any =
         cases=cast(Any, SimpleNamespace(case=lambda group: case)),
         bank=cast(Any, bank),
         encoder=cast(Any, None),
-        asking=Asking(folder=cast(Any, None), models=models or {}, earlier=cast(Any, None), log=cast(Any, PaperLog())),
+        asking=CaseAsking(
+            folder=cast(Any, None), models=models or {}, earlier=cast(Any, None), log=cast(Any, PaperLog())
+        ),
     )
 
 
@@ -235,7 +237,7 @@ def test_the_model_that_drew_an_experience_judges_it_where_it_can_be_asked() -> 
     recorder = cast(Any, None)
     one = begun(PaperBank(), rules=False, models={"m": None, "offline": None})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Asking, "asker", lambda self, name, model, recorder: f"{name} by {model}")
+        patch.setattr(CaseAsking, "asker", lambda self, name, model, recorder: f"{name} by {model}")
         found = [
             one._linking_asker("link", experience("x", model=model), recorder) for model in ("m", "offline", "gone")
         ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from definitions.hand_made import Charts, Ward, at
 
+from clinical.definitions.hand_made import Charts, Ward, at
 from wardround.clinical.definitions import score_at
 
 NOREPINEPHRINE, EPINEPHRINE, DOPAMINE, PHENYLEPHRINE, VASOPRESSIN, DOBUTAMINE, SALINE = (

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from definitions.public_concepts import Cut, answers, four_hourly
 
+from clinical.definitions.public_concepts import Cut, answers, four_hourly
 from effort import often
 from wardround.clinical.definitions import ScoreAt, score_at
 from wardround.clinical.definitions.charted import ChartedMeasurements

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from definitions.hand_made import Charts, Ward
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clinical.definitions.hand_made import Charts, Ward
 from wardround.clinical.definitions import (
     UrineRates,
     inflammatory_response,

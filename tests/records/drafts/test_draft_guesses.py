@@ -246,7 +246,7 @@ def test_roles_are_offered_by_the_words_in_a_tables_name() -> None:
 
 def test_a_folder_of_no_tables_is_refused_and_one_name_is_taken_once(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(UserError, match=r"no \.csv, \.csv\.gz, \.parquet or \.jsonl file is there"):
+    with pytest.raises(UserError, match=r"no \.csv, \.tsv, \.parquet or \.jsonl file is there"):
         draft_spec(tmp_path)
     (tmp_path / "Werte.csv").write_text("a,b\n1,2\n")
     (tmp_path / "werte .csv").write_text("a,b\n1,2\n")

@@ -65,11 +65,13 @@ def meds(meds_demo_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Be
     return asked(meds_demo_store, tmp_path_factory.mktemp("meds"))[0]
 
 
+@pytest.mark.long
 def test_stays_and_diagnoses_of_the_demo_are_the_same_in_meds(demo: tuple[Benchmark, Store], meds: Benchmark) -> None:
     for task in ("guo_los", "guo_icu", "guo_readmission", *sorted({*CODES} - {"new_celiac", "new_lupus"})):
         assert labels(meds, task) == labels(demo[0], task)
 
 
+@pytest.mark.long
 def test_results_of_the_demo_differ_in_meds_only_where_the_two_records_do(
     demo: tuple[Benchmark, Store], meds: Benchmark
 ) -> None:

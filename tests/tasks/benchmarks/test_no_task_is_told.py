@@ -112,8 +112,9 @@ def test_a_table_that_answers_by_being_there_is_on_the_card(tmp_path: Path, seed
     synthesize(tmp_path / "raw", patients=60, seed=seed, compress=False, notes=False)
     ingest("mimiciv", tmp_path / "raw", tmp_path / "store")
     store = Store.open(tmp_path / "store")
-    asked = build_clinseek(store, tmp_path / "clinseek", per_task=60, tasks=TASKS, allow_missing=True)
-    _check(store, [build_agentehr(store, tmp_path / "agentehr", per_task=60), asked])
+    count = often(25, 60)
+    asked = build_clinseek(store, tmp_path / "clinseek", per_task=count, tasks=TASKS, allow_missing=True)
+    _check(store, [build_agentehr(store, tmp_path / "agentehr", per_task=count), asked])
 
 
 @pytest.mark.long

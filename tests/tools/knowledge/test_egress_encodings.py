@@ -129,6 +129,7 @@ CARRIERS: dict[str, Callable[[EgressGuard, str], str]] = {
 @example(number="84729103", spelt="regional indicators", packed="as it is", carried="path")
 @example(number="84729103", spelt="letters in black squares", packed="base 64", carried="parameter")
 @example(number="10000000", spelt="look-alikes", packed="as it is", carried="parameter")
+@example(number="15000000", spelt="look-alikes", packed="as it is", carried="parameter")
 @given(
     number=st.integers(10_000_000, 99_999_999).map(str),
     spelt=st.sampled_from(sorted(SPELT)),

@@ -404,7 +404,7 @@ _NUMERALS = "i ii iii iv v vi vii viii ix"
 _WORDS = {word: str(digit) for digit, word in enumerate(_DIGIT_WORDS.split())}
 _BURIED = re.compile("|".join((*_WORDS, r"\d")))
 _ROMAN = {word: str(digit) for digit, word in enumerate(_NUMERALS.split(), start=1)}
-_LIKE_NUMBERS = re.compile(r"\d|^[oil|!]+$")
+_LIKE_NUMBERS = re.compile(r"\d|^[oil|!]+$|^[oqdil!|zeas$gbt]{5,}$")
 _SAID = (
     "zero un deux trois quatre cinq six sept huit neuf",
     "null eins zwei drei vier funf sechs sieben acht neun",
@@ -467,7 +467,7 @@ def _roman(text: str) -> str:
 
 
 def _alike(text: str, digits: Mapping[int, int]) -> str:
-    """Words with digits in them, or of rings and strokes only, their letters that look like digits as those."""
+    """Words with digits in them, of rings and strokes only, or long ones of letters that all look like digits."""
     return _lines(token.translate(digits) if _LIKE_NUMBERS.search(token) else "" for token in _tokens(text))
 
 
