@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train test-exports test-ray tour doors conformance sweep long mutants declared api site lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train test-exports test-ray tour doors conformance sweep long leak-survey mutants declared api site lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -107,7 +107,13 @@ long: $(VENV)/train-installed
 	$(MAKE) conformance
 	$(MAKE) demo-model
 	$(MAKE) sweep
+	$(MAKE) leak-survey
 	$(MAKE) mutants
+
+# The leak test on what people use; data that is not there is left out.
+DATA ?= ../shared/data
+leak-survey: $(VENV)/dev-installed
+	$(BIN)/python benchmarks/leak_survey.py --raw $(DATA)/mimic-iv-demo-2.2 --concepts $(DATA)/mimic-code-concepts-duckdb
 
 # Every agent on three tasks with the real small model: an hour or more. A wrong answer is no fault, an error is.
 sweep: weights

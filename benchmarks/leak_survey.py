@@ -118,6 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.make == "concepts":
         make_concepts(given.raw, given.out, given.concepts)
         return
+    if not given.raw.is_dir():
+        print(f"{given.raw} is not there: nothing to survey")
+        return
     lines = [
         "| pipeline | moments | samples | verdicts (samples) | raw columns | runs | CPU s |",
         "|---|---|---|---|---|---|---|",
