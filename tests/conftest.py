@@ -50,7 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+DEAREST_FIRST = ("tasks", "audits", "stream", "memory", "runs", "exports", "records", "tools", "agents")
+"""Folders with the dearest files: begun last, one of them keeps one process busy and the other waiting for minutes."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    order = {name: place for place, name in enumerate(DEAREST_FIRST)}
+    here = Path(__file__).parent
+    items.sort(key=lambda item: order.get(item.path.relative_to(here).parts[0], len(order)))
     left_out = [] if LONG else [item for item in items if item.get_closest_marker("long")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -35,7 +35,7 @@ def read(folder: Path, table: str) -> Iterator[dict[str, str]]:
 
 def test_nothing_of_any_answer_is_on_any_chart(demo: Benchmark, mimic_demo_store: Store) -> None:
     assert {task.name for task in demo.tasks} == set(AGENTEHR_TASKS)
-    some = [sample for task in AGENTEHR_TASKS for sample in drawn(demo.samples(task), 4)]
+    some = [sample for task in AGENTEHR_TASKS for sample in drawn(demo.samples(task), 2)]
     assert leak_check(replace(demo, all_samples=tuple(some)), mimic_demo_store) == ()
 
 
