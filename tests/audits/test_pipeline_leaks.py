@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import sys
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -101,7 +106,8 @@ def test_a_feature_that_changes_from_run_to_run_is_named_and_judged_no_further(s
 
     report = audit_pipeline(run, small_hospital, samples, read="rows:{out}/f.jsonl")
     assert [one.verdict for one in report.findings if one.feature == "nth"] == ["NOT DETERMINISTIC"]
-    assert report.status == 0
+    assert report.status == 2
+    assert report.conclusion == "NO LEAK FOUND, NOT CLEAN: nth (NOT DETERMINISTIC)"
 
 
 def test_the_originals_are_never_handed_out(small_hospital: Path) -> None:
@@ -187,6 +193,39 @@ def test_a_pipeline_that_fails_as_it_is_is_no_verdict(small_hospital: Path) -> N
 def test_hunted_moments_lie_between_a_row_and_its_recording(small_hospital: Path) -> None:
     samples = draw_samples(load_swap_table("mimiciv"), [small_hospital], "hunt", count=30)
     assert len({one.subject for one in samples}) == len(samples) > 4
+
+
+def test_a_feature_that_reads_whether_a_later_visit_is_on_file_is_not_called_clean(hospital: Path) -> None:
+    samples = draw_samples(load_swap_table("mimiciv"), [hospital], "admission+12h")
+
+    def run(raw: Path, out: Path) -> None:
+        with gzip.open(raw / "hosp" / "admissions.csv.gz", "rt") as lines:
+            visits = Counter(row["subject_id"] for row in csv.DictReader(lines))
+        rows = [f"{one.subject},{visits[one.subject]}\n" for one in samples[1:] if one.subject in visits]
+        out.joinpath("f.csv").write_text("subject_id,visits\n" + "".join(rows))
+
+    report = audit_pipeline(run, hospital, samples, read="rows:{out}/f.csv")
+    assert report.status != 0
+    assert not report.conclusion.startswith("CLEAN")
+    assert report.compared == len(samples) - 1
+    assert "1 samples are not in the pipeline's results" in report.as_text()
+
+
+def test_a_subject_whose_events_all_come_later_is_not_there_and_no_finding(small_hospital: Path) -> None:
+    drawn = draw_samples(load_swap_table("mimiciv"), [small_hospital], "admission")
+    samples = [replace(one, time=one.time - timedelta(days=1)) for one in drawn]
+
+    def run(raw: Path, out: Path) -> None:
+        with gzip.open(raw / "hosp" / "labevents.csv.gz", "rt") as lines:
+            rows = [row for row in csv.DictReader(lines) if row["storetime"]]
+        out.joinpath("f.csv").write_text(
+            "subject_id,time,code,value\n"
+            + "".join(f"{row['subject_id']},{row['storetime']},{row['itemid']},{row['valuenum']}\n" for row in rows)
+        )
+
+    report = audit_pipeline(run, small_hospital, samples, read="events:{out}/f.csv,code=code")
+    assert report.status == 0, report.as_text()
+    assert 0 < report.compared < len(samples)
 
 
 def test_samples_without_a_time_are_refused_with_the_line(tmp_path: Path) -> None:

@@ -96,8 +96,8 @@ A leak test for a pipeline of yours. It runs on copies of its raw files: twice a
 each sample's time, with only the order of later rows changed, and cut at each sample's time. What it makes of a sample
 must be the same. LEAK: it differs although only facts changed that happened later by their own time. LATE-RECORDED: it
 differs when facts change that were only written down later. One subject in eight keeps its own files: what differs of
-those is a statistic over everybody. --bisect finds the raw columns, and how early a fact is known. Status 0: nothing
-found; 1: a leak; 2: it could not be said."""
+those is a statistic over everybody. --bisect finds the raw columns, and how early a fact is known. Status 0:
+clean; 1: a leak; 2: of some feature, or of all, it could not be said."""
 
 _SHOWN = 20
 

@@ -196,8 +196,12 @@ class _Audit:
             if wanted:
                 members = rounds[max((sum(count[verdict] for verdict in LEAKS), -n) for n, count in hits)[1] * -1]
                 self._explain(found, base, members, wanted, sources, early)
+        found.compared = len(base.features)
+        found.controls = sum(sample.is_control for sample in base.features)
+        if found.compared < found.samples:
+            found.notes.append(f"{found.samples - found.compared:,} samples are not in the pipeline's results")
         for verdict, each in _gravest(places).items():
-            for one in grouped(verdict, each, len(self.samples), sources):
+            for one in grouped(verdict, each, found.compared, sources):
                 found.findings.append(self._worth(self._with_hours(one, each, early), base, cut))
         found.features = len({name for features in base.features.values() for name in features})
         found.runs = self.runs
@@ -374,14 +378,12 @@ class _Audit:
     def _worth(
         self, one: PipelineFinding, base: Output, cut: Mapping[PipelineSample, Mapping[str, tuple[Any, ...]]]
     ) -> PipelineFinding:
-        """Add how well the feature alone foretells the label, as it is and from what was known."""
+        """Add how well a feature alone foretells the label, as it is and from what was known, where it is a number."""
         labelled = [sample for sample in self.samples if sample.label is not None and sample in base.features]
         if one.verdict not in ("LEAK", "LATE-RECORDED") or not labelled or one.features > 1:
             return one
-        truth = [sample.label not in ("0", "False", "false", "") for sample in labelled]
-        theirs = rank_auc([_score(base.features[sample].get(one.feature)) for sample in labelled], truth)
-        known = [_score(cut.get(sample, {}).get(one.feature)) for sample in labelled]
-        return one if theirs is None else replace(one, auc=(theirs, rank_auc(known, truth) if cut else None))
+        theirs, known = (_auc(one.feature, labelled, features) for features in (base.features, cut))
+        return one if theirs is None else replace(one, auc=(theirs, known))
 
     def _copies(self, members: Sequence[PipelineSample]) -> Copies:
         moments = {_number(sample.subject): None if sample.is_control else sample.time for sample in members}
@@ -476,8 +478,12 @@ def _scalars(value: Any) -> Iterator[str]:
         yield str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _score(value: tuple[Any, ...] | None) -> float:
-    """A feature as one number: itself, or how many entries it has."""
-    if value and len(value) == 1 and isinstance(value[0], int | float):
-        return float(value[0])
-    return float(len(value or ()))
+def _auc(
+    feature: str, samples: Sequence[PipelineSample], features: Mapping[PipelineSample, Mapping[str, tuple[Any, ...]]]
+) -> float | None:
+    """The AUC of a number for the label, among samples that have it; None where under half of them do."""
+    numbers = [(features.get(sample, {}).get(feature, ()), sample.label) for sample in samples]
+    had = [(value[0], label) for value, label in numbers if len(value) == 1 and isinstance(value[0], int | float)]
+    if 2 * len(had) < len(samples):
+        return None
+    return rank_auc([float(value) for value, _ in had], [label not in ("0", "False", "false") for _, label in had])

@@ -32,6 +32,8 @@ VERDICTS: Mapping[Verdict, str] = {
 }
 LEAKS: frozenset[Verdict] = frozenset({"LEAK", "LATE-RECORDED", "IDENTIFIERS"})
 """What makes an audit end with status 1."""
+UNJUDGED: frozenset[Verdict] = frozenset({"CANNOT RUN ON AN OPEN STAY", "POPULATION", "NOT DETERMINISTIC"})
+"""Behind these a leak may lie: nobody can call such a feature clean."""
 EXISTENCE, VOCABULARY = "(sample)", "(columns)"
 Kind = Literal["value", "order", "existence"]
 Place = tuple[PipelineSample, str]

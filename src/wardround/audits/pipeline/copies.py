@@ -7,14 +7,13 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from wardround.audits.swap.change import RawRecord, Resource
-from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_records, stem
-from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
-from wardround.audits.swap.write import NOWHERE, Clocks, Placement, SwapCounts, write_swapped
+from wardround.audits.swap.change import RawRecord
+from wardround.audits.swap.files import files_below, read_records, stem
+from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable
+from wardround.audits.swap.write import NOWHERE, Clocks, Placement, SwapCounts, SwapSource, write_swapped
 
 ROWS = "(rows)"
 """Stands for a column where it is the row that comes, goes or is doubled."""
@@ -130,27 +129,31 @@ def linked_copy(folders: Sequence[Path], target: Path) -> list[Path]:
 
 
 def raw_records(
-    table: SwapTable, folders: Sequence[Path], kinds: Collection[str] = ("*",)
+    table: SwapTable, folders: Sequence[Path], *, waited_for: bool = False
 ) -> Iterator[tuple[str, RawRecord]]:
-    """Yield every row or resource that the table has a rule for, with its kind, of kinds that match a pattern."""
+    """Yield every row or resource that the table has a rule for, with its kind; only what clocks wait for, if so."""
+    source = SwapSource(table=table)
     for folder in folders:
         for path in files_below(folder):
-            if not path.name.endswith(RESOURCES if table.form == "resources" else TABLES):
-                continue
             name = path.relative_to(folder).with_name(stem(path)).as_posix()
-            kind = name if table.of(name) else stem(path)
-            wanted = any(fnmatchcase(kind.casefold(), pattern.casefold()) for pattern in kinds)
-            if table.form == "tables" and (not wanted or table.is_fixed(kind) or table.of(kind) is None):
+            if not path.name.endswith(source.endings()) or not source.covers(path, name):
+                continue
+            if waited_for and not source.is_waited_for(path, name):
                 continue
             for record in read_records(path):
-                yield str(record.body["resourceType"]) if isinstance(record, Resource) else kind, record
+                yield source.kind(record, name, path), record
+
+
+def rule_of(table: SwapTable, kind: str, record: RawRecord) -> KnowledgeRule | None:
+    """Return the rule of a record."""
+    return next((rule for rule in table.of(kind) or () if rule.fits(record)), None)
 
 
 def keys_in(table: SwapTable, folders: Sequence[Path]) -> set[str]:
     """Return the numbers of rows and of what rows name, in the files as they are."""
     found: set[str] = set()
     for kind, record in raw_records(table, folders):
-        rule = next((rule for rule in table.of(kind) or () if rule.fits(record)), None)
+        rule = rule_of(table, kind, record)
         for path in (*rule.key, *rule.links) if rule is not None else ():
             found.update(text for text in record.texts(path) if len(text) > _SHORT)
     return found
@@ -158,13 +161,11 @@ def keys_in(table: SwapTable, folders: Sequence[Path]) -> set[str]:
 
 def anchored(table: SwapTable, folders: Sequence[Path]) -> Clockwork:
     """Return what the clocks of a source need besides the row: the moments of other rows."""
-    work = Clockwork(minutes_of=table.minutes_of)
-    for anchor in table.anchors:
-        moments = work.anchors.setdefault(anchor.name, {})
-        for kind, record in raw_records(table, folders, (anchor.file,)):
-            if not fnmatchcase(kind.casefold(), anchor.file.casefold()) or not fits(anchor.where, record):
-                continue
-            at = latest(anchor.latest, record, work)
-            for key in keys_of(record, anchor.key) if at is not None else ():
-                moments.setdefault(key, []).append(at or datetime.min)
+    source = SwapSource(table=table)
+    held: dict[str, list[RawRecord]] = {}
+    for kind, record in raw_records(table, folders, waited_for=True):
+        for anchor in source.anchors(kind, record):
+            held.setdefault(anchor.name, []).append(record)
+    work = source.clockwork()
+    source.set_anchors(work, held)
     return work

@@ -93,16 +93,14 @@ def parse_reading(text: str) -> OutputReading:
 
 
 def _meds(folder: Path, samples: Sequence[PipelineSample]) -> Output:
-    """Events of a MEDS data set up to each sample's time; a feature is a code."""
-    made = Output(features={sample: {} for sample in samples})
+    """Events of a MEDS data set up to each sample's time; a feature is a code. Who has none is not there."""
     by_subject: dict[str, list[PipelineSample]] = {}
     for sample in samples:
         by_subject.setdefault(sample.subject, []).append(sample)
-    found: set[str] = set()
     files = sorted((folder / "data").rglob("*.parquet")) or sorted(folder.rglob("*.parquet"))
     if not files:
         raise UserError(f"{folder}: no MEDS data set (data/**/*.parquet)")
-    entries: dict[PipelineSample, dict[str, list[Any]]] = {sample: {} for sample in samples}
+    entries: dict[PipelineSample, dict[str, list[Any]]] = {}
     for file in files:
         table = pq.read_table(file)
         if not {"subject_id", "time", "code"} <= set(table.column_names):
@@ -111,18 +109,14 @@ def _meds(folder: Path, samples: Sequence[PipelineSample]) -> Output:
             subject = str(row.pop("subject_id"))
             if subject not in by_subject:
                 continue
-            found.add(subject)
-            code, time = str(row.pop("code")), row.pop("time")
+            code, time = str(row.pop("code")), _time(row.pop("time"))
             entry = (time, *((name, plain(value)) for name, value in sorted(row.items()) if value is not None))
             for sample in by_subject[subject]:
                 if time is None or time <= sample.time:
-                    entries[sample].setdefault(code, []).append(entry)
-    for sample in samples:
-        if sample.subject in found:
-            made.features[sample] = {code: tuple(each) for code, each in entries[sample].items()}
-        else:
-            del made.features[sample]
-    return made
+                    entries.setdefault(sample, {}).setdefault(code, []).append(entry)
+    return Output(
+        features={sample: {code: tuple(all_of) for code, all_of in each.items()} for sample, each in entries.items()}
+    )
 
 
 def _events(rows: Sequence[Mapping[str, Any]], samples: Sequence[PipelineSample], reading: OutputReading) -> Output:
@@ -134,9 +128,9 @@ def _events(rows: Sequence[Mapping[str, Any]], samples: Sequence[PipelineSample]
         _must_have(row, (key, time), reading)
         at = _time(row[time])
         for sample in by_key.get(_key(row[key]), ()):
-            held = made.features.setdefault(sample, {})
             if at is not None and at > sample.time:
                 continue
+            held = made.features.setdefault(sample, {})
             values = {name: plain(value) for name, value in row.items() if name not in left_out}
             if code:
                 held[str(row[code])] = (*held.get(str(row[code]), ()), (at, *sorted(values.items())))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
-from wardround.audits.pipeline.compare import LEAKS, VERDICTS, PipelineFinding, Verdict
+from wardround.audits.pipeline.compare import LEAKS, UNJUDGED, VERDICTS, PipelineFinding, Verdict
 
 _SHOWN = 12
 
@@ -21,6 +21,8 @@ class PipelineReport:
     source: str
     command: str = ""
     samples: int = 0
+    compared: int = 0
+    """So many of the samples are in the pipeline's results."""
     subjects: int = 0
     controls: int = 0
     rounds: int = 0
@@ -41,10 +43,15 @@ class PipelineReport:
 
     @property
     def status(self) -> int:
-        """0 clean, 1 a leak, 2 it could not be said."""
+        """0 clean, 1 a leak, 2 it could not be said: of some features, or of all."""
         if any(one.verdict in LEAKS and one.declared is None for one in self.findings):
             return 1
-        return 2 if self.problems or self.facts == 0 else 0
+        return 2 if self.problems or self.unjudged or self.open_stay or self.facts == 0 else 0
+
+    @property
+    def unjudged(self) -> list[PipelineFinding]:
+        """What differs for a reason behind which a leak may lie, and is not declared."""
+        return [one for one in self.findings if one.verdict in UNJUDGED and one.declared is None]
 
     @property
     def verdicts(self) -> dict[Verdict, list[PipelineFinding]]:
@@ -58,10 +65,15 @@ class PipelineReport:
             counted = [f"{name} ({len(each)})" for name, each in self.verdicts.items() if name in LEAKS]
             return ", ".join(counted)
         if self.status == 2:
-            return "NO VERDICT: " + ("; ".join(self.problems) or "no fact lies after any sample's time")
-        tested = max(1, self.samples - self.controls)
+            if self.facts == 0:
+                return "NO VERDICT: no raw fact lies after any sample's time"
+            why = [*self.problems, *(f"{one.feature} ({one.verdict})" for one in self.unjudged[:_SHOWN])]
+            if self.open_stay:
+                why.append("it fails on files that end at the samples' times")
+            return f"NO LEAK FOUND, NOT CLEAN: {'; '.join(why)}"
+        tested = max(1, self.compared - self.controls)
         seen = f"a leak in more than {min(1.0, 3 / tested):.1%} of samples like these would have been seen (95 %)"
-        return f"CLEAN: {self.samples:,} samples, {self.features:,} features; {seen}"
+        return f"CLEAN: {self.compared:,} samples, {self.features:,} features; {seen}"
 
     def as_text(self) -> str:
         """Return the report for people."""
@@ -97,6 +109,7 @@ class PipelineReport:
             "status": self.status,
             "conclusion": self.conclusion,
             "samples": self.samples,
+            "compared": self.compared,
             "subjects": self.subjects,
             "controls": self.controls,
             "rounds": self.rounds,

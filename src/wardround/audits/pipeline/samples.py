@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
-from wardround.audits.pipeline.copies import anchored, raw_records
+from wardround.audits.pipeline.copies import anchored, raw_records, rule_of
 from wardround.audits.swap.change import RawRecord
 from wardround.audits.swap.knowledge import Clockwork, StaySpan, SwapTable, latest
 from wardround.core import UserError, parse_time
@@ -154,7 +154,7 @@ def _hunted(table: SwapTable, folders: Sequence[Path], dice: Random) -> Iterator
     found: dict[tuple[str, str], list[PipelineSample]] = {}
     for kind, record in raw_records(table, folders):
         texts = record.texts(table.subject)
-        rule = next((rule for rule in table.of(kind) or () if rule.fits(record)), None)
+        rule = rule_of(table, kind, record)
         if not texts or rule is None:
             continue
         times = [at for path in record.paths() for text in record.texts(path) if (at := work.read(record, path, text))]
