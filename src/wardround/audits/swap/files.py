@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,6 +27,7 @@ Change = Callable[[list[RawRecord]], Iterable[RawRecord]]
 """From a file's records to those that are written in their place."""
 
 
+@lru_cache(maxsize=1024)
 def stem(path: Path) -> str:
     """Return a file's name without its endings."""
     return next(
@@ -156,14 +158,17 @@ def _delimiter(path: Path) -> str:
 
 def _rows_of(stream: Iterable[str], delimiter: str) -> Iterator[str]:
     """Yield the rows of a CSV file as they stand there, their ends of lines included; a quoted cell may hold some."""
-    begun = ""
+    begun: list[str] = []
     for line in stream:
-        begun += line
-        if '"' not in begun or not _is_open(begun, delimiter):
-            yield begun
-            begun = ""
+        begun.append(line)
+        if len(begun) > 1 and '"' not in line:
+            continue  # a note of many lines is not looked through again at each
+        row = "".join(begun)
+        if '"' not in row or not _is_open(row, delimiter):
+            yield row
+            begun = []
     if begun:
-        yield begun
+        yield "".join(begun)
 
 
 def _is_open(text: str, delimiter: str) -> bool:
