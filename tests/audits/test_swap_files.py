@@ -202,6 +202,7 @@ def test_a_number_within_each_person_goes_on_for_each() -> None:
     assert [keys.other("place", "1", who) for who in ("a", "b", "a")] == ["4", "4", "5"]
 
 
+@pytest.mark.long  # every swap of an invented hospital checks itself
 @pytest.mark.parametrize("clocks", ["certain", "strict"])
 def test_a_copy_of_the_demo_is_right_with_itself(shared_data: Path, tmp_path: Path, clocks: str) -> None:
     folder = shared_data / "mimic-iv-demo-2.2"

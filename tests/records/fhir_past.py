@@ -132,11 +132,15 @@ class _Past:
     def _observation(self, body: Resource) -> Resource | None:
         members = parts(body, "hasMember")
         body["hasMember"] = [item for item in members if self._is_there("Observation", item["reference"])]
+        is_known = self._is_known(body)
         self._settled(body, ["status"])
-        return body if self._is_known(body) else None
+        return body if is_known else None
 
     def _is_known(self, body: Resource) -> bool:
-        """Whether an observation's result was there."""
+        """Whether an observation's result was there. What an amended one said before its last update nobody knows."""
+        updated = moment(part(body, "meta"), "lastUpdated")
+        if body.get("status") in ("amended", "corrected", "appended") and updated and not self._passed(updated):
+            return False
         effective, issued = moment(body, "effectiveDateTime"), moment(body, "issued")
         groups = codes_of(body, "category")
         if effective is None or _is_susceptibility(body):

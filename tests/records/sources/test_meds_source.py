@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from effort import drawn, often
@@ -473,7 +473,14 @@ DRAWN_ROWS = st.lists(
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
 )
-@given(st.lists(DRAWN_ROWS, min_size=1, max_size=3), st.sets(HOURS, min_size=1, max_size=3))
+@example(
+    files=[
+        [row(2, datetime(2150, 3, 1, 23), "HCPCS//x")],
+        [row(2, datetime(2150, 3, 2, 3), "HOSPITAL_DISCHARGE//DIED", event_time=datetime(2150, 3, 3, 17))],
+    ],
+    moments={datetime(2150, 3, 3, 11), datetime(2150, 3, 4, 18)},
+)
+@given(files=st.lists(DRAWN_ROWS, min_size=1, max_size=3), moments=st.sets(HOURS, min_size=1, max_size=3))
 def test_a_chart_equals_that_of_a_data_set_without_the_future(files: list[Rows], moments: set[datetime]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = write(Path(name), {f"part/{number}": rows for number, rows in enumerate(files)})
