@@ -4,7 +4,7 @@ Run: python scripts/measure_house.py [--json]
 
 The journeys run on a synthetic hospital made for it (a minute). A function counts once for each journey in which it
 runs; comprehensions and lambdas count with the function around them. The rest is read from the source: files, lines,
-imports past a package's public names, private functions used once.
+private functions used once. ``tests/core/test_house_style.py`` holds that nothing is imported past a room's face.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -202,37 +202,6 @@ def experience(bank: Bank, number: int) -> Experience:
     )
 
 
-def imports_past_a_face(trees: Mapping[Path, ast.Module]) -> tuple[int, int]:
-    """Count imported names that go past a package's public names, and the modules they come from.
-
-    A package with public names declares ``__all__``; the parts of ``clinical`` each have their own.
-    """
-    faces = {path.relative_to(SOURCE).parent.parts for path, tree in trees.items() if _declares_all(path, tree)}
-    names, modules = 0, set()
-    for path, tree in trees.items():
-        own = _package(path.relative_to(SOURCE).parts, faces)
-        for node in ast.walk(tree):
-            parts = (node.module or "").split(".") if isinstance(node, ast.ImportFrom) else []
-            if parts[:1] == ["wardround"] and len(parts) > 1:
-                package = _package(tuple(parts[1:]), faces)
-                if package not in (own, tuple(parts[1:])):
-                    names += len(node.names)
-                    modules.add(node.module)
-    return names, len(modules)
-
-
-def _declares_all(path: Path, tree: ast.Module) -> bool:
-    return path.name == "__init__.py" and any(
-        isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
-        for node in tree.body
-    )
-
-
-def _package(parts: tuple[str, ...], faces: Set[tuple[str, ...]]) -> tuple[str, ...]:
-    """The outermost package with public names that holds a module."""
-    return next((parts[:n] for n in range(1, len(parts) + 1) if parts[:n] in faces), parts[:1])
-
-
 def private_functions(trees: Mapping[Path, ast.Module]) -> tuple[int, int, int]:
     """Count private functions, those named once besides their definition, and the one-statement ones of these."""
     total = once = short = 0
@@ -266,7 +235,6 @@ def source_figures() -> dict[str, float]:
     """Read the figures of the source."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
     trees = {path: ast.parse(text) for path, text in texts.items()}
-    names, modules = imports_past_a_face(trees)
     private, once, short = private_functions(trees)
     lengths = function_lengths(trees)
     return {
@@ -278,8 +246,6 @@ def source_figures() -> dict[str, float]:
         "private functions": private,
         "private functions used once": once,
         "of these with one statement": short,
-        "names imported past a package's face": names,
-        "modules they come from": modules,
     }
 
 

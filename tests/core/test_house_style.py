@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
+ROOMS_WITH_PARTS = {"clinical", "core", "tasks", "tools"}
 MOST_POSITIONAL = 6
 MOST_LAMBDA_NAMES = 3
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -88,6 +89,51 @@ def crowded(tree: ast.AST) -> Iterator[str]:
             yield f"lambda:{node.lineno}"
 
 
+def room_of(module: str, packages: Set[str]) -> str:
+    """The package at the top that a module belongs to; a part of a room that has parts is a room of its own."""
+    names = module.split(".")
+    part = ".".join(names[:3])
+    return part if names[1] in ROOMS_WITH_PARTS and part in packages else ".".join(names[:2])
+
+
+def past_a_face(files: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Imports that reach past the face of another room: what its packages list, and what lies directly in it.
+
+    The package itself gives names of every room, and is left out.
+    """
+    modules = {module_of(file) for file in files}
+    packages = {module_of(file): listed(tree) for file, tree in files.items() if file.endswith("/__init__.py")}
+    for file, tree in files.items():
+        here = module_of(file)
+        if here == "wardround":
+            continue
+        own = room_of(here, packages.keys())
+        for node in nodes(tree):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wardround."):
+                continue
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                module = whole if whole in modules else str(node.module)
+                room = room_of(module, packages.keys())
+                if room == own or (module == whole and module in packages):
+                    continue
+                if module != whole and packages.get(module):
+                    allowed = alias.name in packages[module]
+                else:
+                    allowed = module.count(".") <= room.count(".") + 1 and not alias.name.startswith("_")
+                if not allowed:
+                    yield f"{file}: {whole}"
+
+
+def listed(tree: ast.Module) -> set[str]:
+    """The names of a package's ``__all__``."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            found.update(ast.literal_eval(node.value))
+    return found
+
+
 def twice(files: Mapping[str, ast.Module]) -> dict[str, list[str]]:
     """Public classes of one name, with the files they are in."""
     found: dict[str, list[str]] = {}
@@ -100,6 +146,10 @@ def twice(files: Mapping[str, ast.Module]) -> dict[str, list[str]]:
 
 def test_no_file_lies_on_an_import_circle() -> None:
     assert circle(imports(files())) == []
+
+
+def test_nothing_is_imported_past_the_face_of_a_room() -> None:
+    assert list(past_a_face(files())) == []
 
 
 def test_no_conditional_stands_as_a_statement() -> None:
@@ -129,3 +179,18 @@ def test_the_checks_see_what_they_are_for() -> None:
     assert list(crowded(ast.parse(seven + "lambda a, b, c, d: 0\n"))) == ["g:3", "lambda:4"]
     same = {file: ast.parse("class Plan: ...\nclass _Own: ...\n") for file in ("a.py", "b.py")}
     assert twice(same) == {"Plan": ["a.py", "b.py"]}
+    rooms = {
+        "wardround/log/__init__.py": "",
+        "wardround/log/parts/__init__.py": "from wardround.log.parts.deep import Shown\n__all__ = ['Shown']\n",
+        "wardround/log/parts/deep.py": "class Shown: ...\nclass Kept: ...\n",
+        "wardround/log/rows.py": "from wardround.log.parts.deep import Kept\n",
+        "wardround/runs/__init__.py": "from wardround.log.parts import Shown, Kept\n"
+        "from wardround.log.rows import Row, _row\n",
+        "wardround/runs/one.py": "from wardround.log.parts.deep import Shown\nfrom wardround.log.parts import deep\n",
+    }
+    assert list(past_a_face({file: ast.parse(text) for file, text in rooms.items()})) == [
+        "wardround/runs/__init__.py: wardround.log.parts.Kept",
+        "wardround/runs/__init__.py: wardround.log.rows._row",
+        "wardround/runs/one.py: wardround.log.parts.deep.Shown",
+        "wardround/runs/one.py: wardround.log.parts.deep",
+    ]

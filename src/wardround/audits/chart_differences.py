@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from wardround.core.table import Table, as_text
-from wardround.records.chart.censor import ChartTable
-from wardround.records.chart.chart import Chart, Policy
+from wardround.records import Chart, ChartTable, Policy
 
 _MAX_EXAMPLES = 20
 _LONGEST = 80

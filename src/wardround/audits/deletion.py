@@ -17,16 +17,14 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from wardround.core import end_of_day, parse_time
-from wardround.records.ingest.clocks import rule_columns
-from wardround.records.reading.cell_texts import reader_of
-from wardround.records.reading.csv_blocks import RecordsBlock as CsvBlock
-from wardround.records.reading.parquet_cells import as_text, on_the_wall
-from wardround.records.reading.table_reader import open_records
-from wardround.records.rules.language import Column
-from wardround.records.shards.layout import AVAILABLE, EVENT, LATE, PENDING
-from wardround.records.sources.flatten import flattened
-from wardround.records.specs.file_format import FileFormat
-from wardround.records.specs.spec import ColumnType, DictionarySpec, SourceSpec, TableSpec, late_rules
+from wardround.records import SourceSpec, TableSpec
+from wardround.records.ingest import rule_columns
+from wardround.records.reading import RecordsBlock as CsvBlock
+from wardround.records.reading import as_text, on_the_wall, open_records, reader_of
+from wardround.records.rules import Column
+from wardround.records.shards import AVAILABLE, EVENT, LATE, PENDING
+from wardround.records.sources import flattened
+from wardround.records.specs import ColumnType, DictionarySpec, FileFormat, late_rules
 from wardround.records.store import Store
 
 # The raw files of a source, cut down to some subjects, as text: what the deletion audit starts from.

@@ -16,13 +16,11 @@ import pyarrow.compute as pc
 from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.deletion import RawSubjects, plainly_written, write_deleted
 from wardround.core import Progress, Reporter, parse_time, silent, to_microseconds
-from wardround.records.chart.censor import ChartTable, clock, holds
-from wardround.records.chart.chart import Chart, Policy
-from wardround.records.ingest.ingest import ingest
-from wardround.records.ingest.plan import IngestSettings
-from wardround.records.rules.language import NO_TIME, Column, Times
-from wardround.records.shards.layout import AVAILABLE, EVENT, LATE, NEVER_TIME, PENDING
-from wardround.records.specs.spec import TableSpec, late_rules
+from wardround.records import Chart, ChartTable, IngestSettings, Policy, TableSpec, ingest
+from wardround.records.chart import clock, holds
+from wardround.records.rules import NO_TIME, Column, Times
+from wardround.records.shards import AVAILABLE, EVENT, LATE, NEVER_TIME, PENDING
+from wardround.records.specs import late_rules
 from wardround.records.store import Store
 
 # Time audit: visible rows whose available time lies after the as-of time, and cells that read as a later time (planned

@@ -22,9 +22,8 @@ from wardround.audits.swap import SwapTable, load_swap_table, self_check, swap_s
 from wardround.audits.swap.files import copy_on_clock
 from wardround.audits.swap.write import NOWHERE, Placement
 from wardround.core import Progress, Reporter, UserError, silent
-from wardround.records.chart.chart import Chart, Policy
-from wardround.records.ingest.ingest import ingest
-from wardround.records.specs.wall_clock import WallClock
+from wardround.records import Chart, Policy, ingest
+from wardround.records.specs import WallClock
 from wardround.records.store import Store
 
 CompareCharts = Callable[[Chart, Chart], Iterator[str]]

@@ -21,8 +21,8 @@ import numpy as np
 from wardround.audits.leaks import ShownTable
 from wardround.audits.own import count_early_cells, known_by_roles, read_knowledge
 from wardround.core import Progress, Reporter, from_microseconds, silent
-from wardround.records.rules.language import Times
-from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.rules import Times
+from wardround.records.shards import NEVER_TIME
 from wardround.records.store import Store
 
 _MAX_EXAMPLES, _MAX_OF_ONE = 20, 3

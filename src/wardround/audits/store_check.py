@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.core import Progress, RecordError, Reporter, silent
-from wardround.records.ingest.lineage import Lineage
-from wardround.records.shards.layout import INDEX, MANIFEST, map_checked, read_manifest, shard_folder
-from wardround.records.shards.shard_file import Shard
+from wardround.records.ingest import Lineage
+from wardround.records.shards import INDEX, MANIFEST, Shard, map_checked, read_manifest, shard_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ from wardround.runs import check_files
 from wardround.tasks.benchmarks import Benchmark, get_task, leak_check, names_its_answer
 from wardround.tasks.benchmarks.early_columns import audit_columns
 from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
-from wardround.tasks.benchmarks.own.family import asked_of
+from wardround.tasks.benchmarks.own import asked_of
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench

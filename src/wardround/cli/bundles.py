@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from wardround.agents.stays import coded_roles
 from wardround.agents.stays.batch import StepsTable
-from wardround.agents.stays.player import coded_roles
 from wardround.cli.output import add_json_option, print_json
 from wardround.clinical.bundles import ActionType, bundle_text, bundles_of, carried_by, step_targets
 from wardround.clinical.bundles.files import END_OF_TIME, BundlesReport, write_bundles

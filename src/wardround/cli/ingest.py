@@ -76,8 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     source, folders = _input(arguments)
     if arguments.database is not None:
         with needs_extra("postgres"):
-            from wardround.records.ingest.database import ingest_database
-            from wardround.records.reading.postgres import Database
+            from wardround.records.ingest import ingest_database
+            from wardround.records.reading import Database
         database = Database(url=arguments.database, schema=arguments.schema)
         report = ingest_database(
             source, database, arguments.store, settings=settings, earlier=arguments.earlier, report=progress

@@ -15,11 +15,12 @@ from wardround.cli.run_options import add_run_options, asked_settings, check_wor
 from wardround.core import UserError
 from wardround.reports.exhibits import (
     EXHIBITS,
+    IN_PER_CENT,
     Exhibit,
     MergedRow,
+    agents_without_bank,
+    reproduce_exhibit,
 )
-from wardround.reports.exhibits.merging import IN_PER_CENT
-from wardround.reports.exhibits.reproducing import agents_without_bank, reproduce_exhibit
 from wardround.runs import RunFolder
 from wardround.runs.notes import notes_on
 

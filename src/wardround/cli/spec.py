@@ -10,11 +10,9 @@ from wardround.audits.own import knowledge_questions, read_knowledge
 from wardround.cli.output import print_rows
 from wardround.core import UserError, write_atomically
 from wardround.records import SourceSpec, load_source_spec
-from wardround.records.drafts.draft import NOT_TAKEN, draft_spec
-from wardround.records.rules.language import NEVER
-from wardround.records.specs.roles import ROLES
-from wardround.records.specs.spec_body import spec_schema
-from wardround.records.specs.spec_file import spec_problems
+from wardround.records.drafts import NOT_TAKEN, draft_spec
+from wardround.records.rules import NEVER
+from wardround.records.specs import ROLES, spec_problems, spec_schema
 
 EXAMPLES = """
   wardround spec init hospital --out hospital.toml

@@ -30,8 +30,7 @@ from wardround.learning import (
     training_template,
     write_model,
 )
-from wardround.learning.adapters.harbor import write_harbor_tasks, write_verifiers_config
-from wardround.learning.adapters.trl import write_trl_module
+from wardround.learning.adapters import write_harbor_tasks, write_trl_module, write_verifiers_config
 from wardround.learning.rewards import RewardKind
 from wardround.learning.world import MOST_CALLS, World, WorldSettings
 from wardround.runs import RunFolder
@@ -134,7 +133,7 @@ def _serve(world: World, url: str, port: int) -> int:
         import uvicorn
         import websockets  # noqa: F401  # uvicorn speaks the protocol through it
 
-        from wardround.learning.adapters.openenv import openenv_app
+        from wardround.learning.adapters import openenv_app
     print(f"{url} ({len(world.ids):,} samples); Ctrl-C stops it", flush=True)
     uvicorn.run(openenv_app(world), host=_LOOPBACK, port=port, log_level="warning")
     return 0

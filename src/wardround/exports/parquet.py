@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from wardround.core import Progress, Reporter, UserError, must_be_new, private_folder, silent, unknown
 from wardround.records import Chart, Store
-from wardround.records.shards.layout import AVAILABLE, EVENT, LATE, PENDING, PUBLISHED, UNTIL, VERSION
+from wardround.records.shards import AVAILABLE, EVENT, LATE, PENDING, PUBLISHED, UNTIL, VERSION
 
 _ROWS = 1 << 18
 """Rows of a group of a file."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import kinds_read
-from wardround.agents.loop.episode import read_text
+from wardround.agents.loop import read_text
 from wardround.core import Progress, ProviderError, Reporter, UserError, run_to_end, silent
 from wardround.learning.cases import CaseAsking, CaseReader, check_teaches, is_usable, open_training_run
 from wardround.log import Trajectory

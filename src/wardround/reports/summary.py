@@ -14,7 +14,7 @@ from wardround.core import UserError
 from wardround.core.table import Table, TableColumn, table_of
 from wardround.predictors import FitRow
 from wardround.records import Chart, ChartTable, Store
-from wardround.records.specs.roles import CodedRows
+from wardround.records.specs import CodedRows
 from wardround.reports.arms import CURATED, group_of
 from wardround.reports.baseline_card import CardRow, against_trivial, honesty_card, predictor_scores
 from wardround.reports.comparing import Comparison, Pair, compare_all

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from wardround.agents import AgentSpec, EstimatedTokens, run_episode
-from wardround.agents.loop.history import count_message, count_schemas
+from wardround.agents.loop import count_message, count_schemas
 from wardround.core import LimitReached, Price, Usage, UserError, derive_seed, run_to_end
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request

@@ -26,10 +26,12 @@ from wardround.tasks.scoring.judging import (
     JudgedCase,
     MedRBenchJudge,
     ModelJudge,
+    PlanCase,
+    PlanGrade,
     Verdict,
     WordsJudge,
+    grade_plan,
 )
-from wardround.tasks.scoring.judging.equivalence import PlanCase, PlanGrade, grade_plan
 
 # The judge of a run: asked of every answer in words of one's own once its episode has ended, in a log of its own.
 #

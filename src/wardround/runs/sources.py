@@ -17,8 +17,7 @@ from wardround.records import NoRecords, Store
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import RunSettings
 from wardround.tasks.benchmarks import Benchmark, rules_prompt
-from wardround.tasks.scoring.judging import MEDR_BENCH_JUDGE, judge_prompts, medr_bench_prompts
-from wardround.tasks.scoring.judging.equivalence import equivalence_prompts
+from wardround.tasks.scoring.judging import MEDR_BENCH_JUDGE, equivalence_prompts, judge_prompts, medr_bench_prompts
 
 
 def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:

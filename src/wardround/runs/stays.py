@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from wardround.agents import Recorder, StepPrediction
-from wardround.agents.loop.steps import STEP_NOTE, ChartScore, SubjectScore
+from wardround.agents.loop import STEP_NOTE, ChartScore, SubjectScore
 from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, BundleStream, Carried, carried_by, subject_bundles
 from wardround.clinical.definitions import score_at
 from wardround.clinical.protocols import OLDEST

@@ -10,9 +10,8 @@ from datetime import datetime
 import numpy as np
 import pyarrow.compute as pc
 
-from wardround.agents.stays.batch.facts import BatchFacts
-from wardround.agents.stays.batch.steps import holding
-from wardround.agents.stays.settings import TraceSettings
+from wardround.agents.stays import TraceSettings
+from wardround.agents.stays.batch import BatchFacts, holding
 from wardround.clinical.bundles import BundleStream, carried_by, store_bundles
 from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR
 from wardround.clinical.bundles.fold import DONE, TRENDS

@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from wardround.agents import Outcome
-from wardround.agents.loop.calls import Finish
-from wardround.agents.loop.history import Observation
+from wardround.agents import Finish, Observation, Outcome
 from wardround.core import Message, ToolCall, Usage
 from wardround.log import EpisodeRecorder
 from wardround.models import USAGE_FIELDS, EpisodeQuestions, Reply, Request

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from wardround.agents.stays.router import RuleMemory
+from wardround.agents.stays import RuleMemory
 from wardround.clinical.bundles import BundleEvent, EventKind, PatientState, StateChange, ValueLevel, event_text
 from wardround.clinical.bundles.events import ENDS, HOUR, amends
 from wardround.clinical.bundles.fold import fold_events

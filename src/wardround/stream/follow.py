@@ -18,7 +18,7 @@ from wardround.clinical.bundles import PatientState
 from wardround.clinical.bundles.events import HOUR
 from wardround.core import Progress, Reporter, UserError, private_folder, silent, to_microseconds
 from wardround.records import SourceSpec
-from wardround.records.shards.layout import bucket_numbers
+from wardround.records.shards import bucket_numbers
 from wardround.stream.closing import Responder
 from wardround.stream.engine import StreamEngine
 from wardround.stream.input import (

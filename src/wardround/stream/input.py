@@ -14,7 +14,7 @@ import msgspec
 
 from wardround.core import UserError, private_folder, to_microseconds
 from wardround.core.time import format_time
-from wardround.records.specs.wall_clock import WallClock
+from wardround.records.specs import WallClock
 from wardround.stream.ledger import LedgerReading
 
 # The lines of a stream, and a growing folder of them: read in order of file name, only whole lines, from an offset.

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from wardround.agents.stays.router import RuleMemory
+from wardround.agents.stays import RuleMemory
 from wardround.clinical.bundles import PatientState
 from wardround.clinical.bundles.events import HOUR
 from wardround.core import from_microseconds

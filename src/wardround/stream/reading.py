@@ -22,14 +22,11 @@ from wardround.clinical.bundles.text import levels_by_limits
 from wardround.core import to_microseconds
 from wardround.core.time import parse_time
 from wardround.records import SourceSpec, TableSpec
-from wardround.records.chart.censor import Mask
-from wardround.records.chart.revisions import Revisions
-from wardround.records.ingest.clocks import ShardClocks
-from wardround.records.reading.cell_texts import reader_of
-from wardround.records.reading.source_files import subject_number
-from wardround.records.rules.language import NO_TIME, Times
-from wardround.records.specs.file_format import FileFormat
-from wardround.records.specs.spec import ARROW_TYPES, ColumnType, microseconds, valid
+from wardround.records.chart import Mask, Revisions
+from wardround.records.ingest import ShardClocks
+from wardround.records.reading import reader_of, subject_number
+from wardround.records.rules import NO_TIME, Times
+from wardround.records.specs import ARROW_TYPES, ColumnType, FileFormat, microseconds, valid
 from wardround.stream.input import DECODER, ENCODER, StreamLine
 from wardround.stream.ledger import RowReading
 from wardround.stream.source_rules import SourceRules

@@ -10,9 +10,9 @@ from wardround.clinical.bundles.events import HOUR
 from wardround.clinical.bundles.reading import PlayedRows, played_rows
 from wardround.core import Progress, Reporter, from_microseconds, must_be_new, private_folder, silent
 from wardround.records import Store
-from wardround.records.chart.revisions import Revisions, revisions
+from wardround.records.chart import Revisions, read_revisions
 from wardround.records.pieces import StoredTable, stored_pieces
-from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.rules import ALWAYS_TIME
 from wardround.stream.input import ENCODER, StreamLine, written_cell
 
 _Key = tuple[int, int, int, int]
@@ -59,7 +59,7 @@ def _lines(table: StoredTable, played: tuple[PlayedRows, ...]) -> Iterator[tuple
     wanted = frozenset[str]().union(*(each.columns for each in played)) & frozenset(table.layout.columns)
     kept = wanted | {spec.encounter, *(name for each in played for one in each.role.where for name in one)}
     kept |= {name for each in played for name in (each.role.low, each.role.high, each.role.fluid, each.role.clock)}
-    for revision in revisions(table.layout, table.stored, table.subject, wanted):
+    for revision in read_revisions(table.layout, table.stored, table.subject, wanted):
         yield from _of_revision(spec.name, spec.subject or "subject_id", revision, {n for n in kept if n})
 
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.agents.stays.charted import DRUGS, PROCEDURES, TESTS
-from wardround.agents.stays.player import CodedRoles, coded_roles
-from wardround.agents.stays.router import RuleMemory
+from wardround.agents.stays import DRUGS, PROCEDURES, TESTS, CodedRoles, RuleMemory, coded_roles
 from wardround.clinical.bundles import BundleEvent, Carried, PatientState
 from wardround.core import canonical_json, content_hash
 

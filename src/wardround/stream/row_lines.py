@@ -16,7 +16,7 @@ from wardround.clinical.bundles import BundleEvent, EventKind, ValueLevel
 from wardround.clinical.bundles.events import ENDS, HOUR
 from wardround.core import from_microseconds, to_microseconds
 from wardround.records import TableSpec
-from wardround.records.specs.spec import DAY_MICROSECONDS, END_OF_DAY_MICROSECONDS
+from wardround.records.specs import DAY_MICROSECONDS, END_OF_DAY_MICROSECONDS
 from wardround.stream.engine import StreamEngine
 from wardround.stream.ledger import LedgerReading
 from wardround.stream.reading import TakenEvents, packed_events, subject_of

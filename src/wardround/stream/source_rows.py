@@ -13,19 +13,31 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.clinical.bundles.reading import gathered, table_events
-from wardround.records import TableSpec
-from wardround.records.ingest.clocks import ShardClocks
-from wardround.records.ingest.finalise import dated_rows
+from wardround.records import SourceSpec, TableSpec
+from wardround.records.ingest import ShardClocks, dated_rows
 from wardround.records.pieces import StoredTable
-from wardround.records.reading.flat_tables import FlatTables
-from wardround.records.shards.layout import GROUP, table_layout
-from wardround.records.shards.row_ids import Identity, fingerprints, mix, numbered_ids, row_ids, row_numbers
-from wardround.records.sources.fhir.context import NAMING_TYPES, Names, ResourceReading
-from wardround.records.sources.fhir.files import Found, parsed_resources
-from wardround.records.sources.fhir.flattener import on_the_wall, resource_rows
-from wardround.records.sources.fhir.values import Malformed
-from wardround.records.specs.spec import ColumnType, SourceSpec
-from wardround.records.specs.wall_clock import UndeclaredZone, WallClock
+from wardround.records.reading import FlatTables
+from wardround.records.shards import (
+    GROUP,
+    Identity,
+    fingerprints,
+    make_row_ids,
+    mix,
+    numbered_ids,
+    row_numbers,
+    table_layout,
+)
+from wardround.records.sources.fhir import (
+    NAMING_TYPES,
+    Found,
+    Malformed,
+    Names,
+    ResourceReading,
+    on_the_wall,
+    parsed_resources,
+    resource_rows,
+)
+from wardround.records.specs import ColumnType, UndeclaredZone, WallClock
 from wardround.stream.input import ENCODER
 from wardround.stream.ledger import Commit, LedgerReading, SourceRow
 from wardround.stream.reading import TakenEvents, column, one_cell, taken, timely_events
@@ -148,7 +160,7 @@ def _keyed_name(table: TableSpec, cells: Cells, subject: int) -> str:
         raise ValueError(f"{table.name}: a row without {' or '.join(table.key)}")
     if all(table.columns[name] in ("int", "text") for name in table.key):
         return f"{table.name}:" + "-".join(map(str, parts))
-    return str(row_ids(table, _batch(table, [cells], [subject], table.key), Identity())[0].as_py())
+    return str(make_row_ids(table, _batch(table, [cells], [subject], table.key), Identity())[0].as_py())
 
 
 def _with_version(table: TableSpec, before: Sequence[Cells], cells: Cells) -> list[Cells] | None:

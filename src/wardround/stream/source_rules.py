@@ -10,13 +10,9 @@ from typing import Any
 
 from wardround.clinical.bundles.reading import PlayedRows, played_rows
 from wardround.core import content_hash
-from wardround.records import SourceSpec, Store
-from wardround.records.ingest.clocks import ClockSettings
-from wardround.records.ingest.joins import CodeLabels
-from wardround.records.ingest.plan import IngestSettings
-from wardround.records.rules.language import Among, Around, Closed, Following, LateCell, NamedRow, Rule, walk_everywhere
-from wardround.records.rules.own_row import Choice
-from wardround.records.specs.spec import TableSpec
+from wardround.records import IngestSettings, SourceSpec, Store, TableSpec
+from wardround.records.ingest import ClockSettings, CodeLabels
+from wardround.records.rules import Among, Around, Choice, Closed, Following, LateCell, NamedRow, Rule, walk_everywhere
 
 
 @dataclass(frozen=True, kw_only=True)

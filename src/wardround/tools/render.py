@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from wardround.core import format_time, from_microseconds
 from wardround.core.messages import estimate_tokens
-from wardround.records.rules.language import Column as ColumnRule
-from wardround.records.rules.language import Combined, MedianDelay, Rule
+from wardround.records.rules import Column as ColumnRule
+from wardround.records.rules import Combined, MedianDelay, Rule
 from wardround.tools.definition import ToolResult
 from wardround.tools.page import Page
 from wardround.tools.session import Session
 from wardround.tools.table_view import IntArray, TableView, ViewColumn, as_cell, plain_number
 
 if TYPE_CHECKING:
-    from wardround.records.specs.spec import TableSpec
+    from wardround.records import TableSpec
 
 
 # The columns a short page shows: those that say something, not the ones that repeat it or serve the computer.

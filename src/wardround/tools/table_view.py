@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.rules import ALWAYS_TIME
 
 if TYPE_CHECKING:
     from wardround.records import ChartTable

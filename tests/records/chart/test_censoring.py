@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from wardround.records.chart.censor import censored, late_masks, published
-from wardround.records.chart.revisions import first_known, last_revisions, revisions
+from wardround.records.chart.revisions import first_known, last_revisions, read_revisions
 from wardround.records.rules.language import ALWAYS, Column, parse_rule
 from wardround.records.shards.layout import NEVER_TIME, TableLayout, table_layout
 from wardround.records.shards.row_ids import numbered_ids
@@ -163,7 +163,7 @@ def told(found: Any) -> list[tuple[list[int], list[int], list[int]]]:
 
 
 def test_a_row_is_told_again_whenever_a_cell_was_filled_in() -> None:
-    found = list(revisions(layout_of(), stored(ROWS), np.arange(5), frozenset("ab")))
+    found = list(read_revisions(layout_of(), stored(ROWS), np.arange(5), frozenset("ab")))
     assert told(found) == [
         ([0, 1, 2, 4], [10] * 4, [0] * 4),
         ([0, 2], [12, 20], [1, 1]),
@@ -181,16 +181,16 @@ def test_a_row_is_told_again_whenever_a_cell_was_filled_in() -> None:
 
 def test_only_wanted_cells_and_filled_ones_make_a_revision() -> None:
     batch = stored(ROWS)
-    assert told(revisions(layout_of(), batch, np.arange(5), frozenset("b")))[1:] == [([0, 2], [15, 20], [1, 1])]
+    assert told(read_revisions(layout_of(), batch, np.arange(5), frozenset("b")))[1:] == [([0, 2], [15, 20], [1, 1])]
     empty = batch.set_column(2, "a", pa.array([None] * 5, pa.string()))
-    assert told(revisions(layout_of(), empty, np.arange(5), frozenset("a")))[1:] == []
+    assert told(read_revisions(layout_of(), empty, np.arange(5), frozenset("a")))[1:] == []
 
 
 def test_a_row_taken_back_is_told_once_after_its_last_version() -> None:
     batch = stored([(1, 1, 1, 1, 20, 0), (1, 20, 1, 1, 30, 1), (1, 1, 1, 1, NEVER, 0), (1, NEVER, 1, 1, 40, 0)],
                    "_until", "_version")  # fmt: skip
     batch = batch.set_column(0, "row_id", pa.array(["x", "x", "y", "z"]))
-    found = list(revisions(layout_of(), batch, np.array([0, 0, 1, 2]), frozenset("ab")))
+    found = list(read_revisions(layout_of(), batch, np.array([0, 0, 1, 2]), frozenset("ab")))
     assert [one.is_withdrawn for one in found] == [False, True]
     assert told(found) == [([0, 1, 2], [1, 20, 1], [0, 1, 0]), ([1], [30], [2])]
 
@@ -216,7 +216,7 @@ def test_orders_are_told_where_they_ran_before_a_result_and_in_the_end_where_non
         "_group",
     )
     subject = np.array([1, 1, 1, 1, 1, 1])
-    orders = [one for one in revisions(layout_of(PENDING), batch, subject) if one.is_pending]
+    orders = [one for one in read_revisions(layout_of(PENDING), batch, subject) if one.is_pending]
     assert told(orders) == [([1, 3], [3, 7], [0, 0])]
     assert orders[0].batch.column("row_id").to_pylist() == numbered_ids("t", np.array([1, 3])).to_pylist()
     assert [(row["id"], row["a"], row["end"]) for row in orders[0].batch.to_pylist()] == [
@@ -225,5 +225,5 @@ def test_orders_are_told_where_they_ran_before_a_result_and_in_the_end_where_non
     ]
     last = [one for one in last_revisions(layout_of(PENDING), batch, subject) if one.is_pending]
     assert told(last) == [([3], [7], [0])]
-    two = [one for one in revisions(layout_of(PENDING), batch, np.array([1, 2, 2, 2, 2, 2])) if one.is_pending]
+    two = [one for one in read_revisions(layout_of(PENDING), batch, np.array([1, 2, 2, 2, 2, 2])) if one.is_pending]
     assert told(two) == [([0, 1, 3], [5, 3, 7], [0, 0, 0])]

@@ -14,9 +14,8 @@ from wardround.audits.own.knowledge_table import OWN_SUBJECT, linked_columns
 from wardround.audits.swap.change import TableRow
 from wardround.audits.swap.knowledge import Clock, Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
 from wardround.core import from_microseconds
-from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.roles import MomentRole, SpanRole
-from wardround.records.specs.spec import SourceSpec
+from wardround.records import MomentRole, SourceSpec, SpanRole
+from wardround.records.shards import NEVER_TIME
 from wardround.records.store import Store
 
 # What must not be seen before what in a source that the plausibility audit has no table for: by its roles.

@@ -9,9 +9,9 @@ from typing import Any
 from wardround.audits.deletion import one_file
 from wardround.audits.swap.knowledge import Clockwork, SwapTable, read_clock, swap_table
 from wardround.core import RecordError, UserError, nearest, read_toml
-from wardround.records.rules.language import NamedRow, Rule, walk
-from wardround.records.specs.spec import SourceSpec, TableSpec
-from wardround.records.specs.spec_check import refuse_open_questions
+from wardround.records import SourceSpec, TableSpec
+from wardround.records.rules import NamedRow, Rule, walk
+from wardround.records.specs import refuse_open_questions
 
 # Clocks come from the second person alone: nothing of the spec's event times, available times or late columns is shown.
 

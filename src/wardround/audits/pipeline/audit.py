@@ -36,7 +36,7 @@ from wardround.audits.pipeline.samples import PipelineSample, with_controls, wri
 from wardround.audits.swap import SwapTable, load_swap_table
 from wardround.audits.swap.files import files_below
 from wardround.core import Progress, Reporter, UserError, silent
-from wardround.records.reading.source_files import subject_number
+from wardround.records.reading import subject_number
 
 _HOURS = (1, 6, 24, 168)
 _CERTAIN, _STRICT = CopyVariant(clocks="certain"), CopyVariant(clocks="strict")

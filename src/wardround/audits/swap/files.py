@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wardround.audits.swap.change import RawRecord, Resource, TableRow
-from wardround.records.specs.wall_clock import WallClock
+from wardround.records.specs import WallClock
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')

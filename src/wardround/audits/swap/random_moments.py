@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from random import Random
 
 from wardround.core import from_microseconds
-from wardround.records.rules.language import ALWAYS_TIME, NO_TIME
-from wardround.records.shards.layout import AVAILABLE, EVENT, NEVER_TIME
+from wardround.records.rules import ALWAYS_TIME, NO_TIME
+from wardround.records.shards import AVAILABLE, EVENT, NEVER_TIME
 from wardround.records.store import Store
 
 _SPANS = ("emergency", "stay", "admission")

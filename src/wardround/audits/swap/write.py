@@ -15,7 +15,7 @@ from wardround.audits.swap.change import Future, NewKeys, RawRecord, RepeatedRow
 from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_lines, stem, write_records
 from wardround.audits.swap.knowledge import Anchor, Clock, Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
 from wardround.core import UserError
-from wardround.records.reading.source_files import subject_number
+from wardround.records.reading import subject_number
 
 Clocks = Literal["certain", "strict"]
 _STRETCHES = (0.4, 1.7, 0.75, 2.6)

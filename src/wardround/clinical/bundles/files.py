@@ -22,7 +22,7 @@ from wardround.clinical.bundles.targets import TYPES, StepTargets, step_targets,
 from wardround.clinical.bundles.text import with_levels
 from wardround.core import Progress, Reporter, UserError, must_be_new, private_folder, silent, to_microseconds
 from wardround.records import Chart, SourceSpec, Store
-from wardround.records.chart.chart import stored_rows
+from wardround.records.chart import stored_rows
 from wardround.records.pieces import ROWS_AT_ONCE, StoredTable, stored_pieces
 
 # From a chart or a store to bundles. A bundle is the clock hour of the later of event time and availability.

@@ -25,13 +25,11 @@ from wardround.clinical.bundles.events import (
 )
 from wardround.clinical.bundles.fold import TRENDS
 from wardround.clinical.vocabulary import clinical_name, records_allergy
-from wardround.records import Store
-from wardround.records.chart.censor import Mask, clock
-from wardround.records.chart.revisions import Revisions, revisions
+from wardround.records import RowRole, SourceSpec, SpanRole, Store, TableSpec
+from wardround.records.chart import Mask, Revisions, clock, read_revisions
 from wardround.records.pieces import StoredTable
-from wardround.records.rules.language import ALWAYS_TIME
-from wardround.records.specs.roles import CodedRows, RowRole, SpanRole
-from wardround.records.specs.spec import SourceSpec, TableSpec, microseconds, valid
+from wardround.records.rules import ALWAYS_TIME
+from wardround.records.specs import CodedRows, microseconds, valid
 
 # Which rows of a source are which kind of event: its roles, read as kinds of bundle events.
 
@@ -157,7 +155,7 @@ def table_events(table: StoredTable, played: Sequence[PlayedRows]) -> Iterator[K
     if not played or layout.spec.is_static:
         return
     wanted = frozenset[str]().union(*(each.columns for each in played)) & frozenset(layout.columns)
-    for revision in revisions(layout, table.stored, table.subject, wanted):
+    for revision in read_revisions(layout, table.stored, table.subject, wanted):
         ends = {each: _ends_now(table, revision, each) for each in played if each.stop_kind is not None}
         yield from read_revision(layout.spec, played, revision, ends)
 

@@ -13,12 +13,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.core import to_microseconds
-from wardround.records.chart.censor import ChartTable, birth_dates, clock
-from wardround.records.chart.events import EventColumns, event_columns
-from wardround.records.chart.revisions import Revisions, first_known, last_revisions, revisions
+from wardround.records import ChartTable, EventColumns
+from wardround.records.chart import (
+    Revisions,
+    birth_dates,
+    clock,
+    event_columns,
+    first_known,
+    last_revisions,
+    read_revisions,
+)
 from wardround.records.pieces import StoredTable
-from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Times
-from wardround.records.shards.layout import LATE, NEVER_TIME, TableLayout
+from wardround.records.rules import ALWAYS_TIME, NO_TIME, Column, Times
+from wardround.records.shards import LATE, NEVER_TIME, TableLayout
 
 # Events as columns, the codes seen, and what is counted: what the parts of an export hand to each other.
 
@@ -231,7 +238,7 @@ def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, cou
     for table in tables:
         layout, subject, stored = table.layout, table.subject, table.stored
         counts.never_visible += int(np.count_nonzero(first_known(stored) == NEVER_TIME))
-        made = (last_revisions if mode == "event" else revisions)(layout, stored, subject)
+        made = (last_revisions if mode == "event" else read_revisions)(layout, stored, subject)
         parts += _of_table(layout, made, mode, book)
         if layout.spec.age is not None:
             births.append((subject, birth_dates(layout.spec.age, stored), stored.column(0)))

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from wardround.core import Progress, Reporter, must_be_new, private_folder, silent
 from wardround.exports.meds.events import CodeBook, EventCounts, EventRows, TimeMode, events_of
-from wardround.records.ingest.reuse import PEOPLE_OF, SAME_PERSON
+from wardround.records.ingest import PEOPLE_OF, SAME_PERSON
 from wardround.records.pieces import ROWS_AT_ONCE, stored_pieces
-from wardround.records.rules.language import Times
-from wardround.records.specs.spec import valid
+from wardround.records.rules import Times
+from wardround.records.specs import valid
 from wardround.records.store import Store
 
 # MEDS 0.4 on disk: the schemas, the shards of data, and the files of metadata and labels.

@@ -1,3 +1,14 @@
 """Doors into the one world of :mod:`wardround.learning.world`, each in a trainer's own shape."""
 
 from __future__ import annotations
+
+from wardround.learning.adapters.harbor import write_harbor_tasks, write_verifiers_config
+from wardround.learning.adapters.openenv import openenv_app
+from wardround.learning.adapters.trl import write_trl_module
+
+__all__ = [
+    "openenv_app",
+    "write_harbor_tasks",
+    "write_trl_module",
+    "write_verifiers_config",
+]

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wardround.agents.stays.charted import StateFacts
+from wardround.agents.stays import StateFacts
 from wardround.clinical.bundles import EventKind
 from wardround.clinical.protocols import GlobalProtocol, InducedFrom, ProtocolRule, RuleAction, RuleIndex
 from wardround.clinical.vocabulary import clinical_name

@@ -10,8 +10,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from wardround.agents.stays.asking import REFLECTOR
-from wardround.agents.stays.router import PRIOR
+from wardround.agents.stays import PRIOR, REFLECTOR
 from wardround.clinical.bundles import Bundle
 from wardround.clinical.protocols import (
     GlobalProtocol,

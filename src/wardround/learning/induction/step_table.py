@@ -10,12 +10,17 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from wardround.agents.loop.history import EstimatedTokens
-from wardround.agents.stays.charted import StateFacts
-from wardround.agents.stays.player import Parts, TracePlayer
-from wardround.agents.stays.router import HeldRule, due_actions
-from wardround.agents.stays.settings import TraceSettings
-from wardround.agents.stays.steward import newest_bundles, shown_state
+from wardround.agents import EstimatedTokens
+from wardround.agents.stays import (
+    HeldRule,
+    Parts,
+    StateFacts,
+    TracePlayer,
+    TraceSettings,
+    due_actions,
+    newest_bundles,
+    shown_state,
+)
 from wardround.clinical.bundles import NOTHING_KNOWN, Bundle, Carried, EventKind, Trend, carried_by
 from wardround.clinical.protocols import ChangedBy, RuleIndex, spell
 from wardround.clinical.vocabulary import Window, baseline, clinical_name, find_measurement, highest

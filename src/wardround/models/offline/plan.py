@@ -11,7 +11,7 @@ from wardround.core import format_time, parse_time
 from wardround.models.offline.conversation import Result
 from wardround.models.offline.notes import OfflineFinding, OfflineFindings, rules_for
 from wardround.records import RowRole, SpanRole
-from wardround.records.specs.roles import Conditions
+from wardround.records.specs import Conditions
 
 # The SQL of the plans, made of roles and of the columns that a chart has. Every statement gives ``row_id``, so that
 # what it found can be cited.

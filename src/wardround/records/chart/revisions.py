@@ -52,7 +52,7 @@ def first_known(stored: pa.RecordBatch) -> Times:
     return np.where(holds(stored, known), known, NEVER_TIME)
 
 
-def revisions(
+def read_revisions(
     layout: TableLayout, stored: pa.RecordBatch, subject: Integers, wanted: frozenset[str] | None = None
 ) -> Iterator[Revisions]:
     """Yield the rows of a table as they became known, then what became known later of them, then orders that ran.

@@ -1,1 +1,20 @@
 """Ingest: rows spread over buckets, then finished shard by shard with clocks, identities and labels."""
+
+from wardround.records.ingest.clocks import ClockSettings, ShardClocks, rule_columns
+from wardround.records.ingest.database import ingest_database
+from wardround.records.ingest.finalise import dated_rows
+from wardround.records.ingest.joins import CodeLabels
+from wardround.records.ingest.lineage import Lineage
+from wardround.records.ingest.reuse import PEOPLE_OF, SAME_PERSON
+
+__all__ = [
+    "PEOPLE_OF",
+    "SAME_PERSON",
+    "ClockSettings",
+    "CodeLabels",
+    "Lineage",
+    "ShardClocks",
+    "dated_rows",
+    "ingest_database",
+    "rule_columns",
+]

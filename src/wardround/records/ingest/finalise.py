@@ -33,8 +33,8 @@ from wardround.records.shards.row_ids import (
     fingerprints,
     identify,
     local_words,
+    make_row_ids,
     numbered_words,
-    row_ids,
     row_numbers,
 )
 from wardround.records.shards.shard_file import TableBlocks, moved_rows, write_orders, write_table
@@ -140,7 +140,7 @@ class Finishing:
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
         subjects = integers(batch.column(table.subject_column), null=0)
         order = row_order(subjects, times[EVENT], identity.ties(table, batch))
-        whole = dated.stored(batch, row_ids(table, batch, identity)).take(pa.array(order))
+        whole = dated.stored(batch, make_row_ids(table, batch, identity)).take(pa.array(order))
         whole = self.labels.joined(table, whole)
         return FinishedRows(subjects[order], whole, moved_rows(subjects[order], order))
 

@@ -1,1 +1,50 @@
 """A store's files: where they lie, how a shard is written and read, checksums, identities, and what a table holds."""
+
+from wardround.records.shards.layout import (
+    AVAILABLE,
+    EVENT,
+    GROUP,
+    INDEX,
+    LATE,
+    MANIFEST,
+    NEVER_TIME,
+    PENDING,
+    PUBLISHED,
+    UNTIL,
+    VERSION,
+    TableLayout,
+    bucket_numbers,
+    map_checked,
+    read_manifest,
+    shard_folder,
+    table_layout,
+)
+from wardround.records.shards.row_ids import Identity, fingerprints, make_row_ids, mix, numbered_ids, row_numbers
+from wardround.records.shards.shard_file import Shard
+
+__all__ = [
+    "AVAILABLE",
+    "EVENT",
+    "GROUP",
+    "INDEX",
+    "LATE",
+    "MANIFEST",
+    "NEVER_TIME",
+    "PENDING",
+    "PUBLISHED",
+    "UNTIL",
+    "VERSION",
+    "Identity",
+    "Shard",
+    "TableLayout",
+    "bucket_numbers",
+    "fingerprints",
+    "make_row_ids",
+    "map_checked",
+    "mix",
+    "numbered_ids",
+    "read_manifest",
+    "row_numbers",
+    "shard_folder",
+    "table_layout",
+]

@@ -210,7 +210,7 @@ def identify(
     return Identity(number=row_numbers(words))
 
 
-def row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:
+def make_row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:
     """Return ``table:key`` for every row; parts of a key are joined by ``-``."""
     if identity.number is not None:
         return numbered_ids(table.name, identity.number)

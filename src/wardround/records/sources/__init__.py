@@ -2,3 +2,9 @@
 
 A source of tables needs no code. The raw files of others are made flat first (``flatten.py``).
 """
+
+from wardround.records.sources.flatten import flattened
+
+__all__ = [
+    "flattened",
+]

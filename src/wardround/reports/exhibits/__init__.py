@@ -13,17 +13,21 @@ from wardround.reports.exhibits.exhibit import (
     published_models,
     read_exhibits,
 )
-from wardround.reports.exhibits.merging import MergedRow, best_rows, drawn, merged_rows
+from wardround.reports.exhibits.merging import IN_PER_CENT, MergedRow, best_rows, drawn, merged_rows
+from wardround.reports.exhibits.reproducing import agents_without_bank, reproduce_exhibit
 
 __all__ = [
     "EXHIBITS",
+    "IN_PER_CENT",
     "Exhibit",
     "MergedRow",
     "Point",
+    "agents_without_bank",
     "best_rows",
     "drawn",
     "merged_rows",
     "published_figures",
     "published_models",
     "read_exhibits",
+    "reproduce_exhibit",
 ]

@@ -12,9 +12,9 @@ from datetime import datetime
 from wardround.clinical.bundles.files import END_OF_TIME
 from wardround.core import from_microseconds
 from wardround.records import Chart, Event, Store
-from wardround.records.chart.chart import stored_rows
-from wardround.records.shards.layout import AVAILABLE, VERSION
-from wardround.records.specs.spec import microseconds
+from wardround.records.chart import stored_rows
+from wardround.records.shards import AVAILABLE, VERSION
+from wardround.records.specs import microseconds
 
 ROWS = 200
 """Rows of one page."""

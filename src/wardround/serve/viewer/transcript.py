@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from markupsafe import escape
 
-from wardround.agents.loop.steps import STEP_NOTE
+from wardround.agents.loop import STEP_NOTE
 from wardround.core import Message, Picture
 from wardround.log import Note, ToolRecord, Trajectory, Turn
 from wardround.tools.render import DITTO, SEPARATOR

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from wardround.core import Progress, Reporter, UserError, derive_seed, format_time, from_microseconds
 from wardround.records import Policy, SpanRole, Store
-from wardround.records.specs.roles import CodedRows
+from wardround.records.specs import CodedRows
 from wardround.tasks.benchmarks.encounters import Encounters, count_kinds
 from wardround.tasks.benchmarks.label_events import EventFinder, LabelEvent
 from wardround.tasks.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from wardround.core import RecordError
 from wardround.records import SpanRole
-from wardround.records.rules.language import ALWAYS_TIME
-from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.roles import CodedRows
+from wardround.records.rules import ALWAYS_TIME
+from wardround.records.shards import NEVER_TIME
+from wardround.records.specs import CodedRows
 
 # Columns of stored rows as numbers and texts. Times are whole microseconds, NO_TIME where there is none.
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from wardround.clinical.codes import read_user_codes
 from wardround.records import Policy, RowRole, SourceSpec, TableSpec
-from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.roles import CodedRows, Conditions
+from wardround.records.shards import NEVER_TIME
+from wardround.records.specs import CodedRows, Conditions
 from wardround.tasks.benchmarks.encounters import (
     AVAILABLE,
     DAY,

@@ -16,7 +16,7 @@ from wardround.clinical.bundles.events import HOUR
 from wardround.clinical.bundles.targets import DECIDED
 from wardround.core import Reporter, UserError, from_microseconds, silent
 from wardround.records import SpanRole, Store, unplayed
-from wardround.records.specs.roles import CodedRows
+from wardround.records.specs import CodedRows
 from wardround.tasks.answers import StepAction
 from wardround.tasks.benchmarks.benchmark import Benchmark
 from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, person_id, unit_draw

@@ -15,9 +15,9 @@ import pyarrow as pa
 from wardround.audits import ShownTable
 from wardround.core import derive_seed, parse_time, to_microseconds
 from wardround.records import RowRole, SpanRole, Store, TableSpec, Withheld
-from wardround.records.rules.language import ALWAYS_TIME
-from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.roles import CodedRows
+from wardround.records.rules import ALWAYS_TIME
+from wardround.records.shards import NEVER_TIME
+from wardround.records.specs import CodedRows
 from wardround.tasks.benchmarks.encounters import (
     AVAILABLE,
     EVENT,

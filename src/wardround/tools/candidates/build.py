@@ -12,7 +12,7 @@ import pyarrow as pa
 from wardround.clinical.codes import LabelSet, distinct_labels, load_ccs, load_ccs_words, normalise_label
 from wardround.core import RecordError
 from wardround.records import RowRole, SourceSpec, Store
-from wardround.records.specs.roles import CodedRows
+from wardround.records.specs import CodedRows
 from wardround.tools.candidates.index import SpaceIndex
 from wardround.tools.candidates.role_labels import RoleLabels, ccs_kind, drug_grouper, role_labels
 from wardround.tools.candidates.space import CandidateSpace

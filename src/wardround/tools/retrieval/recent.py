@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wardround.core import estimate_tokens, to_microseconds
 from wardround.records import TableSpec
-from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.rules import ALWAYS_TIME
 
 MAX_TOKENS = 2048
 _LEAST_TABLE_TOKENS = 24

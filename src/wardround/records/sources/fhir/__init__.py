@@ -3,6 +3,19 @@
 Shapes only: which element becomes which cell. When a row or a cell was known is the spec's business.
 """
 
-from wardround.records.sources.fhir.flattener import flatten_fhir
+from wardround.records.sources.fhir.context import NAMING_TYPES, Names, ResourceReading
+from wardround.records.sources.fhir.files import Found, parsed_resources
+from wardround.records.sources.fhir.flattener import flatten_fhir, on_the_wall, resource_rows
+from wardround.records.sources.fhir.values import Malformed
 
-__all__ = ["flatten_fhir"]
+__all__ = [
+    "NAMING_TYPES",
+    "Found",
+    "Malformed",
+    "Names",
+    "ResourceReading",
+    "flatten_fhir",
+    "on_the_wall",
+    "parsed_resources",
+    "resource_rows",
+]

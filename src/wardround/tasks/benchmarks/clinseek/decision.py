@@ -19,8 +19,8 @@ import pyarrow as pa
 from wardround.clinical.codes import how_to_add, load_drugs
 from wardround.core import derive_seed
 from wardround.records import Policy, SourceSpec, Store, unplayed
-from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.roles import CodedRows, Conditions
+from wardround.records.shards import NEVER_TIME
+from wardround.records.specs import CodedRows, Conditions
 from wardround.tasks.benchmarks.clinseek.definitions import DecisionRule, SpanName
 from wardround.tasks.benchmarks.clinseek.timeline import HOUR, Span, StayQuestion, Timeline
 from wardround.tasks.benchmarks.encounters import DAY, NO_TIME, Flags, Ints, texts

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.records import Policy, SpanRole, Store
-from wardround.records.rules.language import ALWAYS_TIME, Reference
-from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.roles import CodedRows
+from wardround.records.rules import ALWAYS_TIME, Reference
+from wardround.records.shards import NEVER_TIME
+from wardround.records.specs import CodedRows
 from wardround.tasks.benchmarks.clinseek.definitions import SpanName
 from wardround.tasks.benchmarks.encounters import (
     AVAILABLE,

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from wardround.core import RecordError, UserError
 from wardround.records import MomentRole, RowRole, SourceSpec, SpanRole, Store, list_sources, load_source_spec, unplayed
-from wardround.records.specs.roles import CodedRows, Codes, refusal
+from wardround.records.specs import CodedRows, Codes, refusal
 from wardround.tasks.benchmarks.answer_rules import AnswerRules, Thresholds
 
 SEVERITIES = ("normal", "mild", "moderate", "severe")

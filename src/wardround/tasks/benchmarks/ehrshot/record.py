@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from wardround.core import Progress, Reporter, UserError
 from wardround.records import MomentRole, RowRole, Store
-from wardround.records.shards.layout import NEVER_TIME
-from wardround.records.specs.roles import CodedRows
+from wardround.records.shards import NEVER_TIME
+from wardround.records.specs import CodedRows
 from wardround.tasks.benchmarks.ehrshot.concepts import CodeMatcher, Places, TaskConcept
 from wardround.tasks.benchmarks.ehrshot.rules import LabelledQuestions
 from wardround.tasks.benchmarks.encounters import (

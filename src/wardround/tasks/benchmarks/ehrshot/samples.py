@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wardround.core import content_hash, derive_seed, format_time, from_microseconds
 from wardround.records import Store
-from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.shards import NEVER_TIME
 from wardround.tasks.benchmarks.drawing import person_id
 from wardround.tasks.benchmarks.ehrshot.concepts import Places
 from wardround.tasks.benchmarks.ehrshot.labelling import Questions

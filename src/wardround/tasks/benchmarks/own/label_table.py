@@ -18,7 +18,7 @@ import pyarrow.parquet
 
 from wardround.core import UserError
 from wardround.records import Chart, Policy, Store
-from wardround.records.reading.source_files import subject_number
+from wardround.records.reading import subject_number
 from wardround.tasks.answers import AnswerClass, OneClass
 from wardround.tasks.benchmarks.benchmark import name_of_file
 from wardround.tasks.benchmarks.own.labelling import Label, Moment, OwnTask

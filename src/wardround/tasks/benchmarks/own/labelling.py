@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from wardround.core import ToolFailure, UserError, format_time, from_microseconds, parse_time
 from wardround.records import Chart, Policy, Store
-from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.shards import NEVER_TIME
 from wardround.tasks.benchmarks.encounters import AVAILABLE, EVENT, NO_TIME, event_times, microseconds, texts
 from wardround.tasks.benchmarks.own.rows import Where, matching
 from wardround.tasks.benchmarks.sample import Sample

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.records import Store
-from wardround.records.specs.roles import CodedRows, Conditions
+from wardround.records.specs import CodedRows, Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

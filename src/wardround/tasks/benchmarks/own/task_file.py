@@ -14,7 +14,7 @@ from typing import Any
 from wardround.core import Registry, UserError, content_hash
 from wardround.core.errors import unknown
 from wardround.records import SourceSpec
-from wardround.records.specs.roles import ROLES, Conditions
+from wardround.records.specs import ROLES, Conditions
 from wardround.tasks.answers import answer_kind
 from wardround.tasks.benchmarks.benchmark import name_of_file
 from wardround.tasks.benchmarks.encounters import EVENT

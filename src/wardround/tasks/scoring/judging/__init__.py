@@ -1,5 +1,6 @@
 """Judging: what an answer in words of one's own is worth, by a model that is none of the players, or by words."""
 
+from wardround.tasks.scoring.judging.equivalence import PlanCase, PlanGrade, equivalence_prompts, grade_plan
 from wardround.tasks.scoring.judging.judge import (
     MEDR_BENCH_JUDGE,
     POINTS,
@@ -27,8 +28,12 @@ __all__ = [
     "JudgedCase",
     "MedRBenchJudge",
     "ModelJudge",
+    "PlanCase",
+    "PlanGrade",
     "Verdict",
     "WordsJudge",
+    "equivalence_prompts",
+    "grade_plan",
     "judge_prompts",
     "medr_bench_prompts",
     "points_of",

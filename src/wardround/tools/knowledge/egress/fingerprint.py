@@ -12,8 +12,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from wardround.records import Chart
-from wardround.records.specs.spec import TableSpec
+from wardround.records import Chart, TableSpec
 from wardround.tools.knowledge.egress.readings import (
     StringSearch,
     close_digits,
