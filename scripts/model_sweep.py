@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import Method, list_agents
-from wardround.memory.peers import PEERS
+from wardround.memory.peer import PEERS
 from wardround.models.local import LOCAL_MODELS, serving
 
 NAMES = ("transfers", "diagnoses", "labevents")

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from wardround.reports import OpenedRun
     from wardround.reports import compare as compare
     from wardround.reports import forecast as forecast
-    from wardround.reports import reproduce as reproduce
     from wardround.reports import run as run
     from wardround.reports import settings as settings
+    from wardround.reports.exhibits import reproduce as reproduce
     from wardround.synth import synthesize as synthesize
     from wardround.tasks.benchmarks import Benchmark
     from wardround.tasks.benchmarks import build_benchmark as build_benchmark
@@ -48,7 +48,7 @@ _PLACES = {
     "open_benchmark": "wardround.tasks.benchmarks:Benchmark.open",
     "open_run": "wardround.reports:OpenedRun.open",
     "open_store": "wardround.records:Store.open",
-    "reproduce": "wardround.reports:reproduce",
+    "reproduce": "wardround.reports.exhibits:reproduce",
     "run": "wardround.reports:run",
     "settings": "wardround.reports:settings",
     "synthesize": "wardround.synth:synthesize",

@@ -12,7 +12,7 @@ from memory_charts import SOURCE, chart_of, subjects
 from wardround.agents import Memory, Prompt, get_agent, kinds_read
 from wardround.core import UserError
 from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
-from wardround.memory.peers import PEERS
+from wardround.memory.peer import PEERS
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.replay import Line
 from wardround.records import Store

@@ -15,7 +15,7 @@ from extras import needs
 from wardround.core import ProviderError
 from wardround.memory import Bank, Experience
 from wardround.memory.construction import Attempt, Case
-from wardround.memory.peers import PEERS, PeerAsking, PeerMemory, PeerSettings
+from wardround.memory.peer import PEERS, PeerAsking, PeerMemory, PeerSettings
 from wardround.tools.retrieval import LexicalEncoder
 
 pytestmark = needs("mem0")

@@ -16,7 +16,7 @@ from memory_doubles import Scripted, episode, origin, patient, turns
 
 from wardround.memory import Bank, Experience, RecallQuestion, Subject, text_key, withdraw
 from wardround.memory.construction import Attempt, Case
-from wardround.memory.peers import (
+from wardround.memory.peer import (
     PEERS,
     USED,
     NewNote,

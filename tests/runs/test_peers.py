@@ -13,8 +13,7 @@ from wardround.core import UserError
 from wardround.learning import ConstructionSettings, build_peer, construct
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, RecallQuestion, Subject, contamination_check, text_key
-from wardround.memory.peers import PEERS, USED, PeerCase, PeerSettings
-from wardround.memory.peers.peer import searched_text
+from wardround.memory.peer import PEERS, USED, PeerCase, PeerSettings, searched_text
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.runs.experiment import read_assignments, read_experiment
 from wardround.runs.results import score_run

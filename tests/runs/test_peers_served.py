@@ -15,7 +15,7 @@ from fake_server import Answer, FakeServer, error, text, tools
 from wardround.learning import ConstructionSettings, build_peer, stages
 from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
-from wardround.memory.peers import PEERS
+from wardround.memory.peer import PEERS
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.runs.settings import EpisodeKey
 from wardround.tasks.benchmarks import Benchmark

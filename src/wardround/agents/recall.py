@@ -28,7 +28,7 @@ from wardround.memory import (
     scope_of,
     text_key,
 )
-from wardround.memory.peers import PEERS, PeerCase, PeerSettings
+from wardround.memory.peer import PEERS, PeerCase, PeerSettings
 from wardround.memory.reading import BankReader
 from wardround.models import Model, read_value
 from wardround.models.schema import object_schema

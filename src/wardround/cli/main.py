@@ -149,6 +149,10 @@ def _ended(words: list[str], terminated: Sequence[int], *, is_process: bool) -> 
         return _fail(f"stopped, because something from the future was about to be seen: {error}")
     except WardroundError as error:
         return _fail(str(error))
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("wardround."):
+            raise
+        return _fail(f"this installation was made without the part {error.name}; install wardround whole")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: `wardround ... | head`
         return 141

@@ -17,7 +17,7 @@ from wardround.learning.reliability import FOLDER, ROLLOUTS, validate
 from wardround.log import LogReader
 from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, forget, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES, LinkSettings
-from wardround.memory.peers import PEERS
+from wardround.memory.peer import PEERS
 from wardround.runs import RunFolder
 from wardround.runs.banks import VECTORS
 from wardround.tasks.scoring.gate import GATE_LEVEL, GateStandard

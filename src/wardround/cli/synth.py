@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from wardround.clinical.protocols import Planting, planted_rules, read_planting, read_protocol
+from wardround.clinical.protocols import Planting, read_planting, read_protocol
 from wardround.core import TerminalProgress, UserError
-from wardround.synth import DIALECTS, synthesize, synthesize_as, time_zone_of
+from wardround.synth import DIALECTS, planted_rules, synthesize, synthesize_as, time_zone_of
 from wardround.synth.radiographs import write_films
 
 EXAMPLES = """

@@ -24,13 +24,11 @@ from wardround.learning import (
     fine_tune,
     read_recipe,
     read_rows,
-    reinforce,
     serving_template,
     tool_use_shift,
     training_template,
     write_model,
 )
-from wardround.learning.adapters import write_harbor_tasks, write_trl_module, write_verifiers_config
 from wardround.learning.rewards import RewardKind
 from wardround.learning.world import MOST_CALLS, World, WorldSettings
 from wardround.runs import RunFolder
@@ -100,6 +98,8 @@ def open_env(arguments: argparse.Namespace) -> int:
         split=arguments.split, tasks=tuple(arguments.task), calls=arguments.calls, reward=arguments.reward
     )
     _must_heed(arguments)
+    from wardround.learning.adapters import write_harbor_tasks, write_trl_module, write_verifiers_config
+
     world = World.open(arguments.store, arguments.benchmark, settings)
     port = PORT if arguments.port is None else arguments.port
     url = f"http://{_LOOPBACK}:{port}"
@@ -357,6 +357,8 @@ def _sft(arguments: argparse.Namespace) -> int:
 
 
 def _rl(arguments: argparse.Namespace) -> int:
+    from wardround.learning.adapters import reinforce
+
     recipe = _recipe(arguments, "rl.")
     settings = WorldSettings(tasks=tuple(arguments.task), calls=arguments.calls, reward=arguments.reward)
     done = reinforce(

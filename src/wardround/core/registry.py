@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
+import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -37,13 +39,24 @@ class Registry(Generic[T]):
 
     ``kind`` is the plural that entry points name (``wardround.agents``), ``one`` what an error calls a single one,
     ``of`` the class that everything here is of (None: not checked), ``title`` says in one line what a thing is.
+    ``part`` is an optional package of ours that registers things when it is imported, which is done when something is
+    first looked up; where it was left out, its things are not there.
     """
 
-    def __init__(self, kind: str, *, one: str, of: type | None = None, title: Callable[[T], str] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        one: str,
+        of: type | None = None,
+        title: Callable[[T], str] | None = None,
+        part: str | None = None,
+    ) -> None:
         self.kind = kind
         self.one = one
         self._of = of
         self._title = title or _first_line
+        self._part = part
         self._entries: dict[str, Registered[T]] = {}
 
     def add(self, name: str, thing: T) -> T:
@@ -62,7 +75,7 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """Return the thing of a name; UserError names the nearest and all that exist."""
-        entry = self._entries.get(name) or self._installed().get(name)
+        entry = self._ours().get(name) or self._installed().get(name)
         if entry is None:
             raise UserError(self._unknown(name))
         thing = entry.load()
@@ -70,7 +83,7 @@ class Registry(Generic[T]):
         return thing
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries or name in self._installed()
+        return name in self._ours() or name in self._installed()
 
     def __iter__(self) -> Iterator[Registered[T]]:
         """Every entry, ours and plug-ins' first, then those of installed packages, which are not loaded for it."""
@@ -84,15 +97,22 @@ class Registry(Generic[T]):
     @property
     def registered(self) -> tuple[T, ...]:
         """The things that were registered, without those of installed packages that nobody asked for."""
-        return tuple(entry.load() for entry in self._entries.values())
+        return tuple(entry.load() for entry in self._ours().values())
 
     @property
     def installed(self) -> tuple[Registered[T], ...]:
         """The entries of installed packages; listing them runs none of their code."""
-        return tuple(entry for name, entry in self._installed().items() if name not in self._entries)
+        return tuple(entry for name, entry in self._installed().items() if name not in self._ours())
 
     def _all(self) -> dict[str, Registered[T]]:
-        return self._entries | {name: entry for name, entry in self._installed().items() if name not in self._entries}
+        ours = self._ours()
+        return ours | {name: entry for name, entry in self._installed().items() if name not in ours}
+
+    def _ours(self) -> dict[str, Registered[T]]:
+        part, self._part = self._part, None
+        if part is not None and importlib.util.find_spec(part) is not None:
+            importlib.import_module(part)
+        return self._entries
 
     def _installed(self) -> dict[str, Registered[T]]:
         """The entry points of this kind; UserError where one bears a name that is taken."""

@@ -13,7 +13,6 @@ from wardround.learning.gating import gate_bank
 from wardround.learning.masking import RowTokenizer, TokenRow, serving_template, training_template
 from wardround.learning.peers import build_peer
 from wardround.learning.recipe import DataSettings, RlSettings, SftSettings, TrainingRecipe, read_recipe
-from wardround.learning.rl import RlResult, reinforce
 from wardround.learning.rows import HeldOut, TrainingRow, training_rows, without_redundant_calls
 from wardround.learning.sft import SftResult, fine_tune
 from wardround.learning.tool_use import RunToolUse, ToolUse, ToolUseShift, tool_use, tool_use_shift
@@ -28,7 +27,6 @@ __all__ = [
     "Evolution",
     "ExportCounts",
     "HeldOut",
-    "RlResult",
     "RlSettings",
     "RowTokenizer",
     "RunToolUse",
@@ -50,7 +48,6 @@ __all__ = [
     "gate_bank",
     "read_recipe",
     "read_rows",
-    "reinforce",
     "serving_template",
     "stages",
     "tool_use",

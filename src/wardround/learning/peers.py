@@ -22,7 +22,7 @@ from wardround.learning.constructing import (
 from wardround.log import EpisodeEntry
 from wardround.memory import Bank, Experience
 from wardround.memory.construction import Case
-from wardround.memory.peers import PEERS, USED, NoteChanges, Peer, PeerAsking, PeerMemory
+from wardround.memory.peer import PEERS, USED, NoteChanges, Peer, PeerAsking, PeerMemory
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 

@@ -10,7 +10,7 @@ from wardround.memory.extract import MAXIMUM_ITEMS, MAXIMUM_REASONING_ITEMS, MAX
 from wardround.memory.gates import GateUse
 from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.learning import EvolutionSettings
-from wardround.memory.peers.peer import PeerSettings
+from wardround.memory.peer import PeerSettings
 from wardround.models import ModelSettings
 from wardround.tools.retrieval.recent import MAX_TOKENS
 

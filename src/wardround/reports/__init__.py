@@ -3,7 +3,6 @@
 from wardround.reports.analyses import Point, points_of
 from wardround.reports.arms import arm_table
 from wardround.reports.comparing import Comparison, Pair, compare_all
-from wardround.reports.exhibits.reproducing import Reproduction, reproduce
 from wardround.reports.opened_run import OpenedEpisode, OpenedRun, compare, compare_runs, forecast, run, settings
 from wardround.reports.predictions import Curve, curves, predictor_rows
 from wardround.reports.report import leak_test_page, report_run, write_predictor_report, write_report
@@ -17,7 +16,6 @@ __all__ = [
     "OpenedRun",
     "Pair",
     "Point",
-    "Reproduction",
     "RunSummary",
     "arm_table",
     "by_contender",
@@ -31,7 +29,6 @@ __all__ = [
     "points_of",
     "predictor_rows",
     "report_run",
-    "reproduce",
     "run",
     "settings",
     "subgroup_table",

@@ -10,6 +10,7 @@ from wardround.synth.dialects import DIALECTS, plant_traps, time_zone_of, write_
 from wardround.synth.hospital import SynthManifest, synthesize
 from wardround.synth.other_forms import synthesize_as
 from wardround.synth.planting import PlantedRule, plant_rules
+from wardround.synth.protocol_rules import planted_rules
 
 __all__ = [
     "COLUMNS",
@@ -19,6 +20,7 @@ __all__ = [
     "SynthManifest",
     "plant_rules",
     "plant_traps",
+    "planted_rules",
     "synthesize",
     "synthesize_as",
     "time_zone_of",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from wardround.agents.method import Addition, Method
 from wardround.agents.methods.react import REACT
 from wardround.memory import POLARITIES
-from wardround.memory.peers import PEERS
+from wardround.memory.peer import PEERS
 
 # The methods that read a bank's graph, and any agent with what was walked to: ``<agent>+gsem``, ``+gsem-walk``.
 

@@ -59,7 +59,6 @@ from wardround.clinical.protocols.merge import (
     found_rules,
     merge_protocols,
 )
-from wardround.clinical.protocols.planted import planted_rules
 from wardround.clinical.protocols.rules import (
     FORBIDDING,
     ActionKind,
@@ -145,7 +144,6 @@ __all__ = [
     "keys_of",
     "lint_protocol",
     "merge_protocols",
-    "planted_rules",
     "protocol_text",
     "read_examples",
     "read_planting",

@@ -11,7 +11,7 @@ from typing import Any
 
 from wardround.memory.construction.drafts import Case
 from wardround.memory.experience import Experience
-from wardround.memory.peers.peer import (
+from wardround.memory.peer import (
     NewNote,
     NoteChanges,
     Peer,

@@ -12,7 +12,7 @@ from typing import Any
 from wardround.memory.construction.drafts import Case, draw_by_rules
 from wardround.memory.construction.linking import SAME, words_in_common
 from wardround.memory.experience import Experience
-from wardround.memory.peers.peer import (
+from wardround.memory.peer import (
     NewNote,
     NoteChanges,
     Peer,

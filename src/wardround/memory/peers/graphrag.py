@@ -10,7 +10,7 @@ from typing import Any
 
 from wardround.memory.construction.drafts import Case
 from wardround.memory.experience import Experience, normal_name
-from wardround.memory.peers.peer import (
+from wardround.memory.peer import (
     PEER_RULES,
     NewNote,
     NoteChanges,

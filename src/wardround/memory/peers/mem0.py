@@ -16,7 +16,7 @@ from typing import Any
 from wardround.core import Message, import_extra
 from wardround.memory.construction.drafts import Case, draw_by_rules
 from wardround.memory.experience import Experience, normal_name
-from wardround.memory.peers.peer import (
+from wardround.memory.peer import (
     NewNote,
     NoteChanges,
     Peer,

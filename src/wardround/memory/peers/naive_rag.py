@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wardround.memory.construction.drafts import Case
 from wardround.memory.experience import Experience
-from wardround.memory.peers.peer import (
+from wardround.memory.peer import (
     Peer,
     PeerAsking,
     PeerCase,

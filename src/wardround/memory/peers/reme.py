@@ -12,7 +12,7 @@ from wardround.memory.construction.drafts import Attempt, Case, draw_by_rules
 from wardround.memory.construction.linking import SAME, words_in_common
 from wardround.memory.experience import Experience
 from wardround.memory.material import reduced_trajectory
-from wardround.memory.peers.peer import (
+from wardround.memory.peer import (
     USED,
     NewNote,
     NoteChanges,

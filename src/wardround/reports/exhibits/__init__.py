@@ -14,7 +14,7 @@ from wardround.reports.exhibits.exhibit import (
     read_exhibits,
 )
 from wardround.reports.exhibits.merging import IN_PER_CENT, MergedRow, best_rows, drawn, merged_rows
-from wardround.reports.exhibits.reproducing import agents_without_bank, reproduce_exhibit
+from wardround.reports.exhibits.reproducing import Reproduction, agents_without_bank, reproduce, reproduce_exhibit
 
 __all__ = [
     "EXHIBITS",
@@ -22,6 +22,7 @@ __all__ = [
     "Exhibit",
     "MergedRow",
     "Point",
+    "Reproduction",
     "agents_without_bank",
     "best_rows",
     "drawn",
@@ -29,5 +30,6 @@ __all__ = [
     "published_figures",
     "published_models",
     "read_exhibits",
+    "reproduce",
     "reproduce_exhibit",
 ]

@@ -406,5 +406,7 @@ class Peer:
     prompts: tuple[str, ...] = ()
 
 
-PEERS: Registry[Peer] = Registry("peers", one="peer", of=Peer, title=lambda peer: peer.title)
+PEERS: Registry[Peer] = Registry(
+    "peers", one="peer", of=Peer, title=lambda peer: peer.title, part="wardround.memory.peers"
+)
 """The memories that GSEM is compared with, by name, in the order of its Table 1."""

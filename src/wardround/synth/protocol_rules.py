@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict, cast
+from typing import Literal, TypedDict, cast
 
 from wardround.clinical.protocols.conditions import AtValue
 from wardround.clinical.protocols.index import CompiledRule, compile_rule
 from wardround.clinical.protocols.rules import GlobalProtocol
 from wardround.core import UserError
-
-if TYPE_CHECKING:
-    from wardround.synth import PlantedRule
-
+from wardround.synth.planting import PlantedRule
 
 _VERBS = ("start", "order", "perform")
 
@@ -19,8 +16,6 @@ _VERBS = ("start", "order", "perform")
 def planted_rules(protocol: GlobalProtocol) -> tuple[PlantedRule, ...]:
     """Return the rules to plant, one for each action; rules that say ``avoid`` forbid the others' actions while they
     hold. UserError: a trigger that is not one laboratory value above or below a number."""
-    from wardround.synth import PlantedRule  # fifty modules that only planting needs
-
     compiled = [compile_rule(rule) for rule in protocol.rules]
     avoided = [one for one in compiled if any(action.verb == "avoid" for action in one.actions)]
     return tuple(

@@ -14,12 +14,11 @@ from wardround.clinical.protocols import (
     GlobalProtocol,
     ProtocolRule,
     found_rules,
-    planted_rules,
     read_planting,
     read_protocol,
 )
 from wardround.core import UserError
-from wardround.synth import plant_rules
+from wardround.synth import plant_rules, planted_rules
 
 
 def rule(name: str, trigger: str, *actions: str, precision: float | None = None) -> ProtocolRule:
