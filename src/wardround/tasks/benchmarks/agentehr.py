@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from wardround.clinical.codes import LabelSet, how_to_add, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent, to_microseconds
@@ -21,9 +21,7 @@ from wardround.records import Policy, RowRole, Store, unplayed
 from wardround.tasks.benchmarks.answer_rules import AnswerRules
 from wardround.tasks.benchmarks.benchmark import Benchmark, label_map_facts, pool_facts, space_facts
 from wardround.tasks.benchmarks.drawing import (
-    DEFAULT_FRACTIONS,
     DrawSettings,
-    Fractions,
     WeighedEvent,
     asked_with,
     choose_events,
@@ -38,7 +36,7 @@ from wardround.tasks.benchmarks.drawing import (
 )
 from wardround.tasks.benchmarks.encounters import Encounters
 from wardround.tasks.benchmarks.label_events import EventFinder, LabelEvent, LabelSource, is_other_source, label_source
-from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
+from wardround.tasks.benchmarks.pipeline import BuildContext, BuildOptions, BuildSettings, TaskFacts, build_family
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import AGENTEHR_TASKS, Task, get_task
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
@@ -48,23 +46,15 @@ def build_agentehr(
     store: Store,
     folder: Path,
     *,
-    seed: int = 0,
-    policy: Policy = "known_at",
-    per_task: int = 600,
-    user_codes: Path | None = None,
-    fractions: Fractions = DEFAULT_FRACTIONS,
     tasks: Sequence[str] = tuple(AGENTEHR_TASKS),
-    workers: int = 1,
-    executor: str = "processes",
+    user_codes: Path | None = None,
     report: Reporter = silent,
+    **options: Unpack[BuildOptions],
 ) -> Benchmark:
     """Build the six tasks from a store and save them. ``per_task`` is the most samples of a task in each stratum of
     each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
-    settings = BuildSettings(
-        seed=seed, policy=policy, per_task=per_task, fractions=fractions, workers=workers, executor=executor
-    )
     family = AgentEhr(names=tuple(sorted(set(tasks))), user_codes=user_codes)
-    return build_family(family, store, folder, settings, report=report)
+    return build_family(family, store, folder, BuildSettings(**options), report=report)
 
 
 def label_events(store: Store, policy: Policy = "known_at") -> dict[str, dict[int, list[LabelEvent]]]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, get_args, get_type_hints
 
 from wardround.core import Reporter, UserError, own_codes, silent
 from wardround.core.errors import unknown
-from wardround.records import Policy, Store
+from wardround.records import Store
 from wardround.tasks.answers import AnswerClass
 from wardround.tasks.benchmarks.agentehr import build_agentehr
 from wardround.tasks.benchmarks.benchmark import Benchmark
@@ -20,7 +20,7 @@ from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
 from wardround.tasks.benchmarks.ehrshot import build_ehrshot
 from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
 from wardround.tasks.benchmarks.own.labelling import OwnTask
-from wardround.tasks.benchmarks.pipeline import BuildSettings
+from wardround.tasks.benchmarks.pipeline import BoundedOptions, BuildSettings
 from wardround.tasks.benchmarks.text_cases import TOLD_FAMILIES, build_told
 from wardround.tasks.benchmarks.text_cases.build import CaseFiles
 from wardround.tasks.benchmarks.trace import build_trace
@@ -66,8 +66,11 @@ def build_benchmark(
 
 def options_of(family: str) -> Collection[str]:
     """Return the names of the options that a family's builder takes."""
-    parameters = signature(FAMILIES[family]).parameters.values()
-    return [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY and one.name != "report"]
+    builder = FAMILIES[family]
+    parameters = signature(builder).parameters.values()
+    own = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY and one.name != "report"]
+    shared = get_type_hints(builder.func if isinstance(builder, partial) else builder).get("options")
+    return own if shared is None else [*own, *get_type_hints(get_args(shared)[0])]
 
 
 def _labels(
@@ -79,30 +82,15 @@ def _labels(
     question: str | None = None,
     classes: Sequence[AnswerClass] = (),
     cuts: Sequence[float] = (),
-    seed: int = 0,
-    policy: Policy = "known_at",
-    per_task: int = 600,
-    per_subject: int | None = None,
-    fractions: Fractions = DEFAULT_FRACTIONS,
     user_codes: Path | None = None,
-    workers: int = 1,
-    executor: str = "processes",
     report: Reporter = silent,
+    **options: Unpack[BoundedOptions],
 ) -> Benchmark:
     """Build the task of a user's table of labels."""
     if labels is None:
         raise UserError("say which table of labels: wardround bench build labels --labels FILE ...")
     task = read_label_table(Path(labels), name=label_name, description=question, classes=classes, cuts=cuts)
-    settings = BuildSettings(
-        seed=seed,
-        policy=policy,
-        per_task=per_task,
-        per_subject=per_subject,
-        fractions=fractions,
-        workers=workers,
-        executor=executor,
-    )
-    return build_own([task], store, folder, settings, user_codes=user_codes, report=report)
+    return build_own([task], store, folder, BuildSettings(**options), user_codes=user_codes, report=report)
 
 
 def _tasks(
@@ -111,31 +99,16 @@ def _tasks(
     *,
     task_files: Files = (),
     tasks: Sequence[str] = (),
-    seed: int = 0,
-    policy: Policy = "known_at",
-    per_task: int = 600,
-    per_subject: int | None = None,
-    fractions: Fractions = DEFAULT_FRACTIONS,
     user_codes: Path | None = None,
-    workers: int = 1,
-    executor: str = "processes",
     report: Reporter = silent,
+    **options: Unpack[BoundedOptions],
 ) -> Benchmark:
     """Build the tasks of a user's files (``task_files``) and of plug-ins (``tasks``)."""
     if not task_files and not tasks:
         raise UserError("say which tasks: wardround bench build tasks --task-file FILE ... (or --task of a plug-in)")
     own: list[OwnTask] = [read_task_file(Path(path), store.spec) for path in task_files]
     own += [OWN_TASKS.get(name)(store.spec) for name in tasks]
-    settings = BuildSettings(
-        seed=seed,
-        policy=policy,
-        per_task=per_task,
-        per_subject=per_subject,
-        fractions=fractions,
-        workers=workers,
-        executor=executor,
-    )
-    return build_own(own, store, folder, settings, user_codes=user_codes, report=report)
+    return build_own(own, store, folder, BuildSettings(**options), user_codes=user_codes, report=report)
 
 
 def _text_cases(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypedDict, TypeVar
 
 from wardround import __version__
 from wardround.core import Progress, Reporter, UserError, loaded_plugins, silent
@@ -73,6 +73,23 @@ class BuildSettings:
         if self.workers < 1:
             raise UserError(f"workers must be at least 1, not {self.workers!r}")
         EXECUTORS.get(self.executor)
+
+
+class BuildOptions(TypedDict, total=False):
+    """Those of :class:`BuildSettings` that every family heeds, as keywords of its builder."""
+
+    seed: int
+    policy: Policy
+    per_task: int
+    fractions: Fractions
+    workers: int
+    executor: str
+
+
+class BoundedOptions(BuildOptions, total=False):
+    """And the bound on one subject's samples, for families that ask a subject often."""
+
+    per_subject: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from wardround.records import SpanRole, Store, unplayed
 from wardround.records.specs import CodedRows
 from wardround.tasks.answers import StepAction
 from wardround.tasks.benchmarks.benchmark import Benchmark
-from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, person_id, unit_draw
+from wardround.tasks.benchmarks.drawing import person_id, unit_draw
 from wardround.tasks.benchmarks.encounters import NO_TIME, Spans, event_times, read_spans
-from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
+from wardround.tasks.benchmarks.pipeline import BuildContext, BuildOptions, BuildSettings, TaskFacts, build_family
 from wardround.tasks.benchmarks.sample import SPLITS, Sample
 from wardround.tasks.benchmarks.task import TRACE_TASK, Task
 from wardround.tools.candidates import CandidateSpace
@@ -154,20 +154,15 @@ def build_trace(
     store: Store,
     folder: Path,
     *,
-    seed: int = 0,
-    per_task: int = 600,
     unit: Unit = "icu",
-    fractions: Fractions = DEFAULT_FRACTIONS,
-    workers: int = 1,
-    executor: str = "processes",
     report: Reporter = silent,
+    **options: Unpack[BuildOptions],
 ) -> Benchmark:
     """Build the stays of a store and save them; at most ``per_task`` stays in each split (0: all).
 
     ``unit`` is what a stay is: one in intensive care, or one in hospital. UserError: the source keeps none.
     """
-    settings = BuildSettings(seed=seed, per_task=per_task, fractions=fractions, workers=workers, executor=executor)
-    return build_family(TraceFamily(unit=unit), store, folder, settings, report=report)
+    return build_family(TraceFamily(unit=unit), store, folder, BuildSettings(**options), report=report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

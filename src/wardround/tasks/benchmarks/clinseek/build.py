@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from wardround.clinical.codes import normalise_label
 from wardround.core import Progress, Reporter, UserError, derive_seed, format_time, from_microseconds, silent
-from wardround.records import Policy, Store
+from wardround.records import Store
 from wardround.tasks.benchmarks.answer_rules import AnswerRules
 from wardround.tasks.benchmarks.benchmark import Benchmark, samples_by_class
 from wardround.tasks.benchmarks.clinseek.decision import DecisionAsking
@@ -27,9 +27,9 @@ from wardround.tasks.benchmarks.clinseek.definitions import (
 )
 from wardround.tasks.benchmarks.clinseek.risk import NO, YES, RiskAsking, led_to
 from wardround.tasks.benchmarks.clinseek.timeline import MOST_EVENTS, Asking, StayQuestion, Timelines
-from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, draw_key, group_of, person_id
+from wardround.tasks.benchmarks.drawing import draw_key, group_of, person_id
 from wardround.tasks.benchmarks.encounters import NO_TIME
-from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
+from wardround.tasks.benchmarks.pipeline import BuildContext, BuildOptions, BuildSettings, TaskFacts, build_family
 from wardround.tasks.benchmarks.sample import SPLITS, Sample
 from wardround.tasks.benchmarks.task import Task
 from wardround.tools.candidates import CandidateSpace, SeenByGroup, seen_space
@@ -129,18 +129,13 @@ def build_clinseek(
     store: Store,
     folder: Path,
     *,
-    seed: int = 0,
-    policy: Policy = "known_at",
-    per_task: int = PER_TASK,
     tasks: Sequence[str] = (),
     balanced: bool = True,
     listing: Listing = "target",
     allow_missing: bool = False,
     user_codes: Path | None = None,
-    fractions: Fractions = DEFAULT_FRACTIONS,
-    workers: int = 1,
-    executor: str = "processes",
     report: Reporter = silent,
+    **options: Unpack[BuildOptions],
 ) -> Benchmark:
     """Build the tasks from a store and save them; all 45 unless some are named, with or without ``clinseek.``.
 
@@ -149,19 +144,12 @@ def build_clinseek(
     among others (``target``), or are the commonest ones (``common``). UserError: a task offers a class that is never
     the answer; ``allow_missing`` notes that in the manifest instead.
     """
-    settings = BuildSettings(
-        seed=seed,
-        policy=policy,
-        per_task=per_task,
-        fractions=fractions,
-        workers=workers,
-        executor=executor,
-        allow_missing=allow_missing,
-    )
+    options.setdefault("per_task", PER_TASK)
     names = tuple(sorted({task_name(one) for one in tasks} or set(CLINSEEK_TASKS)))
     family = ClinSeek(
         names=names, balanced=balanced, listing=listing, allow_missing=allow_missing, user_codes=user_codes
     )
+    settings = BuildSettings(**options, allow_missing=allow_missing)
     return build_family(family, store, folder, settings, report=report)
 
 

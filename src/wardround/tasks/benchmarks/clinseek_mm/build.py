@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from wardround.core import (
     Reporter,
@@ -19,7 +19,7 @@ from wardround.core import (
     silent,
     to_microseconds,
 )
-from wardround.records import ImageRole, Policy, Store
+from wardround.records import ImageRole, Store
 from wardround.tasks.benchmarks.benchmark import Benchmark, name_of_file, samples_by_class
 from wardround.tasks.benchmarks.clinseek.other_futures import stays_over
 from wardround.tasks.benchmarks.clinseek.timeline import MOST_EVENTS, Timeline
@@ -32,8 +32,8 @@ from wardround.tasks.benchmarks.clinseek_mm.definitions import (
 )
 from wardround.tasks.benchmarks.clinseek_mm.examples import MultimodalExample, image_role, read_examples
 from wardround.tasks.benchmarks.clinseek_mm.stand_in import StandIn
-from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions, person_id
-from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
+from wardround.tasks.benchmarks.drawing import person_id
+from wardround.tasks.benchmarks.pipeline import BuildContext, BuildOptions, BuildSettings, TaskFacts, build_family
 from wardround.tasks.benchmarks.sample import SPLITS, Sample
 from wardround.tasks.benchmarks.task import Task
 from wardround.tools.candidates import CandidateSpace
@@ -45,16 +45,11 @@ def build_clinseek_mm(
     store: Store,
     folder: Path,
     *,
-    seed: int = 0,
-    policy: Policy = "known_at",
-    per_task: int = 0,
     examples: Path | None = None,
     reports: bool = False,
     vocabulary_shown: bool = True,
-    fractions: Fractions = DEFAULT_FRACTIONS,
-    workers: int = 1,
-    executor: str = "processes",
     report: Reporter = silent,
+    **options: Unpack[BuildOptions],
 ) -> Benchmark:
     """Build the tasks with pictures from a store and save them.
 
@@ -63,10 +58,8 @@ def build_clinseek_mm(
     a task in each split (0: as many as the paper has).
     """
     family = ClinSeekMm(examples=examples, reports=reports, vocabulary_shown=vocabulary_shown)
-    settings = BuildSettings(
-        seed=seed, policy=policy, per_task=per_task, fractions=fractions, workers=workers, executor=executor
-    )
-    return build_family(family, store, folder, settings, report=report)
+    options.setdefault("per_task", 0)
+    return build_family(family, store, folder, BuildSettings(**options), report=report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

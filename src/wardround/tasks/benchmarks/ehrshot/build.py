@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from wardround.core import Reporter, UserError, content_hash, silent
-from wardround.records import Policy, Store
+from wardround.records import Store
 from wardround.tasks.benchmarks.benchmark import Benchmark, name_of_file, samples_by_class
-from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
 from wardround.tasks.benchmarks.ehrshot.concepts import (
     CodeMatcher,
     Places,
@@ -36,7 +35,7 @@ from wardround.tasks.benchmarks.ehrshot.labelling import (
 from wardround.tasks.benchmarks.ehrshot.record import FirstEvents, SubjectRecord, read_record
 from wardround.tasks.benchmarks.ehrshot.samples import by_class, draw, last_answers, make_samples
 from wardround.tasks.benchmarks.encounters import Ints
-from wardround.tasks.benchmarks.pipeline import BuildContext, BuildSettings, TaskFacts, build_family
+from wardround.tasks.benchmarks.pipeline import BoundedOptions, BuildContext, BuildSettings, TaskFacts, build_family
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import EHRSHOT_TASKS, Task, get_task
 from wardround.tools.candidates import CandidateSpace
@@ -49,17 +48,11 @@ def build_ehrshot(
     store: Store,
     folder: Path,
     *,
-    seed: int = 0,
-    policy: Policy = "known_at",
     tasks: Sequence[str] = (),
-    per_task: int = 600,
-    per_subject: int | None = None,
-    fractions: Fractions = DEFAULT_FRACTIONS,
     allow_missing: bool = False,
     chexpert_labels: Path | None = None,
-    workers: int = 1,
-    executor: str = "processes",
     report: Reporter = silent,
+    **options: Unpack[BoundedOptions],
 ) -> Benchmark:
     """Build the tasks from a store and save them; all fifteen unless some are named.
 
@@ -67,21 +60,12 @@ def build_ehrshot(
     UserError: a concept matches no code of the store; ``allow_missing`` makes that a task that is called unavailable.
     A class that is the answer to no question is noted in the manifest.
     """
-    settings = BuildSettings(
-        seed=seed,
-        policy=policy,
-        per_task=per_task,
-        per_subject=per_subject,
-        fractions=fractions,
-        workers=workers,
-        executor=executor,
-    )
     family = EhrShot(
         names=tuple(sorted(set(tasks) or set(EHRSHOT_TASKS))),
         allow_missing=allow_missing,
         chexpert_labels=chexpert_labels,
     )
-    return build_family(family, store, folder, settings, report=report)
+    return build_family(family, store, folder, BuildSettings(**options), report=report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
