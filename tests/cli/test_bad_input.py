@@ -67,6 +67,39 @@ def test_a_missing_folder(tmp_path: Path) -> None:
     assert "nowhere" in refused("ingest", "mimiciv", tmp_path / "nowhere", "--store", tmp_path / "store")
 
 
+@pytest.mark.parametrize("moment", ["01/31/2150", "1/2/2150", "", "2150-13-45 99:00", "yesterday"])
+@pytest.mark.parametrize("what", [("tables", "--out", "chart"), ("bundles",)])
+def test_a_time_that_is_none(what: tuple[str, ...], moment: str) -> None:
+    line = refused("export", *what, "--store", "store", "--subject", "1", "--as-of", moment)
+    assert "--as-of" in line
+    assert "2150-01-31 08:00" in line
+
+
+def test_a_sample_whose_time_is_none() -> None:
+    line = refused(
+        "audit",
+        "pipeline",
+        "--raw",
+        ".",
+        "--sample",
+        "1,soon",
+        "--run",
+        "x {raw} {out} {samples}",
+        "--read",
+        "rows:{out}/f.csv,key=stay_id",
+    )
+    assert "SUBJECT,TIME" in line
+
+
+@pytest.mark.parametrize("port", ["99999", "-1", "http"])
+def test_a_port_that_is_none(port: str) -> None:
+    assert "0 to 65535" in refused("view", "run", f"--port={port}")
+
+
+def test_an_option_of_another_action_says_whose_it_is() -> None:
+    assert "memory evolve" in refused("memory", "list", "bank", "--bank", "other")
+
+
 def test_a_folder_without_any_known_table(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "table" in refused("ingest", "mimiciv", tmp_path / "empty", "--store", tmp_path / "store")

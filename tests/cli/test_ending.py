@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from wardround.cli import main as command_line
-from wardround.cli.main import printable_output, terminable
+from wardround.cli.main import _how_to_go_on, printable_output, terminable
 from wardround.core import Progress, TerminalProgress, printing
 
 
@@ -77,3 +78,19 @@ def test_the_progress_line_commands_the_terminal_and_its_words_do_not(monkeypatc
     assert terminal.getvalue().startswith("\r\x1b[2Kepisodes")
     assert terminal.getvalue().count("\x1b") == 1
     assert "file\\u001b[2J.csv" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("run --benchmark bench --out {run}", "; go on with: wardround run --resume {run}"),
+        ("run --resume={run} --workers 2", "; go on with: wardround run --resume {run}"),
+        ("memory evolve --bank b --out {run}", "; go on with: wardround memory evolve --resume {run} --bank b"),
+        ("run --out nowhere", ""),
+        ("ingest mimiciv raw --store store", "; give the same command again to go on"),
+        ("report {run}", ""),
+    ],
+)
+def test_an_interrupted_command_names_the_one_that_continues_it(tmp_path: Path, words: str, told: str) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    assert _how_to_go_on(words.format(run=tmp_path).split()) == told.format(run=tmp_path)

@@ -147,6 +147,26 @@ def test_finish_carries_answer_and_evidence(environment: Environment) -> None:
     assert [(c.exists, c.read, c.supports) for c in citations] == [(True, True, True), (False, False, False)]
 
 
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        '"labevents:1"',
+        "5",
+        "[1, 2]",
+        '{"a": 1}',
+        '[{"answer": "x"}]',
+        '[{"answer": "x", "row_ids": ["labevents:1"]',
+        "[{x}]",
+    ],
+)
+def test_an_answer_with_evidence_that_cannot_be_read_is_taken_and_noted(
+    environment: Environment, evidence: str
+) -> None:
+    result = environment.call("finish", f'{{"response": ["x"], "evidence": {evidence}}}')
+    assert (result.is_error, result.answer, result.evidence) == (False, ("x",), {})
+    assert "Note: " in result.text
+
+
 def test_evidence_is_text_that_can_be_stored(environment: Environment) -> None:
     cited = {"a\ud800": ["labevents:1\udfff"]}
     for evidence in (cited, [{"answer": answer, "row_ids": rows} for answer, rows in cited.items()]):

@@ -116,6 +116,30 @@ def test_an_optional_argument_that_cannot_be_read_costs_a_note() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('{"weight": 81, "height": [1', "28.0"),
+        ('{"weight": 81, "height": 180} and so on', "25.0"),
+        (' { "weight" : 81 , note}', "28.0"),
+    ],
+)
+def test_required_arguments_that_stand_whole_before_a_mistake_are_taken(text: str, shown: str) -> None:
+    result = Environment(small_chart(400), Toolset((body_mass_index,))).call("body-mass-index", text)
+    assert (result.is_error, result.text.splitlines()[0]) == (False, shown)
+    assert "not valid JSON behind" in result.text
+    assert "left out" in result.text
+
+
+@pytest.mark.parametrize(
+    "text", ['{"weight": 81', '{"height": 180, "weight": 8', '{"height": 180, x}', "{", '{"weight" 81}']
+)
+def test_arguments_that_break_before_a_required_one_is_whole_are_refused(text: str) -> None:
+    result = Environment(small_chart(400), Toolset((body_mass_index,))).call("body-mass-index", text)
+    assert result.is_error
+    assert "not valid JSON" in result.text
+
+
 def test_a_tool_of_one_s_own_is_called_like_ours() -> None:
     chart = small_chart(400)
     environment = Environment(chart, default_toolset() + Toolset((body_mass_index, rows_of, last)))

@@ -334,7 +334,10 @@ def _pipeline_samples(arguments: argparse.Namespace, table: SwapTable) -> list[P
     made = []
     for text in arguments.sample:
         subject, _, time = text.partition(",")
-        made.append(PipelineSample(subject=subject, time=parse_time(time), keys={"subject_id": subject}))
+        try:
+            made.append(PipelineSample(subject=subject, time=parse_time(time), keys={"subject_id": subject}))
+        except ValueError as error:
+            raise UserError(f"{text!r} is not SUBJECT,TIME (for example 12345678,2150-01-31T08:00): {error}") from error
     return made
 
 

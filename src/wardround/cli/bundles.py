@@ -8,9 +8,10 @@ from pathlib import Path
 from wardround.agents.stays import coded_roles
 from wardround.agents.stays.batch import StepsTable
 from wardround.cli.output import add_json_option, print_json
+from wardround.cli.parser import moment
 from wardround.clinical.bundles import ActionType, bundle_text, bundles_of, carried_by, step_targets
 from wardround.clinical.bundles.files import END_OF_TIME, BundlesReport, write_bundles
-from wardround.core import TerminalProgress, UserError, parse_time, printable
+from wardround.core import TerminalProgress, UserError, printable
 from wardround.records import Store
 from wardround.runs.stays import store_score
 
@@ -33,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="folder to write the whole store's bundles to")
     parser.add_argument("--subject", help="whose bundles to print, as the source calls the subject")
     parser.add_argument(
-        "--as-of", help="with --subject: as of when (a date means the end of that day); the end if left out"
+        "--as-of",
+        type=moment,
+        help="with --subject: as of when (a date means the end of that day); the end if left out",
     )
     parser.add_argument("--targets", action="store_true", help="with --subject: print the targets of every step too")
     parser.add_argument(
@@ -84,7 +87,7 @@ def _print_report(report: BundlesReport) -> None:
 
 
 def _print_chart(store: Store, arguments: argparse.Namespace) -> None:
-    as_of = END_OF_TIME if arguments.as_of is None else parse_time(arguments.as_of)
+    as_of = END_OF_TIME if arguments.as_of is None else arguments.as_of
     stream = bundles_of(store.chart(store.subject_of(arguments.subject), as_of))
     targets = step_targets(stream)
     texts = [bundle_text(bundle) for bundle in stream]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from wardround.cli import bundles, export_run
 from wardround.cli.output import add_json_option, print_json
-from wardround.cli.parser import add_action
-from wardround.core import TerminalProgress, UserError, parse_time
+from wardround.cli.parser import add_action, moment
+from wardround.core import TerminalProgress, UserError
 from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.exports.parquet import write_chart_tables, write_store_tables
 from wardround.records import Store
@@ -85,7 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tables.add_argument("--out", type=Path, required=True, help="folder of the files to make")
     tables.add_argument("--table", nargs="+", default=[], help="only these (default: all that hold rows)")
     tables.add_argument("--subject", help="one subject's chart; every row of the store if left out")
-    tables.add_argument("--as-of", help="with --subject: as of when (a date means the end of that day)")
+    tables.add_argument("--as-of", type=moment, help="with --subject: as of when (a date means the end of that day)")
     for action in (data, labels, guesses, tables):
         add_json_option(action)
     export_run.configure(actions)
@@ -159,7 +159,7 @@ def _tables(arguments: argparse.Namespace) -> None:
     else:
         if arguments.as_of is None:
             raise UserError("--subject needs --as-of: a chart is a record as of a moment")
-        chart = store.chart(store.subject_of(arguments.subject), parse_time(arguments.as_of))
+        chart = store.chart(store.subject_of(arguments.subject), arguments.as_of)
         counts = write_chart_tables(chart, arguments.out, arguments.table)
     progress.close()
     if arguments.json:

@@ -7,12 +7,14 @@ import errno
 import gc
 import importlib
 import os
+import shlex
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Protocol
 
@@ -159,8 +161,35 @@ def _ended(words: list[str], terminated: Sequence[int], *, is_process: bool) -> 
     except OSError as error:
         return _fail(_explain(error))
     except KeyboardInterrupt:
-        print("\nwardround: interrupted; what was finished is kept", file=sys.stderr)
+        print(f"\nwardround: interrupted; what was finished is kept{_how_to_go_on(words)}", file=sys.stderr)
         return TERMINATED if terminated else INTERRUPTED
+
+
+_RESUMED = ("run", "grid", "memory evolve")
+_REPEATED = ("ingest", "reproduce", "train predictors")
+"""Commands that go on with --resume, and those that go on when they are given again."""
+
+
+def _how_to_go_on(words: Sequence[str]) -> str:
+    """Name the command that continues an interrupted one; empty where nothing can be continued."""
+    command = next((name for name in (*_RESUMED, *_REPEATED) if " ".join(words).startswith(f"{name} ")), "")
+    if command in _REPEATED:
+        return "; give the same command again to go on"
+    out = _value_of(words, "--resume") or _value_of(words, "--out")
+    if not command or out is None or not (Path(out) / "manifest.json").is_file():
+        return ""
+    bank = _value_of(words, "--bank") if command == "memory evolve" else None
+    rest = [] if bank is None else ["--bank", bank]
+    return f"; go on with: {shlex.join(['wardround', *command.split(), '--resume', out, *rest])}"
+
+
+def _value_of(words: Sequence[str], option: str) -> str | None:
+    for place, word in enumerate(words):
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+        if word == option and place + 1 < len(words):
+            return words[place + 1]
+    return None
 
 
 def _dispatch(words: list[str], *, is_process: bool) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
+from wardround.cli.parser import port
 from wardround.core import Sensitivity, UserError, needs_extra
 from wardround.models.guard import is_loopback
 
@@ -24,7 +25,7 @@ TOKEN_VARIABLE = "WARDROUND_TOKEN"
 def add_address_options(parser: argparse.ArgumentParser) -> None:
     """Declare where a server listens, and how it is protected."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=int, default=8765, help="port to listen on")
+    parser.add_argument("--port", type=port, default=8765, help="port to listen on")
     parser.add_argument("--tls-certificate", type=Path, help="serve HTTPS: certificate (PEM)")
     parser.add_argument("--tls-key", type=Path, help="serve HTTPS: its key (PEM)")
     parser.add_argument(

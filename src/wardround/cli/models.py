@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.cli.output import add_json_option, print_json, print_rows
+from wardround.cli.parser import port
 from wardround.core import UserError, imaging_models_home
 from wardround.models.local import LOCAL_MODELS, LocalModel, model_of_file, serving
 from wardround.tools.imaging.weights import ModelStore, find_known, known_models
@@ -114,7 +115,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("name", nargs="?", choices=sorted(LOCAL_MODELS), help="which model")
     serve.add_argument("--weights", type=Path, help="a .gguf file instead, such as one of 'wardround train sft'")
     serve.add_argument("--window", type=int, default=8192, help="context tokens of the weights in a file")
-    serve.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
+    serve.add_argument("--port", type=port, default=0, help="port on 127.0.0.1; 0 takes a free one")
     serve.add_argument("--threads", type=int, help="threads that compute (default: one for each core)")
     configure_imaging(actions)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, NoReturn, Protocol
 
-from wardround.core import UserError
+from wardround.core import UserError, parse_time
 from wardround.core.executors import EXECUTORS
+
+_LAST_PORT = 65_535
+
 
 # The argument parser of every command and action: examples in its help, wrong use as one clear line.
 
@@ -48,6 +52,8 @@ class Parser(argparse.ArgumentParser):
             return ": a key is read from the environment variable that --api-key-variable NAME names"
         settings = _settings(self)
         close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.9 if name in settings else 0.7)
+        if close == [name]:
+            return f" here; it belongs to: {', '.join(_actions_with(self, name))}"
         if close:
             return f"; did you mean {close[0]}?"
         return f"; write {settings[name]}" if name in settings else ""
@@ -85,6 +91,33 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 yield from _options(inner)
+
+
+def _actions_with(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
+    """The actions of a parser that take an option."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from (inner.prog for inner in action.choices.values() if name in _options(inner))
+
+
+# Values that every command reads alike. argparse says for which option one is wrong.
+
+
+def moment(text: str) -> datetime:
+    """Read a clinical time; a date means the end of that day."""
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time; write 2150-01-31 (the end of that day) or '2150-01-31 08:00'"
+        ) from None
+
+
+def port(text: str) -> int:
+    """Read the number of a port."""
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; write a number from 0 to {_LAST_PORT}")
+    return int(text)
 
 
 # A command that is an action of another one.

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from wardround.cli import predict
 from wardround.cli.output import add_json_option, print_json, print_rows
-from wardround.cli.parser import add_action
+from wardround.cli.parser import add_action, port
 from wardround.core import TerminalProgress, UserError, needs_extra
 from wardround.learning import (
     FORMATS,
@@ -60,7 +60,7 @@ def configure_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
     parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
     add_reward_kind(parser)
-    parser.add_argument("--port", type=int, help=f"port on 127.0.0.1 (openenv, verifiers); default {PORT}")
+    parser.add_argument("--port", type=port, help=f"port on 127.0.0.1 (openenv, verifiers); default {PORT}")
     parser.add_argument("--out", type=Path, help="what to write: a file (trl, verifiers) or a folder (harbor)")
 
 

@@ -138,9 +138,10 @@ class Registry(Generic[T]):
 
     def _check(self, name: str, thing: object, place: str) -> None:
         if self._of is not None and not isinstance(thing, self._of):
-            raise UserError(
-                f"{self.one} {name!r} in {place} must be a {self._of.__name__}, not a {type(thing).__name__}"
-            )
+            given = f"a {type(thing).__name__}"
+            if isinstance(thing, type) and issubclass(thing, self._of):
+                given = f"the class {thing.__qualname__}; write {thing.__qualname__}()"
+            raise UserError(f"{self.one} {name!r} in {place} must be a {self._of.__name__}, not {given}")
 
 
 def _first_line(thing: object) -> str:

@@ -40,6 +40,7 @@ from wardround.runs.sources import (
 from wardround.runs.spending import must_have_prices
 from wardround.runs.worker import drain, open_agents
 from wardround.tasks.benchmarks import Benchmark, Sample, get_task, question_of
+from wardround.tasks.scoring import scorer_of
 from wardround.tasks.scoring.judging import WORDS
 
 # What a run is about to play, checked against what exists before anything is written or paid for.
@@ -84,6 +85,7 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> PreparedRun:
     banks = own_bank_facts(settings)
     agents = () if outside else all_agents(settings, {"bank": bank, "banks": banks}, store)
     _check_questions(agents, keys, benchmark)
+    _check_scorers(keys)
     must_not_be_taught_by(settings, store, benchmark, keys)
     return PreparedRun(
         settings=settings,
@@ -162,6 +164,13 @@ def _check_questions(agents: Sequence[AgentSpec], keys: Sequence[str], benchmark
     for name, sample in parsed.items():
         for agent in agents:
             check_question(agent, name, question_of(get_task(name), sample))
+
+
+def _check_scorers(keys: Sequence[str]) -> None:
+    """Raise UserError where nobody can score a task, before anything is asked: no scorer, or something else under its
+    name (a class instead of an instance of it)."""
+    for name in sorted({EpisodeKey.parse(key).task for key in keys}):
+        scorer_of(get_task(name).answer)
 
 
 # Starting, running and resuming a run: fill the queue, start workers, watch them, report progress.

@@ -186,7 +186,7 @@ def read_arguments(
 
     ``subject_id`` is the session's: any other value is refused (ToolFailure).
     """
-    given = _as_mapping(tool, arguments)
+    given, broken = _as_mapping(tool, arguments)
     if _characters(given) > MOST_CHARACTERS:
         raise ToolFailure(f"{tool.name}: the arguments are longer than {MOST_CHARACTERS:,} characters; send fewer.")
     if tool.category in _BOUND_CATEGORIES and "subject_id" not in _properties(tool):
@@ -199,7 +199,7 @@ def read_arguments(
         if name not in properties:
             raise ToolFailure(_unknown_argument(tool, name))
     values: dict[str, Any] = {}
-    notes: list[str] = []
+    notes = [broken] if broken else []
     for name, schema in properties.items():
         value = given.get(name, _MISSING)
         if value is _MISSING or (value is None and "null" not in _types(schema)):
@@ -223,28 +223,62 @@ def _properties(tool: Tool) -> Mapping[str, Mapping[str, Any]]:
     return properties
 
 
-def _as_mapping(tool: Tool, arguments: str | Mapping[str, Any]) -> dict[str, Any]:
+def _as_mapping(tool: Tool, arguments: str | Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the members of the arguments, and a note where only those before a mistake could be read."""
     value: Any = arguments
+    note = ""
     for _ in range(2):  # some models encode the object twice
         if isinstance(value, str):
-            value = _parse(tool, value)
+            value, note = _parse(tool, value)
     if value is None:
         value = {}
     if not isinstance(value, Mapping):
         raise ToolFailure(f"{tool.name}: arguments must be a JSON object, got {_kind(value)}. Example: {example(tool)}")
-    return {str(name): item for name, item in value.items()}
+    return {str(name): item for name, item in value.items()}, note
 
 
-def _parse(tool: Tool, text: str) -> Any:
+def _parse(tool: Tool, text: str) -> tuple[Any, str]:
+    """Read JSON. Where it breaks behind every required argument, those that are whole are taken, with a note."""
     if not text.strip():
-        return {}
+        return {}, ""
     try:
-        return json.loads(text, strict=False)
+        return json.loads(text, strict=False), ""
     except (ValueError, RecursionError) as error:
+        whole, required = _whole_members(text), tool.parameters.get("required", ())
+        if required and all(name in whole for name in required):
+            last = list(whole)[-1]
+            return whole, f"{tool.name}: not valid JSON behind {last!r} ({error}); that part was left out."
         raise ToolFailure(
             f"{tool.name}: the arguments are not valid JSON ({error}). "
             f"Send one JSON object, for example {example(tool)}"
         ) from error
+
+
+def _whole_members(text: str) -> dict[str, Any]:
+    """Return the members of an object that stand whole before its first mistake."""
+    decoder, found = json.JSONDecoder(strict=False), {}
+    place = _behind_space(text, 0)
+    opening = "{"
+    try:
+        while text[place] == opening:
+            name, place = decoder.raw_decode(text, _behind_space(text, place + 1))
+            place = _behind_space(text, place)
+            if not isinstance(name, str) or text[place] != ":":
+                break
+            value, place = decoder.raw_decode(text, _behind_space(text, place + 1))
+            place = _behind_space(text, place)
+            if text[place] not in ",}":
+                break
+            found[name], opening = value, ","
+    except (ValueError, IndexError, RecursionError):
+        return found
+    return found
+
+
+def _behind_space(text: str, place: int) -> int:
+    while text[place].isspace():
+        place += 1
+    return place
 
 
 def _characters(value: Any) -> int:
