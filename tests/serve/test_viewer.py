@@ -25,8 +25,11 @@ from wardround.clinical.bundles.events import BundleEvent
 from wardround.core import Sealed, UserError, to_microseconds, unsealed
 from wardround.records.chart.chart import stored_rows
 from wardround.records.shards.layout import AVAILABLE, EVENT
+from wardround.reports.episode_card import facts_of
 from wardround.reports.report import episode_page
+from wardround.reports.standing import StandingEvent, StandingRecord, standing_record
 from wardround.serve.viewer import NotFound, ViewedRun, ViewerPages, viewer_app, write_site
+from wardround.serve.viewer.compare_view import sides_view
 from wardround.serve.viewer.episode import page_counts
 from wardround.serve.viewer.hidden_rows import held_back
 from wardround.serve.viewer.record import (
@@ -34,10 +37,7 @@ from wardround.serve.viewer.record import (
     MARGIN,
     WIDTH,
     Interest,
-    StandingEvent,
-    StandingRecord,
     draw_timeline,
-    standing_record,
 )
 from wardround.serve.viewer.run import ORDERS, SampleQuery, listed, read_query
 
@@ -187,8 +187,10 @@ def test_what_came_after_decides_nothing_on_the_timeline(run: ViewedRun) -> None
         poorer = replace(chart, inside=Sealed(replace(unsealed(chart.inside), rows=without_future)))
         changed += sum(stored_rows(poorer, name) != stored_rows(chart, name) for name in chart.table_names)
         interest = Interest(read=frozenset(), cited={})
-        drawn = [draw_timeline(standing_record(one, frozenset()), interest) for one in (chart, poorer)]
+        stood = [standing_record(one, frozenset()) for one in (chart, poorer)]
+        drawn = [draw_timeline(one, interest) for one in stood]
         assert drawn[0] == drawn[1]
+        assert facts_of(chart, stood[0]) == facts_of(poorer, stood[1])
     assert changed > 0
 
 
@@ -311,3 +313,15 @@ def test_a_store_that_was_moved_leaves_the_episode(run: ViewedRun) -> None:
     text = ViewerPages([moved]).episode_page(1, next(iter(moved.pages)))
     assert re.search(r'id="timeline">.*\n<p class="note">.*store', text)
     assert 'id="turn-0"' in text
+
+
+def test_one_episode_of_a_sample_stands_alone_and_two_beside_each_other(run: ViewedRun, pages: ViewerPages) -> None:
+    page = next(iter(run.by_sample))
+    two = pages.sides_page(1, page, {})
+    assert two.count('<th scope="col">') == 4
+    assert "rows were read by both" in two
+    left = next(key for key, _ in sides_view([run], 1, page, {})["entries"])
+    alone = pages.sides_page(1, page, {"left": left, "right": left})
+    assert alone.count('<th scope="col">') == 2
+    assert "by both" not in alone
+    assert "by this one alone" not in alone

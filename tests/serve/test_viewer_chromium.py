@@ -213,7 +213,7 @@ def test_what_a_model_says_is_text(browser: Chromium, addresses: dict[str, str],
     browser.open(addresses["attacked episode"])
     assert browser.value("document.querySelectorAll('main img').length") == 0
     assert attack in browser.value("document.querySelector('#turn-1').textContent")
-    assert attack in [
+    assert f"✗ {attack}" in [
         one.strip() for one in browser.value("[...document.querySelectorAll('.chip')].map(e => e.textContent)")
     ]
 

@@ -38,6 +38,7 @@ from wardround.reports.analyses import Point, points_of, sections
 from wardround.reports.arms import arm_table, win_map
 from wardround.reports.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.reports.comparing import must_match
+from wardround.reports.episode_card import PatientFacts, episode_card, patient_facts
 from wardround.reports.predictions import predictor_notes
 from wardround.reports.stay_pages import StayHour, stay_hours, timeline
 from wardround.reports.stream_sections import stream_sections
@@ -116,17 +117,21 @@ def episode_parts(
     labels: LabelSet | None,
     policy: str,
     hours: Sequence[StayHour] = (),
+    *,
+    patient: PatientFacts | None = None,
+    missing: str = "",
 ) -> dict[str, Any]:
-    """Return what the template of an episode's page shows. ``hours``: those of a stay, where its store is there."""
+    """Return what the template of an episode's page shows. ``hours``: those of a stay, where its store is there;
+    ``patient``: as of the question, None where there is no chart, and ``missing`` says why."""
     return {
         "result": result,
+        "card": episode_card(result, sample, get_task(result.task), labels, patient, missing=missing),
         "sample": sample,
         "trajectory": trajectory,
         "timeline": timeline(trajectory, sample),
         "hours": hours,
         "policy": policy,
         "contender": contender(result),
-        "official": official_names(labels),
         "has_pictures": any(_pictures(trajectory)),
         "citations": (trajectory.outcome or {}).get("citations", ()),
     }
@@ -348,14 +353,21 @@ class EpisodePages:
         self.samples = {sample.id: sample for sample in benchmark.all_samples}
         self._labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
         self._template = page_environment().get_template("episode.html.jinja")
-        self._store = _store_of_stays(folder, results)
+        self._store, self._missing = _store_or_reason(folder)
         self._policy = folder.manifest["policy"]
 
     def html(self, result: EpisodeScore, trajectory: Trajectory) -> str:
         """Return the page of an episode."""
         sample = self.samples[result.sample]
-        hours = () if self._store is None or result.steps is None else stay_hours(self._store, sample)
-        parts = episode_parts(result, sample, trajectory, self._labels[result.task], self._policy, hours)
+        hours: tuple[StayHour, ...] = ()
+        patient = None
+        if self._store is not None and not sample.told:
+            patient = patient_facts(sample.chart(self._store))
+            hours = () if result.steps is None else stay_hours(self._store, sample)
+        labels = self._labels[result.task]
+        parts = episode_parts(
+            result, sample, trajectory, labels, self._policy, hours, patient=patient, missing=self._missing
+        )
         return self._template.render(parts)
 
 
@@ -368,14 +380,12 @@ def _write_episodes(folder: RunFolder, target: Path, results: Sequence[EpisodeSc
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
 
 
-def _store_of_stays(folder: RunFolder, results: Sequence[EpisodeScore]) -> Store | None:
-    """The store that stays are told from; None where none was played, or where it is no longer what it was."""
-    if all(result.steps is None for result in results):
-        return None
+def _store_or_reason(folder: RunFolder) -> tuple[Store | None, str]:
+    """The store of a run, or why it cannot be shown: it is not there, or no longer what it was."""
     try:
-        return open_store(folder)
-    except UserError:
-        return None
+        return open_store(folder), ""
+    except UserError as error:
+        return None, str(error)
 
 
 def _metrics_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:

@@ -14,8 +14,8 @@ from wardround.clinical.codes import LabelSet
 from wardround.core import UserError, format_time, unknown
 from wardround.log import LogReader, Outline
 from wardround.records import Chart
+from wardround.reports.standing import row_text
 from wardround.runs import EpisodeKey, RunFolder, open_benchmark, open_store
-from wardround.serve.viewer.record import row_text
 from wardround.tasks.benchmarks import Sample, Task, get_task
 
 NOTICE = "research, not for care"

@@ -1,4 +1,4 @@
-"""Two episodes side by side on one sample: answers, figures, rows read and the calls of each turn."""
+"""The episodes of one sample, two side by side: answers, figures, rows read and the calls of each turn."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from itertools import zip_longest
 from typing import Any
 
 from wardround.log import Trajectory
+from wardround.reports.episode_card import question_text
 from wardround.reports.report import episode_page, official_names
 from wardround.reports.summary import contender
 from wardround.serve.viewer.episode import episode_stem, rows_read
 from wardround.serve.viewer.run import NotFound, ViewedRun
-from wardround.tasks.benchmarks import Sample
+from wardround.tasks.benchmarks import Sample, get_task
 from wardround.tasks.scoring import EpisodeScore
 
 MOST_TURNS = 100
@@ -44,7 +45,8 @@ class EpisodeSide:
 
 
 def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the page of a sample shows; ``asked``: ``left`` and ``right`` by key, the first two else.
+    """Return what the page of a sample shows; ``asked``: ``left`` and ``right`` by key, the first two else. One
+    episode stands alone.
 
     Episodes of other runs take part where their sample is the same. NotThere: no such sample or episode.
     """
@@ -56,12 +58,14 @@ def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping
     keys = list(entries)
     left = _asked(entries, asked, "left", keys[0])
     right = _asked(entries, asked, "right", next((key for key in keys if key != left), keys[0]))
-    sides = [_side(runs, key, *entries[key]) for key in (left, right)]
-    both = sides[0].read & sides[1].read
+    chosen = tuple(dict.fromkeys((left, right)))
+    sides = [_side(runs, key, *entries[key]) for key in chosen]
+    both = frozenset.intersection(*(side.read for side in sides))
     return {
         "run": runs[number - 1],
         "sample": sample,
         "sides": sides,
+        "question": question_text(get_task(sample.task), sample),
         "chosen": (left, right),
         "entries": [(key, f"{runs[one - 1].name}: {_name(score)}") for key, (one, score) in entries.items()],
         "official": official_names(runs[number - 1].labels[sample.task]),

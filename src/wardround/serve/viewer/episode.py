@@ -9,18 +9,12 @@ from typing import Any
 
 from wardround.core import UserError
 from wardround.log import Trajectory, Turn
+from wardround.records import Chart
+from wardround.reports.episode_card import facts_of
 from wardround.reports.report import episode_parts
+from wardround.reports.standing import StandingRecord, document_tables, standing_record
 from wardround.reports.stay_pages import StayHour, stay_hours, timeline
-from wardround.serve.viewer.record import (
-    HEIGHT,
-    WIDTH,
-    Interest,
-    StandingRecord,
-    document_tables,
-    draw_documents,
-    draw_timeline,
-    standing_record,
-)
+from wardround.serve.viewer.record import HEIGHT, WIDTH, Interest, draw_documents, draw_timeline
 from wardround.serve.viewer.run import NotFound, ViewedRun, sample_page
 from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
 from wardround.tasks.benchmarks import Sample
@@ -185,7 +179,7 @@ def rows_read(trajectory: Trajectory) -> frozenset[str]:
 def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict[str, Any]:
     """Return the record as of the prediction time by the clock of knowledge, drawn, or why there is none: a store that
     was moved leaves the rest of the page as it is."""
-    record, missing = _record(run, score, interest)
+    chart, record, missing = _record(run, score, interest)
     drawing = None if record is None or not record.events else draw_timeline(record, interest)
     documents = None
     if record is not None and drawing is not None:
@@ -198,6 +192,7 @@ def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict
         "policy": str(run.folder.manifest["policy"]),
         "drawing": drawing,
         "documents": documents,
+        "patient": None if chart is None or record is None else facts_of(chart, record),
         "missing": missing,
         "rows_told": {} if record is None else record.rows,
         "drawn": drawn,
@@ -206,13 +201,16 @@ def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict
     }
 
 
-def _record(run: ViewedRun, score: EpisodeScore, interest: Interest) -> tuple[StandingRecord | None, str | None]:
+def _record(
+    run: ViewedRun, score: EpisodeScore, interest: Interest
+) -> tuple[Chart | None, StandingRecord | None, str | None]:
     sample = run.samples[score.sample]
     try:
-        record = standing_record(sample.chart(run.store), frozenset(interest.cited))
+        chart = sample.chart(run.store)
+        record = standing_record(chart, frozenset(interest.cited))
     except UserError as error:
-        return None, str(error)
-    return record, record.missing
+        return None, None, str(error)
+    return chart, record, record.missing
 
 
 def episode_view(run: ViewedRun, page: str) -> dict[str, Any]:
@@ -221,10 +219,13 @@ def episode_view(run: ViewedRun, page: str) -> dict[str, Any]:
     sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
     interest = interest_of(trajectory)
     policy = str(run.folder.manifest["policy"])
-    parts = episode_parts(score, sample, trajectory, run.labels[score.task], policy)
+    record = record_view(run, score, interest)
+    missing = "" if sample.told else record["missing"] or ""
+    labels = run.labels[score.task]
+    parts = episode_parts(score, sample, trajectory, labels, policy, patient=record["patient"], missing=missing)
     return {
         **parts,
-        **record_view(run, score, interest),
+        **record,
         **transcript_view(run, page, 1),
         "citations": parts["citations"][:MOST_CITATIONS],
         "citations_left_out": max(0, len(parts["citations"]) - MOST_CITATIONS),

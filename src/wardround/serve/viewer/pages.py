@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from wardround.core import UserError
 from wardround.reports.report import episode_page, matrix, page_environment
+from wardround.reports.standing import row_text
 from wardround.reports.summary import contender
 from wardround.serve.viewer.bank import bank_view, experience_view
 from wardround.serve.viewer.compare_view import sides_view
@@ -16,7 +17,6 @@ from wardround.serve.viewer.episode import bank_or_reason, episode_stem, episode
 from wardround.serve.viewer.hidden_rows import ROWS, held_back, page_count, page_of
 from wardround.serve.viewer.live.pages import StreamPages
 from wardround.serve.viewer.live.stream import ViewedStream
-from wardround.serve.viewer.record import row_text
 from wardround.serve.viewer.review.marks import MarkedEpisode, MarksFile, agreement_rows, marked_episodes, marks_csv
 from wardround.serve.viewer.run import ORDERS, ListedSamples, NotFound, SampleQuery, ViewedRun, choices, sample_page
 

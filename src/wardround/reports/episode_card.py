@@ -1,0 +1,236 @@
+"""The card on top of an episode's page: who, when, what was asked, what was answered, what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from wardround.clinical.bundles import EventKind
+from wardround.clinical.codes import LabelSet, normalise_label
+from wardround.core import UserError
+from wardround.records import Chart, Event
+from wardround.reports.standing import StandingEvent, StandingRecord, standing_record
+from wardround.reports.summary import UNKNOWN, sex_of
+from wardround.tasks.benchmarks import Sample, Task, question_of
+from wardround.tasks.scoring import EpisodeScore
+
+_PEOPLE = {"female": "woman", "male": "man"}
+_OLDEST = 90
+"""Sources cap ages here."""
+_GROWN_UP = 18
+_BEFORE_ADMISSION = timedelta(hours=24)
+"""A note of the emergency department, so long before an admission, is of the same visit."""
+_LONGEST_REASON, _MOST_KNOWN = 240, 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatientFacts:
+    """A patient as of the question, by the clock of knowledge. ``who``: age and sex; ``when``: day and hours of the
+    stay; ``reason``: why admitted, with the note's table and time; ``problems``: diagnoses known by then, the latest
+    first, of ``problem_count``."""
+
+    who: str
+    when: str
+    reason: str
+    reason_from: str
+    problems: tuple[str, ...]
+    problem_count: int
+
+
+ItemState = Literal["right", "wrong", "outside", "missed", "judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardItem:
+    """A name that was answered or happened. ``meaning``: of a class what its value stands for; ``state``: ``outside``
+    is no name of the candidate table, ``missed`` happened and was not answered, ``judged`` is text that a judge scores.
+    """
+
+    text: str
+    meaning: str
+    state: ItemState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeCard:
+    """``question``: what is asked, in a sentence; ``patient``: None where there is no chart, and ``missing`` says why.
+    ``answer`` and ``happened``: by item; ``verdict``: both counted, in a sentence."""
+
+    question: str
+    patient: PatientFacts | None
+    missing: str
+    answer: tuple[CardItem, ...]
+    happened: tuple[CardItem, ...]
+    verdict: str
+
+
+def question_text(task: Task, sample: Sample) -> str:
+    """Return what a task asks in a sentence; its title where it declares no words."""
+    try:
+        return question_of(task, sample).description
+    except UserError:
+        return task.title
+
+
+def episode_card(
+    score: EpisodeScore,
+    sample: Sample,
+    task: Task,
+    labels: LabelSet | None,
+    patient: PatientFacts | None,
+    *,
+    missing: str = "",
+) -> EpisodeCard:
+    """Return the card of an episode. ``labels``: those that answers may have; ``missing``: why there is no patient."""
+    answer, happened = _items(score, sample, task, labels)
+    return EpisodeCard(
+        question=question_text(task, sample),
+        patient=patient,
+        missing=missing,
+        answer=answer,
+        happened=happened,
+        verdict=_verdict(score, sample, task, answer, happened),
+    )
+
+
+def patient_facts(chart: Chart) -> PatientFacts:
+    """Return who the patient of a chart is, how long in hospital and why, as far as it was known then."""
+    return facts_of(chart, standing_record(chart, frozenset()))
+
+
+def facts_of(chart: Chart, record: StandingRecord) -> PatientFacts:
+    """Return the same of a record that was read already; ``chart`` and ``record`` are of one moment."""
+    events = [one for one in record.events if one.event.time <= record.as_of]
+    admission, ended = _stay(events)
+    problems = _problems(events)
+    reason, source = _reason(record, admission)
+    return PatientFacts(
+        who=_who(chart),
+        when=_when(record.as_of, admission, ended, events),
+        reason=reason,
+        reason_from=source,
+        problems=tuple(problems[:_MOST_KNOWN]),
+        problem_count=len(problems),
+    )
+
+
+def _who(chart: Chart) -> str:
+    """Return age and sex in words: ``67-year-old woman``; "patient" where one of them is not on record."""
+    age, sex = chart.age, sex_of(chart)
+    grown = age is None or age >= _GROWN_UP
+    person = _PEOPLE.get(sex, "patient") if grown else {"female": "girl", "male": "boy"}.get(sex, "child")
+    years = "" if age is None else f"{age} years or older, " if age >= _OLDEST else f"{age}-year-old "
+    unknown = [what for what, is_unknown in (("age", age is None), ("sex", sex == UNKNOWN)) if is_unknown]
+    return f"{years}{person}" + (f" ({' and '.join(unknown)} not on record)" if unknown else "")
+
+
+def _stay(events: Sequence[StandingEvent]) -> tuple[StandingEvent | None, datetime | None]:
+    """The latest admission, and when that stay ended."""
+    admissions = [one for one in events if one.event.kind is EventKind.ADMISSION]
+    if not admissions:
+        return None, None
+    latest = max(admissions, key=lambda one: one.event.time)
+    ends = (one.event.time for one in events if one.event.kind is EventKind.DISCHARGE)
+    return latest, next((end for end in sorted(ends) if end >= latest.event.time), None)
+
+
+def _when(
+    as_of: datetime, admission: StandingEvent | None, ended: datetime | None, events: Sequence[StandingEvent]
+) -> str:
+    asked = f"asked {as_of:%Y-%m-%d %H:%M}"
+    if admission is None:
+        return f"{asked}; no admission on record by then"
+    since = admission.event.time
+    if ended is not None:
+        return f"{asked}, {_span(as_of - ended)} after discharge ({since:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M})"
+    units = [one.event.concept for one in events if one.event.kind is EventKind.TRANSFER and one.event.time >= since]
+    unit = f", last in {units[-1]}" if units else ""
+    day = (as_of.date() - since.date()).days + 1
+    return f"hospital day {day}, {_span(as_of - since)} after admission ({since:%Y-%m-%d %H:%M}){unit}; {asked}"
+
+
+def _span(time: timedelta) -> str:
+    """A span in minutes, hours or days."""
+    minutes = max(0, round(time.total_seconds() / 60))
+    if minutes < 120:
+        return f"{minutes} minute{'s' * (minutes != 1)}"
+    return f"{minutes // 60:,} hours" if minutes < 60 * 24 * 14 else f"{minutes // (60 * 24):,} days"
+
+
+def _reason(record: StandingRecord, admission: StandingEvent | None) -> tuple[str, str]:
+    """The first note of the stay, where it stands and when; what the admission says where there is none."""
+    if admission is None:
+        return "", ""
+    start = admission.event.time - _BEFORE_ADMISSION
+    notes = sorted(_notes(record.documents, start, record.as_of), key=lambda one: (one.time or start, one.row_id))
+    if notes:
+        first = notes[0]
+        return _short(first.text_value or ""), f"{first.table} {first.time:%Y-%m-%d %H:%M}"
+    return _short(admission.event.text or ""), f"admitted {admission.event.time:%Y-%m-%d %H:%M}"
+
+
+def _notes(documents: Iterable[Event], start: datetime, end: datetime) -> list[Event]:
+    return [
+        one for one in documents if one.time is not None and start <= one.time <= end and (one.text_value or "").strip()
+    ]
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _LONGEST_REASON else f"{plain[:_LONGEST_REASON]} …"
+
+
+def _problems(events: Sequence[StandingEvent]) -> list[str]:
+    """Diagnoses that were known, each once, the latest first."""
+    known = [one.event for one in events if one.event.kind is EventKind.DIAGNOSIS]
+    return list(dict.fromkeys(event.concept for event in reversed(known)))
+
+
+def _items(
+    score: EpisodeScore, sample: Sample, task: Task, labels: LabelSet | None
+) -> tuple[tuple[CardItem, ...], tuple[CardItem, ...]]:
+    """Compare both sides as the scorer does: by official label, without case and inner space; none of a stay."""
+    if task.answer.by_steps:
+        return (), ()
+    asked = task.answer.asked(sample.facts)
+    meanings = asked.class_names
+    wanted = {_key(text, labels) for text in sample.target}
+    given = {_key(text, labels) for text in score.answer or ()}
+
+    def item(text: str, state: ItemState) -> CardItem:
+        official = (labels.resolve(text) if labels is not None else None) or text
+        return CardItem(text=text, meaning=meanings.get(official, ""), state=state)
+
+    if task.answer.judged:
+        return tuple(item(one, "judged") for one in score.answer or ()), tuple(
+            item(one, "judged") for one in sample.target
+        )
+    answer = tuple(
+        item(one, "right" if _key(one, labels) in wanted else "outside" if one in score.score.outside else "wrong")
+        for one in score.answer or ()
+    )
+    happened = tuple(item(one, "right" if _key(one, labels) in given else "missed") for one in sample.target)
+    return answer, happened
+
+
+def _key(text: str, labels: LabelSet | None) -> str:
+    official = labels.resolve(text) if labels is not None else None
+    return normalise_label(official if official is not None else text)
+
+
+def _verdict(
+    score: EpisodeScore, sample: Sample, task: Task, answer: Sequence[CardItem], happened: Sequence[CardItem]
+) -> str:
+    if task.answer.by_steps:
+        return f"{len(sample.target):,} decisions followed in this stay; step by step below."
+    if score.answer is None:
+        return "No answer was given."
+    if task.answer.judged:
+        return "The answer is in words of its own; a judge compares it with what is right."
+    if not task.answer.several:
+        return "Right." if score.right else "Wrong."
+    right = sum(one.state == "right" for one in answer)
+    missed = sum(one.state == "missed" for one in happened)
+    return f"{right} of {len(answer)} answered are right; {missed} of {len(happened)} that happened were missed."
