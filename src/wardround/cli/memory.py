@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -12,53 +12,36 @@ from wardround.cli.evolve import checked, print_contamination
 from wardround.cli.output import add_json_option, print_json, print_rows
 from wardround.cli.parser import add_action
 from wardround.core import TerminalProgress, UserError
-from wardround.learning import Construction, ConstructionSettings, build_peer, construct, gate_bank, stages
+from wardround.learning import (
+    Construction,
+    ConstructionSettings,
+    build_peer,
+    construct,
+    forget_source,
+    gate_bank,
+    stages,
+)
 from wardround.learning.reliability import FOLDER, ROLLOUTS, validate
-from wardround.log import LogReader
-from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, forget, import_bank, undo, withdraw
+from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES, LinkSettings
 from wardround.memory.peer import PEERS
 from wardround.runs import RunFolder
-from wardround.runs.banks import VECTORS
 from wardround.tasks.scoring.gate import GATE_LEVEL, GateStandard
-from wardround.tools.retrieval import VectorCache
 
 # ``wardround memory forget``: the one operation on a bank that cannot be undone.
 
 
-def forget_source(bank_path: Path, arguments: argparse.Namespace) -> int:
-    """Forget, then say which runs still hold what was forgotten; status 1 where one does."""
-    with Bank.open(bank_path) as bank:
-        done = forget(bank, arguments.source, reason=arguments.reason)
-        print(f"{len(done.experiences)} experiences are forgotten for good; the file was rebuilt")
-    if arguments.store is not None and (arguments.store / VECTORS).is_file():
-        cache = VectorCache(arguments.store / VECTORS)
-        print(f"{cache.forget(done.text_hashes)} cached vectors of their texts were deleted")
-        cache.close()
-    holding = [path for path in arguments.run if _holds(path, done.experiences)]
-    for path in holding:
-        print(f"{path} still holds them in its log: delete the folder")
-    return 1 if holding else 0
-
-
-def _holds(path: Path, experiences: Sequence[str]) -> bool:
-    """Whether a run was served any of some experiences, or holds the replies they were drawn from."""
-    folder = RunFolder.open(path)
-    with LogReader(folder.logs, may_be_empty=True) as reader:
-        notes = [detail for _, detail in reader.notes("experiences")]
-    served = {str(one["id"]) for detail in notes for one in detail.get("served", ())}
-    return bool(served & set(experiences)) or _taught(folder.path, experiences)
-
-
-def _taught(path: Path, experiences: Sequence[str]) -> bool:
-    wanted = set(experiences)
-    for place in ("reflections", "construction"):
-        if (path / place).is_dir():
-            with LogReader(path / place, may_be_empty=True) as reader:
-                drawn = {name for entry in reader.episodes() for name in (entry.outcome or {}).get("ids", ())}
-            if drawn & wanted:
-                return True
-    return False
+def _forget(arguments: argparse.Namespace) -> int:
+    """Forget, then name the runs that still hold what was forgotten; status 1 where one does."""
+    done = forget_source(
+        _there(arguments.bank), arguments.source, reason=arguments.reason, store=arguments.store, runs=arguments.run
+    )
+    print(f"{len(done.experiences)} experiences are forgotten for good; the file was rebuilt")
+    if done.vectors is not None:
+        print(f"{done.vectors} cached vectors of their texts were deleted")
+    for run in done.runs:
+        print(f"{run} still holds them in its log: delete the folder")
+    return 1 if done.runs else 0
 
 
 # ``wardround memory gate``: judge a bank by two runs on held-out samples.
@@ -280,7 +263,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "import":
         return _import(arguments)
     if arguments.action == "forget":
-        return forget_source(_there(arguments.bank), arguments)
+        return _forget(arguments)
     do, writes = _ACTIONS[arguments.action]
     with Bank.open(_there(arguments.bank), writable=writes) as bank:
         return do(bank, arguments)

@@ -9,6 +9,7 @@ from wardround.learning.constructing import Construction, ConstructionSettings, 
 from wardround.learning.evolve import Evolution, evolve, training_changes, training_strata, walks_a_graph
 from wardround.learning.evolving import StreamEvolution, evolve_stream
 from wardround.learning.export import FORMATS, ExportCounts, export_folder, export_rows, read_rows
+from wardround.learning.forgetting import ForgottenSource, forget_source
 from wardround.learning.gating import gate_bank
 from wardround.learning.masking import RowTokenizer, TokenRow, serving_template, training_template
 from wardround.learning.peers import build_peer
@@ -26,6 +27,7 @@ __all__ = [
     "DataSettings",
     "Evolution",
     "ExportCounts",
+    "ForgottenSource",
     "HeldOut",
     "RlSettings",
     "RowTokenizer",
@@ -45,6 +47,7 @@ __all__ = [
     "export_folder",
     "export_rows",
     "fine_tune",
+    "forget_source",
     "gate_bank",
     "read_recipe",
     "read_rows",
