@@ -51,6 +51,7 @@ path = "hosp/labs"
 key = ["lab_id"]
 event_time = "charttime"
 available_at = "first(storetime, median_delay(charttime, storetime))"
+median_minutes = { "charttime.storetime" = 60 }
 code = "itemid"
 code_system = "small-lab"
 value = "valuenum"

@@ -465,3 +465,12 @@ def test_drawn_stays_row_by_row_come_to_what_ingest_makes_of_them(rows: Rows, ru
         written(folder / "lines", drawn_lines(rows))
         found = differences(Store.open(folder / "store"), folder / "lines", folder / "out", rules)
     assert {key: found[key] for key in SAME} == SAME
+
+
+def test_a_source_without_a_store_has_the_delays_that_its_spec_declares() -> None:
+    rules = SourceRules.of_source(load_source_spec("mimiciv"))
+    minute = 60_000_000
+    assert rules.settings.medians == {
+        "labevents.charttime.storetime": (65 * minute, 65 * minute),
+        "outputevents.charttime.storetime": (17 * minute, 17 * minute),
+    }

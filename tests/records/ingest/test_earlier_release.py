@@ -40,11 +40,13 @@ def renewed(
     spec: str = SPEC,
     old_spec: str = SPEC,
     shards: int = SHARDS,
+    measured: bool = False,
 ) -> Lineage:
     """Ingest one release, then a newer one with and without the first; hold the two to be the same store."""
-    settings = settings or IngestSettings(shards=shards)
+    settings = settings or IngestSettings(shards=shards, measure_medians=measured)
+    first = IngestSettings(shards=shards, measure_medians=measured)
     before, after = write_files(folder / "before", old), write_files(folder / "after", new)
-    ingest(small_spec(folder / "spec", old_spec), before, folder / "old", settings=IngestSettings(shards=shards))
+    ingest(small_spec(folder / "spec", old_spec), before, folder / "old", settings=first)
     held = written(folder / "old")
     source = small_spec(folder / "spec-new", spec)
     whole = ingest(source, after, folder / "whole", settings=settings)
@@ -127,7 +129,7 @@ def test_a_table_whose_subjects_another_one_knows_is_read_with_it(tmp_path: Path
     ],
 )
 def test_what_bears_on_everybody_finishes_everybody_anew(tmp_path: Path, name: str, text: str, why: str) -> None:
-    found = renewed(tmp_path, FILES, {**FILES, name: text})
+    found = renewed(tmp_path, FILES, {**FILES, name: text}, measured=True)
     assert found.why_every_subject is not None
     assert found.why_every_subject.startswith(why)
     assert found.tables

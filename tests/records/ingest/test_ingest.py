@@ -302,17 +302,21 @@ def test_rows_whose_subject_comes_from_a_parent(tmp_path: Path) -> None:
     assert chart.table("triage").num_rows == 1
 
 
-def test_the_median_of_delays_is_that_of_other_people(tmp_path: Path) -> None:
-    """Later delays of the person's own change nothing earlier, those of another move it."""
-    known = {}
+@pytest.mark.parametrize(
+    ("measured", "expected"), [(True, ["10 08:00", "10 08:00", "10 21:00"]), (False, ["10 08:00"] * 3)]
+)
+def test_a_median_is_declared_or_measured_of_other_people(tmp_path: Path, measured: bool, expected: list[str]) -> None:
+    """Measured: later delays of the person's own change nothing earlier, those of another move it. Declared: none do."""
+    known = []
     for who in (0, 1, 2):
         late = "".join(
             f"{200 + day},{who},,503,2150-03-{day:02} 09:00:00,2150-03-{day:02} 23:00:00,1,1,\n" for day in range(1, 9)
         )
-        run(tmp_path / f"{who}", {"hosp/labs.csv": FILES["hosp/labs.csv"] + (late if who else "")})
+        files = {"hosp/labs.csv": FILES["hosp/labs.csv"] + (late if who else "")}
+        run(tmp_path / f"{who}", files, measure_medians=measured)
         store = Store.open(tmp_path / f"{who}" / "store")
-        known[who] = {row["lab_id"]: row["_available"] for row in lab_rows(store)}[102]
-    assert known == {0: moment("10 08:00"), 1: moment("10 08:00"), 2: moment("10 21:00")}
+        known.append({row["lab_id"]: row["_available"] for row in lab_rows(store)}[102])
+    assert known == [moment(text) for text in expected]
 
 
 def test_a_given_median_wins_over_the_data(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def test_nothing_is_lagged_but_results_and_cultures() -> None:
         "coding_lag": timedelta(0),
         "result_lag": timedelta(days=1),
         "culture_lag": timedelta(days=7),
+        "measure_medians": False,
         "median_delays": {},
         "time_zone": None,
         "user_codes": None,
@@ -51,17 +52,20 @@ def test_what_decides_a_store_is_told_in_seconds(tmp_path: Path) -> None:
         "coding_lag_seconds": 0.0,
         "result_lag_seconds": 86_400.0,
         "culture_lag_seconds": 604_800.0,
+        "measure_medians": False,
         "median_delay_seconds": {},
         "user_codes": None,
     }
     told = IngestSettings(
         coding_lag=timedelta(minutes=1),
+        measure_medians=True,
         median_delays={"labevents.a.b": (timedelta(hours=2), None)},
         time_zone="Europe/Berlin",
         user_codes=tmp_path / "codes",
     ).to_json()
     assert told == plain.to_json() | {
         "coding_lag_seconds": 60.0,
+        "measure_medians": True,
         "median_delay_seconds": {"labevents.a.b": [7200.0, None]},
         "time_zone": "Europe/Berlin",
         "user_codes": content_hash([["a/c.csv", content_hash(b"y")], ["b.csv", content_hash(b"x")]]),

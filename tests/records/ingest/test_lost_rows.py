@@ -11,7 +11,7 @@ import pytest
 
 from records.small_source import SPEC, small_spec
 from wardround.records import SourceSpec
-from wardround.records.ingest.buckets import BucketWriter, _needed, _required, bucket_file, medians_of, read_bucket
+from wardround.records.ingest.buckets import BucketWriter, _needed, _required, bucket_file, read_bucket
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.ingest.joins import LostRows, foreign_keys, needed_tables, orphans
 from wardround.records.shards.layout import bucket_numbers
@@ -102,7 +102,7 @@ def test_what_a_file_must_have_and_what_a_row_must(spec: SourceSpec) -> None:
 
 
 def test_the_delays_that_a_tables_clocks_need(spec: SourceSpec) -> None:
-    assert {name: medians_of(table) for name, table in spec.tables.items() if medians_of(table)} == {
+    assert {name: table.median_pairs for name, table in spec.tables.items() if table.median_pairs} == {
         "labs": [("charttime", "storetime")]
     }
 

@@ -298,10 +298,10 @@ def test_codes_come_after_the_coding_lag(folder: Path, tmp_path: Path) -> None:
         assert store.chart(1, ready).table(table).num_rows == 1
 
 
-def test_labs_come_when_stored_or_after_the_median_delay(rows: View) -> None:
+def test_labs_come_when_stored_or_after_the_declared_delay_of_65_minutes(rows: View) -> None:
     appears(rows, "labevents", "2150-03-10 07:00:00")
     appears(rows, "labevents", "2150-03-11 07:00:00")
-    appears(rows, "labevents", "2150-03-12 07:00:00")
+    appears(rows, "labevents", "2150-03-12 07:05:00")
     fills(rows, "labevents", ADMIT, {"itemid": 1}, hadm_id=100)
     assert all("labevent_id" not in row and ":" in row["row_id"] for row in rows("labevents", DISCHARGE))
 

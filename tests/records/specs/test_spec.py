@@ -122,6 +122,16 @@ CHANGES = [
     ('versions = ["1"]', 'versions = ["1"]\nperson = "lab.itemid"', "source.person.*a table and a text column"),
     ('versions = ["1"]', "versions = [1]", r"versions\[0\]: expected str"),
     ('path = "hosp/labs"', "", "missing required field path"),
+    (
+        'path = "hosp/labs"',
+        'path = "hosp/labs"\nmedian_minutes = { "charttime.endtime" = 5 }',
+        "labs.median_minutes.charttime.endtime: no rule asks for it; asked for are charttime.storetime",
+    ),
+    (
+        'path = "hosp/labs"',
+        'path = "hosp/labs"\nmedian_minutes = { "charttime.storetime" = -5 }',
+        "a delay is not negative, as -5 is",
+    ),
     ('name = "small"', "name = small", "not valid TOML"),
 ]
 

@@ -23,7 +23,7 @@ from wardround.records.ingest.plan import Plan, as_json
 from wardround.records.ingest.sections import derive_rows
 from wardround.records.reading.source_files import BrokenRow, SubjectKeys, write_keys, write_quarantine
 from wardround.records.reading.table_reader import ReadCounts, TableReader
-from wardround.records.rules.language import Column, MedianDelay, walk
+from wardround.records.rules.language import Column
 from wardround.records.shards.layout import bucket_numbers
 from wardround.records.specs.spec import ARROW_TYPES, OWN_SUBJECT, WRITTEN, Derivation, TableSpec, integers, one_batch
 
@@ -41,7 +41,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     quarantine.unlink(missing_ok=True)
     writer = BucketWriter(folder, plan.shards, table.subject_column, plan.settings.memory_bytes // 16)
     counts, subjects = ReadCounts(), SubjectKeys()
-    delays: dict[str, list[dict[int, int]]] = {f"{start}.{end}": [{}, {}] for start, end in medians_of(table)}
+    delays: dict[str, list[dict[int, int]]] = {f"{start}.{end}": [{}, {}] for start, end in table.median_pairs}
     columns: list[str] = []
     kept, filled = 0, Counter[str]()
     for rows, broken in _rows(plan, table, counts, subjects):
@@ -49,7 +49,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
             write_quarantine(quarantine, broken)
         columns, kept = rows.column_names, kept + rows.num_rows
         filled.update({name: rows.num_rows - rows.column(name).null_count for name in columns})
-        for start, end in medians_of(table):
+        for start, end in table.median_pairs:
             delay_counts(table, start, end, one_batch(rows), delays[f"{start}.{end}"])
         writer.add(rows)
         report(Progress(label=f"read {name}", done=kept, unit="rows"))
@@ -65,14 +65,6 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
         f"table-{name}",
         {**note, "delays": {key: [list(half.items()) for half in each] for key, each in delays.items()}},
     )
-
-
-def medians_of(table: TableSpec) -> list[tuple[str, str]]:
-    """Return the pairs of columns whose median delay the table's rules need."""
-    pairs = {
-        (part.start, part.end) for _, rule in table.rules() for part in walk(rule) if isinstance(part, MedianDelay)
-    }
-    return sorted(pairs)
 
 
 def _rows(

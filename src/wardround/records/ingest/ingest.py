@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from wardround import __version__
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.core.executors import each
-from wardround.records.ingest.buckets import bucket_table, medians_of
+from wardround.records.ingest.buckets import bucket_table
 from wardround.records.ingest.changes import mark_files, note_lineage
 from wardround.records.ingest.clocks import median_of_counts
 from wardround.records.ingest.joins import needed_tables
@@ -285,12 +285,17 @@ def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
 
 
 def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, Medians]:
+    """The median delays by ``table.from.to``: as the spec declares them, or of the data; given ones win."""
     medians: dict[str, Medians] = {}
+    declared = plan.spec.median_seconds
     for name in tables:
         delays = plan.noted(f"table-{name}")["delays"]
-        for start, end in medians_of(plan.spec.tables[name]):
-            first, other = (median_of_counts(dict(half)) for half in delays[f"{start}.{end}"])
-            medians[f"{name}.{start}.{end}"] = (first, other)
+        for start, end in plan.spec.tables[name].median_pairs:
+            key = f"{name}.{start}.{end}"
+            medians[key] = (declared.get(key), declared.get(key))
+            if plan.settings.measure_medians:
+                first, other = (median_of_counts(dict(half)) for half in delays[f"{start}.{end}"])
+                medians[key] = (first, other)
     given = {name: (_seconds(first), _seconds(other)) for name, (first, other) in plan.settings.median_delays.items()}
     return {**medians, **given}
 

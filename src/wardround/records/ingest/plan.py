@@ -30,8 +30,9 @@ from wardround.records.specs.spec import SourceSpec
 class IngestSettings:
     """Everything that decides a store's content besides the source files, and the bounds of the work.
 
-    ``median_delays`` fixes the medians of both halves of the subjects (key ``table.from.to``) instead of taking them
-    from the data: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
+    ``measure_medians`` takes median delays from the data instead of the spec's ``median_minutes``: what one chart shows
+    then hangs on everybody's rows. ``median_delays`` fixes those of both halves of the subjects (key ``table.from.to``)
+    whatever both say: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
     which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of the
     hospital's zone, on whose clock times with an offset are read; None: the spec's, and without one they are refused.
     ``user_codes``: a folder of code tables, by default those that the user added (``wardround codes add``).
@@ -42,6 +43,7 @@ class IngestSettings:
     coding_lag: timedelta = timedelta(0)
     result_lag: timedelta = timedelta(hours=24)
     culture_lag: timedelta = timedelta(days=7)
+    measure_medians: bool = False
     median_delays: Mapping[str, tuple[timedelta | None, timedelta | None]] = field(default_factory=dict)
     time_zone: str | None = None
     user_codes: Path | None = field(default_factory=own_codes)
@@ -74,6 +76,7 @@ class IngestSettings:
             "coding_lag_seconds": self.coding_lag.total_seconds(),
             "result_lag_seconds": self.result_lag.total_seconds(),
             "culture_lag_seconds": self.culture_lag.total_seconds(),
+            "measure_medians": self.measure_medians,
             "median_delay_seconds": {name: _in_seconds(delays) for name, delays in self.median_delays.items()},
             "user_codes": None if self.user_codes is None else _hash_folder(self.user_codes),
             **({} if self.time_zone is None else {"time_zone": self.time_zone}),
@@ -235,7 +238,7 @@ class Plan:
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def clock_settings(self, medians: Mapping[str, Medians]) -> ClockSettings:
-        """Return the delays in microseconds; a median given in the settings wins over the data's."""
+        """Return the delays in microseconds; medians by ``table.from.to``."""
         return ClockSettings(
             lags=self.settings.lags,
             medians={name: (_microseconds(first), _microseconds(other)) for name, (first, other) in medians.items()},

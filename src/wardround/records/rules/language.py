@@ -163,7 +163,7 @@ class Among(Rule):
 @RULES.named("median_delay")
 @dataclass(frozen=True, slots=True)
 class MedianDelay(Rule):
-    """``start`` plus the table's median of ``end - start`` over other subjects."""
+    """``start`` plus the table's ``median_minutes`` of ``end - start``, or the median measured over other subjects."""
 
     function: ClassVar[str] = "median_delay"
     takes: ClassVar[str] = "2 plain names"
@@ -308,7 +308,8 @@ class Around(Rule):
 # SETTING)         r plus a timedelta of the ingest settings shift(r, MINUTES)       r plus a whole number of minutes,
 # negative for earlier end_of_day(r)           23:59:59 of the day of r dated(r, DAY)           r, but 23:59:59 of its
 # day where r is exactly midnight (some sources write so a day without a time); DAY where r is null, and not before the
-# start of DAY median_delay(FROM, TO)  FROM plus the table's median of TO - FROM over other subjects following(r,
+# start of DAY median_delay(FROM, TO)  FROM plus the table's median of TO - FROM, as the spec declares it
+# (median_minutes) or as ingest was told to measure it over other subjects; null without either following(r,
 # COLUMN, 'A', ..) the next r of the subject's rows in the table whose COLUMN holds one of the values, not before this
 # row's own; null if there is none, or if one that holds a value written '!A' comes first closed(r, COLUMN, 'A', 'B')
 # for a row whose COLUMN is A and a name: the r at which all of the subject's rows of A and that name have one of B and

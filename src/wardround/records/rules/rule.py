@@ -226,5 +226,5 @@ class Frame(Protocol):
         ...
 
     def median_delay(self, start: str, end: str) -> Times:
-        """Per row the table's median of ``end - start``, in microseconds, over other subjects; null without any."""
+        """Per row the table's median of ``end - start``, in microseconds; null where none is declared or measured."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.core import Sensitivity, UserError
-from wardround.records.rules.language import NO_TIME, Constant, Rule, Times, walk
+from wardround.records.rules.language import NO_TIME, Constant, MedianDelay, Rule, Times, walk
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import Roles
 
@@ -207,6 +207,9 @@ class TableKeys:
     default_columns: tuple[str, ...] = ()
     describe: Mapping[str, str] = field(default_factory=dict)
     late: Mapping[str, Rule] = field(default_factory=dict)
+    median_minutes: Mapping[str, float] = field(default_factory=dict)
+    """By ``FROM.TO``, what ``median_delay(FROM, TO)`` adds unless an ingest is told to measure it: measured of a source
+    it would be a statistic of everybody's future."""
     dictionary: DictionaryJoin | tuple[DictionaryJoin, ...] = ()
     group: GroupJoin | None = None
     published: PublishedClock = PublishedClock()
@@ -298,6 +301,12 @@ class TableSpec(TableKeys):
         """The columns whose content makes the row id of a table without a key: never late, withheld or joined."""
         return self.id_columns or tuple(name for name in self.columns if name not in self.hidden.union(self.late))
 
+    @property
+    def median_pairs(self) -> Sequence[tuple[str, str]]:
+        """The pairs of columns whose median delay the table's rules ask for."""
+        parts = (part for _, rule in self.rules() for part in walk(rule))
+        return sorted({(part.start, part.end) for part in parts if isinstance(part, MedianDelay)})
+
     def rules(self) -> Iterator[tuple[str, Rule]]:
         """Yield every time rule with the place it stands in."""
         yield "event_time", self.event_time
@@ -381,6 +390,15 @@ class SourceSpec(SourceKeys):
     def people(self) -> str:
         """The source whose people these are: one name and one number are one person, in banks too."""
         return self.numbered_by or self.name
+
+    @property
+    def median_seconds(self) -> Mapping[str, float]:
+        """The declared median delays, by ``table.from.to``."""
+        return {
+            f"{table.name}.{pair}": minutes * 60
+            for table in self.tables.values()
+            for pair, minutes in table.median_minutes.items()
+        }
 
     def in_zone(self, time_zone: str | None) -> SourceSpec:
         """Return the same source of a hospital in a zone. UserError: it says another one itself."""

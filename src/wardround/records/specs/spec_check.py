@@ -31,6 +31,7 @@ def check_table(table: TableSpec, tables: Mapping[str, TableSpec], dictionaries:
     _check_joins(table, dictionaries)
     _check_lines(table, tables)
     _check_identity(table, tables)
+    _check_medians(table)
     for place, rule in table.rules():
         _Place(place=f"tables.{table.name}.{place}", spec=table, tables=tables).rule(rule)
 
@@ -187,6 +188,16 @@ def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
     if table.derive is not None:
         _known_names(f"{place}.derive.where", table.derive.where, tables[table.derive.source].columns)
         _known_names(f"{place}.derive.written", table.derive.written, tables[table.derive.source].columns)
+
+
+def _check_medians(table: TableSpec) -> None:
+    asked = [f"{start}.{end}" for start, end in table.median_pairs]
+    for pair, minutes in table.median_minutes.items():
+        place = f"tables.{table.name}.median_minutes.{pair}"
+        if pair not in asked:
+            raise UserError(f"{place}: no rule asks for it; asked for are {', '.join(asked) or 'none'} (write FROM.TO)")
+        if minutes < 0:
+            raise UserError(f"{place}: a delay is not negative, as {minutes:g} is")
 
 
 def _check_parent(place: str, parent: str, tables: Mapping[str, TableSpec]) -> None:
