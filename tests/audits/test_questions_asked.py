@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from invented import Invented, settings_for
 from wardround.audits import Compared
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
-from wardround.records import SpanRole, Store, ingest
+from wardround.records import IngestSettings, SpanRole, Store, ingest
 from wardround.tasks.benchmarks import (
     AGENTEHR_TASKS,
     CLINSEEK_MM_TASKS,
@@ -39,12 +40,17 @@ Futures = tuple[Store, Store, Mapping[int, datetime]]
 
 
 def _futures(invented: Invented, source: str, folder: Path) -> Futures:
-    store, moments = invented.store(source), dict(invented.samples(source))
+    store = invented.store(source)
+    return store, _swapped(store, invented, folder, settings_for(source)), dict(invented.samples(source))
+
+
+def _swapped(store: Store, invented: Invented, folder: Path, settings: IngestSettings) -> Store:
+    source, moments = store.spec.name, dict(invented.samples(store.spec.name))
     copies, _ = write_swapped(
         load_swap_table(source), [invented.raw(source)], folder / "raw", moments, placement=placement_of(store)
     )
-    ingest(source, copies, folder / "store", settings=settings_for(source))
-    return store, Store.open(folder / "store"), moments
+    ingest(source, copies, folder / "store", settings=settings)
+    return Store.open(folder / "store")
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +106,16 @@ def test_stays_that_are_asked_about_by_their_length_are_found(mimic: Futures, mo
     assert any("guo_los" in one for one in _found(mimic).differences)
 
 
-def test_moments_that_hang_on_other_rows_are_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result without a time of its own is known after the table's median delay, and later results move that."""
+def test_moments_that_hang_on_other_rows_are_found(
+    invented: Invented, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result without a time of its own is known after the table's median delay; if measured, later results move it."""
+    settings = replace(settings_for("mimiciv"), measure_medians=True)
+    ingest("mimiciv", invented.raw("mimiciv"), tmp_path / "measured", settings=settings)
+    measured = Store.open(tmp_path / "measured")
     monkeypatch.setattr(Timeline, "_recorded", Timeline.known)
-    assert "clinseek.next_event" in _settled_in_one_future(mimic)
+    other = _swapped(measured, invented, tmp_path, settings)
+    assert "clinseek.next_event" in _settled_in_one_future((measured, other, dict(invented.samples("mimiciv"))))
 
 
 def test_risks_that_are_asked_by_how_long_a_stay_will_be_are_found(
