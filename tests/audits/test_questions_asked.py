@@ -109,7 +109,7 @@ def test_stays_that_are_asked_about_by_their_length_are_found(mimic: Futures, mo
 def test_moments_that_hang_on_other_rows_are_found(
     invented: Invented, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A result without a time of its own is known after the table's median delay; if measured, later results move it."""
+    """A result without a time of its own is known after the table's usual delay; if measured, later results move it."""
     settings = replace(settings_for("mimiciv"), measure_medians=True)
     ingest("mimiciv", invented.raw("mimiciv"), tmp_path / "measured", settings=settings)
     measured = Store.open(tmp_path / "measured")

@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-medians",
         action="store_true",
-        help="where a table's own median delay stands for a missing time, measure it on these files: charts then hang on "
+        help="where a table's usual delay stands for a missing time, measure it on these files: charts then hang on "
         "the rows of everybody (default: as the spec declares it)",
     )
     parser.add_argument(

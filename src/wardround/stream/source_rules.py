@@ -27,7 +27,7 @@ class SourceRules:
     def of_source(cls, spec: SourceSpec, user_codes: Path | None = None) -> SourceRules:
         """Return the rules of a source with the settings that ingest has by default, without dictionaries."""
         medians = {name: (round(seconds * 1e6),) * 2 for name, seconds in spec.median_seconds.items()}
-        settings = ClockSettings(lags=IngestSettings().lags, medians=medians)  # type: ignore[arg-type]
+        settings = ClockSettings(lags=IngestSettings().lags, medians=medians)
         return cls(spec=spec, settings=settings, labels=CodeLabels.of(spec, {}, user_codes))
 
     @classmethod

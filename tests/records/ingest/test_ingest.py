@@ -306,7 +306,7 @@ def test_rows_whose_subject_comes_from_a_parent(tmp_path: Path) -> None:
     ("measured", "expected"), [(True, ["10 08:00", "10 08:00", "10 21:00"]), (False, ["10 08:00"] * 3)]
 )
 def test_a_median_is_declared_or_measured_of_other_people(tmp_path: Path, measured: bool, expected: list[str]) -> None:
-    """Measured: later delays of the person's own change nothing earlier, those of another move it. Declared: none do."""
+    """Measured: later delays of the person's own move nothing earlier, another's do. Declared: none do."""
     known = []
     for who in (0, 1, 2):
         late = "".join(

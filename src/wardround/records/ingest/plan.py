@@ -32,9 +32,10 @@ class IngestSettings:
 
     ``measure_medians`` takes median delays from the data instead of the spec's ``median_minutes``: what one chart shows
     then hangs on everybody's rows. ``median_delays`` fixes those of both halves of the subjects (key ``table.from.to``)
-    whatever both say: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
-    which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of the
-    hospital's zone, on whose clock times with an offset are read; None: the spec's, and without one they are refused.
+    whatever both say: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time
+    at which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of
+    the hospital's zone, on whose clock times with an offset are read; None: the spec's, and without one they are
+    refused.
     ``user_codes``: a folder of code tables, by default those that the user added (``wardround codes add``).
     ``memory_bytes`` bounds the work, not the result; ``workers`` do parts of it at once, where ``executor`` names.
     ``shards``: into how many files each table is cut (None: by the size of the input).
