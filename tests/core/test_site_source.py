@@ -77,3 +77,17 @@ def test_a_link_that_leads_nowhere_ends_the_build() -> None:
     assert "--strict" in command
     assert "--quiet" not in command
     assert "\nstage site\n" in (REPOSITORY / ".ci/run").read_text(encoding="utf-8")
+
+
+def test_every_file_and_test_that_a_page_names_is_there() -> None:
+    """A file is named from the repository's root, or from the package's, as ``records/store.py``."""
+    missing = []
+    pages = [*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
+    for page in pages:
+        for name in re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|toml|jinja|tsv)(?:::\w+)?)`", page.read_text()):
+            path, _, test = name.partition("::")
+            places = [REPOSITORY / path, REPOSITORY / "src" / "wardround" / path]
+            found = next((place for place in places if place.is_file()), None)
+            if found is None or (test and f"def {test}(" not in found.read_text()):
+                missing.append(f"{page.name}: {name}")
+    assert missing == []
