@@ -206,10 +206,19 @@ def find_unchecked(actions: Sequence[PredictedAction], facts: DrugFacts) -> tupl
         unclear = facts.unclear_allergies(action.name)
         if unclear:
             found.append(Unchecked(action=action, because=f"not checked against the allergy to {'; '.join(unclear)}"))
-        if not is_known_drug(action.name):
-            because = "no table knows this drug: not checked by ingredient or class"
-            found.append(Unchecked(action=action, because=because))
+        if has_no_table(action):
+            found.append(unknown_drug(action))
     return tuple(found)
+
+
+def has_no_table(action: PredictedAction) -> bool:
+    """Whether an action is of a drug that no table knows."""
+    return action.kind == "MEDICATIONS" and not is_known_drug(action.name)
+
+
+def unknown_drug(action: PredictedAction) -> Unchecked:
+    """Return what is noted of a drug that no table knows."""
+    return Unchecked(action=action, because="no table knows this drug: not checked by ingredient or class")
 
 
 def without(

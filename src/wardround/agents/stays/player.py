@@ -66,7 +66,7 @@ class CodedStep:
         return {**said, **rules_noted(self.read, self.held), **audit_noted(self.audit)}
 
 
-_NOTHING_HELD = CodedStep(actions=(), read=(), held=(), audit=AuditRecord())
+NOTHING_HELD = CodedStep(actions=(), read=(), held=(), audit=AuditRecord())
 """Most bundles of most patients."""
 
 
@@ -123,7 +123,7 @@ class CodedRoles:
         """Return the step of a patient for whom some rules hold, of whose actions these are ``due``. ``rows``: what
         triggers stood on, by rule."""
         if not held:
-            return _NOTHING_HELD
+            return NOTHING_HELD
         read = asking(held)
         since = {rule.id: rule.since for rule in read}
         proposal = Proposal(

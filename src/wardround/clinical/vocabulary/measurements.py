@@ -200,8 +200,7 @@ def _usual_unit(text: str) -> UsualUnit:
 def is_unitless(unit: str | None, known: Measurement | None) -> bool:
     """Whether a unit says nothing: none is given, or the measurement has none and the unit is a filler (``units``)."""
     plain = plain_unit(unit)
-    has_none = known is not None and any(one.unit is None for one in known.units)
-    return plain is None or (has_none and plain in _FILLERS)
+    return plain is None or (plain in _FILLERS and known is not None and any(one.unit is None for one in known.units))
 
 
 _UNIT_AND_NUMBERS = re.compile(r"(.*?)((?: -?[\d.]+){4}|(?: -?[\d.]+){2})")

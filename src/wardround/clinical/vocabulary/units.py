@@ -80,6 +80,7 @@ _TENS = re.compile(r"x?10(?:[*^e]|\()?([369]|12)\)?(?=/|ul|mcl|l|$)")
 _SAID_NOTHING = frozenset({"", "n/a", "na", "none", "null", "-", "+/-"})
 
 
+@lru_cache(maxsize=8_192)
 def plain_unit(text: str | None) -> str | None:
     """The form in which units are compared; None where nothing is said (empty, "N/A")."""
     spelt = _spelt(text or "")

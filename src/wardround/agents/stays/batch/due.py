@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.batch.facts import BatchFacts, Mask
 from wardround.agents.stays.router import action_place, is_withheld, predicted_of
 from wardround.clinical.bundles.events import Integers
@@ -58,6 +57,15 @@ def _is_fulfilled(action: RuleAction, bundle: Integers, since: Integers, facts: 
     return done | facts.taking(action.name)[0][bundle] if action.verb == "start" else done
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueAsks:
+    """The due actions of many bundles (m,), by bundle and then the likeliest first. ``bundle``, ``ask``: of each where
+    it is due and which action of which rule it is."""
+
+    bundle: Integers
+    ask: Integers
+
+
 class DueActions:
     """The due actions of all rules that hold, at most so many of a type.
 
@@ -67,19 +75,19 @@ class DueActions:
 
     def __init__(self, index: RuleIndex, most: int) -> None:
         self.rules, self.most = index.rules, most
-        asked = [(place, action) for place, one in enumerate(self.rules) for action in asked_of(one)]
-        asks = sorted(asked, key=lambda ask: -self.rules[ask[0]].share(ask[1]))
-        number = {ask: at for at, ask in reversed([*enumerate(asks)])}
-        actions = {action_place(action): action for _, action in reversed(asks)}
-        self._columns = {place: column for column, place in enumerate(actions)}
-        self._predicted = np.array([predicted_of(action, self.rules[place].rule.id) for place, action in asks], object)
-        self._of_rule = [
-            [(number[place, one], self._columns[action_place(one)], rule.share(one)) for one in asked_of(rule)]
-            for place, rule in enumerate(self.rules)
+        asked = [(place, slot) for place, one in enumerate(self.rules) for slot in range(len(asked_of(one)))]
+        asks = [(place, slot, asked_of(self.rules[place])[slot]) for place, slot in asked]
+        asks.sort(key=lambda ask: -self.rules[ask[0]].share(ask[2]))
+        actions = {action_place(action): action for _, _, action in reversed(asks)}
+        columns = {place: column for column, place in enumerate(actions)}
+        self.predicted = [predicted_of(action, self.rules[place].rule.id) for place, _, action in asks]
+        self.rule_of = np.array([place for place, _, _ in asks], np.int64)
+        """By ask the action that it comes to, and its rule."""
+        self._asks = [
+            (place, slot, columns[action_place(action)], self.rules[place].share(action))
+            for place, slot, action in asks
         ]
-        self._weights = np.array(
-            [[rule.weights.get(column, 0.0) for column in self._columns] for rule in self.rules], np.float64
-        )
+        self._weights = np.array([[rule.weights.get(column, 0.0) for column in columns] for rule in self.rules])
         waits = [[one for one in rule.actions if one.verb == "hold"] for rule in self.rules]
         self._withheld_by = [
             [column for column, action in enumerate(actions.values()) if is_withheld(action, said)] if said else []
@@ -90,40 +98,48 @@ class DueActions:
         self._key = np.array([keys.index(key) for key in keys], np.int64)
         """By column numbers of its type, and of what is predicted once under whichever of its names."""
 
-    def after_each(self, holding: Holding, bundles: int) -> Iterator[tuple[PredictedAction, ...]]:
-        """Yield the due actions after each of so many bundles, the likeliest first."""
+    def after_all(self, holding: Holding, bundles: int) -> DueAsks:
+        """Return the due actions after each of so many bundles."""
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for start in range(0, bundles, _TOGETHER):
-            stop = min(start + _TOGETHER, bundles)
-            rows, asks = self._best(*self._asked(holding, start, stop))
-            actions = self._predicted[asks].tolist()
-            ends = np.searchsorted(rows, np.arange(stop - start + 1)).tolist()
-            yield from (tuple(actions[first:end]) for first, end in pairwise(ends))
+            rows, asks = self._best(*self._asked(holding, start, min(start + _TOGETHER, bundles)))
+            found.append((rows + start, asks))
+        return DueAsks(bundle=np.concatenate([rows for rows, _ in found]), ask=np.concatenate([a for _, a in found]))
 
     def _asked(self, holding: Holding, start: int, stop: int) -> tuple[npt.NDArray[np.float64], Integers]:
         """Return after each of some bundles (b, c) how probable is what each column names, minus infinity where no rule
         asks for it, and which ask is the first of it."""
-        shape = stop - start, len(self._columns)
-        first = np.zeros(shape, np.int64) + len(self._predicted)
-        total, sure, weighed = np.zeros(shape), np.full(shape, -np.inf), np.zeros(shape, bool)
-        withheld = np.zeros(shape, bool)
+        count, columns = stop - start, len(self._kind)
+        total = np.zeros((count, columns))
+        # by column and bundle, as those in a row lie side by side in memory
+        first = np.full((columns, count), len(self.predicted))
+        sure, weighed = np.full((columns, count), -np.inf), np.zeros((columns, count), bool)
+        withheld = np.zeros((columns, count), bool)
+        held = []
         for place, own in enumerate(holding.of_rules(len(self.rules))):
             begin, end = (own.start + np.searchsorted(holding.bundle[own], [start, stop])).tolist()
-            rows, due = holding.bundle[begin:end] - start, holding.due[begin:end]
-            is_weighed = bool(self.rules[place].weights)
-            if is_weighed:  # the sum of one bundle is made in the protocol's order, as ``due_actions`` makes it
+            rows = holding.bundle[begin:end] - start
+            held.append((rows, holding.due[begin:end]))
+            if self.rules[
+                place
+            ].weights:  # the sum of one bundle is made in the protocol's order, as ``due_actions`` does
                 total[rows] += self._weights[place]
-            for slot, (ask, column, share) in enumerate(self._of_rule[place] if begin < end else ()):
-                cells = rows[due[:, slot]], column
-                first[cells] = np.minimum(first[cells], ask)
-                if is_weighed:
-                    weighed[cells] = True
-                else:
-                    sure[cells] = np.maximum(sure[cells], share)
             for column in self._withheld_by[place]:
-                withheld[rows, column] = True
-        probable = np.maximum(np.where(weighed, total, -np.inf), sure)
+                withheld[column, rows] = True
+        for ask, (place, slot, column, share) in reversed([*enumerate(self._asks)]):
+            rows, due = held[place]
+            if not len(rows):
+                continue
+            rows = rows[due[:, slot]]
+            first[column, rows] = ask
+            if self.rules[place].weights:
+                weighed[column, rows] = True
+            else:
+                sure[column, rows] = share  # the surest comes last
+        probable = np.where(weighed, total.T, -np.inf)
+        np.maximum(probable, sure, out=probable)
         probable[withheld] = -np.inf
-        return probable, first
+        return np.ascontiguousarray(probable.T), first.T
 
     def _best(self, probable: npt.NDArray[np.float64], first: Integers) -> tuple[Integers, Integers]:
         """Return rows and asks of the most probable of each type, by row and then the most probable first."""

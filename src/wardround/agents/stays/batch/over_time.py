@@ -5,75 +5,213 @@ The same steps as one bundle after another (``lookback``), taken for the names a
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import datetime, timedelta
-from itertools import chain, groupby
+from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 import numpy.typing as npt
 
-from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Mask
-from wardround.agents.stays.charted import KEPT_HOURS, kilograms_of, rate_in
-from wardround.clinical.bundles import StateLimits
+from wardround.agents.stays.batch.facts import NEVER, BatchFacts, FloatArray, Mask, Truths
+from wardround.agents.stays.batch.readings import LookedBack
+from wardround.agents.stays.charted import kilograms_of, rate_in
 from wardround.clinical.bundles.events import HOUR, Integers
 from wardround.clinical.bundles.fold import DONE
 from wardround.clinical.protocols import (
     AtRate,
+    AtValue,
     ChangedBy,
     CountedActions,
-    CourseReading,
     HeldFor,
     InWindow,
-    ReadingCourse,
     TimesBaseline,
     asked_keys,
 )
 from wardround.clinical.protocols import keys_of as keys_of_name
-from wardround.clinical.vocabulary import RELATIONS, clinical_name, is_drug
-from wardround.core import from_microseconds
+from wardround.clinical.vocabulary import (
+    RELATIONS,
+    comparison,
+    convert,
+    find_measurement,
+    is_drug,
+    reading_unit,
+    usual_units,
+)
+from wardround.clinical.vocabulary.measurements import is_unitless
+from wardround.clinical.vocabulary.time import MAX_GAP_MINUTES
 
-Told = tuple[Mask, Mask]
-"""(b,) where something is known to hold, and where it is known not to."""
 
-
-def over_time(node: HeldFor | TimesBaseline | ChangedBy, facts: BatchFacts) -> Told:
+def over_time(node: HeldFor | TimesBaseline | ChangedBy, facts: BatchFacts) -> Truths:
     """Say where a course meets a condition: as its newest reading has it, while that one is recent."""
-    bundles, truths, newest = [], [], []
-    for bundle, course in _of_encounter(facts, _courses(facts, node.concept)):
-        bundles.append(bundle)
-        truths.append({True: 1, False: 0, None: -1}[node.holds_of(course)])
-        newest.append(course.readings[-1].time if course is not None else datetime.min)
-    at = _filled(np.array(bundles, np.int64), facts)
-    told = np.append(np.array(truths, np.int64), -1)[at]
-    moments = np.append(np.array(newest, "datetime64[us]").astype(np.int64), NEVER)[at]
-    recent = moments >= facts.stream.hours * HOUR - timedelta(hours=facts.window_hours) // timedelta(microseconds=1)
-    return recent & (told == 1), recent & (told == 0)
+    seen = facts.looked_back(node.concept)
+    time = facts.stream.columns.event[seen.places[seen.rows]]
+    match node:
+        case HeldFor():
+            told = _held_for(node, seen, time, facts)
+        case TimesBaseline():
+            told = _against_baseline(node, seen, time, facts)
+        case ChangedBy():
+            told = _changed(node, seen, time, facts)
+    newest = np.append(time, NEVER)[np.where(seen.starts[1:] > seen.starts[:-1], seen.starts[1:] - 1, len(time))]
+    recent = newest[seen.of] >= facts.stream.hours * HOUR - _span(hours=facts.window_hours)
+    return Truths(recent & told.yes[seen.of], recent & told.no[seen.of])
 
 
-def within(node: InWindow, facts: BatchFacts) -> Told:
+def within(node: InWindow, facts: BatchFacts) -> Truths:
     """Say where any, or every, reading of the last hours meets a number."""
-    bundles = []
-    last: dict[bool | None, list[int]] = {True: [], False: [], None: []}
-    for bundle, course in _courses(facts, node.concept):
-        bundles.append(bundle)
-        newest: dict[bool | None, int] = dict.fromkeys(last, NEVER)
-        for one in course.readings:
-            newest[node.value.holds_of(one, course.charted)] = _microseconds(one)
-        for truth, moments in last.items():
-            moments.append(newest[truth])
-    at = _filled(np.array(bundles, np.int64), facts)
-    since = facts.now - int(node.hours * HOUR)
-    newest_of = {truth: np.append(np.array(moments, np.int64), NEVER)[at] for truth, moments in last.items()}
-    inside = {truth: (moments >= since) & (moments > facts.since) for truth, moments in newest_of.items()}
-    deciding = node.how == "any"
-    decided, other = inside[deciding], inside[not deciding] & ~inside[deciding] & ~inside[None]
-    return (decided, other) if deciding else (other, decided)
+    seen = facts.looked_back(node.concept)
+    told = _meets(node.value, seen, facts)
+    time, since = facts.stream.columns.event[seen.places], facts.now - int(node.hours * HOUR)
+
+    def inside(mask: Mask) -> Mask:
+        """Say after which bundles the newest of some readings is so recent."""
+        newest = np.full(len(seen.starts) - 1, NEVER)
+        own = mask[seen.rows]
+        np.maximum.at(newest, seen.course[own], time[seen.rows[own]])
+        recent: Mask = newest[seen.of] >= since
+        return recent
+
+    yes, no, unknown = inside(told.yes), inside(told.no), inside(~told.yes & ~told.no)
+    return Truths(yes, no & ~yes & ~unknown) if node.how == "any" else Truths(yes & ~no & ~unknown, no)
 
 
-def counted(node: CountedActions, facts: BatchFacts) -> Told:
+def meets(node: AtValue, places: Integers, bundle: Integers, facts: BatchFacts) -> Truths:
+    """Return of events (m,) which meet a number; ``bundle``: (m,) after which each is asked of."""
+    values, (code, units) = facts.stream.columns.value[places], facts.units
+    yes, known = np.zeros(len(places), bool), np.zeros(len(places), bool)
+    for here, charted in facts.charted_units(node.concept):
+        mine = here[bundle]
+        for number in np.unique(code[places[mine]]).tolist():
+            own = mine & (code[places] == number)
+            way = comparison(units[number] or None, node.relation, node.threshold, node.unit, node.concept, charted)
+            yes[own], known[own] = way.holds_of(values[own])
+    return Truths.where(known, yes)
+
+
+def _meets(node: AtValue, seen: LookedBack, facts: BatchFacts) -> Truths:
+    return meets(node, seen.places, facts.onward.bundle[seen.places], facts)
+
+
+def _held_for(node: HeldFor, seen: LookedBack, time: Integers, facts: BatchFacts) -> Truths:
+    """As ``held_for`` has it: going back from the newest reading, the first that says anything decides."""
+    told = _meets(node.value, seen, facts)
+    count, last = len(seen.starts) - 1, np.maximum(seen.starts[1:] - 1, 0)[seen.course]
+    long, gap = _span(minutes=node.minutes), _span(minutes=max(node.minutes, MAX_GAP_MINUTES))
+    newest, places = time[last], np.arange(len(time))
+    after = np.where(places == last, time, np.append(time[1:], 0)[: len(time)])
+    reaches, breaks = newest - time >= long, told.no[seen.rows]
+    unknown = ~told.yes[seen.rows] & ~breaks | (after - time > gap)
+    decides = np.full(count, -1)
+    says = breaks | unknown | reaches
+    np.maximum.at(decides, seen.course[says], places[says])
+    at, decided = np.maximum(decides, 0), decides >= 0
+    if not len(time):
+        return Truths(decided, decided)
+    yes = decided & ~breaks[at] & ~unknown[at]
+    no = decided & breaks[at] & ((time[at] == newest[at]) | ~reaches[at])
+    return Truths(yes, no)
+
+
+def _against_baseline(node: TimesBaseline, seen: LookedBack, time: Integers, facts: BatchFacts) -> Truths:
+    value, known = _in_one_unit(node.concept, None, seen, facts)
+    before = _Before.newest(value, time, seen, _span(hours=node.hours))
+    lowest = before.least
+    known &= before.there & (lowest > 0)
+    limits = {one: float(f"{node.times * one:.12g}") for one in np.unique(lowest[known]).tolist()}
+    limit = np.array([limits.get(one, np.nan) for one in lowest.tolist()], np.float64)
+    newest = np.append(value, np.nan)[np.where(known, seen.starts[1:] - 1, -1)]
+    return Truths.where(known, RELATIONS[node.relation](newest, limit))
+
+
+def _changed(node: ChangedBy, seen: LookedBack, time: Integers, facts: BatchFacts) -> Truths:
+    value, known = _in_one_unit(node.concept, node.unit, seen, facts)
+    rises, hours = node.direction == "rises", _span(hours=node.hours)
+    before = _Before.newest(value if rises else -value, time, seen, hours)
+    known &= before.there
+    amount = np.full(len(known), node.amount)
+    if node.share:
+        first = before.least if rises else _highest_before(value, time, seen, hours)
+        known &= first > 0
+        amount = np.where(known, first, 0.0) * node.amount / 100
+    # as ``rises_by`` has it
+    return Truths.where(known, before.newest_value - before.least >= amount - 1e-9 * np.maximum(1.0, np.abs(amount)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """(c,) the newest value of each course, the least of the hours before it, and whether there is one."""
+
+    newest_value: FloatArray
+    least: FloatArray
+    there: Mask
+
+    @classmethod
+    def newest(cls, value: FloatArray, time: Integers, seen: LookedBack, hours: int) -> _Before:
+        """Look at courses by time, and of one moment by value."""
+        order = np.lexsort((value, time, seen.course))
+        value, time = value[order], time[order]
+        last = np.where(seen.starts[1:] > seen.starts[:-1], seen.starts[1:] - 1, -1)
+        earlier = (np.arange(len(time)) < last[seen.course]) & (time >= time[last[seen.course]] - hours)
+        least = np.full(len(last), np.inf)
+        np.minimum.at(least, seen.course[earlier], value[earlier])
+        return cls(np.append(value, np.nan)[last], least, np.isfinite(least))
+
+
+def _highest_before(value: FloatArray, time: Integers, seen: LookedBack, hours: int) -> FloatArray:
+    """Return the highest of the hours before each course's newest, the last of its order left out."""
+    last = np.maximum(seen.starts[1:] - 1, 0)[seen.course]
+    earlier = (np.arange(len(time)) < last) & (time >= time[last] - hours)
+    found = np.full(len(seen.starts) - 1, -np.inf)
+    np.maximum.at(found, seen.course[earlier], value[earlier])
+    return found
+
+
+def _in_one_unit(concept: str, unit: str | None, seen: LookedBack, facts: BatchFacts) -> tuple[FloatArray, Mask]:
+    """Return values (r,) of courses in one unit, that of the condition or of the newest reading, and the courses (c,)
+    of which all can be told so (``_series``)."""
+    places, bundle = seen.places, facts.onward.bundle[seen.places]
+    value, (code, units) = facts.stream.columns.value[places], facts.units
+    numbers: dict[str | None, int] = {None: 0}
+    own, wanted = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+    several = np.zeros(len(places), bool)
+    for here, charted in facts.charted_units(concept):
+        mine = here[bundle]
+        several |= mine & (len(charted) > 1)
+        for number in np.unique(code[places[mine]]).tolist():
+            rows = np.flatnonzero(mine & (code[places] == number))
+            own[rows] = _units_of(value[rows], units[number] or None, concept, charted, numbers)
+        if unit:
+            rows = np.flatnonzero(mine)
+            wanted[rows] = _units_of(value[rows], unit, concept, charted, numbers)
+    newest = np.append(seen.rows, 0)[np.maximum(seen.starts[1:] - 1, 0)]
+    known = seen.starts[1:] > seen.starts[:-1]
+    if not known.any():
+        return value[seen.rows], known
+    asked = (wanted if unit else own)[newest]
+    has_none = any(one.unit is None for one in usual_units(concept))
+    known &= (asked > 0) | ~several[newest] | has_none
+    found, spelt = value[seen.rows], [*numbers]
+    of, to = own[seen.rows], asked[seen.course]
+    for row in np.flatnonzero(of != to).tolist():
+        source, target = spelt[of[row]], spelt[to[row]]
+        told = None if source is None or target is None else convert(float(found[row]), source, target, concept)
+        found[row] = 0.0 if told is None else told  # of a course of which nothing is told
+        known[seen.course[row]] &= told is not None
+    return found, known
+
+
+def _units_of(
+    values: FloatArray, unit: str | None, concept: str, charted: frozenset[str], numbers: dict[str | None, int]
+) -> list[int] | int:
+    """Return the number of the unit of each value; one for all where the unit is said."""
+    if not is_unitless(unit, find_measurement(concept)):
+        return numbers.setdefault(unit, len(numbers))
+    told = (reading_unit(one, unit, concept, charted) for one in values.tolist())
+    return [numbers.setdefault(one, len(numbers)) for one in told]
+
+
+def counted(node: CountedActions, facts: BatchFacts) -> Truths:
     """Say where something was done so often in the last hours."""
     yes, no = np.zeros(len(facts.stream), bool), np.zeros(len(facts.stream), bool)
     relation, carried = RELATIONS[node.relation], facts.carries(node.concept)
@@ -87,10 +225,10 @@ def counted(node: CountedActions, facts: BatchFacts) -> Told:
         most = least + sum(time is None and known >= since for time, known in noted)
         told = {bool(relation(number, node.threshold)) for number in range(least, most + 1)}
         yes[bundle], no[bundle] = told == {True}, told == {False}
-    return yes, no
+    return Truths(yes, no)
 
 
-def at_rate(node: AtRate, facts: BatchFacts) -> Told:
+def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
     """Say where a drug runs at such a rate; the highest of several counts."""
     events, runs = facts.stream.columns, facts.runs
     rate, unknown = np.zeros(len(facts.stream)), np.zeros(len(facts.stream), bool)
@@ -107,75 +245,7 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Told:
     running, none = facts.taking(node.concept)
     known = (running & ~unknown) | none
     met = RELATIONS[node.relation](rate, node.threshold)
-    return known & met, known & ~met
-
-
-def _of_encounter(
-    facts: BatchFacts, courses: Iterator[tuple[int, ReadingCourse]]
-) -> Iterator[tuple[int, ReadingCourse | None]]:
-    """Yield courses without the readings of earlier encounters, None where nothing is left; also after each bundle in
-    which another encounter begins."""
-    subject, since = facts.onward.subject, facts.since
-    begins = (np.flatnonzero((since[1:] != since[:-1]) & (subject[1:] == subject[:-1])) + 1).tolist()
-    held: dict[int, ReadingCourse] = {}
-    for bundle, course in chain(courses, [(len(since), None)]):
-        while begins and begins[0] < bundle:
-            begun = begins.pop(0)
-            if int(subject[begun]) in held:
-                yield begun, _since(held[int(subject[begun])], int(since[begun]))
-        if course is None:
-            return
-        if begins and begins[0] == bundle:
-            begins.pop(0)
-        held = {int(subject[bundle]): course}
-        yield bundle, _since(course, int(since[bundle]))
-
-
-def _since(course: ReadingCourse, since: int) -> ReadingCourse | None:
-    readings = tuple(one for one in course.readings if _microseconds(one) > since)
-    return replace(course, readings=readings) if readings else None
-
-
-def _courses(facts: BatchFacts, concept: str) -> Iterator[tuple[int, ReadingCourse]]:
-    """Yield of each bundle that has a reading of a name the course that is remembered after it."""
-    name, limits = clinical_name(concept), StateLimits()
-    kept = timedelta(hours=facts.courses.get(name, 0.0) + KEPT_HOURS)
-    window = timedelta(hours=limits.window_hours)
-    events, places = facts.stream.columns, facts.readings_of(concept)
-    if not len(places):
-        return
-    bundle_of, subject_of = facts.onward.bundle, facts.onward.subject
-    units = events.unit.take(places).to_pylist()
-    rows = events.row_id.take(places).to_pylist()
-    times = events.event[places].view("datetime64[us]").tolist()
-    keys = zip(events.kind[places].tolist(), events.concept[places].tolist(), units, strict=True)
-    bundles = bundle_of[places].tolist()
-    values = events.value[places].tolist()
-    read = zip(bundles, keys, map(CourseReading, times, values, units, rows), strict=True)
-    for _, of_subject in groupby(read, key=lambda one: int(subject_of[one[0]])):
-        several = list(of_subject)
-        charted = facts.carried.units_of(concept, int(facts.stream.subjects[several[0][0]]))
-        trends: dict[tuple[int, int, str], list[CourseReading]] = {}
-        course: list[CourseReading] = []
-        for bundle, together in groupby(several, key=lambda one: one[0]):
-            new: list[CourseReading] = []
-            for _, (kind, number, unit), one in together:
-                trend = trends.setdefault((kind, number, unit or ""), [])
-                trend.insert(bisect_right(trend, one.time, key=lambda each: each.time), one)
-                since = trend[-1].time - window
-                trends[(kind, number, unit or "")] = [each for each in trend if each.time >= since][-limits.readings :]
-                new.append(one)
-            held = {(each.row_id, each.time) for each in course}
-            visible = {id(each) for trend in trends.values() for each in trend}
-            for one in new:
-                if id(one) in visible and (one.row_id, one.time) not in held:
-                    insort(course, one, key=lambda each: (each.time, each.row_id))
-                    held.add((one.row_id, one.time))
-            if course:
-                oldest = course[-1].time - kept
-                course = [each for each in course if each.time >= oldest]
-                now = from_microseconds(int(facts.now[bundle]))
-                yield bundle, ReadingCourse(now=now, readings=tuple(course), charted=charted)
+    return Truths.where(known, met)
 
 
 def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
@@ -213,16 +283,6 @@ def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[i
             yield bundle, noted
 
 
-def _filled(bundles: Integers, facts: BatchFacts) -> Integers:
-    """Return of every bundle the place of the subject's newest among some bundles, -1 where there is none."""
-    at = np.searchsorted(bundles, np.arange(len(facts.stream)), side="right") - 1
-    if not len(bundles):
-        return np.full(len(facts.stream), -1, np.int64)
-    subject = facts.onward.subject
-    found: Integers = np.where((at >= 0) & (subject[bundles[np.maximum(at, 0)]] == subject), at, -1)
-    return found
-
-
 def _kilograms(facts: BatchFacts) -> npt.NDArray[np.float64]:
     last, _ = facts.newest("weight")
     events, code = facts.stream.columns, facts.units[0]
@@ -248,5 +308,6 @@ def _rates(dose: str | None, given: str | None, unit: str, weight: npt.NDArray[n
     return found
 
 
-def _microseconds(one: CourseReading) -> int:
-    return int(np.datetime64(one.time, "us").astype(np.int64))
+def _span(*, hours: float = 0, minutes: float = 0) -> int:
+    """Return hours and minutes in microseconds."""
+    return timedelta(hours=hours, minutes=minutes) // timedelta(microseconds=1)

@@ -9,14 +9,15 @@ from functools import cached_property
 from itertools import compress, pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.agents.stays.auditor import AuditRecord, Unchecked, unknown_drug
+from wardround.agents.stays.batch.audits import BatchAudits
 from wardround.agents.stays.batch.due import DueActions, Holding, asked_of, due_of
-from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Mask, afterwards
-from wardround.agents.stays.batch.over_time import at_rate, counted, over_time, within
+from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Mask, Truths, afterwards
+from wardround.agents.stays.batch.over_time import at_rate, counted, meets, over_time, within
 from wardround.agents.stays.charted import LEVELS
-from wardround.agents.stays.player import CodedRoles, CodedStep
+from wardround.agents.stays.player import NO_ROWS, NOTHING_HELD, CodedRoles, CodedStep
 from wardround.agents.stays.router import PRIOR, HeldRule, RuleMemory
 from wardround.agents.stays.steward import Steward
 from wardround.clinical.bundles import BatchStates, Bundle, BundleStream, ValueLevel, batch_states, bundle_texts
@@ -46,35 +47,13 @@ from wardround.clinical.protocols import (
     TimesBaseline,
     conditions_of,
 )
-from wardround.clinical.vocabulary import RELATIONS, comparison
+from wardround.clinical.vocabulary import RELATIONS
 from wardround.core import canonical_json, from_microseconds
 
 # Triggers over every bundle of a stream at once: where each is known to hold, where known not to (Kleene).
 
 
 _LEVELS = np.array([LEVELS.get(level, "") for level in ValueLevel])
-
-
-@dataclass(frozen=True, slots=True)
-class Truths:
-    """(b,) where something is known to hold and where it is known not to; elsewhere it is unknown."""
-
-    yes: Mask
-    no: Mask
-
-    @classmethod
-    def where(cls, known: Mask, holds: Mask) -> Truths:
-        """Return what is so where it is known."""
-        return cls(known & holds, known & ~holds)
-
-    def __invert__(self) -> Truths:
-        return Truths(self.no, self.yes)
-
-    def __and__(self, other: Truths) -> Truths:
-        return Truths(self.yes & other.yes, self.no | other.no)
-
-    def __or__(self, other: Truths) -> Truths:
-        return Truths(self.yes | other.yes, self.no & other.no)
 
 
 def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: bool = True) -> Truths:
@@ -98,13 +77,13 @@ def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: 
         case Stated():
             return _stated(node, facts)
         case HeldFor() | TimesBaseline() | ChangedBy():
-            return Truths(*over_time(node, facts))
+            return over_time(node, facts)
         case InWindow():
-            return Truths(*within(node, facts))
+            return within(node, facts)
         case CountedActions():
-            return Truths(*counted(node, facts))
+            return counted(node, facts)
         case AtRate():
-            return Truths(*at_rate(node, facts))
+            return at_rate(node, facts)
         case AtScore():
             return _at_score(node, facts, where)
 
@@ -139,15 +118,10 @@ def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
         holds = RELATIONS[node.relation](facts.stream.hours % 24, node.threshold)
         return Truths.where(np.ones(len(holds), dtype=bool), holds)
     last, _ = facts.reading(node.concept)
-    values, (code, units) = facts.stream.columns.value[last], facts.units
-    yes, known = np.zeros(len(last), dtype=bool), np.zeros(len(last), dtype=bool)
-    for here, charted in facts.charted_units(node.concept):
-        read = here & (last >= 0)
-        for number in np.unique(code[last[read]]).tolist():
-            own = read & (code[last] == number)
-            way = comparison(units[number] or None, node.relation, node.threshold, node.unit, node.concept, charted)
-            yes[own], known[own] = way.holds_of(values[own])
-    return Truths(yes & known, known & ~yes)
+    bundle = np.flatnonzero(last >= 0)
+    found, told = Truths.unknown(len(last)), meets(node, last[bundle], bundle, facts)
+    found.yes[bundle], found.no[bundle] = told.yes, told.no
+    return found
 
 
 def _at_level(node: AtLevel, facts: BatchFacts) -> Truths:
@@ -286,25 +260,46 @@ class BatchSteps:
         return len(self.facts.stream)
 
     def __iter__(self) -> Iterator[CodedStep]:
-        by_bundle = np.argsort(self.holding.bundle, kind="stable")
-        starts = np.searchsorted(self.holding.bundle[by_bundle], np.arange(len(self) + 1)).tolist()
-        held = self._held_rules()[by_bundle].tolist()
-        due = DueActions(self.roles.index, self.roles.settings.predictions).after_each(self.holding, len(self))
-        for bundle, (actions, (start, stop)) in enumerate(zip(due, pairwise(starts), strict=True)):
+        asks = DueActions(self.roles.index, self.roles.settings.predictions)
+        due = asks.after_all(self.holding, len(self))
+        audits = BatchAudits.of(due, asks, self.holding, self.facts)
+        by_hand = audits.by_hand | self.roles.settings.unsure_by_shares
+        actions = [asks.predicted[ask] for ask in due.ask.tolist()]
+        unchecked = audits.unchecked.tolist()
+        of_each = zip(
+            by_hand.tolist(), audits.risky.tolist(), _parts(due.bundle, len(self)), *self._held_rules(), strict=True
+        )
+        for bundle, (is_looked_at, is_risky, own, held, read) in enumerate(of_each):
             if bundle in self.folded:
                 yield self.folded[bundle]
+            elif not held:
+                yield NOTHING_HELD
+            elif is_looked_at:
+                yield self.roles.answered(_DrugsAfter(self.facts, bundle), held, tuple(actions[own]))
             else:
-                yield self.roles.answered(_DrugsAfter(self.facts, bundle), tuple(held[start:stop]), actions)
+                told = tuple(actions[own])
+                unknown = tuple(map(unknown_drug, compress(told, unchecked[own])))
+                yield CodedStep(
+                    actions=told, read=read, held=held, audit=_passed(unknown, is_risky=is_risky), rows=NO_ROWS
+                )
 
-    def _held_rules(self) -> npt.NDArray[np.object_]:
-        """Return (p,) the rule of each pair as it holds; bundles in a row of which all is the same share one."""
+    def _held_rules(self) -> tuple[Iterator[tuple[HeldRule, ...]], Iterator[tuple[HeldRule, ...]]]:
+        """Return after each bundle the rules that hold, and those of which anything is due; bundles in a row of which
+        all is the same of a rule share one."""
         rule, since, due = self.holding.rule, self.holding.since, self.holding.due
         another = (rule[1:] != rule[:-1]) | (since[1:] != since[:-1]) | (due[1:] != due[:-1]).any(axis=1)
         firsts = np.flatnonzero(np.append([True], another)[: len(rule)])
         moments = since[firsts].view("datetime64[us]").tolist()
         found = np.empty(len(firsts), object)
         found[:] = list(map(self._held, rule[firsts].tolist(), moments, due[firsts].tolist()))
-        return np.repeat(found, np.diff(np.append(firsts, len(rule))))
+        by_bundle = np.argsort(self.holding.bundle, kind="stable")
+        number = (np.cumsum(np.bincount(firsts, minlength=len(rule))) - 1)[by_bundle]
+        bundle, asking = self.holding.bundle[by_bundle], np.asarray(due.any(axis=1))[by_bundle]
+        held, read = found[number].tolist(), found[number[asking]].tolist()
+        return (
+            (tuple(held[own]) for own in _parts(bundle, len(self))),
+            (tuple(read[own]) for own in _parts(bundle[asking], len(self))),
+        )
 
     def _held(self, rule: int, since: datetime, due: list[bool]) -> HeldRule:
         asked, forbids = self._actions[rule]
@@ -319,6 +314,22 @@ class BatchSteps:
             (asked_of(one), tuple(action for action in one.actions if action.verb in FORBIDDING))
             for one in self.roles.index.rules
         ]
+
+
+def _parts(bundle: Integers, bundles: int) -> Iterator[slice]:
+    """Yield where what is in order of bundles lies of each."""
+    starts = np.searchsorted(bundle, np.arange(bundles + 1)).tolist()
+    return (slice(start, stop) for start, stop in pairwise(starts))
+
+
+def _passed(unchecked: tuple[Unchecked, ...], *, is_risky: bool) -> AuditRecord:
+    """Return an audit that had nothing to object."""
+    if unchecked:
+        return AuditRecord(fired=("risk",) if is_risky else (), unchecked=unchecked)
+    return _RISKY if is_risky else _PASSED
+
+
+_PASSED, _RISKY = AuditRecord(), AuditRecord(fired=("risk",))
 
 
 @dataclass(frozen=True, slots=True)
