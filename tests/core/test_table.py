@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 
 from markupsafe import Markup
 
-from wardround.core.table import Table, TableColumn, as_csv, as_html, as_latex, as_markdown, as_text, table_of
+from wardround.core.table import Table, TableColumn, as_html, as_latex, as_markdown, as_text, table_of
 
 TABLE = Table(
     header=("who", "n", "95 % interval"),
@@ -33,15 +32,26 @@ def test_a_column_without_a_kind_is_of_numbers_where_all_its_cells_are() -> None
     assert [kind for _, kind in Table(header=("n",), rows=()).columns] == ["text"]
 
 
-def test_csv_reads_back() -> None:
-    assert list(csv.reader(as_csv(TABLE).splitlines())) == [list(TABLE.header), *map(list, TABLE.rows)]
-
-
 def test_latex_is_escaped_and_ruled() -> None:
     text = as_latex(TABLE)
     assert r"\caption{F1 \& more}" in text
     assert "{lrl}" in text
+    assert r"\label" not in text, "a table without a name has no label"
+    assert r"\usepackage{booktabs}" in text.splitlines()[0]
     assert "\\toprule\nwho & n & 95 \\% interval \\\\\n\\midrule\na|b \\& <c> & 1,200 & 0.1 to 0.2 \\\\" in text
+
+
+def test_plain_latex_asks_for_no_package_and_a_name_is_the_label() -> None:
+    text = as_latex(replace(TABLE, name="results"), is_plain=True)
+    assert r"\label{tab:results}" in text
+    assert "rule" not in text
+    assert text.count(r"\hline") == 3
+
+
+def test_a_stacked_table_names_the_column_of_every_cell() -> None:
+    html = as_html(TABLE, is_stacked=True)
+    assert '<table class="stacked">' in html
+    assert '<td class="number" data-name="n">1,200</td>' in html
 
 
 def test_markdown_keeps_its_columns() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.scoring.test_tables import scored
 from wardround.cli import main
 from wardround.reports.paper_tables import paper_tables, write_tables
 from wardround.reports.summary import RunSummary, summarise_run
@@ -32,14 +33,21 @@ def summary(run: Path) -> RunSummary:
     return summarise_run(scores, seed=0, baseline="react · offline")
 
 
-def test_every_contender_has_a_row_and_every_task_a_column(summary: RunSummary) -> None:
+def test_contenders_and_tasks_make_a_grid(summary: RunSummary) -> None:
     results, differences = paper_tables(summary)
-    assert results.header == ("contender", "diagnoses", "transfers", "mean of tasks")
-    assert [row[0] for row in results.rows] == ["direct · offline", "react · offline"]
+    assert results.header == ("task", "direct · offline", "react · offline")
+    assert [row[0] for row in results.rows] == ["diagnoses", "transfers", "mean of tasks"]
     shown = {row.task: row for row in summary.rows if row.agent == "react" and row.task == ALL}
-    assert results.rows[1][-1].startswith(f"{shown[ALL].f1.estimate:.3f}")
-    assert [row[0] for row in differences.rows] == ["direct · offline"]
-    assert all("; p " in cell for cell in differences.rows[0][1:])
+    assert results.rows[-1][2].startswith(f"{shown[ALL].f1.estimate:.3f}")
+    assert differences.header == ("task", "direct · offline")
+    assert all("; p " in row[1] for row in differences.rows)
+
+
+def test_contenders_are_the_rows_where_they_are_more_than_tasks() -> None:
+    rows = [replace(scored(n, n / 4), agent=agent) for agent in ("a", "b", "c") for n in (1, 2)]
+    (results, _) = paper_tables(summarise_run(rows, seed=0))
+    assert results.header == ("contender", "labevents")
+    assert [row[0] for row in results.rows] == ["a · offline", "b · offline", "c · offline"]
 
 
 @pytest.mark.parametrize(("p_value", "mark"), [(0.0009, "***"), (0.001, "**"), (0.01, "*"), (0.05, ""), (None, "")])
@@ -47,12 +55,14 @@ def test_marks_stand_for_corrected_p_values_below_their_bounds(
     summary: RunSummary, p_value: float | None, mark: str
 ) -> None:
     changed = tuple(replace(row, adjusted_p=p_value) for row in summary.comparisons)
-    cells = paper_tables(replace(summary, comparisons=changed))[0].rows[0][1:]
+    cells = [row[1] for row in paper_tables(replace(summary, comparisons=changed))[0].rows]
     assert {cell.replace(" (no variation)", "").lstrip("0123456789.() to-") for cell in cells} == {mark}
 
 
 def test_report_writes_them(run: Path, tmp_path: Path) -> None:
     assert main(["report", str(run), "--no-episodes", "--tables", str(tmp_path / "paper")]) == 0
     names = {file.name for file in (tmp_path / "paper").iterdir()}
-    assert names == {f"{name}.{suffix}" for name in ("results", "differences") for suffix in ("tex", "csv", "md")}
+    tables = ("results", "differences", "differences-from-trivial")
+    forms = {f"{name}.{suffix}" for name in tables for suffix in ("tex", "plain.tex", "md")}
+    assert names == forms | {"tidy.csv", "tidy.parquet"}
     assert write_tables((), tmp_path / "none") == []

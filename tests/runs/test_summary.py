@@ -34,9 +34,13 @@ def test_contenders_are_grouped_in_the_order_of_their_first_answer() -> None:
     assert contender(scores[1]) == "a · offline"
 
 
-def test_resum_is_the_baseline_where_it_plays_and_else_the_first() -> None:
-    assert compared(both(("react", "m"), ("resum", "m"))) == {("resum · m", "react · m")}
-    assert compared(both(("retrosum", "m"), ("react", "m"))) == {("retrosum · m", "react · m")}
+def test_the_contender_that_is_named_first_is_the_baseline() -> None:
+    """Not the first of the alphabet, which is the order of scored rows."""
+    scores = both(("react", "m"), ("resum", "m"))
+    assert compared(scores) == {("react · m", "resum · m")}
+    named = summarise_run(scores, seed=1, order=["nobody · m", "resum · m", "react · m"])
+    assert [(one.baseline, one.contender) for one in named.comparisons] == [("resum · m", "react · m")]
+    assert [row.agent for row in named.rows] == ["resum", "react"]
 
 
 def test_an_agent_is_the_baseline_of_everybodys_own_model() -> None:

@@ -20,7 +20,7 @@ _EXTRAS = {
     "mcp": "the MCP server and wardround serve play",
     "imaging": "chest films: image tools, DICOM files, wardround synth --films",
     "view": "the viewer of runs and CDS Hooks",
-    "figures": "the charts of a report as PDF (wardround report --figures)",
+    "figures": "figures for a paper (wardround report --figures)",
     "encoders": "sentence encoders for candidate search and retrieval",
     "predictors": "count-based logistic regression and gradient boosting, vectors of foundation models",
     "local": "a small language model served on this machine (wardround models serve)",

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from textwrap import fill
 from typing import Any
 
 from wardround.cli.bench_sharing import (
@@ -329,9 +330,21 @@ def _show(benchmark: Benchmark) -> None:
         print(f"{what}: {', '.join(f'{kind or 0} {count:,}' for kind, count in kinds.items())}")
     drops = benchmark.manifest.get("drops") or {}
     for task, reasons in drops.items():
-        text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+        text = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items() if count)
         if text:
-            print(f"left out of {task}: {text}")
+            print(fill(f"left out of {task}: {text}", 100, subsequent_indent="    "))
+    said = {reason for reasons in drops.values() for reason, count in reasons.items() if count}
+    told = "; ".join(f"{reason.replace('_', ' ')}: {words}" for reason, words in _DROPS.items() if reason in said)
+    if told:
+        print(fill(told, 100, subsequent_indent="    "))
+
+
+_DROPS = {
+    "not_chosen": "further questions about a patient of whom one question is kept already",
+    "not_drawn": "beyond the number of samples that was asked for",
+    "row_of_reflex_test": "a test that the laboratory added by itself",
+}
+"""Why a question is left out, where its name does not say it."""
 
 
 def _show_missing(benchmark: Benchmark) -> None:

@@ -1,4 +1,4 @@
-"""``wardround compare``: two runs, sample by sample, with paired tests."""
+"""``wardround compare``: runs against the first of them, sample by sample, with paired tests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 
-from wardround.core.table import TableColumn, as_text, table_of
+from wardround.cli.output import print_comparisons
 from wardround.reports import Comparison, compare_runs
+from wardround.reports.answer import compared_answers
+from wardround.reports.study import run_names, tidy_runs, write_study_figures
+from wardround.reports.tidy import write_tidy
 from wardround.runs import RunFolder, gate_notes
 
 EXAMPLES = """
   wardround compare run-a run-b
+  wardround compare run-a run-b run-c --tables paper --figures paper
+      every contender of run-b and run-c less every one of run-a: tidy.csv, tidy.parquet; a forest plot
   wardround compare run-a run-b --json
   wardround compare run-strict run-on-published-clocks --clocks
 """
@@ -22,27 +28,39 @@ EXAMPLES = """
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("first", type=Path, help="the baseline run")
-    parser.add_argument("second", type=Path, help="the run compared with it")
+    parser.add_argument("baseline", type=Path, help="the run that the others are compared with")
+    parser.add_argument("others", type=Path, nargs="+", metavar="run", help="runs of the same benchmark")
     parser.add_argument(
         "--clocks",
         action="store_true",
-        help="the second played the same samples on other clocks (bench reclock): say what the leak was worth",
+        help="the others played the same samples on other clocks (bench reclock): say what the leak was worth",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the resampling")
+    parser.add_argument("--tables", type=Path, metavar="DIR", help="write scores and differences as CSV and Parquet")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="write a forest plot and the scores of each task")
+    parser.add_argument("--wide", action="store_true", help="print strata and all columns, beyond 100 characters")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare every contender of the second run with every one of the first."""
-    folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
+    """Compare every contender of the other runs with every one of the first."""
+    folders = [RunFolder.open(path) for path in (arguments.baseline, *arguments.others)]
     for note in (f"{one.path}: {said}" for one in folders for said in gate_notes(one)):
         print(f"wardround: note: {note}", file=sys.stderr)
-    found = compare_runs(folders, other_clocks=arguments.clocks, seed=arguments.seed)
+    names = run_names(folders)
+    found = compare_runs(folders, names=names, other_clocks=arguments.clocks, seed=arguments.seed)
+    if arguments.tables is not None:
+        write_tidy(tidy_runs(folders, names, found), arguments.tables)
+    if arguments.figures is not None:
+        write_study_figures(folders, found, arguments.figures)
     if arguments.json:
         print(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
     else:
-        _print(found)
+        print_comparisons(found, is_wide=arguments.wide)
+        for sentence in compared_answers(found) if not arguments.clocks else ():
+            print("\n" + fill(sentence, 100, subsequent_indent="    "))
+        print("\nDifferences are paired by sample, their intervals bootstraps over patients; of all tasks: the mean of")
+        print("task means, p corrected for the contenders. macro-F1: the test swaps all answers of a patient.")
         print_no_difference(found, folders)
         if arguments.clocks:
             policies = " less ".join(folder.manifest["policy"] for folder in reversed(folders))
@@ -59,28 +77,5 @@ def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[Run
         return
     of_rules = any("offline" in folder.settings.run.models for folder in folders)
     why = ": the offline policy is a rule and reads nothing that a memory serves" if of_rules else ""
-    print(f"+0.000 in {len(same)} of {len(comparisons)} comparisons: the scores of every sample are the same{why}")
-
-
-_COLUMNS: tuple[TableColumn[Comparison], ...] = (
-    TableColumn(name="second", value=lambda row: row.contender, kind="text"),
-    TableColumn(name="first", value=lambda row: row.baseline, kind="text"),
-    TableColumn(name="task", value=lambda row: row.task, kind="text"),
-    TableColumn(name="stratum", value=lambda row: row.stratum, kind="text"),
-    TableColumn(name="in", value=lambda row: row.metric, kind="text"),
-    TableColumn(name="samples", value=lambda row: row.test.difference.n),
-    TableColumn(name="unpaired", value=lambda row: row.test.unpaired),
-    TableColumn(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
-    TableColumn(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
-    TableColumn(name="p", value=lambda row: row.test.p_value, format=".4f", missing="–"),
-    TableColumn(name="p (max-T)", value=lambda row: row.adjusted_p, format=".4f", missing="–"),
-    TableColumn(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
-)
-
-
-def _print(found: list[Comparison]) -> None:
-    print(as_text(table_of(found, _COLUMNS)))
-    print("\ndifference: of the second minus the first, paired by sample (all: the mean of task means); interval:")
-    print("bootstrap over patients; p: two-sided sign-flip permutation test over patients (macro-F1: answers swapped);")
-    print("p (max-T): corrected for every contender and task of a metric and stratum (all: the contenders), step-down;")
-    print("detectable: the smallest difference that so many patients would show in four of five studies")
+    line = f"+0.000 in {len(same)} of {len(comparisons)} comparisons: the scores of every sample are the same{why}"
+    print(fill(line, 100, subsequent_indent="    "))

@@ -38,7 +38,8 @@ STORIES: dict[str, dict[str, tuple[str, str]]] = {
     },
     "look": {
         "report": ("wardround.cli.report", "score a run and write its HTML report"),
-        "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
+        "compare": ("wardround.cli.compare", "compare runs sample by sample, with paired tests"),
+        "study": ("wardround.cli.study", "several runs of one file: comparison, tables and figures"),
         "view": ("wardround.cli.view", "look at runs, episodes and records in a browser"),
         "list": ("wardround.cli.listing", "list sources, tables, tools, agents, tasks, settings and more"),
     },

@@ -8,16 +8,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
+from textwrap import fill
 from typing import Any
 
-from wardround.core.table import Table, as_text
+from wardround.core.table import Table, TableColumn, as_text, table_of
 from wardround.learning import stages
-from wardround.reports import arm_table, subgroup_table
+from wardround.reports import Comparison, arm_table, subgroup_table
 from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
 from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.judging import JUDGEMENTS, unjudged
 from wardround.tasks.scoring import ArmRow, SummaryRow
 from wardround.tasks.scoring.judging import WORDS
+from wardround.tasks.scoring.tables import ALL
 
 # Plain text tables for the terminal.
 
@@ -56,36 +58,45 @@ def plain(value: Any) -> Any:
 # The baseline card in a terminal.
 
 
-def print_card(rows: Sequence[CardRow]) -> None:
-    """Print what no reading at all scores, a row per task; the best of each is marked."""
+def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
+    """Print what no reading at all scores, a row per task; the best of each is marked. ``is_wide``: of the rows that
+    exist the best five instead of one."""
     print("\nbaseline card: scores of trivial baselines on these samples (* the best of a task)")
     print_rows(
         ("task", "n", "in", *CONTENDERS), [(row.task, str(row.n), row.metric, *_card_cells(row)) for row in rows]
     )
     for reason, names in _reasons(rows).items():
-        print(f"–: {reason} ({', '.join(names)})")
+        print(fill(f"–: {reason} ({', '.join(names)})", 100))
     told = [row for row in rows if row.by_moment]
     if told:
-        print(
-            "\nwithout reading (over the whole benchmark; fitted on training people, answered for others; "
-            "AUC, or F1 and its difference to the prior)"
-        )
-        print_rows(("task", "moment alone", "most by", "existence alone: the best five"), [_told(row) for row in told])
+        print("\nwithout reading: what the moment of the question, or which rows exist, answers by itself (over")
+        print("the whole benchmark, fitted on training people; AUC, or F1 and its difference to the prior)")
+    for row in told:
+        for line in (
+            f"{row.task}: the moment alone {figure_text(row.by_moment)}, most by {row.by_moment['most_by']}",
+            *_existence(row, 5 if is_wide else 1),
+        ):
+            print(fill(line, 100, subsequent_indent="    "))
     untold = [row.task for row in rows if not row.by_moment]
     if untold:
-        print(f"–: no figures without reading (too few people, a stay by steps, or other clocks): {', '.join(untold)}")
+        print(
+            fill(
+                f"–: no figures without reading (too few people, a stay by steps, other clocks): {', '.join(untold)}",
+                100,
+            )
+        )
+
+
+def _existence(row: CardRow, most: int) -> list[str]:
+    best = sorted(row.by_existence, key=lambda one: -float(one["low"]))[:most]
+    return [f"    '{one['what']}' alone {figure_text(one)}" for one in best]
 
 
 def print_warnings(rows: Sequence[CardRow]) -> None:
     """Print beside the scores which tasks are answered by when they are asked, or by which rows exist."""
     for row in rows:
         if row.warning is not None:
-            print(f"! {row.warning}")
-
-
-def _told(row: CardRow) -> tuple[str, ...]:
-    existence = "; ".join(f"{one['what']} {figure_text(one)}" for one in row.by_existence)
-    return row.task, figure_text(row.by_moment), str(row.by_moment["most_by"]), existence
+            print(fill(f"! {row.warning}", 100, subsequent_indent="    "))
 
 
 def _card_cells(row: CardRow) -> list[str]:
@@ -99,6 +110,47 @@ def _reasons(rows: Sequence[CardRow]) -> dict[str, list[str]]:
         for name, reason in row.unavailable.items():
             found.setdefault(reason, []).append(f"{name} of {row.task}")
     return found
+
+
+# Paired comparisons.
+
+
+def print_comparisons(comparisons: Sequence[Comparison], *, is_wide: bool) -> None:
+    """Print a table per metric and baseline: a row per task and contender; ``is_wide``: the strata too."""
+    some = [row for row in comparisons if is_wide or row.stratum == ALL]
+    columns = [column for column in _DIFFERENCES if is_wide or column.name not in _WIDE_ONLY]
+    for metric, baseline in dict.fromkeys((row.metric, row.baseline) for row in some):
+        rows = [row for row in some if (row.metric, row.baseline) == (metric, baseline)]
+        print(f"\n{metric} less that of {baseline}")
+        print(as_text(table_of(rows, columns)))
+    if some:
+        print("p (max-T): permutation test over patients, corrected for contenders and tasks; detectable: the")
+        print("smallest difference that so many patients would show in four of five studies (p < 0.05)")
+
+
+_DIFFERENCES: tuple[TableColumn[Comparison], ...] = (
+    TableColumn(name="task", value=lambda row: "mean of tasks" if row.task == ALL else row.task, kind="text"),
+    TableColumn(
+        name="contender",
+        value=lambda row: row.contender,
+        kind="text",
+        is_shown=lambda rows: len({row.contender for row in rows}) > 1,
+    ),
+    TableColumn(
+        name="stratum",
+        value=lambda row: row.stratum,
+        kind="text",
+        is_shown=lambda rows: len({row.stratum for row in rows}) > 1,
+    ),
+    TableColumn(name="samples", value=lambda row: row.test.difference.n),
+    TableColumn(name="unpaired", value=lambda row: row.test.unpaired),
+    TableColumn(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
+    TableColumn(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
+    TableColumn(name="p", value=lambda row: row.test.p_value, format=".4f", missing="–"),
+    TableColumn(name="p (max-T)", value=lambda row: row.adjusted_p, format=".4f", missing="–"),
+    TableColumn(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
+)
+_WIDE_ONLY = frozenset({"samples", "unpaired", "p"})
 
 
 # Curated input against evidence seeking, on the terminal.

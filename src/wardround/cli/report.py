@@ -5,25 +5,43 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 
 from wardround.cli.compare import print_no_difference
-from wardround.cli.output import print_arms, print_card, print_judge, print_rows, print_subgroups, print_warnings
-from wardround.core import UserError, changed_plugins, must_be_new
+from wardround.cli.output import (
+    print_arms,
+    print_card,
+    print_comparisons,
+    print_judge,
+    print_subgroups,
+    print_warnings,
+)
+from wardround.core import UserError, changed_plugins, must_be_new, private_folder
 from wardround.predictors import MANIFEST
 from wardround.reports import (
     GROUPINGS,
-    Comparison,
     RunSummary,
 )
-from wardround.reports.charts import without_glyph, without_pdf, write_pdfs
-from wardround.reports.figures import write_figures
+from wardround.reports.analyses import sections
+from wardround.reports.answer import answer_of
+from wardround.reports.charts import figure_name, write_svg
+from wardround.reports.figures import run_figures, without_figures, write_figures
 from wardround.reports.paper_tables import paper_tables, write_tables
-from wardround.reports.report import MOST_PAGES, Pages, few_pages, no_pages, report_predictors, report_run
+from wardround.reports.prediction_figures import prediction_figures
+from wardround.reports.report import (
+    MOST_PAGES,
+    Pages,
+    few_pages,
+    no_pages,
+    report_predictors,
+    report_run,
+    run_points,
+)
+from wardround.reports.tidy import tidy_run, write_tidy
 from wardround.runs import RunFolder, gate_notes, score_run
 from wardround.tasks.scoring import (
     EpisodeScore,
@@ -32,7 +50,6 @@ from wardround.tasks.scoring import (
     render_stays,
     render_table,
 )
-from wardround.tasks.scoring.tables import ALL
 
 EXAMPLES = """
   wardround report run
@@ -40,9 +57,9 @@ EXAMPLES = """
   wardround report run --no-episodes --by sex
   wardround report run --no-episodes
   wardround report run --no-episodes --tables paper
-      paper/results.tex, differences.tex and the same as .csv and .md, with marks of significance
+      tidy.csv, tidy.parquet: a row a figure, numbers only; results and differences as .tex, .plain.tex and .md
   wardround report run --no-episodes --figures paper
-      paper/task-labevents.svg and .pdf and so on: the methods on each task, then the charts of the report
+      forest, scores, score-against-cost ... as .pdf and .svg (extra [figures]), the charts of the report as .svg
   wardround report run --share-safe report-to-share
       the page alone: figures, ids and settings, no record text
   wardround report run --episode diagnoses-12345678
@@ -51,8 +68,6 @@ EXAMPLES = """
 """
 
 _PAGE_BYTES = 30_000
-_WIDEST_WHOLE, _WIDEST = 7, 4
-"""Tasks beside each other: the six of one paper and their mean, or of more (EHRSHOT has fifteen) so many at a time."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -78,13 +93,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pages.add_argument("--episode", nargs="+", metavar="SAMPLE", help="write those of these samples")
     parser.add_argument("--by", choices=tuple(GROUPINGS), help="show the results by subgroup too, as known at the time")
     parser.add_argument("--out", type=Path, help="folder for the HTML (default: report/ in the run)")
-    parser.add_argument("--tables", type=Path, metavar="DIR", help="write the tables as LaTeX, CSV and Markdown, too")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="write the figures as CSV and Parquet, the tables as LaTeX and Markdown",
+    )
     parser.add_argument(
         "--figures",
         type=Path,
         metavar="DIR",
-        help="write the charts and one of the methods on each task: SVG, PDF",
+        help="write figures for a paper (PDF, SVG; extra [figures]) and the charts of the report (SVG)",
     )
+    parser.add_argument("--wide", action="store_true", help="print strata and all columns, beyond 100 characters")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -107,31 +128,36 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.tables is not None:
         write_tables(paper_tables(summary), arguments.tables)
+        write_tidy(tidy_run(summary, folder.path.resolve().name), arguments.tables)
     if arguments.figures is not None:
-        write_pdfs_too(write_figures(summary, score_run(folder), arguments.figures))
+        private_folder(arguments.figures)
+        _write_figures(folder, summary, others, arguments.figures)
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
-    print_summary(folder, summary)
+    print_summary(folder, summary, is_wide=arguments.wide)
     if summary.by:
         print_subgroups(summary.subgroups, summary.by)
     print_place(page)
     return 0
 
 
-def write_pdfs_too(charts: Sequence[Path]) -> None:
-    """Write the PDF of each SVG chart beside it, or say what that needs. Without a chart it says none."""
-    if not charts:
+def _write_figures(folder: RunFolder, summary: RunSummary, others: Sequence[RunFolder], target: Path) -> None:
+    """Write the charts of the report as SVG, and the figures for a paper where they can be drawn."""
+    scores = score_run(folder)
+    charts = [(figure_name(one.title), one.chart) for one in sections(scores, summary)]
+    drawn = {name: chart for name, chart in charts if chart.startswith("<svg")}
+    if not drawn:
         print("wardround: note: no chart has anything in it: none was written", file=sys.stderr)
         return
-    missing = without_pdf()
+    for name, chart in drawn.items():
+        write_svg(chart, target / f"{name}.svg")
+    missing = without_figures()
     if missing is not None:
-        print(f"wardround: note: the charts are SVG alone: {missing}", file=sys.stderr)
+        print(f"wardround: note: only the charts of the report: {missing}", file=sys.stderr)
         return
-    write_pdfs(charts)
-    boxes = without_glyph(charts)
-    if boxes:
-        print(f"wardround: note: the PDFs' font lacks {boxes}: boxes there, whole in the SVG files", file=sys.stderr)
+    figures = run_figures(summary, run_points(folder, scores, others))
+    write_figures(figures | prediction_figures(folder), target)
 
 
 def _note_other_plugins(folders: Sequence[RunFolder]) -> None:
@@ -186,13 +212,13 @@ def _report_predictors(path: Path, *, as_json: bool) -> int:
     print_warnings(summary.card)
     if summary.card:
         print_card(summary.card)
-        _print_comparisons(summary.against_trivial)
+        print_comparisons(summary.against_trivial, is_wide=False)
     print(f"\nreport: {page.resolve()}")
     return 0
 
 
-def print_summary(folder: RunFolder, summary: RunSummary) -> None:
-    """Print the table and the paired tests."""
+def print_summary(folder: RunFolder, summary: RunSummary, *, is_wide: bool = False) -> None:
+    """Print the answer, the table and the paired tests; ``is_wide``: strata and all columns too."""
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.run.split} split{label}")
     assumptions, variants = folder.manifest.get("assumptions", ()), folder.settings.variant_notes().values()
@@ -204,7 +230,10 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     if not summary.rows:
         print(f"no finished episode yet: wardround run --resume {folder.path} goes on")
         return
-    print(render_table(summary.rows))
+    for sentence in answer_of(summary):
+        print(fill(sentence, 100, subsequent_indent="    "))
+    print()
+    print(render_table(summary.rows, is_wide=is_wide))
     print_warnings(summary.card)
     print_arms(summary.arms)
     if summary.classes or summary.predictors:
@@ -218,48 +247,8 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")
         passes = "  ".join(f"k={k} {value:.3f}" for k, value in enumerate(best.passes, start=1))
         print(f"{best.contender}, {best.task}, pass^k: {passes}")
-    _print_comparisons(summary.comparisons)
+    print_comparisons(summary.comparisons, is_wide=is_wide)
     print_no_difference(summary.comparisons, [folder])
     if summary.card:
-        print_card(summary.card)
-        _print_comparisons(summary.against_trivial)
-
-
-def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Print a table per metric and stratum: a row per contender, a column per task, differences with their p-values."""
-    for metric, baseline, stratum in dict.fromkeys((row.metric, row.baseline, row.stratum) for row in comparisons):
-        some = [row for row in comparisons if (row.metric, row.baseline, row.stratum) == (metric, baseline, stratum)]
-        tasks = list(dict.fromkeys(row.task for row in some))
-        cells = {(row.contender, row.task): _difference(row) for row in some}
-        of = "" if stratum == ALL else f", {stratum} stratum"
-        print(
-            f"\n{metric} less that of {baseline}{of}, and p (max-T over contenders and tasks; of all tasks, contenders)"
-        )
-        names = list(dict.fromkeys(row.contender for row in some))
-        wide = _WIDEST if len(tasks) > _WIDEST_WHOLE else len(tasks)
-        for start in range(0, len(tasks), wide):
-            part = tasks[start : start + wide]
-            print_rows(("", *part), [(name, *(cells.get((name, task), "") for task in part)) for name in names])
-        _print_detectable(some)
-
-
-def _print_detectable(comparisons: Sequence[Comparison]) -> None:
-    """Say how small a difference these samples would still show: what is smaller may be there and was not seen."""
-    known = [(row, row.test.difference.detectable) for row in comparisons]
-    found = {
-        row.contender: [
-            f"{one.task}={least:.3f}" for one, least in known if least is not None and one.contender == row.contender
-        ]
-        for row, _ in known
-    }
-    for name, parts in found.items():
-        if parts:
-            line = f"detectable (80 % power), {name}: " + " ".join(parts)
-            print(textwrap.fill(line, 140, subsequent_indent="    "))
-
-
-def _difference(row: Comparison) -> str:
-    """A difference with its p-value; intervals over fewer patients than tell anything are left out, as in the table."""
-    found = row.test.difference
-    interval = f" ({found.low:+.3f} to {found.high:+.3f})" if found.is_telling else ""
-    return f"{found.estimate:+.3f}{interval} {'–' if row.adjusted_p is None else f'{row.adjusted_p:.4f}'}"
+        print_card(summary.card, is_wide=is_wide)
+        print_comparisons(summary.against_trivial, is_wide=is_wide)

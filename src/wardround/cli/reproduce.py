@@ -10,7 +10,6 @@ from dataclasses import asdict
 from functools import partial
 
 from wardround.cli.output import print_rows
-from wardround.cli.report import write_pdfs_too
 from wardround.cli.run_options import add_run_options, asked_settings, check_workers, play
 from wardround.core import UserError
 from wardround.reports.exhibits import (
@@ -73,8 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
         play=partial(_noted_play, arguments=arguments),
         published_model=arguments.published_model,
     )
-    if found.picture is not None:
-        write_pdfs_too([found.picture])
     if arguments.json:
         print(json.dumps([asdict(row) for row in found.rows], indent=2, ensure_ascii=False))
     else:

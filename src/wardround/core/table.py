@@ -1,4 +1,4 @@
-"""One model of a table, and a function for each form of it: text, CSV, LaTeX, Markdown, HTML.
+"""One model of a table, and a function for each form of it: text, LaTeX, Markdown, HTML.
 
 Rows of any kind (:class:`TableColumn` says what a column shows of one) become a :class:`Table` of texts with
 :func:`table_of`; what is not known of a row is an empty cell, never a zero.
@@ -6,10 +6,9 @@ Rows of any kind (:class:`TableColumn` says what a column shows of one) become a
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from markupsafe import Markup, escape
@@ -100,22 +99,20 @@ def as_text(table: Table, *, has_rule: bool = False) -> str:
     return "\n".join([texts[0], *rule, *texts[1:]])
 
 
-def as_csv(table: Table) -> str:
-    """Return a table as CSV."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([table.header, *table.rows])
-    return out.getvalue()
-
-
-def as_latex(table: Table) -> str:
-    """Return a table for the package booktabs."""
+def as_latex(table: Table, *, is_plain: bool = False) -> str:
+    """Return a table for the package booktabs, or ``is_plain``: with the lines that LaTeX has itself. Its label is
+    ``tab:`` and its name."""
     alignment = "".join("r" if kind == "number" else "l" for _, kind in table.columns)
     header, *rows = (" & ".join(map(_in_latex, cells)) + r" \\" for cells in (table.header, *table.rows))
+    top, middle, bottom = (r"\hline",) * 3 if is_plain else (r"\toprule", r"\midrule", r"\bottomrule")
     lines = [
-        r"\begin{table}",
+        "% needs no package" if is_plain else r"% needs in the preamble: \usepackage{booktabs}",
+        r"\begin{table}[htbp]",
+        r"\centering",
         rf"\caption{{{_in_latex(table.caption)}}}",
+        *([rf"\label{{tab:{table.name}}}"] if table.name else []),
         rf"\begin{{tabular}}{{{alignment}}}",
-        *(r"\toprule", header, r"\midrule", *rows, r"\bottomrule"),
+        *(top, header, middle, *rows, bottom),
         r"\end{tabular}",
         *([rf"\par\smallskip\footnotesize {_in_latex(table.note)}"] if table.note else []),
         *(r"\end{table}", ""),
@@ -131,14 +128,17 @@ def as_markdown(table: Table) -> str:
     return "\n".join([f"**{table.caption}**", "", header, rule, *rows, *note, ""])
 
 
-def as_html(table: Table) -> Markup:
-    """Return a table as HTML for the pages' style sheet; cells are escaped, unless they are Markup."""
+def as_html(table: Table, *, is_stacked: bool = False) -> Markup:
+    """Return a table as HTML for the pages' style sheet; cells are escaped, unless they are Markup. ``is_stacked``: on
+    a narrow screen a row is a small list, with the name of its column before each cell."""
     classes = ["" if kind == "text" else f' class="{kind}"' for _, kind in table.columns]
+    if is_stacked:
+        classes = [f'{of} data-name="{escape(name)}"' for of, name in zip(classes, table.header, strict=True)]
     rows = (
         "<tr>" + "".join(f"<td{of}>{escape(cell)}</td>" for cell, of in zip(row, classes, strict=True)) + "</tr>\n"
         for row in table.rows
     )
-    return html_frame(table.columns, "".join(rows))
+    return html_frame(table.columns, "".join(rows), css="stacked" if is_stacked else "")
 
 
 def html_frame(columns: Sequence[tuple[str, Kind]], rows: str, *, css: str = "") -> Markup:
@@ -150,8 +150,12 @@ def html_frame(columns: Sequence[tuple[str, Kind]], rows: str, *, css: str = "")
     return Markup(f'<div class="scroll"><table{of}>\n{top}{rows}</table></div>\n')
 
 
-RENDERERS: Mapping[str, Callable[[Table], str]] = {"tex": as_latex, "csv": as_csv, "md": as_markdown}
-"""By the suffix of the file."""
+RENDERERS: Mapping[str, Callable[[Table], str]] = {
+    "tex": as_latex,
+    "plain.tex": partial(as_latex, is_plain=True),
+    "md": as_markdown,
+}
+"""By the suffix of the file. Numbers for programs are no texts: see ``wardround.reports.tidy``."""
 
 
 def _is_number(text: str) -> bool:

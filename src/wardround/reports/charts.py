@@ -1,22 +1,19 @@
-"""SVG charts of reports, the few-shot figure, and charts as files (SVG, PDF)."""
+"""SVG charts of reports, the few-shot figure, and charts as SVG files."""
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
 
 from markupsafe import Markup, escape
 
-from wardround.core import UserError, import_extra, missing_extra, write_atomically
+from wardround.core import write_atomically
 from wardround.reports.predictions import Curve, CurvePoint
+from wardround.reports.ticks import round_ticks, tick_labels
 
 # Small SVG charts for the report: readable in print, without scripts, and with every number also as text.
 #
@@ -172,7 +169,7 @@ class _Plane:
         low, high = min(values), max(values)
         room = (high - low) * 0.06 or 1.0
         top = min(1.0, max(0.1, max(y for _, y in points) * 1.15))
-        return cls(low=low - room, high=high + room, top=top, ticks=tuple(ticks) or (low, high))
+        return cls(low=low - room, high=high + room, top=top, ticks=tuple(ticks) or tuple(round_ticks(low, high)))
 
     def x(self, value: float) -> float:
         return self.left + (value - self.low) / (self.high - self.low) * self.width
@@ -182,13 +179,13 @@ class _Plane:
 
     def frame(self, axis: str) -> str:
         parts = []
-        for quarter in range(5):
-            value = self.top * quarter / 4
+        levels = round_ticks(0.0, self.top)
+        for value, text in zip(levels, tick_labels(levels), strict=True):
             y, end = self.y(value), self.left + self.width
             parts.append(f'<line class="grid" x1="{self.left}" x2="{end}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(_text(self.left - 6, y + 4, f"{value:.2f}", anchor="end", css="axis"))
-        for tick in self.ticks:
-            parts.append(_text(self.x(tick), self.height + 16, f"{tick:,.0f}", anchor="middle", css="axis"))
+            parts.append(_text(self.left - 6, y + 4, text, anchor="end", css="axis"))
+        for tick, text in zip(self.ticks, tick_labels(self.ticks), strict=True):
+            parts.append(_text(self.x(tick), self.height + 16, text, anchor="middle", css="axis"))
         parts.append(_text(self.left + self.width / 2, self.height + 32, axis, anchor="middle", css="axis"))
         return "".join(parts)
 
@@ -244,18 +241,16 @@ def _svg(body: Sequence[str], *, height: float, title: str, width: float = _WIDT
     )
 
 
-# A chart of a page as a file of its own: SVG with its colours in it, and PDF made of that (the extra [figures]).
-#
-# The same chart gives the same bytes: no time stands in a file, and the PDF has its own font. What is drawn is not
-# here.
+# A chart of a page as a file of its own: SVG with its colours in it. The same chart gives the same bytes.
 
 
 _NAMESPACE = "http://www.w3.org/2000/svg"
 _COLOUR = re.compile(r"--([a-z-]+): (#[0-9a-f]+);")
-_FAMILY = "system-ui"
-"""What charts ask for: on a page the reader's own font, in a PDF ours."""
-_EXTRA = "figures"
-_WHAT = "PDF of charts"
+
+
+def figure_name(title: str) -> str:
+    """Return the name of a chart's file by its title."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def write_svg(chart: Markup, file: Path) -> Path:
@@ -264,57 +259,6 @@ def write_svg(chart: Markup, file: Path) -> Path:
     named = head if "xmlns=" in head else head.replace("<svg", f'<svg xmlns="{_NAMESPACE}"', 1)
     write_atomically(file, f"{named}><style>{_style()}</style>{rest}\n", durable=False)
     return file
-
-
-def without_pdf() -> UserError | None:
-    """Return what stands in the way of writing PDF; None where it can be written."""
-    absent = [name for name in ("svglib", "font_source_sans_pro") if find_spec(name) is None]
-    return missing_extra(_EXTRA, what=_WHAT, why=f"no {absent[0]} here") if absent else None
-
-
-def write_pdfs(charts: Sequence[Path]) -> list[Path]:
-    """Write the PDF of each SVG chart beside it, a page of its size; return the files. UserError: no extra."""
-    written = []
-    for chart in charts:
-        file = chart.with_suffix(".pdf")
-        file.write_bytes(_as_pdf(chart.read_text(encoding="utf-8")))
-        written.append(file)
-    return written
-
-
-def without_glyph(charts: Sequence[Path]) -> str:
-    """Return the characters of SVG charts that the font of a PDF has no picture of: they would be boxes there."""
-    face = import_extra("reportlab.pdfbase.pdfmetrics", _EXTRA, what=_WHAT).getFont(_register_fonts()).face
-    texts = {letter for chart in charts for letter in "".join(ElementTree.parse(chart).getroot().itertext())}
-    return "".join(sorted(letter for letter in texts if letter.isprintable() and ord(letter) not in face.charToGlyph))
-
-
-def _as_pdf(svg: str) -> bytes:
-    """Lines stay lines and text stays text, in a font that is put into the file as far as it is used."""
-    font = _register_fonts()
-    drawing = import_extra("svglib.svglib", _EXTRA, what=_WHAT).svg2rlg(io.StringIO(svg))
-    drawing.initialFontName = font  # or the file names one that nothing uses and that is not in it
-    page = io.BytesIO()
-    canvas = import_extra("reportlab.pdfgen.canvas", _EXTRA, what=_WHAT).Canvas(
-        page, pagesize=(drawing.width, drawing.height), invariant=1, initialFontName=font, lang="en"
-    )
-    canvas.setTitle(ElementTree.fromstring(svg).findtext(f"{{{_NAMESPACE}}}title", ""))
-    canvas.setCreator("wardround")
-    canvas.setAuthor("")
-    canvas.setSubject("")
-    import_extra("reportlab.graphics.renderPDF", _EXTRA, what=_WHAT).draw(drawing, canvas, 0, 0)
-    canvas.save()
-    return page.getvalue()
-
-
-@cache
-def _register_fonts() -> str:
-    """Make the font known in the weights that charts use; return its name in a PDF."""
-    fonts: Any = import_extra("svglib.fonts", _EXTRA, what=_WHAT)
-    folder = Path(import_extra("font_source_sans_pro", _EXTRA, what=_WHAT).font_directory)
-    fonts.register_font(_FAMILY, str(folder / "SourceSansPro-Semibold.ttf"), weight="600")
-    name: str = fonts.register_font(_FAMILY, str(folder / "SourceSansPro-Regular.ttf"))[0]
-    return name
 
 
 @cache

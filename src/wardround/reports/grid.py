@@ -10,6 +10,7 @@ from typing import Any, Literal
 from wardround.agents import Paper, list_agents
 from wardround.core import Reporter, UserError, how_to_install, silent
 from wardround.predictors import PredictorSettings, fit_predictors, missing_packages
+from wardround.reports.summary import named_contenders
 from wardround.runs.banks import has_bank
 from wardround.runs.folder import RunFolder
 from wardround.runs.names import merged
@@ -46,12 +47,14 @@ def _paper_of(benchmark: str | None) -> Paper:
 
 
 def grid_baseline(asked: str | None, ablations: Ablations, folder: RunFolder) -> str | None:
-    """Return the baseline of the comparisons; a name that nobody has is refused before anything is paid for."""
+    """Return the baseline of the comparisons: what was asked for, else the one of the paper (ReSum for RetroSum's table
+    2, the whole method for EHR-RAG's ablations). A name that nobody has is refused before anything is paid for."""
     agents = folder.settings.run.agents
     asked = asked or folder.settings.scoring.baseline
     if asked is None:
-        return "ehr-rag" if ablations == "only" and "ehr-rag" in agents else None
-    names = [f"{agent} · {model}" for agent in agents for model in folder.settings.run.models]
+        papers = "ehr-rag" if ablations == "only" else "resum"
+        return papers if papers in agents else None
+    names = named_contenders(folder.settings)
     if asked not in (*agents, *names):
         raise UserError(
             f"no contender {asked!r}; there are {', '.join(names)}. "

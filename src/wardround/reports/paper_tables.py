@@ -1,38 +1,39 @@
-"""Tables of a run for a paper: contenders by tasks, with intervals and marks of significance, in three formats.
+"""Tables of a run for a paper: contenders and tasks, with intervals and marks of significance, in LaTeX and Markdown.
 
-They are LaTeX, CSV and Markdown. ``results``: a row per contender, a column per task and the mean of tasks.
-``differences``: contender less baseline with the p-value that is corrected for all contenders and tasks. A cell whose
-number was not computed is empty.
+``results``: the scores on each task and their mean. ``differences``: contender less baseline with the p-value that is
+corrected for all contenders and tasks. Contenders are the rows where they are more than tasks, else the columns, so
+that a table fits a page. A cell whose number was not computed is empty. For programs see ``tidy.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from wardround.core import private_folder, write_atomically
 from wardround.core.table import RENDERERS, Kind, Table
 from wardround.reports.comparing import Comparison
 from wardround.reports.summary import RunSummary, contender
-from wardround.tasks.scoring import Interval, SummaryRow
-from wardround.tasks.scoring.tables import ALL
+from wardround.tasks.scoring import Interval
+from wardround.tasks.scoring.tables import ALL, over_strata
 
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 """Corrected p-values below these bounds are marked so."""
-RowT = TypeVar("RowT", SummaryRow, Comparison)
 
 
 def paper_tables(summary: RunSummary) -> tuple[Table, ...]:
-    """Return the tables of a run; the second only where contenders were compared."""
+    """Return the tables of a run: results, and differences from the baseline and from the best trivial one, where there
+    is one."""
     tables = [_results(summary)]
     if summary.comparisons:
-        tables.append(_differences(summary.comparisons))
+        tables.append(_differences(summary.comparisons, "differences"))
+    if summary.against_trivial:
+        tables.append(_differences(summary.against_trivial, "differences-from-trivial"))
     return tuple(tables)
 
 
 def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
-    """Write each table as ``<name>.tex``, ``.csv`` and ``.md``; return the files."""
+    """Write each table as ``<name>.tex`` (for booktabs), ``.plain.tex`` and ``.md``; return the files."""
     private_folder(folder)
     written = []
     for table in tables:
@@ -44,10 +45,9 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
 
 
 def _results(summary: RunSummary) -> Table:
-    rows = _over_strata(summary.rows, contender)
+    rows = over_strata(summary.rows)
     tasks = _with_mean_last([row.task for row in rows])
-    compared = _over_strata(summary.comparisons, lambda row: row.contender)
-    marks = {(row.contender, row.task): _mark(row.adjusted_p) for row in compared}
+    marks = {(row.contender, row.task): _mark(row.adjusted_p) for row in summary.comparisons if row.stratum == ALL}
     cells = {
         (contender(row), row.task): _with_interval(row.f1) + marks.get((contender(row), row.task), "") for row in rows
     }
@@ -63,8 +63,8 @@ def _results(summary: RunSummary) -> Table:
     )
 
 
-def _differences(comparisons: Sequence[Comparison]) -> Table:
-    some = _over_strata(comparisons, lambda row: row.contender)
+def _differences(comparisons: Sequence[Comparison], name: str) -> Table:
+    some = [row for row in comparisons if row.stratum == ALL]
     tasks = _with_mean_last([row.task for row in some])
     cells = {
         (row.contender, row.task): f"{_with_interval(row.test.difference, signed=True)}{_p_value(row.adjusted_p)}"
@@ -73,16 +73,10 @@ def _differences(comparisons: Sequence[Comparison]) -> Table:
     return _grid(
         tasks,
         cells,
-        name="differences",
+        name=name,
         caption=f"Difference from {', '.join(sorted({row.baseline for row in some}))}, paired by sample",
         note="p: sign-flip permutation over patients, step-down max-T over contenders and tasks",
     )
-
-
-def _over_strata(rows: Sequence[RowT], who: Callable[[RowT], str]) -> list[RowT]:
-    """Of each contender and task the row over all strata; its only one where there is one stratum."""
-    whole = {(who(row), row.task) for row in rows if row.stratum == ALL}
-    return [row for row in rows if row.stratum == ALL or (who(row), row.task) not in whole]
 
 
 def _with_mean_last(tasks: Sequence[str]) -> list[str]:
@@ -90,12 +84,16 @@ def _with_mean_last(tasks: Sequence[str]) -> list[str]:
 
 
 def _grid(tasks: Sequence[str], cells: Mapping[tuple[str, str], str], *, name: str, caption: str, note: str) -> Table:
-    """Return a row per contender, in the order of the cells, and a column per task."""
-    names = dict.fromkeys(who for who, _ in cells)
-    numbers: list[Kind] = ["number"] * len(tasks)
+    """Return contenders, in the order of the cells, against tasks; the more numerous of both are the rows."""
+    names = list(dict.fromkeys(who for who, _ in cells))
+    titles = ["mean of tasks" if task == ALL else task for task in tasks]
+    header, first, rows = "contender", names, [[cells.get((who, task), "") for task in tasks] for who in names]
+    if len(names) <= len(tasks):
+        header, first, titles, rows = "task", titles, names, [list(column) for column in zip(*rows, strict=True)]
+    numbers: list[Kind] = ["number"] * len(titles)
     return Table(
-        header=("contender", *("mean of tasks" if task == ALL else task for task in tasks)),
-        rows=[(who, *(cells.get((who, task), "") for task in tasks)) for who in names],
+        header=(header, *titles),
+        rows=[(label, *row) for label, row in zip(first, rows, strict=True)],
         kinds=("text", *numbers),
         name=name,
         caption=caption,

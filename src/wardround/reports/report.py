@@ -6,7 +6,7 @@ import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -35,14 +35,25 @@ from wardround.log import LogReader, Trajectory
 from wardround.predictors import FitRow, read_manifest, read_predictions
 from wardround.records import Store
 from wardround.reports.analyses import Point, points_of, sections
+from wardround.reports.answer import answer_of, main_differences
 from wardround.reports.arms import arm_table, win_map
 from wardround.reports.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.reports.comparing import must_match
 from wardround.reports.episode_card import PatientFacts, episode_card, patient_facts
+from wardround.reports.forest import forest, forest_groups
 from wardround.reports.predictions import predictor_notes
+from wardround.reports.run_tables import difference_table, score_table, terms_of, work_table
+from wardround.reports.siblings import siblings
 from wardround.reports.stay_pages import StayHour, stay_hours, timeline
 from wardround.reports.stream_sections import stream_sections
-from wardround.reports.summary import RunSummary, by_subgroup, contender, subgroup_table, summarise_run
+from wardround.reports.summary import (
+    RunSummary,
+    by_subgroup,
+    contender,
+    named_contenders,
+    subgroup_table,
+    summarise_run,
+)
 from wardround.runs.banks import gate_notes
 from wardround.runs.evolution_record import read_record
 from wardround.runs.folder import RunFolder
@@ -81,6 +92,13 @@ def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -
     environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
     environment.filters["data_url"] = data_url
     environment.filters["html"] = as_html
+    environment.filters["html_stacked"] = partial(as_html, is_stacked=True)
+    environment.globals |= {
+        "score_table": score_table,
+        "work_table": work_table,
+        "difference_table": difference_table,
+        "terms_of": terms_of,
+    }
     environment.globals["html_table"] = _html_table
     environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"
     return environment
@@ -195,26 +213,15 @@ def report_run(
     workers = min(4, os.cpu_count() or 1)
     results = score_run(folder, workers=workers, report=progress)
     predictions = read_predictions(folder.path)
-    baseline = baseline or folder.settings.scoring.baseline
-    trivial = trivial_scores(open_benchmark(folder), {result.sample for result in results})
-    summary = summarise_run(
-        results,
-        seed=folder.settings.run.seed,
-        baseline=baseline,
-        predictions=predictions,
-        trivial=trivial,
-        sizes=folder.settings.model_sizes(),
-    )
-    if by is not None:
-        summary = replace(summary, by=by, subgroups=_subgroups(folder, results, by))
-    runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
+    summary = summary_of(folder, results, baseline=baseline, by=by)
+    points = run_points(folder, results, others, report=progress)
     page: Path | None = None
     try:
         page = write_report(
             folder,
             results,
             summary,
-            points=points_of(runs),
+            points=points,
             predictions=predictions,
             pages=pages(results),
             out=out,
@@ -227,6 +234,31 @@ def report_run(
         if isinstance(progress, TerminalProgress):
             progress.close()
     return summary, page
+
+
+def summary_of(
+    folder: RunFolder, results: Sequence[EpisodeScore], *, baseline: str | None = None, by: str | None = None
+) -> RunSummary:
+    """Return the figures of a run from its scored episodes. ``baseline`` and ``by`` as in :func:`report_run`."""
+    summary = summarise_run(
+        results,
+        seed=folder.settings.run.seed,
+        baseline=baseline or folder.settings.scoring.baseline,
+        order=named_contenders(folder.settings),
+        predictions=read_predictions(folder.path),
+        trivial=trivial_scores(open_benchmark(folder), {result.sample for result in results}),
+        sizes=folder.settings.model_sizes(),
+    )
+    return summary if by is None else replace(summary, by=by, subgroups=_subgroups(folder, results, by))
+
+
+def run_points(
+    folder: RunFolder, results: Sequence[EpisodeScore], others: Sequence[RunFolder], *, report: Reporter = silent
+) -> list[Point]:
+    """Return the scores of a run and of others against each number in which their settings differ."""
+    return points_of(
+        [(folder.settings, results), *((other.settings, score_run(other, report=report)) for other in others)]
+    )
 
 
 def _subgroups(folder: RunFolder, scores: Sequence[EpisodeScore], by: str) -> tuple[SummaryRow, ...]:
@@ -275,7 +307,9 @@ def write_report(
         results=results,
         page=episode_page,
         contender=contender,
-        matrix=matrix(summary),
+        answer=answer_of(summary),
+        forest=forest(forest_groups([*summary.against_trivial, *main_differences(summary.comparisons)])),
+        siblings=siblings(folder, target) if out is None else (),
         arms=arm_table(summary.arms),
         subgroups=subgroup_table(summary.subgroups, summary.by or ""),
         win_map=win_map(summary.arm_cells),

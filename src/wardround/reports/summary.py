@@ -19,6 +19,7 @@ from wardround.reports.arms import CURATED, group_of
 from wardround.reports.baseline_card import CardRow, against_trivial, honesty_card, predictor_scores
 from wardround.reports.comparing import Comparison, Pair, compare_all
 from wardround.reports.predictions import predictor_rows
+from wardround.runs.settings import RunSettings
 from wardround.tasks.benchmarks import Sample
 from wardround.tasks.scoring import (
     AdherenceRow,
@@ -41,9 +42,6 @@ from wardround.tasks.scoring import (
 )
 
 # A run in figures: the table's rows, Best@K and pass^k where there are epochs, and paired tests against a baseline.
-
-
-_PAPERS_BASELINE = "resum"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +106,21 @@ def summarise_run(
     *,
     seed: int,
     baseline: str | None = None,
+    order: Sequence[str] = (),
     predictions: Sequence[FitRow] = (),
     trivial: Sequence[TrivialScores] = (),
     sizes: Mapping[str, float] = MappingProxyType({}),
 ) -> RunSummary:
     """Aggregate. ``baseline`` of the paired tests: a contender, or an agent, then of everybody's own model; by default
-    ReSum, which the RetroSum paper tests against, where it plays, else the first contender.
+    the first contender. ``order``: the contenders as they were named, which is the order of all tables; others follow.
 
     ``predictions`` are the fits of predictors that lie in the run's folder, ``trivial`` the scores of the contenders
     that read nothing, ``sizes`` how large the models are.
     """
+    places = {name: place for place, name in enumerate(order)}
+    scores = sorted(scores, key=lambda score: places.get(contender(score), len(places)))
     groups = by_contender(scores)
+    ranks = {name: rank for rank, name in enumerate(groups)}
     pairs = [
         Pair(names=(first, name), first=groups[first], second=group)
         for name, group in groups.items()
@@ -128,7 +130,7 @@ def summarise_run(
     best = [row for name, group in groups.items() for row in _best_rows(name, group)]
     recall, adherence = stay_rows(scores, seed=seed)
     return RunSummary(
-        rows=summarise(scores, seed=seed),
+        rows=tuple(sorted(summarise(scores, seed=seed), key=lambda row: ranks[contender(row)])),
         best=tuple(best),
         comparisons=tuple(compare_all(pairs, seed=seed)),
         classes=classify(scores, seed=seed),
@@ -147,13 +149,18 @@ def summarise_run(
 def _baseline_of(one: EpisodeScore, groups: Mapping[str, Sequence[EpisodeScore]], baseline: str | None) -> str | None:
     """Return whom a contender is compared with; None where the named agent has not played with its model."""
     agents = {group[0].agent for group in groups.values()}
-    named = baseline or (_PAPERS_BASELINE if _PAPERS_BASELINE in agents else next(iter(groups)))
+    named = baseline or next(iter(groups))
     if named in agents:
         same_model = f"{named} · {one.model}"
         return same_model if same_model in groups else None
     if named not in groups:
         raise UserError(f"no contender {named!r}; there are {', '.join(groups)}")
     return named
+
+
+def named_contenders(settings: RunSettings) -> list[str]:
+    """Return the contenders of a run as it names them: by agent, then by model."""
+    return [f"{agent} · {model}" for agent in settings.run.agents for model in settings.run.models]
 
 
 def _share_samples(first: Sequence[EpisodeScore], second: Sequence[EpisodeScore]) -> bool:

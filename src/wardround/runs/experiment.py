@@ -37,15 +37,20 @@ def read_experiment(path: Path) -> dict[str, Any]:
     """Return the nested tables of an experiment file, with its plug-ins imported. Paths in it become absolute."""
     if path.suffix != ".toml":  # what it is is not repeated: it may be a key that lost its option
         raise UserError("an experiment is a TOML file, such as experiment.toml; an option's value follows its option")
-    body = read_toml(path)
-    refuse_unknown(body, RunSettings.__dataclass_fields__, str(path))
+    return experiment_of(read_toml(path), path)
+
+
+def experiment_of(body: dict[str, Any], path: Path, where: str = "") -> dict[str, Any]:
+    """Return the nested tables of settings that stand in a file, ``where`` in it, as :func:`read_experiment` does."""
+    place = f"{path}: {where}" if where else str(path)
+    refuse_unknown(body, RunSettings.__dataclass_fields__, place)
     for leaf in every_setting():
         section, _, name = leaf.name.rpartition(".")
         table = body.get(section)
         if leaf.said.unit in _PATHS and isinstance(table, dict) and table.get(name):
             table[name] = _beside(path, table[name])
     load_plugins(body.get("run", {}).get("plugins", ()))
-    RunSettings.read(body, str(path))
+    RunSettings.read(body, place)
     return body
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from textwrap import fill
 
 from wardround.core import Usage
 from wardround.core.table import TableColumn, as_text, table_of
@@ -100,9 +101,28 @@ def pooled_metric(tasks: Iterable[str]) -> str:
     return names.pop() if len(names) == 1 else "score"
 
 
-def render_table(rows: Sequence[SummaryRow]) -> str:
-    """Return the rows as an aligned plain-text table; agent and model are shown where they differ between rows."""
-    return as_text(table_of(rows, _COLUMNS), has_rule=True)
+def over_strata(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
+    """Of each contender and task return the row over all strata; its only one where there is one stratum."""
+    rows = list(rows)
+    whole = {(row.agent, row.model, row.task) for row in rows if row.stratum == ALL}
+    return [row for row in rows if row.stratum == ALL or (row.agent, row.model, row.task) not in whole]
+
+
+def render_table(rows: Sequence[SummaryRow], *, is_wide: bool = True) -> str:
+    """Return the rows as an aligned plain-text table; agent and model are shown where they differ between rows.
+
+    ``is_wide=False``: over all strata, with the columns that fit a terminal of 100, and what their names mean.
+    """
+    if is_wide:
+        return as_text(table_of(rows, _COLUMNS), has_rule=True)
+    table = table_of(over_strata(rows), [column for column in _COLUMNS if column.name in _NARROW])
+    return "\n".join([as_text(table, has_rule=True), *_terms(table.header)])
+
+
+def _terms(names: Iterable[str]) -> list[str]:
+    """What short names of columns mean, a line or two."""
+    told = "; ".join(f"{name}: {_MEANINGS[name]}" for name in names if name in _MEANINGS)
+    return fill(told, 100).splitlines() if told else []
 
 
 def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> SummaryRow:
@@ -279,6 +299,19 @@ _COLUMNS: tuple[TableColumn[SummaryRow], ...] = (
     TableColumn(name="failed", value=lambda row: row.failed, is_shown=lambda rows: any(row.failed for row in rows)),
     TableColumn(name="errors (episodes)", value=_errors, kind="text"),
 )
+
+
+_NARROW = frozenset(
+    {"agent", "model", "task", "n", "patients", "in", "score", "F1", "95 % interval", "P", "R", "R max", "turns"}
+    | {"US$", "failed"}
+)
+"""The columns of a table for a terminal of 100 columns."""
+_MEANINGS = {
+    "P": "precision",
+    "R": "recall",
+    "R max": "recall of a perfect answer (below 1 where the candidates lack a right label)",
+    "failed": "episodes that ended in an error and score 0",
+}
 
 
 # The other figures of a kind of answers: what its scorer gives of every answer besides the figure the tables show.

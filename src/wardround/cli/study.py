@@ -1,0 +1,64 @@
+"""``wardround study``: several runs, their comparison, tables and figures, of one file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from wardround.cli.output import print_comparisons
+from wardround.cli.report import print_place
+from wardround.core import TerminalProgress, UserError
+from wardround.reports.answer import compared_answers
+from wardround.reports.figures import without_figures
+from wardround.reports.study import play_study, read_study, write_study_figures
+from wardround.runs import RunFolder, execute
+from wardround.runs.notes import notes_on
+
+EXAMPLES = """
+  wardround study study.toml --out study
+      the same command again goes on where it was stopped
+  study/index.html       what was found, a forest plot, every comparison, a link to each run's report
+  study/tables           tidy.csv, tidy.parquet: every figure as a row
+  study/figures          forest.pdf and .svg, score-against-SETTING (extra [figures])
+  study/runs/NAME        the runs
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("study", type=Path, help="TOML file of runs (docs/studies.md)")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the study")
+    parser.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes of each run")
+    parser.add_argument("--concurrency", type=int, default=16, help="episodes at once in each process")
+    parser.add_argument("--wide", action="store_true", help="print strata and all columns, beyond 100 characters")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run what is not finished, compare, write, print."""
+    if arguments.workers < 1 or arguments.concurrency < 1:
+        raise UserError("--workers and --concurrency are at least 1")
+    study = read_study(arguments.study)
+    progress = TerminalProgress()
+
+    def play(folder: RunFolder) -> bool:
+        for line in notes_on(folder):
+            print(f"wardround: note: {folder.path.name}: {line}", file=sys.stderr)
+        counts = execute(folder, workers=arguments.workers, concurrency=arguments.concurrency, report=progress)
+        return counts.done == counts.total
+
+    try:
+        found = play_study(study, arguments.out, play=play, report=progress)
+    finally:
+        progress.close()
+    missing = without_figures()
+    if missing is None:
+        write_study_figures(list(found.folders.values()), found.comparisons, arguments.out / "figures")
+    else:
+        print(f"wardround: note: no figures: {missing}", file=sys.stderr)
+    for sentence in compared_answers(found.comparisons):
+        print(sentence)
+    print_comparisons(found.comparisons, is_wide=arguments.wide)
+    print_place(found.page)
+    return 0
