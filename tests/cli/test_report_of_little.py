@@ -56,7 +56,7 @@ def test_a_run_that_failed_throughout_draws_nothing_at_zero(there: There, tmp_pa
     for title in ("Input tokens per episode", "Time per episode", "Score against spending"):
         assert "<p>none</p>" in section(page, title)
         assert "<svg" not in section(page, title)
-    assert {"errors.svg", "task-transfers.svg"} <= figures
+    assert {"errors.svg", "turns-per-episode.svg"} <= figures
     assert not [name for name in figures if name.startswith(("input-tokens", "time-per", "score-against"))]
 
 

@@ -1,17 +1,15 @@
-"""Figures as files of their own, what they say where there is nothing to draw, and a report without record text."""
+"""What charts say where there is nothing to draw, and a report without record text."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from wardround.cli import main
 from wardround.records import Store
-from wardround.reports import charts, summarise_run
-from wardround.reports.figures import methods_on_tasks, write_figures
+from wardround.reports import charts
 from wardround.reports.paper_tables import _with_interval
 from wardround.runs import RunFolder, open_benchmark, open_store, score_run
 from wardround.tasks.scoring import Interval
@@ -28,31 +26,6 @@ def played(
     new += ["--out", str(folder), "--task", "labevents", "diagnoses", "--limit", "2", "--workers", "1"]
     assert main([*new, "--agent", "react"]) == 0
     return folder
-
-
-@pytest.fixture(scope="module")
-def figures(played: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = RunFolder.open(played)
-    scores = score_run(folder)
-    return write_figures(summarise_run(scores, seed=0), scores, tmp_path_factory.mktemp("drawn") / "figures")
-
-
-def test_every_figure_opens_by_itself(figures: list[Path]) -> None:
-    assert {"task-labevents.svg", "task-diagnoses.svg", "task-all.svg", "turns-per-episode.svg"} <= {
-        one.name for one in figures
-    }
-    for file in figures:
-        root = ElementTree.fromstring(file.read_text())
-        assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        assert "#0b6e75" in file.read_text(), "the accent of the page in daylight"
-        assert "var(" not in file.read_text(), "programs that draw SVG know no variables"
-
-
-def test_a_figure_says_why_it_draws_no_interval(played: Path) -> None:
-    summary = summarise_run(score_run(RunFolder.open(played)), seed=0)
-    chart = dict(methods_on_tasks(summary))["labevents"]
-    assert "few patients" in chart
-    assert "whisker" not in chart
 
 
 def test_a_map_of_nothing_says_none() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from wardround.audits import (
+    AuditRecord,
     LeakReport,
     SwapReport,
     audit_leaks,
@@ -143,6 +144,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with --swap: look at so many random moments too, half of them inside emergency visits and other stays",
     )
     leaks.add_argument("--alone", action="store_true", help="with --swap: leave other subjects out of the copies")
+    leaks.add_argument(
+        "--record", type=Path, metavar="FILE", help="keep what was audited and found, for wardround report --audit"
+    )
     plausible = actions.add_parser(
         "plausibility",
         help="look for care after a shown death or outcome, keys before what they name, facts known too early",
@@ -401,6 +405,9 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
     progress.close()
     _print(report, arguments)
     shown = _answers_shown(arguments, store, samples)
+    if arguments.record is not None:
+        looked = None if arguments.benchmark is None else shown
+        AuditRecord.of(store, report, looked).write(arguments.record)
     return 0 if report.clean and not shown else 1
 
 

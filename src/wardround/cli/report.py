@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from textwrap import fill
 
+from wardround.audits import AuditRecord
 from wardround.cli.compare import print_no_difference
 from wardround.cli.output import (
     print_arms,
@@ -29,7 +30,9 @@ from wardround.reports import (
 from wardround.reports.analyses import sections
 from wardround.reports.answer import answer_of
 from wardround.reports.charts import figure_name, write_svg
+from wardround.reports.checklists import CHECKLISTS, write_checklist
 from wardround.reports.figures import run_figures, without_figures, write_figures
+from wardround.reports.methods_text import methods_text
 from wardround.reports.paper_tables import paper_tables, write_tables
 from wardround.reports.prediction_figures import prediction_figures
 from wardround.reports.report import (
@@ -41,6 +44,7 @@ from wardround.reports.report import (
     report_run,
     run_points,
 )
+from wardround.reports.run_facts import RunFacts
 from wardround.reports.tidy import tidy_run, write_tidy
 from wardround.runs import RunFolder, gate_notes, score_run
 from wardround.tasks.scoring import (
@@ -60,6 +64,9 @@ EXAMPLES = """
       tidy.csv, tidy.parquet: a row a figure, numbers only; results and differences as .tex, .plain.tex and .md
   wardround report run --no-episodes --figures paper
       forest, scores, score-against-cost ... as .pdf and .svg (extra [figures]), the charts of the report as .svg
+  wardround report run --no-episodes --checklist tripod-llm mi-clear-llm --audit audit.json
+      tripod-llm.md, mi-clear-llm.md beside the page: what the run knows is filled in, the rest is the authors'
+  wardround report run --no-episodes --methods-text > methods.md
   wardround report run --share-safe report-to-share
       the page alone: figures, ids and settings, no record text
   wardround report run --episode diagnoses-12345678
@@ -105,6 +112,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write figures for a paper (PDF, SVG; extra [figures]) and the charts of the report (SVG)",
     )
+    parser.add_argument(
+        "--checklist",
+        choices=CHECKLISTS.names,
+        nargs="+",
+        default=[],
+        help="write reporting checklists (NAME.md beside the page), filled as far as the run knows",
+    )
+    parser.add_argument(
+        "--methods-text", action="store_true", help="print only the methods as a paragraph, and a BibTeX entry"
+    )
+    parser.add_argument(
+        "--audit",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="records of audits (wardround audit leaks --record) for checklist and methods",
+    )
     parser.add_argument("--wide", action="store_true", help="print strata and all columns, beyond 100 characters")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -135,9 +160,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
+    checklists: list[Path] = []
+    if arguments.checklist or arguments.methods_text:
+        audits = [AuditRecord.read(file) for file in arguments.audit]
+        facts = RunFacts.of(folder, score_run(folder), summary, audits)
+        place = arguments.share_safe or arguments.out or folder.path / "report"
+        checklists = [write_checklist(name, facts.texts(), place) for name in arguments.checklist]
+        if arguments.methods_text:
+            print(methods_text(facts), end="")
+            return 0
     print_summary(folder, summary, is_wide=arguments.wide)
     if summary.by:
         print_subgroups(summary.subgroups, summary.by)
+    for file in checklists:
+        print(f"\nchecklist: {file.resolve()}")
     print_place(page)
     return 0
 

@@ -78,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print(found.exhibit, found.rows, found.published_model)
         if found.picture is not None:
             print(f"picture: {found.picture.resolve()}")
+        print(f"\n{found.methods.read_text(encoding='utf-8')}")
+        print(f"methods: {found.methods.resolve()}")
     return 0
 
 

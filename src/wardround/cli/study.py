@@ -28,7 +28,7 @@ EXAMPLES = """
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("study", type=Path, help="TOML file of runs (docs/studies.md)")
+    parser.add_argument("study", type=Path, help="TOML file of runs (docs/publishing.md)")
     parser.add_argument("--out", type=Path, required=True, help="folder of the study")
     parser.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes of each run")
     parser.add_argument("--concurrency", type=int, default=16, help="episodes at once in each process")

@@ -63,6 +63,16 @@ class ResultOutline(NamedTuple):
     table: str | None
 
 
+class AnsweringModel(NamedTuple):
+    """A model as it named itself, where it was asked, its first and last answer (UTC, ISO 8601), and how many."""
+
+    model: str
+    identity: str
+    first: str
+    last: str
+    calls: int
+
+
 class TurnOutline(NamedTuple):
     """A turn without its prompt. ``tokens`` are those of ``USAGE_FIELDS``, None where the endpoint did not count."""
 
@@ -274,6 +284,19 @@ class LogReader:
             for _, bodies in self._connections
             for row in bodies.connection.execute("SELECT key FROM episode WHERE state = 'finished'")
         }
+
+    def answering(self) -> list[AnsweringModel]:
+        """Return the models that answered and from when to when, by their identities."""
+        found: dict[tuple[str, str], AnsweringModel] = {}
+        query = "SELECT model, identity, min(ended), max(ended), count(*) FROM turn GROUP BY model, identity"
+        for _, bodies in self._connections:
+            for model, identity, first, last, calls in bodies.connection.execute(query):
+                one = AnsweringModel(model, identity, first, last, calls)
+                held = found.setdefault((model, identity), one)
+                if held is not one:
+                    ends = min(held.first, first), max(held.last, last)
+                    found[model, identity] = AnsweringModel(model, identity, *ends, held.calls + calls)
+        return [found[key] for key in sorted(found)]
 
     def has(self, episode: str) -> bool:
         """Whether an episode of that key was ever begun."""

@@ -89,6 +89,8 @@ def _could_show(some: Sequence[Comparison]) -> str:
         ((size, one.task, one.test.difference.subjects) for size, one in known if size is not None),
         key=lambda told: told[0],
     )
+    if not sizes and not any(one.estimate or one.low or one.high for one in every):
+        return "every sample has the same score in both"
     if not sizes:
         most = max(one.subjects for one in every)
         return f"{most} {'patient is' if most == 1 else 'patients are'} too few to say which difference would show"

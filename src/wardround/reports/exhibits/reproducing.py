@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from wardround.agents import kinds_read
-from wardround.core import Reporter, UserError
+from wardround.core import Reporter, UserError, write_atomically
 from wardround.records import Store
 from wardround.reports.charts import write_svg
 from wardround.reports.exhibits.exhibit import EXHIBITS, Exhibit, Point, published_figures, published_models
 from wardround.reports.exhibits.merging import MergedRow, Played, best_rows, drawn, merged_rows
+from wardround.reports.methods_text import methods_text
 from wardround.reports.opened_run import OpenedRun, as_frame, asked_of
-from wardround.reports.report import no_pages, report_run
+from wardround.reports.report import no_pages, report_run, summary_of
+from wardround.reports.run_facts import RunFacts
 from wardround.runs.banks import has_bank
 from wardround.runs.execute import open_or_start
 from wardround.runs.folder import RunFolder
@@ -32,12 +34,14 @@ class Reproduction:
     """An exhibit as it was run here.
 
     ``published_model``: whose figures of the paper stand beside ours, empty without. ``picture``: its chart as SVG.
+    ``methods``: what was done, in sentences, with a BibTeX entry (Markdown).
     """
 
     exhibit: Exhibit
     rows: tuple[MergedRow, ...]
     published_model: str
     picture: Path | None
+    methods: Path
 
     def table(self) -> Any:
         """Return the rows as a data frame: point, agent, model, task, metric, n, value, interval, published."""
@@ -65,10 +69,12 @@ def reproduce_exhibit(
     models = RunSettings.read(merged(exhibit.body(), asked)).run.models
     without = agents_without_bank(exhibit, asked)
     asked = merged({"run": {"agents": [agent for agent in exhibit.agents if agent not in without]}}, asked)
-    played = [_played(exhibit, point, asked, out, play) for point in exhibit.points_of(models)]
+    points = exhibit.points_of(models)
+    played = [_played(exhibit, point, asked, out, play) for point in points]
     picture = drawn(exhibit, rows := _rows(exhibit, played, model), played)
     file = None if picture is None else write_svg(picture, out / f"{exhibit.name}.svg")
-    return Reproduction(exhibit=exhibit, rows=tuple(rows), published_model=model, picture=file)
+    methods = _write_methods(exhibit, points, out)
+    return Reproduction(exhibit=exhibit, rows=tuple(rows), published_model=model, picture=file, methods=methods)
 
 
 def agents_without_bank(exhibit: Exhibit, asked: Mapping[str, Any]) -> list[str]:
@@ -88,7 +94,7 @@ def _played(
     exhibit: Exhibit, point: Point, asked: Mapping[str, Any], out: Path, play: Callable[[RunFolder], bool]
 ) -> Played:
     """Run, or continue, what stands at one point of the sweep, and score it."""
-    place = out / ("run" if point is None else f"run-{_as_folder(str(point))}")
+    place = _place_of(out, point)
     folder = open_or_start(place, merged(merged(exhibit.body(), asked), exhibit.varied(point)))
     if not play(folder):
         raise UserError(f"some episodes of {place} are not done; give the command again")
@@ -96,9 +102,21 @@ def _played(
     return point, read_results(folder), summary
 
 
-def _as_folder(point: str) -> str:
-    """A point's name as that of a folder: a model's has slashes in it."""
-    return re.sub(r"[^\w.+-]", "-", point)
+def _place_of(out: Path, point: Point) -> Path:
+    """The folder of a run; the name of a model has slashes in it."""
+    return out / ("run" if point is None else "run-" + re.sub(r"[^\w.+-]", "-", str(point)))
+
+
+def _write_methods(exhibit: Exhibit, points: Sequence[Point], out: Path) -> Path:
+    """Write the methods of the first run, and in what the others differ."""
+    folder = RunFolder.open(_place_of(out, points[0]))
+    results = read_results(folder)
+    text = methods_text(RunFacts.of(folder, results, summary_of(folder, results)))
+    if len(points) > 1:
+        varied = exhibit.varies or ", ".join(exhibit.sweep) or "one setting"
+        text = f"{len(points)} runs that differ in {varied} ({', '.join(map(str, points))}); of the first:\n\n{text}"
+    write_atomically(out / "methods.md", text, durable=False)
+    return out / "methods.md"
 
 
 def _rows(exhibit: Exhibit, played: list[Played], model: str) -> list[MergedRow]:

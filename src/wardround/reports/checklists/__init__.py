@@ -1,0 +1,11 @@
+"""Reporting guidelines as files: their items by number, in our words, and which facts of a run answer them."""
+
+from wardround.reports.checklists.filling import (
+    CHECKLISTS,
+    FilledItem,
+    checklist_table,
+    fill_checklist,
+    write_checklist,
+)
+
+__all__ = ["CHECKLISTS", "FilledItem", "checklist_table", "fill_checklist", "write_checklist"]

@@ -1,0 +1,92 @@
+"""Fill the checklist of a reporting guideline with what a run recorded; the rest is named as the authors'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wardround.core import Registry, UserError, private_folder, read_toml, refuse_unknown, write_atomically
+from wardround.core.table import Table, as_markdown
+
+_ITEM_KEYS = ("number", "section", "asks", "facts", "author")
+_HEADER = ("item", "section", "what it asks", "from the run", "left to the authors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecklistItem:
+    """One item: its ``number`` in the guideline, what it ``asks`` in our words, the ``facts`` of a run that answer it,
+    and what only an ``author`` can say."""
+
+    number: str
+    section: str
+    asks: str
+    facts: tuple[str, ...]
+    author: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checklist:
+    """A guideline. ``citation`` is where it was published, ``note`` what to know of its numbers."""
+
+    title: str
+    citation: str
+    note: str
+    items: tuple[ChecklistItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledItem:
+    """An item with what a run says to it, and what is left to the authors; either may be empty."""
+
+    item: ChecklistItem
+    answer: str
+    author: str
+
+
+def _read(file: Path) -> Checklist:
+    body = read_toml(file)
+    items = []
+    for one in body["items"]:
+        refuse_unknown(one, _ITEM_KEYS, str(file))
+        items.append(ChecklistItem(**one | {"facts": tuple(one["facts"])}))
+    return Checklist(title=body["title"], citation=body["citation"], note=body["note"], items=tuple(items))
+
+
+CHECKLISTS: Registry[Checklist] = Registry("checklist", one="a checklist", of=Checklist, title=lambda one: one.title)
+for _file in sorted(Path(__file__).parent.glob("*.toml")):
+    CHECKLISTS.add(_file.stem, _read(_file))
+
+
+def fill_checklist(checklist: Checklist, facts: Mapping[str, str]) -> list[FilledItem]:
+    """Return the items with their answers. A fact that the run lacks is left to the authors by name."""
+    filled = []
+    for item in checklist.items:
+        answer = " ".join(facts[name] for name in item.facts if name in facts)
+        lacking = [name for name in item.facts if name not in facts]
+        notes = [item.author] if item.author else []
+        notes += [f"The run has nothing of: {', '.join(lacking)}."] if lacking else []
+        filled.append(FilledItem(item=item, answer=answer, author=" ".join(notes)))
+    return filled
+
+
+def checklist_table(checklist: Checklist, filled: Sequence[FilledItem]) -> Table:
+    """Return a filled checklist as a table."""
+    return Table(
+        header=_HEADER,
+        rows=[(one.item.number, one.item.section, one.item.asks, one.answer or "–", one.author) for one in filled],
+        kinds=["text" for _ in _HEADER],
+        caption=checklist.title,
+        note=f"{checklist.citation} {checklist.note} Filled from the run's manifest and log: check every line.",
+    )
+
+
+def write_checklist(name: str, facts: Mapping[str, str], folder: Path) -> Path:
+    """Fill a checklist and write it as ``NAME.md``; return the file. UserError: no such checklist."""
+    if name not in CHECKLISTS:
+        raise UserError(f"no checklist {name!r}; there are {', '.join(CHECKLISTS.names)}")
+    checklist = CHECKLISTS.get(name)
+    private_folder(folder)
+    file = folder / f"{name}.md"
+    write_atomically(file, as_markdown(checklist_table(checklist, fill_checklist(checklist, facts))), durable=False)
+    return file
