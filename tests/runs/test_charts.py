@@ -96,11 +96,12 @@ def test_cells_are_46_to_130_wide() -> None:
     assert "rect heat 231 23 128 24 0.250" in drawn(charts.heat({"r": {"x" * 40: 0.5}}, ["x" * 40], title="T"))
 
 
-def levels(figures: str) -> list[str]:
-    """The five level lines of a plane from y 240 up to 8, with the figures they stand for."""
+def levels(top: float, figures: str) -> list[str]:
+    """The level lines of a plane from y 240 (0) up to 8 (``top``): each stands exactly where its figure says."""
     lines: list[str] = []
-    for y, figure in zip((240.0, 182.0, 124.0, 66.0, 8.0), figures.split(), strict=True):
-        lines += [f"line grid 40.0 520.0 {y} {y}", axis("34.0", f"{y + 4}", figure, "end")]
+    for figure in figures.split():
+        y = 8 + (1 - float(figure) / top) * 232
+        lines += [f"line grid 40.0 520.0 {y:.1f} {y:.1f}", axis("34.0", f"{y + 4:.1f}", figure, "end")]
     return lines
 
 
@@ -110,7 +111,7 @@ def test_lines_run_over_the_settings_with_their_names_at_their_ends() -> None:
     assert drawn(charts.lines(series, title="T", axis="A")) == [
         "svg chart 760 0 0 760 274 img T",
         "title: T",
-        *levels("0.00 0.11 0.23 0.34 0.46"),
+        *levels(0.46, "0.0 0.1 0.2 0.3 0.4"),
         axis("65.7", "256.0", "0"),
         axis("494.3", "256.0", "50"),
         axis("280.0", "272.0", "A"),
@@ -136,8 +137,8 @@ def test_the_seventh_line_looks_like_the_first() -> None:
 def test_the_scale_ends_at_one_and_never_below_a_tenth() -> None:
     high = drawn(charts.lines({"a": [(1.0, 0.95)]}, title="T", axis="A"))
     low = drawn(charts.lines({"a": [(1.0, 0.0)]}, title="T", axis="A"))
-    assert high[2:12] == levels("0.00 0.25 0.50 0.75 1.00")
-    assert low[2:12] == levels("0.00 0.03 0.05 0.08 0.10")
+    assert high[2:14] == levels(1.0, "0.0 0.2 0.4 0.6 0.8 1.0")
+    assert low[2:14] == levels(0.1, "0.00 0.02 0.04 0.06 0.08 0.10")
     assert "circle dot s0 280.0 240.0 4" in low  # one setting stands in the middle: one to either side
     assert axis("280.0", "256.0", "1") in low
 
@@ -148,8 +149,11 @@ def test_the_frontier_joins_what_none_beats_in_both() -> None:
     assert drawn(charts.frontier(points, title="T", unit="U")) == [
         "svg chart 760 0 0 760 274 img T",
         "title: T",
-        *levels("0.00 0.17 0.34 0.52 0.69"),
+        *levels(0.69, "0.0 0.2 0.4 0.6"),
         axis("65.7", "256.0", "100"),
+        axis("172.9", "256.0", "150"),
+        axis("280.0", "256.0", "200"),
+        axis("387.1", "256.0", "250"),
         axis("494.3", "256.0", "300"),
         axis("280.0", "272.0", "U"),
         "polyline series 65.7,71.9 494.3,38.3",

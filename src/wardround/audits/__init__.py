@@ -11,12 +11,12 @@ from wardround.audits.labels import LabelReport, TaskLabels, check_labels
 from wardround.audits.leaks import LeakReport, ShownTable, audit_leaks
 from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
 from wardround.audits.plausibility import PlausibilityReport, audit_plausibility
-from wardround.audits.record import AuditRecord
+from wardround.audits.record import AuditResult
 from wardround.audits.store_check import StoreCheck, check_store
 from wardround.audits.swap import random_moments
 
 __all__ = [
-    "AuditRecord",
+    "AuditResult",
     "Compared",
     "InstallationFinding",
     "LabelReport",

@@ -17,7 +17,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRecord:
+class AuditResult:
     """What was audited and what came of it. ``audits``: the audits of the command; ``findings``: how many rows, cells,
     answers and questions show what was not known, over ``samples`` moments of the store with this digest."""
 
@@ -30,7 +30,7 @@ class AuditRecord:
     wardround: str
 
     @classmethod
-    def of(cls, store: Store, report: LeakReport | SwapReport, answers_shown: int | None) -> AuditRecord:
+    def of(cls, store: Store, report: LeakReport | SwapReport, answers_shown: int | None) -> AuditResult:
         """Return the record of an audit. ``answers_shown``: None where no benchmark's answers were looked for."""
         if isinstance(report, SwapReport):
             audits = ["outcome swap"]
@@ -53,7 +53,7 @@ class AuditRecord:
         write_atomically(file, json.dumps({"version": _VERSION, **asdict(self)}, indent=2) + "\n")
 
     @classmethod
-    def read(cls, file: Path) -> AuditRecord:
+    def read(cls, file: Path) -> AuditResult:
         """Read it back. UserError: no such file, or it is something else."""
         try:
             body = json.loads(file.read_text(encoding="utf-8"))

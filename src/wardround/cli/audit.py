@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from wardround.audits import (
-    AuditRecord,
+    AuditResult,
     LeakReport,
     SwapReport,
     audit_leaks,
@@ -407,7 +407,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
     shown = _answers_shown(arguments, store, samples)
     if arguments.record is not None:
         looked = None if arguments.benchmark is None else shown
-        AuditRecord.of(store, report, looked).write(arguments.record)
+        AuditResult.of(store, report, looked).write(arguments.record)
     return 0 if report.clean and not shown else 1
 
 

@@ -263,7 +263,6 @@ def _overview() -> str:
             "usage: wardround COMMAND [OPTIONS]    (COMMAND --help: options, examples; --completion SHELL; --version)",
             "",
             *lines,
-            "",
             "first steps  wardround synth hospital && wardround ingest mimiciv hospital --store store",
             "             wardround bench build agentehr --store store --out bench",
             "             wardround run --benchmark bench --store store --out run && wardround report run",

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from textwrap import fill
 
-from wardround.audits import AuditRecord
+from wardround.audits import AuditResult
 from wardround.cli.compare import print_no_difference
 from wardround.cli.output import (
     print_arms,
@@ -162,7 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     checklists: list[Path] = []
     if arguments.checklist or arguments.methods_text:
-        audits = [AuditRecord.read(file) for file in arguments.audit]
+        audits = [AuditResult.read(file) for file in arguments.audit]
         facts = RunFacts.of(folder, score_run(folder), summary, audits)
         place = arguments.share_safe or arguments.out or folder.path / "report"
         checklists = [write_checklist(name, facts.texts(), place) for name in arguments.checklist]

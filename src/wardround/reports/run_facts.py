@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from wardround.agents import AGENTS, AgentName
-from wardround.audits import AuditRecord
+from wardround.audits import AuditResult
 from wardround.core import UserError, format_time
 from wardround.log import LogReader
 from wardround.log.reader import AnsweringModel
@@ -40,7 +40,7 @@ class RunFacts:
     results: Sequence[EpisodeScore]
     summary: RunSummary
     answering: Sequence[AnsweringModel]
-    audits: Sequence[AuditRecord] = ()
+    audits: Sequence[AuditResult] = ()
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class RunFacts:
         folder: RunFolder,
         results: Sequence[EpisodeScore],
         summary: RunSummary,
-        audits: Sequence[AuditRecord] = (),
+        audits: Sequence[AuditResult] = (),
     ) -> RunFacts:
         """Collect what is known of a run. UserError: an audit is of another store than the run's."""
         for one in audits:
