@@ -8,14 +8,16 @@ from typing import Any, TextIO, cast
 
 from rapidfuzz import fuzz, process
 
-# WardroundError ├── UserError       the person at the keyboard: says what is wrong and what to do ├── RecordError
-# the person who owns the data: a file, row or column is not what its spec says ├── ToolFailure     the model: the text
-# goes back as the tool's result, and the episode goes on ├── FormatError     the model: its output could not be read;
-# carries the correction to send ├── LimitReached    nobody: a normal end (turns, tokens, time) ├── ProviderError   the
-# run: an endpoint failed; carries status and attempts, becomes the episode's row │   ├── PromptTooLong   the loop: the
-# prompt does not fit the model's window; it is rendered again in less room │   └── PromptWithheld  the loop: the
-# endpoint's content filter refused the prompt; asking again would not help └── LeakError       everybody: something
-# from the future was reachable; never caught below ``runs``
+# WardroundError
+# ├── UserError            the person at the keyboard: says what is wrong and what to do
+# ├── RecordError          the person who owns the data: a file, row or column is not what its spec says
+# ├── ToolFailure          the model: the text goes back as the tool's result, and the episode goes on
+# ├── FormatError          the model: its output could not be read; carries the correction to send
+# ├── LimitReached         nobody: a normal end (turns, tokens, time)
+# ├── ProviderError        the run: an endpoint failed; carries status and attempts, becomes the episode's row
+# │   ├── PromptTooLong    the loop: the prompt does not fit the model's window; it is rendered again in less room
+# │   └── PromptWithheld   the loop: the endpoint's content filter refused the prompt; asking again would not help
+# └── LeakError            everybody: something from the future was reachable; never caught below ``runs``
 #
 # An episode's failure is a row, never a crash. A bug in our code is a crash, never a row.
 

@@ -167,10 +167,11 @@ def _fits(row: TrainingRow, most: int | None, row_tokenizer: RowTokenizer, count
 
 # The files of an export: rows as JSON lines and Parquet, whole episodes as ATIF, and what was done.
 #
-# rows.jsonl       one conversation a line: messages, tools, about rows.parquet     the same conversations as trl and
-# datasets read them, but for rows with pictures: trl takes text there atif.jsonl       the kept episodes in ATIF 1.8,
-# one branch a line pictures/        the pictures that messages name, each once, by the hash of its bytes export.json
-# settings, runs, held-out benchmarks, what was kept and what was dropped, by reason
+# rows.jsonl       one conversation a line: messages, tools, about
+# rows.parquet     the same conversations as trl and datasets read them, but for rows with pictures: trl takes text
+# atif.jsonl       the kept episodes in ATIF 1.8, one branch a line
+# pictures/        the pictures that messages name, each once, by the hash of its bytes
+# export.json      settings, runs, held-out benchmarks, what was kept and what was dropped, by reason
 
 
 FORMATS = ("jsonl", "parquet", "atif")

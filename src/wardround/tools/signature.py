@@ -17,8 +17,9 @@ from wardround.tools.session import Session
 
 # A tool from a typed function: its signature is the schema, its docstring the description, each written once.
 #
-# @tool("record") def get_latest_records(session: Session, page: Page, *, table_name: RecordTable) -> ToolResult:
-# """Rows at the latest time of a table."""
+#     @tool("record")
+#     def get_latest_records(session: Session, page: Page, *, table_name: str) -> ToolResult:
+#         """Rows at the latest time of a table."""
 #
 # What stands before the ``*`` is handed in by its type (the session, the page, or neither). What stands behind it is
 # what the model gives: the annotation says the type, ``Annotated[str, "..."]`` what it means, ``Range`` its bounds.

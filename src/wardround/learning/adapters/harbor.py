@@ -13,9 +13,10 @@ from wardround.core import must_be_new, private_folder, write_atomically
 from wardround.learning.world import World
 
 # instruction.md     the question, and how to answer it: an MCP server that holds the chart, or ``answer.json``
-# task.toml          what it is environment/       a Dockerfile that installs wardround; store and benchmark are
-# mounted, never copied in tests/test.sh      writes the reward to /logs/verifier/reward.txt by ``wardround train
-# reward`` solution/solve.sh  writes an empty answer: the floor (a solution would hold the target)
+# task.toml          what it is
+# environment/       a Dockerfile that installs wardround; store and benchmark are mounted, never copied in
+# tests/test.sh      writes the reward to /logs/verifier/reward.txt by ``wardround train reward``
+# solution/solve.sh  writes an empty answer: the floor (a solution would hold the target)
 #
 # The target stays in the benchmark, which only the verifier mounts.
 

@@ -1,4 +1,43 @@
-"""The language of time rules: its terms, its parser, and rules that look at other tables."""
+"""The language of time rules (when something happened or became known, by a source spec), its parser, and rules that
+look at other tables.
+
+    COLUMN                  a time column of the row; a date-typed column reads as 23:59:59 of its day
+    always | never          known from the start | at no time
+    max(r, ..) min(r, ..)   null if any part is null
+    first(r, ..) last(r, ..) the first part that is not null | the largest of those that are not
+    given(r, s, t)          s where r is not null, else t
+    until(r, s)             r where it is not after s, else null
+    known(KEY, TABLE)       when the row of TABLE whose primary key equals this row's KEY cell became available
+    ref(KEY, TABLE, COLUMN) a time cell of that row, but not before the row itself became available
+    cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the cell is empty
+    at(KEY, TABLE, r)       r of that row, but not before the row itself became available
+    earliest(TABLE, KEY, r) latest(TABLE, KEY, r)
+                            the least or largest r of the rows of TABLE whose KEY cell is this row's primary key; null
+                            if none has one. Theirs is the time that they have in the end, known by now or not
+    when(COLUMN, 'A', .., r, s) r where the row's text or int COLUMN is one of the quoted values ('' is an empty cell,
+                            of a float too; 'A*' a text that begins with A), else s
+    when(COLUMN, {LIST}, ..)  the quoted values of a named list of the spec's [source.lists]
+    lag(r, SETTING)         r plus a timedelta of the ingest settings
+    shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
+    end_of_day(r)           23:59:59 of the day of r
+    dated(r, DAY)           r, but 23:59:59 of its day where r is exactly midnight (some sources write so a day without
+                            a time); DAY where r is null, and not before the start of DAY
+    median_delay(FROM, TO)  FROM plus the table's median of TO - FROM, as the spec declares it (median_minutes) or as
+                            ingest was told to measure it over other subjects; null without either
+    following(r, COLUMN, 'A', ..) the next r of the subject's rows in the table whose COLUMN holds one of the values,
+                            not before this row's own; null if there is none, or if one that holds a value written
+                            '!A' comes first
+    closed(r, COLUMN, 'A', 'B') for a row whose COLUMN is A and a name: the r at which all of the subject's rows of A
+                            and that name have one of B and that name; null if they never have, and for other rows
+    around(TABLE, r, START, END) the latest END of the subject's rows of TABLE whose START is not after r, where it is
+                            later than r, else r; null if such a row has no END: what it names may still go on. TABLE
+                            may be the row's own
+
+A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
+columns and the other tables come from is the frame's business (`records/ingest/clocks.py`).
+
+A function is one class, registered in ``RULES`` (`rule.py`): over the row's own cells in `own_row.py`, the others here.
+"""
 
 from __future__ import annotations
 
@@ -290,37 +329,6 @@ class Around(Rule):
 
     def evaluate(self, frame: Frame) -> Times:
         return over(self.part.evaluate(frame), frame.subjects(), *frame.spans(self.table, self.start, self.end))
-
-
-# Time rules: the small language in which a source spec says when something happened or became known.
-#
-# COLUMN                  a time column of the row; a date-typed column reads as 23:59:59 of its day always | never
-# known from the start | at no time max(r, ..) min(r, ..)   null if any part is null first(r, ..) last(r, ..) the first
-# part that is not null | the largest of those that are not given(r, s, t)          s where r is not null, else t
-# until(r, s)             r where it is not after s, else null known(KEY, TABLE)       when the row of TABLE whose
-# primary key equals this row's KEY cell became available ref(KEY, TABLE, COLUMN) a time cell of that row, but not
-# before the row itself became available cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the
-# cell is empty at(KEY, TABLE, r)       r of that row, but not before the row itself became available earliest(TABLE,
-# KEY, r) latest(TABLE, KEY, r) the least or largest r of the rows of TABLE whose KEY cell is this row's primary key;
-# null if none has one. Theirs is the time that they have in the end, known by now or not when(COLUMN, 'A', .., r, s) r
-# where the row's text or int COLUMN is one of the quoted values ('' is an empty cell, of a float too; 'A*' a text that
-# begins with A), else s when(COLUMN, {LIST}, ..)  the quoted values of a named list of the spec's [source.lists] lag(r,
-# SETTING)         r plus a timedelta of the ingest settings shift(r, MINUTES)       r plus a whole number of minutes,
-# negative for earlier end_of_day(r)           23:59:59 of the day of r dated(r, DAY)           r, but 23:59:59 of its
-# day where r is exactly midnight (some sources write so a day without a time); DAY where r is null, and not before the
-# start of DAY median_delay(FROM, TO)  FROM plus the table's median of TO - FROM, as the spec declares it
-# (median_minutes) or as ingest was told to measure it over other subjects; null without either following(r,
-# COLUMN, 'A', ..) the next r of the subject's rows in the table whose COLUMN holds one of the values, not before this
-# row's own; null if there is none, or if one that holds a value written '!A' comes first closed(r, COLUMN, 'A', 'B')
-# for a row whose COLUMN is A and a name: the r at which all of the subject's rows of A and that name have one of B and
-# that name; null if they never have, and for other rows around(TABLE, r, START, END) the latest END of the subject's
-# rows of TABLE whose START is not after r, where it is later than r, else r; null if such a row has no END: what it
-# names may still go on. TABLE may be the row's own
-#
-# A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
-# columns and the other tables come from is the frame's business (`clocks.py`).
-#
-# A function is one class (`own_row.py`, `other_tables.py`), registered in ``RULES`` (`rule.py`).
 
 
 __all__ = [

@@ -23,15 +23,20 @@ from wardround.records.specs.spec import ARROW_TYPES, ColumnType, TableSpec, lat
 # Where things lie in a store, and the names of the clock columns beside a row.
 #
 # manifest.json             written last: a folder without it never opens; it holds the hashes of the files below
-# spec/*.toml               the spec the store was made with subjects.npy              every subject id, sorted
-# subject_keys.arrow        what the source calls each of them, where it names them by text dictionaries/<name>.arrow
-# quarantine/<table>.jsonl origin/                   what the store was made of, so that a newer release can take from
-# it what is the same notes.json            the hash of every raw file, and what was counted of every part 00012.arrow
-# in which order each subject's rows stood in the files changes.arrow         whose rows differ from the earlier
-# store's, where the store was made from one shards/00012/             all rows of some subjects index.arrow
-# one batch per table: where each subject's rows lie, with the checksum of every message <table>.arrows        an Arrow
-# IPC stream, uncompressed: many small subjects to a batch <table>.arrows.zst    the same, one zstd frame per message:
-# about one subject to a batch building/                 only while ingesting
+# spec/*.toml               the spec the store was made with
+# subjects.npy              every subject id, sorted
+# subject_keys.arrow        what the source calls each of them, where it names them by text
+# dictionaries/<name>.arrow
+# quarantine/<table>.jsonl
+# origin/                   what the store was made of, so that a newer release can take from it what is the same
+#     notes.json            the hash of every raw file, and what was counted of every part
+#     00012.arrow           in which order each subject's rows stood in the files
+# changes.arrow             whose rows differ from the earlier store's, where the store was made from one
+# shards/00012/             all rows of some subjects
+#     index.arrow           one batch per table: where each subject's rows lie, with the checksum of every message
+#     <table>.arrows        an Arrow IPC stream, uncompressed: many small subjects to a batch
+#     <table>.arrows.zst    the same, one zstd frame per message: about one subject to a batch
+# building/                 only while ingesting
 #
 # Clock columns are never null: ``datetime.min`` is always, ``datetime.max`` is never. The event time of a static row is
 # ``datetime.min``. A decompressed ``.arrows.zst`` is an Arrow stream, so any Arrow tool reads both kinds.
