@@ -531,7 +531,9 @@ def test_tables_2_and_3_of_gsem_are_a_run_for_each_case(
         evolved = rows_of(capsys.readouterr().out)
         assert reproduce("gsem-table-3", text_cases, server.url, tmp_path / "three", *asked) == 0
         ablated = rows_of(capsys.readouterr().out)
-    pinned = {place.name: RunFolder.open(place).settings.memory.bank_revision for place in (tmp_path / "two").iterdir()}
+    pinned = {
+        place.name: RunFolder.open(place).settings.memory.bank_revision for place in (tmp_path / "two").glob("run-*")
+    }
     assert pinned == {f"run-{n}-updates": f"stream-{n}" for n in (0, 50, 150, 250)}
     assert {row["point"]: row["published"] for row in evolved if row["task"] == "medr-bench.diagnosis"} == {
         "0 updates": "94.22",

@@ -92,7 +92,7 @@ def test_methods_and_tasks_stand_with_what_their_intervals_are(client: TestClien
     assert f"<b>{of_all.f1.estimate:.3f}</b>" in text
     assert "few patients" in text
     (test,) = [row for row in run.summary.comparisons if row.task == "labevents" and row.stratum == "all"]
-    assert f'{test.test.p_value:.4f}</td><td class="number">' in text
+    assert f'data-name="p">{test.test.p_value:.4f}</td><td class="number"' in text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from wardround.cli.output import add_json_option, print_json, print_rows
@@ -34,6 +35,7 @@ from wardround.learning.induction import (
     reflect_by_model,
 )
 from wardround.records import Store
+from wardround.reports.figures import safety_figure, write_figures
 from wardround.reports.safety import safety_counts, safety_curves
 from wardround.runs import RunFolder
 from wardround.runs.store_lint import RuleInStore, faults_in_store, lint_in_store
@@ -139,7 +141,7 @@ EXAMPLES = """
       which rules of a planted hospital (synth --plant planted.toml) were found
   wardround protocol meter planted/planted.json --run run
       forbidden actions that were predicted, and turns of evidence that were followed
-  wardround protocol meter planted/planted.json --run run --curve
+  wardround protocol meter planted/planted.json --run run --curve --figures paper
 """
 
 
@@ -173,6 +175,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     made["meter"].add_argument("--run", type=Path, required=True, help="folder of a run on its stays")
     curve = "recall against forbidden actions over the Auditor's tau; play the run with tau 0"
     made["meter"].add_argument("--curve", action="store_true", help=curve)
+    drawn = "with --curve: draw it, recall-against-safety.pdf and .svg (extra [figures])"
+    made["meter"].add_argument("--figures", type=Path, metavar="DIR", help=drawn)
     made["merge"].add_argument("--out", type=Path, required=True, help="file to write")
 
 
@@ -317,8 +321,13 @@ def _found(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
 
 def _meter(arguments: argparse.Namespace) -> int:
     folder, key = RunFolder.open(arguments.run), PlantedKey.read(arguments.protocol)
+    if arguments.figures is not None and not arguments.curve:
+        raise UserError("--figures draws the curve: give --curve too")
     if arguments.curve:
-        return _curves(safety_curves(folder, key), as_json=arguments.json)
+        curves = safety_curves(folder, key)
+        if arguments.figures is not None:
+            write_figures({"recall-against-safety": partial(safety_figure, curves)}, arguments.figures)
+        return _curves(curves, as_json=arguments.json)
     counted = safety_counts(folder, key)
     if arguments.json:
         print_json(counted)

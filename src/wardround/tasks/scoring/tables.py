@@ -115,8 +115,27 @@ def render_table(rows: Sequence[SummaryRow], *, is_wide: bool = True) -> str:
     """
     if is_wide:
         return as_text(table_of(rows, _COLUMNS), has_rule=True)
-    table = table_of(over_strata(rows), [column for column in _COLUMNS if column.name in _NARROW])
-    return "\n".join([as_text(table, has_rule=True), *_terms(table.header)])
+    some = over_strata(rows)
+    table = table_of(some, [column for column in _COLUMNS if column.name in _NARROW])
+    return "\n".join([as_text(table, has_rule=True), *_terms(table.header), *_warnings(some)])
+
+
+def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
+    """What the wide table says in columns of their own, where there is anything: evidence that was cut, summaries that
+    failed."""
+    cut = [(row, row.evidence_cut.short) for row in rows if row.evidence_cut and row.evidence_cut.episodes]
+    failed = [(row, f"{row.failed_summaries} of {row.summaries}") for row in rows if row.failed_summaries]
+    told = {"evidence cut (episodes, events lost)": cut, "summaries failed": failed}
+    return [
+        line
+        for what, some in told.items()
+        if some
+        for line in fill(
+            f"! {what}: " + ", ".join(f"{row.agent} on {row.task} {text}" for row, text in some),
+            100,
+            subsequent_indent="    ",
+        ).splitlines()
+    ]
 
 
 def _terms(names: Iterable[str]) -> list[str]:
