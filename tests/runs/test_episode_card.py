@@ -71,7 +71,7 @@ def record(*events: StandingEvent, notes: tuple[Event, ...] = ()) -> StandingRec
 def test_who(age: int | None, sex: str | None, who: str) -> None:
     found = facts_of(chart(age, sex), record())
     assert found.who == who
-    assert found.when == "asked 2150-01-08 06:00; no admission on record by then"
+    assert found.when == "as of 2150-01-08 06:00; no admission on record by then"
     assert (found.reason, found.problems) == ("", ())
 
 
@@ -96,7 +96,7 @@ def test_when_and_why_of_a_stay_that_lasts() -> None:
     )
     assert (
         found.when
-        == "hospital day 4, 59 hours after admission (2150-01-05 19:00), last in MICU; asked 2150-01-08 06:00"
+        == "hospital day 4, 59 hours after admission (2150-01-05 19:00), last in MICU; as of 2150-01-08 06:00"
     )
     assert (found.reason, found.reason_from) == ("Chest pain", "triage 2150-01-05 15:00")
     assert (found.problems, found.problem_count) == (("Asthma", "Gout"), 2)
@@ -106,7 +106,7 @@ def test_a_stay_that_is_over_and_one_without_notes() -> None:
     over = facts_of(
         chart(67, "F"), record(event(EventKind.ADMISSION, "a", 100, "URGENT"), event(EventKind.DISCHARGE, "a", 1))
     )
-    assert over.when == "asked 2150-01-08 06:00, 60 minutes after discharge (2150-01-04 02:00 to 2150-01-08 05:00)"
+    assert over.when == "as of 2150-01-08 06:00, 60 minutes after discharge (2150-01-04 02:00 to 2150-01-08 05:00)"
     assert (over.reason, over.reason_from) == ("URGENT", "admitted 2150-01-04 02:00")
 
 

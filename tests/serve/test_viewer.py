@@ -8,6 +8,7 @@ from base64 import b64encode
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from wardround.reports.report import episode_page
 from wardround.reports.standing import StandingEvent, StandingRecord, standing_record
 from wardround.serve.viewer import NotFound, ViewedRun, ViewerPages, viewer_app, write_site
 from wardround.serve.viewer.compare_view import sides_view
-from wardround.serve.viewer.episode import page_counts
+from wardround.serve.viewer.episode import page_counts, record_then_view
 from wardround.serve.viewer.hidden_rows import held_back
 from wardround.serve.viewer.record import (
     HEIGHT,
@@ -39,6 +40,7 @@ from wardround.serve.viewer.record import (
     Interest,
     draw_timeline,
 )
+from wardround.serve.viewer.record_lists import record_lists
 from wardround.serve.viewer.run import ORDERS, SampleQuery, listed, read_query
 
 HOSTILE = '"><script>alert(1)</script>'
@@ -72,9 +74,12 @@ def test_every_link_of_every_page_leads_somewhere(client: TestClient, run: Viewe
             answer = client.get(page)
             assert answer.status_code == 200, page
             seen[page] = answer.text
-            waiting += [urljoin(page, link.partition("#")[0]) for link in links(answer.text) if link[0] != "#"]
+            further = [link for link in links(answer.text) if ".record-" not in page or ".record-" not in link]
+            waiting += [urljoin(page, link.partition("#")[0]) for link in further if link[0] != "#"]
     assert len([page for page in seen if re.search(r"/episodes/\w+\.html", page)]) == len(run.scores) == 8
-    assert {name for page in seen for name in re.findall(r"\.([a-z-]+)-\d+\.html", page)} == {"turns", "not-yet-known"}
+    assert {name for page in seen for name in re.findall(r"\.([a-z-]+)-\d+\.html", page)} == {
+        *("turns", "record", "not-yet-known")
+    }
     for page, text in seen.items():
         for link in links(text):
             if link.startswith("#"):
@@ -197,16 +202,16 @@ def test_what_came_after_decides_nothing_on_the_timeline(run: ViewedRun) -> None
 MOMENT = datetime(2150, 1, 8)
 
 
-def event(kind: EventKind, concept: str, hours: float, row: str, value: float | None = None) -> StandingEvent:
+def event(
+    kind: EventKind, concept: str, hours: float, row: str, value: float | None = None, **more: Any
+) -> StandingEvent:
     """An event so many hours before the moment, with limits 1 to 3."""
     time = MOMENT - timedelta(hours=hours)
     one = BundleEvent(
         kind=kind,
         concept=concept,
         value=value,
-        text=None,
-        unit=None,
-        level=ValueLevel.UNKNOWN,
+        **{"text": None, "unit": None, "level": ValueLevel.UNKNOWN, **more},
         time=time,
         known=time,
         row_id=row,
@@ -230,11 +235,11 @@ def test_places_are_those_of_the_times_and_values() -> None:
     )
     drawn = draw_timeline(record, Interest(read={"labs:2", "orders:2"}, cited={"labs:2": 3}))
     assert drawn.start == MOMENT - timedelta(days=7)
-    (panel,) = drawn.panels
+    (panel,) = drawn.charts[0].panels
     assert [(mark.x, mark.y) for mark in panel.marks] == [(WIDTH / 2, HEIGHT - MARGIN), (WIDTH - MARGIN, MARGIN)]
     assert panel.band == (MARGIN + (5 - 3) / 4 * (HEIGHT - 2 * MARGIN), 2 / 4 * (HEIGHT - 2 * MARGIN))
     assert [(mark.is_read, mark.cite) for mark in panel.marks] == [(False, None), (True, 3)]
-    places = {bar.row_id: (bar.x, bar.width, bar.is_open, bar.is_read) for bar in drawn.bars}
+    places = {bar.row_id: (bar.x, bar.width, bar.is_open, bar.is_read) for bar in drawn.spans[0].bars}
     assert places["orders:1"] == (WIDTH / 2, WIDTH / 4, False, False)
     assert places["orders:2"] == (WIDTH * 3 / 4, WIDTH / 4, True, True)
     assert (drawn.drawn, drawn.read) == ({"labs:2": 3}, 2)
@@ -325,3 +330,95 @@ def test_one_episode_of_a_sample_stands_alone_and_two_beside_each_other(run: Vie
     assert alone.count('<th scope="col">') == 2
     assert "by both" not in alone
     assert "by this one alone" not in alone
+
+
+def test_a_record_some_hours_before_shows_what_was_known_then(run: ViewedRun, client: TestClient) -> None:
+    """The same as a chart of that moment draws; what became known in between stands on none of its marks."""
+    page, score = next(iter(run.pages.items()))
+    sample = run.samples[score.sample]
+    nobody = Interest(read=frozenset(), cited={})
+    then = run.store.chart(sample.subject_id, sample.moment - timedelta(hours=24))
+    view = record_then_view(run, page, 24)
+    drawn = draw_timeline(standing_record(then, frozenset()), nobody)
+    assert {mark.row_id for mark in view["drawing"].marks} == {mark.row_id for mark in drawn.marks}
+    assert view["drawing"].end == sample.moment - timedelta(hours=24)
+    known = {row for name in then.table_names for row in then.table(name).batch.column("row_id").to_pylist()}
+    assert {mark.row_id for mark in view["drawing"].marks} <= known
+    stem = page.removesuffix(".html")
+    for hours, status in ((1, 200), (24 * 90, 200), (0, 404), (24 * 90 + 1, 404)):
+        assert client.get(f"/runs/1/{stem}.record-{hours}.html").status_code == status
+
+
+def test_sections_panels_and_the_window_of_a_short_stay() -> None:
+    """A stay of 20 hours whose first vital signs stand an hour before it: the window is 21 hours."""
+    record = StandingRecord(
+        as_of=MOMENT,
+        rows={},
+        moments=frozenset({"icd"}),
+        events=[
+            event(EventKind.LAB, "Lactate", 900, "labs:0", 2.0),
+            event(EventKind.VITAL, "Heart Rate", 21, "vitals:1", 90.0),
+            event(EventKind.ADMISSION, "URGENT", 20, "admissions:1"),
+            event(EventKind.LAB, "Sodium", 10, "labs:1", 2.0),
+            event(EventKind.LAB, "Potassium", 10, "labs:2", 9.0, level=ValueLevel.HIGH),
+            event(EventKind.LAB, "Hemoglobin", 10, "labs:3", 2.0),
+            event(EventKind.LAB, "Moonstone", 10, "labs:4", 9.0, level=ValueLevel.HIGH),
+            event(EventKind.VITAL, "PEEP set", 5, "vitals:2", 5.0),
+            event(EventKind.OUTPUT, "Foley", 5, "outputs:1", 90.0),
+            event(EventKind.PROCEDURE, "Echo", 5, "icd:1"),
+            event(EventKind.PROCEDURE, "Arterial Line", 7, "lines:1"),
+        ],
+    )
+    drawn = draw_timeline(record, Interest(read=(), cited={}))
+    assert drawn.start == MOMENT - timedelta(hours=21)
+    shown = {
+        section.title: [(name, [one.name for one in panels]) for name, panels in section.groups]
+        for section in drawn.charts
+    }
+    assert shown == {
+        "Laboratory tests": [("BMP", ["Potassium", "Sodium"]), ("CBC", ["Hemoglobin"]), ("", ["Moonstone"])],
+        "Vital signs and scores": [("", ["Heart Rate"])],
+        "Oxygen and ventilation": [("", ["PEEP set"])],
+        "Intake and output": [("", ["Foley"])],
+    }
+    potassium = drawn.charts[0].panels[0]
+    assert (potassium.level, potassium.least, potassium.most) == ("High", "1", "9")
+    bars = {bar.row_id: (bar.is_open, bar.x + bar.width) for bar in drawn.spans[1].bars}
+    assert bars["lines:1"] == (True, WIDTH)
+    assert bars["icd:1"][0] is False
+    assert bars["icd:1"][1] < WIDTH
+    assert drawn.days == (), "midnight is its right edge"
+
+
+def test_lists_of_a_record() -> None:
+    events = [
+        event(EventKind.DIAGNOSIS, "Asthma", 900, "d:1"),
+        event(EventKind.DIAGNOSIS, "Gout", 800, "d:2"),
+        event(EventKind.DIAGNOSIS, "Asthma", 700, "d:3"),
+        event(EventKind.ALLERGY, "Penicillin", 600, "a:1", text="rash"),
+        event(EventKind.CULTURE_TAKEN, "Blood", 9, "c:1"),
+        event(EventKind.CULTURE, "Blood", 8, "c:1", text="E. COLI"),
+        event(EventKind.CULTURE_TAKEN, "Urine", 7, "c:2"),
+        event(EventKind.ADMINISTRATION, "Heparin", 6, "e:1", text="Administered"),
+        event(EventKind.ADMINISTRATION, "Heparin", 5, "e:2", text="Administered"),
+        event(EventKind.ADMINISTRATION, "Heparin", 4, "e:3", text="Not Given"),
+        event(EventKind.ADMINISTRATION, "Aspirin", 30, "e:4", text="Administered"),
+        event(EventKind.OUTPUT, "Foley", 5, "o:1", 90.0, unit="ml"),
+        event(EventKind.OUTPUT, "Stool", 5, "o:2", 10.0, unit="mL"),
+        event(EventKind.OUTPUT, "Drain", 5, "o:3", 7.0, unit="oz"),
+        event(EventKind.VITAL, "Rhythm", 6, "v:1", text="SR"),
+        event(EventKind.VITAL, "Rhythm", 5, "v:2", text="AF"),
+    ]
+    found = record_lists(events, MOMENT - timedelta(hours=20))
+    assert [(one.what, one.when) for one in found.problems] == [
+        ("Gout", MOMENT - timedelta(hours=800)),
+        ("Asthma", MOMENT - timedelta(hours=900)),
+    ]
+    assert [(one.what, one.more) for one in found.allergies] == [("Penicillin", "rash")]
+    assert [(one.what, one.more) for one in found.cultures] == [
+        ("Urine", "pending"),
+        ("Blood", "E. COLI (known 2150-01-07 16:00)"),
+    ]
+    assert [(one.what, one.more) for one in found.doses] == [("Heparin", "Administered × 2, Not Given × 1")]
+    assert [(one.what, one.more) for one in found.observed] == [("Rhythm", "AF")]
+    assert found.balance == (("output", 100.0, 2),)

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this mac
 PAGES = (
     "runs", "run", "samples", "episode", "turns", "sides", "not yet known", "bank", "experience", "stay", "steps",
     "stream's episode", "marks", "empty run", "empty samples", "attacked run", "attacked episode", "failed episode",
-    "nowhere", "review", "item", "live stream", "empty stream", "live patient", "live bundles", "film",
+    "nowhere", "review", "item", "record then", "live stream", "empty stream", "live patient", "live bundles", "film",
 )  # fmt: skip
 FILES = ("/runs/{number:int}/marks.csv",)
 """What is served and is no page."""
@@ -143,6 +143,7 @@ def addresses(viewer: str, review: str, runs: list[ViewedRun], marks: MarksFile)
         "turns": f"runs/1/{long.replace('.html', '.turns-2.html')}",
         "sides": f"runs/1/samples/{sample_page(run.pages[long].sample)}",
         "not yet known": f"runs/1/{long.replace('.html', '.not-yet-known-1.html')}",
+        "record then": f"runs/1/{long.replace('.html', '.record-24.html')}",
         "marks": "runs/1/marks.html",
         "attacked run": "runs/2/index.html",
         "attacked episode": f"runs/2/{ends['finish']}",
@@ -287,7 +288,8 @@ def test_a_review_is_done_by_keys_alone(browser: Chromium, review: str, marks: M
     browser.wait("location.pathname.startsWith('/items/') && document.readyState === 'complete'")
     item = browser.value("location.pathname").removeprefix("/items/").removesuffix(".html")
     press_until = partial(_press_until, browser)
-    press_until("document.activeElement.name === 'answer'")
+    browser.press("Tab")
+    assert browser.value("document.activeElement.name") == "answer", "the first key leads to the first question"
     browser.press("Space")
     press_until("document.activeElement.name === 'evidence'")
     browser.press("Space")
@@ -298,6 +300,8 @@ def test_a_review_is_done_by_keys_alone(browser: Chromium, review: str, marks: M
     browser.wait(f"!location.pathname.includes({item!r}) && document.readyState === 'complete'")
     mark = marks.marks()[item, "by keys"]
     assert (mark.answer, mark.evidence, mark.comment) == ("right", "support", "plain & <b>simple</b>")
+    assert mark.seconds is not None
+    assert mark.seconds > 0
 
 
 def _press_until(browser: Chromium, holds: str) -> None:

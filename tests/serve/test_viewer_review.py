@@ -17,7 +17,15 @@ from starlette.testclient import TestClient
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.serve.viewer import MarksFile, ReviewPages, ViewedRun, ViewerPages, review_app, viewer_app
-from wardround.serve.viewer.review.marks import LONGEST_COMMENT, agreement_rows, marked_episodes, marks_csv
+from wardround.serve.viewer.review import round as round_pages
+from wardround.serve.viewer.review.marks import (
+    LONGEST_COMMENT,
+    ReviewMark,
+    agreement_rows,
+    marked_episodes,
+    marks_csv,
+    median_seconds,
+)
 from wardround.tasks.scoring.agreement import cohen_kappa
 
 LOCAL = "http://127.0.0.1:8765"
@@ -191,3 +199,45 @@ def test_the_command_says_what_to_do(run: ViewedRun, tmp_path: Path, capsys: pyt
     assert "a review with --blinded makes the file" in capsys.readouterr().err
     assert main([*view, "--blinded", str(tmp_path / "new"), "--export", str(tmp_path / "site")]) == 2
     assert "it is served, not exported" in capsys.readouterr().err
+
+
+def test_an_answer_without_citations_is_not_asked_about_its_evidence(
+    run: ViewedRun, file: MarksFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(round_pages, "_citations", lambda trajectory: ())
+    client = TestClient(review_app(ReviewPages([run], file)), base_url=LOCAL)
+    item = file.item_of(run, run.scores[0].episode)
+    text = client.get(f"/items/{item}.html?reviewer=ann").text
+    assert "Do the cited rows support it?" not in text
+    assert "cites no rows" in text
+    assert mark(client, item, "ann", "cannot tell", evidence="support") == 303
+    kept = file.marks()[item, "ann"]
+    assert (kept.answer, kept.evidence) == ("cannot tell", "")
+    assert kept.seconds is not None
+    rows = {(row.question, row.who): row for row in agreement_rows(marked_episodes(run, file), seed=3)}
+    assert rows["answer", "ann and scorer"].items == 0
+    assert median_seconds(marked_episodes(run, file))["ann"][0] == 1
+
+
+def test_the_question_stands_open_in_plain_words_and_what_came_is_nowhere(run: ViewedRun, client: TestClient) -> None:
+    file = MarksFile(run.folder.path.parent / "open.jsonl", [run])
+    pages = ReviewPages([run], file)
+    for item, (_, score) in pages.items.items():
+        text = pages.item_page(item, "ann", token="t")
+        heading = re.search(r"<h1>(.*?)</h1>", text)
+        assert heading is not None
+        assert heading[1].endswith("?")
+        assert "years" in text or "-year-old" in text
+        assert "What happened" not in text
+        missed = set(run.samples[score.sample].target) - set(score.answer or ())
+        card = text[text.index('class="case"') : text.index('class="mark"')]
+        assert not [name for name in missed if f">{name}<" in card]
+
+
+def test_agreement_on_evidence_counts_only_what_all_were_asked(run: ViewedRun, file: MarksFile) -> None:
+    first, second = run.scores[:2]
+    for name in ("ann", "bob"):
+        file.add(ReviewMark(item=file.item_of(run, first.episode), reviewer=name, answer="right", evidence=""))
+        file.add(ReviewMark(item=file.item_of(run, second.episode), reviewer=name, answer="right", evidence="partly"))
+    rows = {row.question: row for row in agreement_rows(marked_episodes(run, file), seed=3) if row.who == "ann and bob"}
+    assert (rows["answer"].items, rows["evidence"].items) == (2, 1)

@@ -139,7 +139,7 @@ def _stay(events: Sequence[StandingEvent]) -> tuple[StandingEvent | None, dateti
 def _when(
     as_of: datetime, admission: StandingEvent | None, ended: datetime | None, events: Sequence[StandingEvent]
 ) -> str:
-    asked = f"asked {as_of:%Y-%m-%d %H:%M}"
+    asked = f"as of {as_of:%Y-%m-%d %H:%M}"
     if admission is None:
         return f"{asked}; no admission on record by then"
     since = admission.event.time

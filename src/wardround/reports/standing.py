@@ -31,7 +31,7 @@ class StandingEvent:
 class StandingRecord:
     """The record of a subject as of a moment: events that play a role, rows in words by their ids, notes and images.
 
-    ``missing``: why there are no events, None where there are.
+    ``missing``: why there are no events, None where there are. ``moments``: tables of procedures that have no end.
     """
 
     as_of: datetime
@@ -39,6 +39,7 @@ class StandingRecord:
     rows: Mapping[str, str]
     documents: Sequence[Event] = ()
     missing: str | None = None
+    moments: frozenset[str] = frozenset()
 
 
 def standing_record(chart: Chart, wanted: frozenset[str]) -> StandingRecord:
@@ -51,7 +52,8 @@ def standing_record(chart: Chart, wanted: frozenset[str]) -> StandingRecord:
             rows[event.row_id] = row_text(event)
         if any(event.table in some for some in tables):
             documents.append(event)
-    found = StandingRecord(as_of=chart.as_of, events=(), rows=rows, documents=documents)
+    moments = frozenset(role.table for role in chart.spec.roles.procedure if role.stop is None)
+    found = StandingRecord(as_of=chart.as_of, events=(), rows=rows, documents=documents, moments=moments)
     try:
         return replace(found, events=_standing(chart))
     except UserError as error:

@@ -158,6 +158,7 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         Route("/runs/{number:int}/episodes/{page}.turns-{part:int}.html", part_of(pages.turns_page)),
         Route("/runs/{number:int}/episodes/{page}.steps-{part:int}.html", part_of(pages.steps_page)),
         Route("/runs/{number:int}/episodes/{page}.not-yet-known-{part:int}.html", part_of(pages.later_page)),
+        Route("/runs/{number:int}/episodes/{page}.record-{part:int}.html", part_of(pages.record_page)),
         Route("/runs/{number:int}/episodes/{page}.html", episode),
         Route("/runs/{number:int}/bank/", bank),
         Route("/runs/{number:int}/bank/index.html", bank),

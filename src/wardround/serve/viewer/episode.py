@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import accumulate
 from typing import Any
 
 from wardround.core import UserError
 from wardround.log import Trajectory, Turn
 from wardround.records import Chart
-from wardround.reports.episode_card import facts_of
+from wardround.reports.episode_card import facts_of, question_text
 from wardround.reports.report import episode_parts
 from wardround.reports.standing import StandingRecord, document_tables, standing_record
 from wardround.reports.stay_pages import StayHour, stay_hours, timeline
-from wardround.serve.viewer.record import HEIGHT, WIDTH, Interest, draw_documents, draw_timeline
+from wardround.serve.viewer.record import HEIGHT, WIDTH, Interest, draw_timeline
+from wardround.serve.viewer.record_documents import draw_documents
+from wardround.serve.viewer.record_lists import record_lists
 from wardround.serve.viewer.run import NotFound, ViewedRun, sample_page
 from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
-from wardround.tasks.benchmarks import Sample
+from wardround.tasks.benchmarks import Sample, get_task
 from wardround.tasks.scoring import EpisodeScore
 
 # The course of an episode as places on a drawing: tokens of every model call under the line of the window, cost as it
@@ -176,10 +179,10 @@ def rows_read(trajectory: Trajectory) -> frozenset[str]:
     return frozenset(row for turn in trajectory.turns for record in turn.results for row in record.row_ids)
 
 
-def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict[str, Any]:
-    """Return the record as of the prediction time by the clock of knowledge, drawn, or why there is none: a store that
-    was moved leaves the rest of the page as it is."""
-    chart, record, missing = _record(run, score, interest)
+def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest, *, hours_before: int = 0) -> dict[str, Any]:
+    """Return the record as of the prediction time or some hours before it, by the clock of knowledge, drawn, or why
+    there is none: a store that was moved leaves the rest of the page as it is."""
+    chart, record, missing = _record(run, score, interest, timedelta(hours=hours_before))
     drawing = None if record is None or not record.events else draw_timeline(record, interest)
     documents = None
     if record is not None and drawing is not None:
@@ -191,30 +194,33 @@ def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict
         "sample": run.samples[score.sample],
         "policy": str(run.folder.manifest["policy"]),
         "drawing": drawing,
+        "lists": None if record is None or drawing is None else record_lists(record.events, drawing.start),
         "documents": documents,
         "patient": None if chart is None or record is None else facts_of(chart, record),
         "missing": missing,
         "rows_told": {} if record is None else record.rows,
         "drawn": drawn,
         "read": len(interest.read),
+        "cite_page": "",
         "size": (WIDTH, HEIGHT),
     }
 
 
 def _record(
-    run: ViewedRun, score: EpisodeScore, interest: Interest
+    run: ViewedRun, score: EpisodeScore, interest: Interest, before: timedelta
 ) -> tuple[Chart | None, StandingRecord | None, str | None]:
     sample = run.samples[score.sample]
     try:
-        chart = sample.chart(run.store)
+        chart = run.store.chart(sample.subject_id, sample.moment - before, withheld=sample.withheld)
         record = standing_record(chart, frozenset(interest.cited))
     except UserError as error:
         return None, None, str(error)
     return chart, record, record.missing
 
 
-def episode_view(run: ViewedRun, page: str) -> dict[str, Any]:
-    """Return what the first page of an episode shows. NotThere: there is none."""
+def episode_view(run: ViewedRun, page: str, *, is_static: bool = False) -> dict[str, Any]:
+    """Return what the first page of an episode shows; ``is_static``: without the steps through the record, whose pages
+    are only served. NotFound: there is none."""
     score = run.score(page)
     sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
     interest = interest_of(trajectory)
@@ -233,8 +239,50 @@ def episode_view(run: ViewedRun, page: str) -> dict[str, Any]:
         "sample_page": sample_page(score.sample),
         "serving": serving_of(trajectory.notes, bank_title(run)),
         "bank_there": not isinstance(bank_or_reason(run), str | None),
+        "stepping": [] if is_static or sample.told else stepping(episode_stem(page), 0),
         "course": draw_course(trajectory.turns, run.settings.budget_tokens),
         "course_width": EPISODE_WIDTH,
+    }
+
+
+_STEPS = (24, 6, 1)
+"""Hours of a step through a record."""
+MOST_HOURS = 24 * 90
+
+
+def stepping(stem: str, hours_before: int) -> list[tuple[str, str]]:
+    """Return the steps from a record some hours before the question, with their pages, empty where there is none."""
+
+    def page(hours: int) -> str:
+        return (
+            ""
+            if not 0 <= hours <= MOST_HOURS
+            else f"{stem}.html#timeline"
+            if hours == 0
+            else f"{stem}.record-{hours}.html"
+        )
+
+    earlier = [(f"{step} h earlier", page(hours_before + step)) for step in _STEPS]
+    later = [(f"{step} h later", page(hours_before - step)) for step in reversed(_STEPS)]
+    return [*earlier, *later, ("as of the question", page(0) if hours_before else "")]
+
+
+def record_then_view(run: ViewedRun, page: str, hours_before: int) -> dict[str, Any]:
+    """Return what the page of a record some hours before the question shows. NotFound: that is none of its moments."""
+    score = run.score(page)
+    sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
+    if sample.told or not 1 <= hours_before <= MOST_HOURS:
+        raise NotFound(f"a record can be looked at 1 to {MOST_HOURS:,} hours before its question, not {hours_before}")
+    stem = episode_stem(page)
+    shown = record_view(run, score, interest_of(trajectory), hours_before=hours_before)
+    return {
+        **shown,
+        "result": score,
+        "question": question_text(get_task(score.task), sample),
+        "hours_before": hours_before,
+        "stem": stem,
+        "stepping": stepping(stem, hours_before),
+        "cite_page": f"{stem}.html",
     }
 
 

@@ -43,7 +43,7 @@ def _write_run(pages: ViewerPages, number: int, folder: Path, report: Reporter) 
 
 
 def _write_episode(pages: ViewerPages, number: int, page: str, folder: Path) -> None:
-    write_atomically(folder / page, pages.episode_page(number, page), durable=False)
+    write_atomically(folder / page, pages.episode_page(number, page, is_static=True), durable=False)
     turns, steps = page_counts(pages.run(number), page)
     later = pages.later_pages(number, page)
     for name, first, last, make in (

@@ -13,11 +13,25 @@ from wardround.reports.standing import row_text
 from wardround.reports.summary import contender
 from wardround.serve.viewer.bank import bank_view, experience_view
 from wardround.serve.viewer.compare_view import sides_view
-from wardround.serve.viewer.episode import bank_or_reason, episode_stem, episode_view, steps_view, transcript_view
+from wardround.serve.viewer.episode import (
+    bank_or_reason,
+    episode_stem,
+    episode_view,
+    record_then_view,
+    steps_view,
+    transcript_view,
+)
 from wardround.serve.viewer.hidden_rows import ROWS, held_back, page_count, page_of
 from wardround.serve.viewer.live.pages import StreamPages
 from wardround.serve.viewer.live.stream import ViewedStream
-from wardround.serve.viewer.review.marks import MarkedEpisode, MarksFile, agreement_rows, marked_episodes, marks_csv
+from wardround.serve.viewer.review.marks import (
+    MarkedEpisode,
+    MarksFile,
+    agreement_rows,
+    marked_episodes,
+    marks_csv,
+    median_seconds,
+)
 from wardround.serve.viewer.run import ORDERS, ListedSamples, NotFound, SampleQuery, ViewedRun, choices, sample_page
 
 MOST_MARKED = 200
@@ -92,9 +106,15 @@ class ViewerPages:
             following=following if following is not None else _following(query, found),
         )
 
-    def episode_page(self, number: int, page: str) -> str:
-        """One episode with its citations, the record as of its prediction time and its first turns."""
-        return self._render("viewed_episode.html.jinja", **self._shared(number), **episode_view(self.run(number), page))
+    def episode_page(self, number: int, page: str, *, is_static: bool = False) -> str:
+        """One episode with its card, the record as of its prediction time, its citations and its first turns."""
+        shown = episode_view(self.run(number), page, is_static=is_static)
+        return self._render("viewed_episode.html.jinja", **self._shared(number), **shown)
+
+    def record_page(self, number: int, page: str, hours_before: int) -> str:
+        """The record some hours before the question of an episode."""
+        shown = record_then_view(self.run(number), page, hours_before)
+        return self._render("record_then.html.jinja", **self._shared(number), **shown)
 
     def turns_page(self, number: int, page: str, part: int) -> str:
         """A further page of an episode's turns."""
@@ -155,6 +175,7 @@ class ViewerPages:
             episodes=episodes,
             reviewers=sorted({name for one in episodes for name in one.marks}),
             rows=agreement_rows(episodes, seed=run.settings.run.seed),
+            times=median_seconds(episodes),
             page=episode_page,
             contender=contender,
             most=MOST_MARKED,

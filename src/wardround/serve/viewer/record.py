@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
+from fnmatch import fnmatchcase
+from math import isfinite
 
 from wardround.clinical.bundles import EventKind, ValueLevel
-from wardround.records import Event
+from wardround.clinical.bundles.text import LEVEL_WORDS, panel_of
 from wardround.reports.standing import StandingEvent, StandingRecord, told
 
-# The as-of timeline as places on a drawing: stays, laboratory tests as small multiples, drugs and infusions as bars.
+# The as-of timeline as places on a drawing: stays, measurements as small charts, drugs and procedures as bars.
 #
-# Only what stands on the record at the prediction time is drawn (``standing.py``); the right edge is that moment.
+# Only what stands on the record at the moment is drawn (``reports/standing.py``); the right edge is that moment.
 
 
-SHORTEST, LONGEST = timedelta(days=7), timedelta(days=90)
-"""The window of tests and drugs: the latest stay until the prediction time, within these."""
-USUAL_PANELS, MOST_PANELS, MOST_BARS = 12, 40, 40
-"""So many tests are drawn where the agent read fewer, so many at most; and bars at most."""
-MOST_MARKS, FEWEST_MARKS = 400, 8
+SHORTEST, USUAL, LONGEST = timedelta(hours=6), timedelta(days=7), timedelta(days=90)
+"""The window: the latest stay with the day before it, until the prediction time, within the first and the last; where
+no stay is on record, the second."""
+BEFORE_STAY = timedelta(hours=24)
+MOST_PANELS, MOST_BARS = 40, 40
+"""Charts and bars of a section at most."""
+MOST_MARKS, FEWEST_MARKS = 600, 8
 """So many results are drawn as marks, shared among the tests, of one at least: those cited, those read, the latest."""
 WIDTH, HEIGHT, MARGIN = 280, 84, 8
 """Size of a test's drawing; bars are drawn on a width of ``WIDTH`` and stretched."""
@@ -27,7 +31,7 @@ _BEGINS = {
     EventKind.MEDICATION_START: EventKind.MEDICATION_STOP,
     EventKind.INFUSION_START: EventKind.INFUSION_STOP,
 }
-_MOST_POINTS = 200
+_MOST_POINTS, _MOST_DAYS = 60, 14
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH)
 
 
@@ -67,36 +71,65 @@ class DrawnBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTest:
-    """One laboratory test: its results, the line through all of them, how many there are, and the reference limits of
-    its last row, as top and height of a band."""
+    """One measurement: its results, the line through all of them, how many there are, and the reference limits of its
+    last row, as top and height of a band. ``least`` and ``most``: the values at the lower and upper edge;
+    ``abnormal``: how many results lie outside the limits; ``level``: how the last one lies, empty where it is normal or
+    not known."""
 
     name: str
     unit: str
     last: str
+    last_time: datetime
+    level: str
+    abnormal: int
     marks: tuple[DrawnMark, ...]
     line: str
     results: int
     band: tuple[float, float] | None
+    least: str
+    most: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartSection:
+    """Charts under a heading, of ``total``; ``groups``: panels by name, those with abnormal values first."""
+
+    title: str
+    groups: tuple[tuple[str, tuple[DrawnTest, ...]], ...]
+    total: int
+
+    @property
+    def panels(self) -> tuple[DrawnTest, ...]:
+        """All of its charts."""
+        return tuple(panel for _, panels in self.groups for panel in panels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarSection:
+    """Bars under a heading, of ``total``."""
+
+    title: str
+    bars: tuple[DrawnBar, ...]
+    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOfTimeline:
-    """All that is drawn, and how much of it there is: tests and bars beyond the most that are drawn are counted."""
+    """All that is drawn, and how much of it there is. ``days``: places of midnights in the window."""
 
     first: datetime
     start: datetime
     end: datetime
+    days: tuple[float, ...]
     stays: tuple[DrawnBar, ...]
-    panels: tuple[DrawnTest, ...]
-    bars: tuple[DrawnBar, ...]
-    tests: int
-    orders: int
+    charts: tuple[ChartSection, ...]
+    spans: tuple[BarSection, ...]
 
     @property
     def marks(self) -> list[DrawnMark | DrawnBar]:
         """Everything that stands for a row."""
-        results = (mark for panel in self.panels for mark in panel.marks)
-        return [*self.stays, *results, *self.bars]
+        results = (mark for section in self.charts for panel in section.panels for mark in panel.marks)
+        return [*self.stays, *results, *(bar for section in self.spans for bar in section.bars)]
 
     @property
     def drawn(self) -> Mapping[str, int]:
@@ -112,24 +145,44 @@ class AsOfTimeline:
 def draw_timeline(record: StandingRecord, interest: Interest) -> AsOfTimeline:
     """Lay out a record up to its moment."""
     events, end = record.events, record.as_of
-    first = min((one.event.time for one in events), default=end - SHORTEST)
-    start = _window_start(events, end)
+    first = min((one.event.time for one in events), default=end - USUAL)
+    start = window_start(events, end)
     whole, window = TimeScale(start=min(first, end - SHORTEST), end=end), TimeScale(start=start, end=end)
-    stays = list(_bars(events, {EventKind.ADMISSION: EventKind.DISCHARGE}, whole, interest))
-    bars = [bar for bar in _bars(events, _BEGINS, window, interest) if bar.x + bar.width > 0]
-    panels = _panels(events, window, interest)
-    met = sum(any(mark.is_read or mark.cite is not None for mark in panel.marks) for panel in panels)
-    drawn = panels[: min(max(USUAL_PANELS, met), MOST_PANELS)]
+    ranked = {title: _panels(several, window, interest) for title, several in measured(events).items()}
+    count = sum(min(len(panels), MOST_PANELS) for panels in ranked.values())
+    share = MOST_MARKS // max(1, count)
+    sections = (
+        ("Drugs and infusions", {**_BEGINS}, frozenset[str]()),
+        ("Procedures, lines and ventilation", {EventKind.PROCEDURE: EventKind.PROCEDURE_STOP}, record.moments),
+    )
     return AsOfTimeline(
         first=whole.start,
         start=start,
         end=end,
-        stays=tuple(stays),
-        panels=tuple(replace(one, marks=_most_wanted(one.marks, MOST_MARKS // len(drawn))) for one in drawn),
-        bars=tuple(sorted(bars, key=_bar_rank)[:MOST_BARS]),
-        tests=len(panels),
-        orders=len(bars),
+        days=tuple(_days(window)),
+        stays=tuple(_bars(events, {EventKind.ADMISSION: EventKind.DISCHARGE}, whole, interest)),
+        charts=tuple(_chart_section(title, panels, share) for title, panels in ranked.items()),
+        spans=tuple(
+            _bar_section(title, _bars(events, kinds, window, interest, moments)) for title, kinds, moments in sections
+        ),
     )
+
+
+def _chart_section(title: str, ranked: Sequence[DrawnTest], share: int) -> ChartSection:
+    """Choose the charts by rank, then put those of a panel together: those out of their limits first."""
+    groups: dict[str, list[DrawnTest]] = {}
+    for panel in ranked[:MOST_PANELS]:
+        fewer = replace(panel, marks=_most_wanted(panel.marks, share))
+        groups.setdefault((title == LABORATORY and panel_of(panel.name)) or OTHER, []).append(fewer)
+    for panels in groups.values():
+        panels.sort(key=lambda one: (not one.level, not one.abnormal, one.name))
+    order = sorted(groups, key=lambda name: (name == OTHER, -sum(bool(one.level) for one in groups[name]), name))
+    return ChartSection(title=title, groups=tuple((name, tuple(groups[name])) for name in order), total=len(ranked))
+
+
+def _bar_section(title: str, bars: Iterable[DrawnBar]) -> BarSection:
+    inside = sorted((bar for bar in bars if bar.x + bar.width > 0), key=_bar_rank)
+    return BarSection(title=title, bars=tuple(inside[:MOST_BARS]), total=len(inside))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,25 +198,46 @@ class TimeScale:
         return round(margin + share * (WIDTH - 2 * margin), 1)
 
 
-def _window_start(events: Iterable[StandingEvent], end: datetime) -> datetime:
-    stays = [one.event.time for one in events if one.event.kind is EventKind.ADMISSION]
-    return max(min(max(stays, default=end), end - SHORTEST), end - LONGEST)
+def window_start(events: Iterable[StandingEvent], end: datetime) -> datetime:
+    """Return where the window begins: with the latest stay, or the first event of the day before it."""
+    every = [(one.event.kind, one.event.time) for one in events]
+    admitted = max((time for kind, time in every if kind is EventKind.ADMISSION), default=None)
+    if admitted is None:
+        return end - USUAL
+    first = min(time for _, time in every if admitted - BEFORE_STAY <= time <= admitted)
+    return max(min(first, end - SHORTEST), end - LONGEST)
+
+
+def _days(window: TimeScale) -> Iterator[float]:
+    """The places of midnights; of many every so-manieth."""
+    day = datetime.combine(window.start.date(), time()) + timedelta(days=1)
+    step = timedelta(days=1 + (window.end - window.start).days // _MOST_DAYS)
+    while day < window.end:
+        yield window.x(day, MARGIN)
+        day += step
 
 
 def _bars(
-    events: Sequence[StandingEvent], kinds: Mapping[EventKind, EventKind], scale: TimeScale, interest: Interest
+    events: Sequence[StandingEvent],
+    kinds: Mapping[EventKind, EventKind],
+    scale: TimeScale,
+    interest: Interest,
+    moments: Collection[str] = (),
 ) -> Iterable[DrawnBar]:
+    """Yield spans. ``moments``: tables whose rows have no end; they are a mark."""
     ends = {one.event.row_id: one.event.time for one in events if one.event.kind in kinds.values()}
+    dated = "%Y-%m-%d" if EventKind.ADMISSION in kinds else "%m-%d %H:%M"
     for event in (one.event for one in events if one.event.kind in kinds):
-        stop = ends.get(event.row_id)
+        is_moment = event.row_id.partition(":")[0] in moments
+        stop = event.time if is_moment else ends.get(event.row_id)
         left, right = scale.x(event.time), scale.x(stop or scale.end)
         shown = max(left, 0.0) if right > 0 else left
         yield DrawnBar(
             row_id=event.row_id,
-            name=f"{event.concept}, {event.time:%Y-%m-%d}",
+            name=f"{event.concept}, {event.time:{dated}}",
             x=min(shown, WIDTH - 2.0),
             width=round(max(right - shown, 2.0), 1) if right > 0 else 0.0,
-            told=told(event) + (f", ended {stop:%Y-%m-%d %H:%M}" if stop else ", no end known"),
+            told=told(event) + ("" if is_moment else f", ended {stop:%Y-%m-%d %H:%M}" if stop else ", no end known"),
             is_open=stop is None,
             is_read=event.row_id in interest.read,
             cite=interest.cited.get(event.row_id),
@@ -174,13 +248,43 @@ def _bar_rank(bar: DrawnBar) -> tuple[bool, bool, float, str]:
     return bar.cite is None, not bar.is_read, bar.x, bar.name
 
 
+LABORATORY, VITALS, OXYGEN, OUTPUT = (
+    "Laboratory tests",
+    "Vital signs and scores",
+    "Oxygen and ventilation",
+    "Intake and output",
+)
+OTHER = ""
+_SECTIONS = {
+    EventKind.LAB: LABORATORY,
+    EventKind.VITAL: VITALS,
+    EventKind.OUTPUT: OUTPUT,
+    EventKind.INTAKE: OUTPUT,
+}
+_OF_OXYGEN = (
+    *("*o2*", "*oxygen*", "*peep*", "*ventilat*", "*tidal*", "*minute volume*", "*airway*", "*inspired*", "*ett*"),
+    *("*respiratory rate*", "*inspiratory*", "*expiratory*", "*spo2*", "*mode*"),
+)
+"""Measurements at the bedside that say how somebody breathes, without case."""
+
+
+def measured(events: Iterable[StandingEvent]) -> Mapping[str, list[StandingEvent]]:
+    """Return the measurements of each section that have a number."""
+    found: dict[str, list[StandingEvent]] = {title: [] for title in (LABORATORY, VITALS, OXYGEN, OUTPUT)}
+    for one in events:
+        title = _SECTIONS.get(one.event.kind)
+        if title is not None and one.event.value is not None and isfinite(one.event.value):
+            breathes = title == VITALS and any(fnmatchcase(one.event.concept.casefold(), like) for like in _OF_OXYGEN)
+            found[OXYGEN if breathes else title].append(one)
+    return found
+
+
 def _panels(events: Iterable[StandingEvent], scale: TimeScale, interest: Interest) -> list[DrawnTest]:
-    """The tests of the window: cited ones first, then those read most, then those most often out of their limits."""
+    """The measurements of the window: cited ones first, then those read most, then those most often out of limits."""
     tests: dict[tuple[str, str], list[StandingEvent]] = {}
     for one in events:
-        event = one.event
-        if event.kind is EventKind.LAB and event.value is not None and event.time >= scale.start:
-            tests.setdefault((event.concept, event.unit or ""), []).append(one)
+        if one.event.time >= scale.start:
+            tests.setdefault((one.event.concept, one.event.unit or ""), []).append(one)
     ranked = sorted(tests.items(), key=lambda item: (*_test_rank(item[1], interest), item[0]))
     return [_panel(name, unit, results, scale, interest) for (name, unit), results in ranked]
 
@@ -216,10 +320,15 @@ def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: TimeSc
         name=name,
         unit=unit,
         last=f"{values[-1]:g}",
+        last_time=results[-1].event.time,
+        level=LEVEL_WORDS[results[-1].event.level] if results[-1].event.level in _ABNORMAL else "",
+        abnormal=sum(one.event.level in _ABNORMAL for one in results),
         marks=tuple(marks),
         line=_line(marks),
         results=len(marks),
         band=band,
+        least=f"{least:g}",
+        most=f"{most:g}",
     )
 
 
@@ -235,62 +344,3 @@ def _line(marks: Sequence[DrawnMark]) -> str:
     step = 1 + len(marks) // _MOST_POINTS
     points = [*marks[::step], *([marks[-1]] if (len(marks) - 1) % step else [])]
     return " ".join(f"{mark.x},{mark.y}" for mark in points)
-
-
-# Notes and images that stand on a record at a moment, as marks on a line over the whole of it.
-
-
-MOST_DOCUMENTS = 20
-_EXCERPT = 800
-_TITLE = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnDocument:
-    """A note or an image: its place, the beginning of its text, whether the agent read or cited it."""
-
-    row_id: str
-    x: float
-    is_image: bool
-    when: str
-    title: str
-    text: str
-    is_cut: bool
-    is_read: bool
-    cite: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnDocuments:
-    """Those that are drawn, in order of time, of how many there are."""
-
-    shown: tuple[DrawnDocument, ...]
-    total: int
-
-
-def draw_documents(
-    documents: Sequence[Event], images: set[str], start: datetime, end: datetime, interest: Interest
-) -> DrawnDocuments:
-    """Lay out notes and images between two moments: those cited and those read first, then the latest."""
-    scale = TimeScale(start=start, end=end)
-    ranked = sorted(documents, key=lambda one: one.time or start, reverse=True)
-    ranked.sort(key=lambda one: (one.row_id not in interest.cited, one.row_id not in interest.read))
-    chosen = sorted(ranked[:MOST_DOCUMENTS], key=lambda one: (one.time or start, one.row_id))
-    shown = tuple(_drawn(one, one.table in images, scale, interest) for one in chosen)
-    return DrawnDocuments(shown=shown, total=len(documents))
-
-
-def _drawn(event: Event, is_image: bool, scale: TimeScale, interest: Interest) -> DrawnDocument:
-    text = event.text_value or ""
-    said = event.description or event.code
-    return DrawnDocument(
-        row_id=event.row_id,
-        x=0.0 if event.time is None else scale.x(event.time, margin=4),
-        is_image=is_image,
-        when="" if event.time is None else f"{event.time:%Y-%m-%d %H:%M}",
-        title=event.table if said == event.table else f"{event.table}: {said[:_TITLE]}",
-        text=text[:_EXCERPT],
-        is_cut=len(text) > _EXCERPT,
-        is_read=event.row_id in interest.read,
-        cite=interest.cited.get(event.row_id),
-    )

@@ -14,6 +14,7 @@ from hashlib import sha256
 from itertools import combinations
 from math import isnan
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from wardround.core import UserError, private_file
@@ -35,19 +36,21 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "answer": ("Is the answer right?", ("right", "partly", "wrong", "cannot tell")),
     "evidence": ("Do the cited rows support it?", ("support", "partly", "do not support", "cannot tell")),
 }
-"""What is asked of every episode, and what may be said."""
+"""What is asked of an episode, and what may be said; of its evidence only where it cites any."""
 UNDECIDED = "cannot tell"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewMark:
-    """What one reviewer said of one item. ``at`` is UTC, ISO 8601."""
+    """What one reviewer said of one item. ``evidence`` is empty where the answer cites no rows; ``seconds``: from the
+    first showing to the mark, None where the viewer was started again in between. ``at`` is UTC, ISO 8601."""
 
     item: str
     reviewer: str
     answer: str
     evidence: str
     comment: str = ""
+    seconds: float | None = None
     at: str = field(default_factory=utc_now)
 
 
@@ -99,9 +102,16 @@ class MarksFile:
             raise UserError(f"{self.path} is no file of marks: {error}") from error
 
 
-def read_mark(item: str, reviewer: str, given: Mapping[str, str]) -> ReviewMark:
+def questions_of(*, has_citations: bool) -> Mapping[str, tuple[str, Sequence[str]]]:
+    """Return what is asked of an episode that cites rows, or none."""
+    return {name: asked for name, asked in QUESTIONS.items() if has_citations or name != "evidence"}
+
+
+def read_mark(
+    item: str, reviewer: str, given: Mapping[str, str], *, has_citations: bool = True, seconds: float | None = None
+) -> ReviewMark:
     """Read what a form says. UserError: a question has no answer, or one that was not offered."""
-    for name, (question, offered) in QUESTIONS.items():
+    for name, (question, offered) in questions_of(has_citations=has_citations).items():
         if given.get(name) not in offered:
             raise UserError(f"{question} Choose one of: {', '.join(offered)}")
     comment = given.get("comment", "").replace("\r\n", "\n").strip()
@@ -111,8 +121,9 @@ def read_mark(item: str, reviewer: str, given: Mapping[str, str]) -> ReviewMark:
         item=item,
         reviewer=read_reviewer(reviewer),
         answer=given["answer"],
-        evidence=given["evidence"],
+        evidence=given["evidence"] if has_citations else "",
         comment=comment,
+        seconds=seconds,
     )
 
 
@@ -128,7 +139,10 @@ def read_reviewer(name: str) -> str:
 
 
 SCORER = "scorer"
-_HEAD = ("episode", "sample", "task", "contender", "score", "scorer", "reviewer", "answer", "evidence", "comment", "at")
+_HEAD = (
+    *("episode", "sample", "task", "contender", "score", "scorer"),
+    *("reviewer", "answer", "evidence", "comment", "seconds", "at"),
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -189,8 +203,10 @@ def agreement_rows(episodes: Sequence[MarkedEpisode], *, seed: int) -> list[Agre
 def _said(
     episodes: Sequence[MarkedEpisode], question: str, reviewers: Sequence[str]
 ) -> list[tuple[int, tuple[str, ...]]]:
-    """The marks of some reviewers on what all of them marked, with whose record it is."""
-    both = [one for one in episodes if all(name in one.marks for name in reviewers)]
+    """The marks of some reviewers on what all of them were asked, with whose record it is."""
+    both = [
+        one for one in episodes if all(name in one.marks and getattr(one.marks[name], question) for name in reviewers)
+    ]
     return [(one.score.subject_id, tuple(getattr(one.marks[name], question) for name in reviewers)) for one in both]
 
 
@@ -216,6 +232,15 @@ def _row(
     )
 
 
+def median_seconds(episodes: Sequence[MarkedEpisode]) -> dict[str, tuple[int, float]]:
+    """Return by reviewer how many marks have a time, and the median of their seconds."""
+    times: dict[str, list[float]] = {}
+    for one in episodes:
+        for name, mark in one.marks.items():
+            times.setdefault(name, []).extend([] if mark.seconds is None else [mark.seconds])
+    return {name: (len(several), median(several)) for name, several in sorted(times.items()) if several}
+
+
 def marks_csv(episodes: Sequence[MarkedEpisode]) -> str:
     """Return every mark as a row of CSV. A text that a spreadsheet would run as a formula begins with an apostrophe."""
     out = io.StringIO()
@@ -225,7 +250,8 @@ def marks_csv(episodes: Sequence[MarkedEpisode]) -> str:
         score = one.score
         about = (score.episode, score.sample, score.task, contender(score), f"{score.value:.6g}", one.scorer)
         for mark in one.marks.values():
-            said = (mark.reviewer, mark.answer, mark.evidence, mark.comment, mark.at)
+            seconds = "" if mark.seconds is None else f"{mark.seconds:g}"
+            said = (mark.reviewer, mark.answer, mark.evidence, mark.comment, seconds, mark.at)
             writer.writerow([_plain(cell) for cell in (*about, *said)])
     return out.getvalue()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -18,11 +19,12 @@ from starlette.routing import Route
 
 from wardround.core import RecordError, UserError
 from wardround.log import Trajectory
+from wardround.reports.episode_card import CardItem, EpisodeCard, question_text
 from wardround.reports.report import page_environment
 from wardround.serve.bounded import BoundedRequests
 from wardround.serve.viewer.app import html_page, page_door
 from wardround.serve.viewer.episode import MOST_CITATIONS, interest_of, record_view
-from wardround.serve.viewer.review.marks import QUESTIONS, MarksFile, ReviewMark, read_mark, read_reviewer
+from wardround.serve.viewer.review.marks import MarksFile, ReviewMark, questions_of, read_mark, read_reviewer
 from wardround.serve.viewer.run import NotFound, ViewedRun
 from wardround.serve.viewer.transcript import CallSection, paged, transcript
 from wardround.tasks.benchmarks import get_task
@@ -39,12 +41,14 @@ _LISTED, _LONGEST_QUESTION = 100, 6_000
 
 class ReviewPages:
     """The pages of a review round: items in an order that nothing of an episode decides. Stays that were played bundle
-    by bundle have no one answer to mark: they are left out."""
+    by bundle have no one answer to mark: they are left out. When a reviewer was first shown an item is held in memory:
+    a viewer that was started again measures from the next showing."""
 
     def __init__(self, runs: Sequence[ViewedRun], marks: MarksFile) -> None:
         self.marks = marks
         named = {marks.item_of(run, one.episode): (run, one) for run in runs for one in run.scores if one.steps is None}
         self.items: Mapping[str, tuple[ViewedRun, EpisodeScore]] = dict(sorted(named.items()))
+        self._shown: dict[tuple[str, str], float] = {}
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
 
     def round_page(self, reviewer: str | None) -> str:
@@ -64,24 +68,37 @@ class ReviewPages:
         pages = paged(_looked_at(trajectory))
         if not 1 <= part <= len(pages):
             raise NotFound(f"the item has {len(pages)} pages, not {part}")
-        citations = (trajectory.outcome or {}).get("citations", ())
+        citations = _citations(trajectory)
+        record, own = record_view(run, score, interest), self._own(reviewer)
+        self._shown.setdefault((item, reviewer), monotonic())
         return self._render(
             "item.html.jinja",
-            **record_view(run, score, interest),
-            title=get_task(score.task).title,
-            score_answer=score.answer,
+            **record,
+            card=_unmarked_card(run, score, record),
             question=_question(trajectory),
             citations=[{"answer": one["answer"], "row_id": one["row_id"]} for one in citations[:MOST_CITATIONS]],
+            marked=len(own),
             page=pages[part - 1],
             parts=len(pages),
             part=part,
             item=item,
             reviewer=reviewer,
-            mark=self._own(reviewer).get(item),
-            questions=QUESTIONS,
+            mark=own.get(item),
+            questions=questions_of(has_citations=bool(citations)),
             token=token,
             problem=problem,
         )
+
+    def add(self, item: str, reviewer: str, given: Mapping[str, str]) -> None:
+        """Keep a mark. UserError: the form lacks something; NotFound: there is no such item."""
+        if item not in self.items:
+            raise NotFound(f"no item {item!r} in this round")
+        run, score = self.items[item]
+        has_citations = bool(_citations(run.trajectory(score.episode)))
+        since = self._shown.get((item, reviewer))
+        seconds = None if since is None else round(monotonic() - since, 1)
+        self.marks.add(read_mark(item, reviewer, given, has_citations=has_citations, seconds=seconds))
+        self._shown.pop((item, reviewer), None)
 
     def following(self, reviewer: str) -> str | None:
         """The first item that a reviewer has not marked; None where all are."""
@@ -104,6 +121,27 @@ def _looked_at(trajectory: Trajectory) -> list[CallSection]:
     acts = [one for one in transcript(trajectory) if one.turn is not None and one.turn.purpose == "act"]
     kept = [replace(one, blocks=tuple(block for block in one.blocks if block.kind in _SHOWN)) for one in acts]
     return [one for one in kept if one.blocks]
+
+
+def _citations(trajectory: Trajectory) -> Sequence[Mapping[str, Any]]:
+    """The rows that the answer cites."""
+    found: Sequence[Mapping[str, Any]] = (trajectory.outcome or {}).get("citations", ())
+    return found
+
+
+def _unmarked_card(run: ViewedRun, score: EpisodeScore, record: Mapping[str, Any]) -> EpisodeCard:
+    """The card of an episode without what happened: its answer is neither right nor wrong."""
+    sample, task = run.samples[score.sample], get_task(score.task)
+    meanings, labels = task.answer.asked(sample.facts).class_names, run.labels[score.task]
+    official = [(text, (labels.resolve(text) if labels is not None else None) or text) for text in score.answer or ()]
+    return EpisodeCard(
+        question=question_text(task, sample),
+        patient=record["patient"],
+        missing=record["missing"] or "",
+        answer=tuple(CardItem(text=text, meaning=meanings.get(name, ""), state="judged") for text, name in official),
+        happened=(),
+        verdict="",
+    )
 
 
 def _question(trajectory: Trajectory) -> str:
@@ -144,13 +182,12 @@ def review_app(pages: ReviewPages, *, token: str | None = None) -> Starlette:
     def _mark(request: Request, given: dict[str, str]) -> Response:
         name, reviewer = request.path_params["item"], _reviewer(request)
         try:
-            told = read_mark(name, reviewer, given)
+            pages.add(name, reviewer, given)
+        except NotFound:
+            raise
         except UserError as error:
             problem = str(error)
             return html_page(pages.item_page(name, reviewer, token=form_token, problem=problem), 400)
-        if name not in pages.items:
-            raise NotFound(f"no item {name!r} in this round")
-        pages.marks.add(told)
         following = pages.following(reviewer)
         where = "/" if following is None else f"/items/{following}.html"
         return RedirectResponse(f"{where}?{urlencode({'reviewer': reviewer})}", 303)
