@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from wardround.audits.outcome_swap import untested_columns
+from wardround.audits.swap import load_swap_table
 from wardround.audits.swap.change import TableRow
 from wardround.audits.swap.files import files_below, read_records, write_records
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits
+from wardround.records import load_source_spec
+from wardround.records.rules import Column
 
 LABS, NOTES = (KnowledgeRule(where={}, row=()),), (KnowledgeRule(where={}, row=(), outcome=True),)
 TABLE = SwapTable(
@@ -72,3 +77,21 @@ def test_folders_that_are_links_are_entered_once(tmp_path: Path) -> None:
     assert found == ["notes.csv", "hosp/deep/labs.csv"]
     (tmp_path / "link").symlink_to(tmp_path / "release")
     assert [path.name for path in files_below(tmp_path / "link")] == ["notes.csv", "labs.csv"]
+
+
+@pytest.mark.parametrize("source", ["mimiciv", "mimiciii", "eicu"])
+def test_a_table_names_every_late_column_of_its_source(source: str) -> None:
+    assert list(untested_columns(load_source_spec(source), load_swap_table(source))) == []
+
+
+def test_a_late_column_that_no_table_names_is_listed() -> None:
+    """With an invented late cell and nothing said of it in the table, the audit cannot see its clock."""
+    spec, table = load_source_spec("mimiciv"), load_swap_table("mimiciv")
+    labs = spec.tables["labevents"]
+    verified = replace(
+        labs,
+        columns={**labs.columns, "verified_by": "text"},
+        late={**labs.late, "verified_by": Column(name="storetime")},
+    )
+    changed = replace(spec, tables={**spec.tables, "labevents": verified})
+    assert list(untested_columns(changed, table)) == ["labevents.verified_by"]

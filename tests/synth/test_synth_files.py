@@ -39,6 +39,7 @@ def test_public_names_are_exact_and_sorted() -> None:
         "SynthManifest",
         "plant_rules",
         "plant_traps",
+        "planted_rules",
         "synthesize",
         "synthesize_as",
         "time_zone_of",

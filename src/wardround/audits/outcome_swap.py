@@ -22,7 +22,8 @@ from wardround.audits.swap import SwapTable, load_swap_table, self_check, swap_s
 from wardround.audits.swap.files import copy_on_clock
 from wardround.audits.swap.write import NOWHERE, Placement
 from wardround.core import Progress, Reporter, UserError, silent
-from wardround.records import Chart, Policy, ingest
+from wardround.records import Chart, Policy, SourceSpec, ingest
+from wardround.records.rules import NamedRow
 from wardround.records.specs import WallClock
 from wardround.records.store import Store
 
@@ -65,6 +66,8 @@ class SwapReport(ChartFindings):
     places: Counter[str] = field(default_factory=Counter)
     uncovered: set[str] = field(default_factory=set)
     unruled: dict[str, int] = field(default_factory=dict)
+    untested: tuple[str, ...] = ()
+    """The spec's late columns that the table does not name: it takes them for known with their rows."""
     wrong: list[str] = field(default_factory=list)
     """How a copy shows by its moment what the original does not: a fault of the swap, not of the charts."""
     assumptions: tuple[str, ...] = ()
@@ -101,6 +104,8 @@ class SwapReport(ChartFindings):
         lines += [f"not compared: {what}: {why}" for what, why in sorted(self.left_out.items())]
         if self.uncovered:
             lines.append(f"not in the swap table, copied as they are: {', '.join(sorted(self.uncovered))}")
+        if self.untested:
+            lines.append(f"late columns that the table does not name, not tested: {', '.join(self.untested)}")
         lines += [
             f"{count:,} rows of {name} fit no rule and were copied as they are" for name, count in self.unruled.items()
         ]
@@ -153,6 +158,7 @@ def audit_swap(
         samples=len(wanted),
         rounds=len(rounds),
         assumptions=(*store.manifest.get("assumptions", ()), *who),
+        untested=tuple(untested_columns(spec, table)),
     )
     placement = NOWHERE if knowledge is not None else placement_of(store)
     settings = replace(same_settings(store, user_codes), time_zone=None)  # the copies are on the wall's clock
@@ -184,6 +190,23 @@ def audit_swap(
     for what in [what for what in found.left_out if found.compared[f"questions of {what}"]]:
         del found.left_out[what]  # nobody was asked it in one round, somebody was in another
     return found
+
+
+def untested_columns(spec: SourceSpec, table: SwapTable) -> Iterator[str]:
+    """The spec's late columns, as ``table.column``, that a knowledge table does not name for their file.
+
+    Columns that only refer to another row are left out: they wait for that row. Minutes of a stay stand for times.
+    """
+    for own in spec.tables.values():
+        rules = table.of(own.name)
+        if rules is None:
+            continue
+        named = {path for rule in rules for cells in rule.cells for path in cells.paths}
+        named = named.union(*(rule.links.union(rule.moved, rule.key) for rule in rules))
+        for column, late in own.late.items():
+            spellings = {column, column.replace("time", "offset")}
+            if column in own.columns and not isinstance(late, NamedRow) and named.isdisjoint(spellings):
+                yield f"{own.name}.{column}"
 
 
 def _table_of(store: Store) -> SwapTable:

@@ -230,3 +230,15 @@ def test_the_second_path_answers_alike(store: Store, raw: Path, tmp_path: Path) 
     found = check_labels(built.all_samples, raw)
     assert found.clean, found.as_text()
     assert len(built.all_samples) > 60
+
+
+def test_a_release_without_times_of_death_has_the_days_alone(tmp_path: Path) -> None:
+    made = Hospital()
+    made.person(11, dod=at(3)[:10])
+    made.stay(11, 11, at(1, 8), at(3, 9), died=at(3, 9))
+    for row in made.tables["admissions"]:
+        del row["deathtime"]
+    write_folder(tmp_path / "raw", made.tables)
+    ingest("mimiciv", tmp_path / "raw", tmp_path / "store")
+    timeline = Timeline(Store.open(tmp_path / "store"), 11, "known_at")
+    assert [from_microseconds(day) for day in timeline.days_of_death.tolist()] == [datetime(2150, 1, 3, 23, 59, 59)]

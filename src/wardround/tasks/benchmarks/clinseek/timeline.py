@@ -185,7 +185,10 @@ class Timeline:
         for role in self.store.spec.roles.death:
             if role.table in self.store.table_names and role.time is not None:
                 batch = self.rows(role.table)
-                times.append(event_times(batch) if role.time == EVENT else cell_times(batch.column(role.time)))
+                if role.time == EVENT:
+                    times.append(event_times(batch))
+                elif role.time in batch.schema.names:  # a release may lack the column
+                    times.append(cell_times(batch.column(role.time)))
         every = np.concatenate(times)
         return np.unique(every[every != NO_TIME])
 
