@@ -41,7 +41,7 @@ def test_rows_that_fit_no_rule_and_files_without_one_are_copied_and_counted(tmp_
     assert counts.unruled == {"labs": 4}
     assert (counts.subjects, counts.rows, counts.written, counts.changed) == (2, 4, 4, 0)
     assert counts.uncovered == {"other"}
-    assert sorted(path.name for path in copy.iterdir()) == ["d_words.csv", "labs.csv", "other.csv"]
+    assert sorted(path.name for path in copy.iterdir()) == ["d_words.csv", "labs.csv", "notes.txt", "other.csv"]
     assert sorted((copy / "labs.csv").read_text().splitlines()) == sorted(FILES["labs.csv"].splitlines())
     assert (copy / "other.csv").read_text() == FILES["other.csv"]
 

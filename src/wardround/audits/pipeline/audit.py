@@ -29,11 +29,19 @@ from wardround.audits.pipeline.compare import (
     grouped,
     rank_auc,
 )
-from wardround.audits.pipeline.copies import ROWS, Copies, CopyVariant, kept_copy, keys_in, linked_copy
+from wardround.audits.pipeline.copies import (
+    ROWS,
+    Copies,
+    CopyVariant,
+    kept_copy,
+    keys_in,
+    linked_copy,
+    unruled_files,
+)
 from wardround.audits.pipeline.readers import Output, ReadOutput, parse_reading, plain
 from wardround.audits.pipeline.report import PipelineReport
 from wardround.audits.pipeline.samples import PipelineSample, with_controls, write_samples
-from wardround.audits.swap import SwapTable, load_swap_table
+from wardround.audits.swap import SwapTable, load_swap_table, write_swapped
 from wardround.audits.swap.files import files_below
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.reading import subject_number
@@ -160,9 +168,14 @@ class _Audit:
         """Run everything and put the findings together."""
         if not self.samples:
             raise UserError("no samples to look at")
-        self.folders = tuple(kept_copy(self.folders, self._folder("raw")))
-        self.written = self._written()
         subjects = {sample: _number(sample.subject) for sample in self.samples}
+        raw = self._folder("raw")
+        if self.settings.alone:
+            nobody = dict.fromkeys(subjects.values())
+            self.folders = tuple(write_swapped(self.table, self.folders, raw, nobody, others=False)[0])
+        else:
+            self.folders = tuple(kept_copy(self.folders, raw))
+        self.written = self._written()
         rounds = [
             [sample for sample in self.samples if moments.get(subjects[sample]) == sample.time]
             for moments in rounds_of([(subjects[sample], sample.time) for sample in self.samples])
@@ -175,27 +188,41 @@ class _Audit:
             controls=sum(sample.is_control for sample in self.samples),
             rounds=len(rounds),
         )
+        if unruled := unruled_files(self.table, self.folders):
+            found.problems.append(
+                f"no rule says when {', '.join(unruled)} could be known: copied as they are, so what comes of them is "
+                "not tested"
+            )
         if not found.controls:
             found.notes.append("too few subjects for controls: what comes from other people would be called a leak")
         shared = None if self._reads_samples and len(rounds) > 1 else self._run_base(found, self.samples)
         base = Output()
         places: dict[Verdict, dict[Place, Change]] = {}
-        hits: list[tuple[int, Counter[Verdict]]] = []
+        best: tuple[int, list[PipelineSample], Copies] | None = None
+        worse: tuple[int, list[PipelineSample], Copies] | None
         cut: dict[PipelineSample, Mapping[str, tuple[Any, ...]]] = {}
         for number, members in enumerate(rounds):
             mine = _of(shared, members) if shared is not None else self._run_base(found, members)
             base.add(mine)
-            sorted_out = self._round(found, mine, members, self._copies(members), cut)
-            hits.append((number, Counter({verdict: len(each) for verdict, each in sorted_out.items()})))
+            copies = self._copies(members, number)
+            sorted_out = self._round(found, mine, members, copies, cut)
+            hits = sum(len(each) for verdict, each in sorted_out.items() if verdict in LEAKS)
+            worse = (hits, members, copies)
+            if best is None or hits > best[0]:
+                best, worse = worse, best
+            if worse is not None:
+                worse[2].forget()
             for verdict, each in sorted_out.items():
                 places.setdefault(verdict, {}).update(each)
         sources: dict[str, set[str]] = {}
         early: dict[str, int] = {}
         if self.settings.bisect:
             wanted = {verdict: {name for _, name in each} for verdict, each in places.items() if verdict in LEAKS}
-            if wanted:
-                members = rounds[max((sum(count[verdict] for verdict in LEAKS), -n) for n, count in hits)[1] * -1]
-                self._explain(found, base, members, wanted, sources, early)
+            if wanted and best is not None:
+                _, members, copies = best
+                self._explain(found, _of(base, members), members, copies, wanted, sources, early)
+        if best is not None:
+            best[2].forget()
         found.compared = len(base.features)
         found.controls = sum(sample.is_control for sample in base.features)
         if found.compared < found.samples:
@@ -225,11 +252,8 @@ class _Audit:
         """Run twice on the files as they are; what differs is not deterministic."""
         outputs = []
         for name in ("as-it-is", "again"):
-            place, raws = f"{name}-{self.runs}", None
-            if self.settings.alone:
-                raws = self._copies(members).write(self._folder(f"{place}-raw"), CopyVariant())
             try:
-                outputs.append(self._run(place, raws, members))
+                outputs.append(self._run(f"{name}-{self.runs}", None, members))
             except PipelineFailed as error:
                 raise UserError(
                     f"the pipeline fails on the files as they are: {error}\n{error.last}".rstrip()
@@ -326,13 +350,13 @@ class _Audit:
         found: PipelineReport,
         base: Output,
         members: Sequence[PipelineSample],
+        copies: Copies,
         by_verdict: Mapping[Verdict, set[str]],
         sources: dict[str, set[str]],
         early: dict[str, int],
     ) -> None:
         """Find the raw columns that alone make features differ, and how long before its fact a feature knows it."""
         wanted = {name for names in by_verdict.values() for name in names}
-        copies, mine = self._copies(members), _of(base, members)
         last = self.runs + self.settings.most_runs
 
         def differ(changed: CopyVariant) -> set[str]:
@@ -343,12 +367,9 @@ class _Audit:
                 output = self._run(f"bisect-{self.runs}", raws, members)
             except PipelineFailed:
                 return set()
-            return differences(mine, output, tolerance=self.settings.tolerance).features(controls=False) & wanted
+            return differences(base, output, tolerance=self.settings.tolerance).features(controls=False) & wanted
 
-        everything = self._folder(f"bisect-{self.runs}-all")
-        copies.write(everything, _STRICT)
         columns = {kind: sorted(changed.keys() - {ROWS}) for kind, changed in copies.changed.items() if changed}
-        shutil.rmtree(everything, ignore_errors=True)
 
         def by_kind(kinds: Sequence[str]) -> set[str]:
             return differ(replace(_STRICT, only=dict.fromkeys(kinds)))
@@ -385,9 +406,15 @@ class _Audit:
         theirs, known = (_auc(one.feature, labelled, features) for features in (base.features, cut))
         return one if theirs is None else replace(one, auc=(theirs, known))
 
-    def _copies(self, members: Sequence[PipelineSample]) -> Copies:
+    def _copies(self, members: Sequence[PipelineSample], number: int) -> Copies:
         moments = {_number(sample.subject): None if sample.is_control else sample.time for sample in members}
-        return Copies(table=self.table, folders=self.folders, moments=moments, alone=self.settings.alone)
+        return Copies(
+            table=self.table,
+            folders=self.folders,
+            moments=moments,
+            there=self._folder(f"whole-{number}"),
+            kept=_STRICT if self.settings.bisect else None,
+        )
 
     def _folder(self, name: str) -> Path:
         return self.place / name

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from wardround.audits.swap.change import RawRecord
-from wardround.audits.swap.files import files_below, read_records, stem
+from wardround.audits.swap.files import files_below, link, read_records, stem, write_columns
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable
 from wardround.audits.swap.write import NOWHERE, Clocks, Placement, SwapCounts, SwapSource, write_swapped
 
@@ -40,49 +39,72 @@ class CopyVariant:
 
 @dataclass(slots=True, kw_only=True)
 class Copies:
-    """Writes copies of a source's files. ``moments``: by subject, None for those that stay as they are; with ``alone``
-    nobody else is copied."""
+    """Writes copies of a source's files. ``moments``: by subject, None for those that stay as they are. Of the variant
+    ``kept`` the copy that is otherwise in everything stays in the folder ``there``: what differs from it in which files
+    and columns change is written from it."""
 
     table: SwapTable
     folders: Sequence[Path]
     moments: Mapping[int, datetime | None]
-    alone: bool = False
+    there: Path
+    kept: CopyVariant | None = None
     placement: Placement = NOWHERE
     counts: SwapCounts = field(default_factory=SwapCounts)
     changed: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By file and column, how many cells of the last copy with every column are otherwise; rows under ``(rows)``."""
+    """By file and column, how many cells of the kept copy are otherwise; rows under ``(rows)``."""
     examples: dict[tuple[str, str], list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]] = field(
         default_factory=dict
     )
     """Of each of those, rows before and after (None: left out or doubled)."""
     keys: set[str] = field(default_factory=set)
     """The numbers of rows and of what rows name, before and after."""
+    _whole: tuple[list[Path], SwapCounts] | None = None
 
     def write(self, target: Path, variant: CopyVariant) -> list[Path]:
         """Write a copy into a new folder and return a folder for each of ``folders``."""
+        whole = replace(variant, only=None)
+        keeps = whole == self.kept
+        if variant.only is None and not keeps:
+            folders, self.counts = self._swapped(target, whole)
+            return folders
+        made = self._whole if keeps and self._whole is not None else self._swapped(self.there / target.name, whole)
+        if keeps:
+            self._whole = made
+        folders, self.counts = made
+        only = dict.fromkeys(variant.only or ()) if variant.order else variant.only
+        copies = write_part(self.folders, folders, target, only, self.counts.lines)
+        if not keeps:
+            shutil.rmtree(self.there / target.name)
+        return copies
+
+    def forget(self) -> None:
+        """Remove the kept copy."""
+        shutil.rmtree(self.there, ignore_errors=True)
+        self._whole = None
+
+    def _swapped(self, target: Path, variant: CopyVariant) -> tuple[list[Path], SwapCounts]:
         moments = {
             subject: None if at is None or (variant.clocks is None and not variant.order) else at + variant.later
             for subject, at in self.moments.items()
         }
-        folders, counts = write_swapped(
+        return write_swapped(
             self.table,
             self.folders,
             target,
             moments,
             placement=self.placement,
-            others=not self.alone,
             cut=variant.cut,
             clocks=variant.clocks or "strict",
             order=variant.order,
-            only=variant.only,
-            note=self._note if variant.only is None and not variant.order else None,
+            note=None if variant.order else self._note if variant != self.kept else self._note_all,
         )
-        self.counts = counts
-        return folders
 
     def _note(self, kind: str, rule: KnowledgeRule, record: RawRecord, made: Sequence[RawRecord]) -> None:
         for path in (*rule.key, *rule.links):
             self.keys.update(text for one in (record, *made) for text in one.texts(path) if len(text) > _SHORT)
+
+    def _note_all(self, kind: str, rule: KnowledgeRule, record: RawRecord, made: Sequence[RawRecord]) -> None:
+        self._note(kind, rule, record, made)
         if len(made) != 1:
             self._note_column(kind, ROWS, record, None)
             return
@@ -110,13 +132,32 @@ def kept_copy(folders: Sequence[Path], target: Path) -> list[Path]:
     return copies
 
 
-def link(path: Path, into: Path) -> None:
-    """Let a file stand in another place too; where that cannot be, copy it."""
-    into.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(path.resolve(), into)
-    except OSError:
-        shutil.copyfile(path, into)
+def write_part(
+    folders: Sequence[Path],
+    whole: Sequence[Path],
+    target: Path,
+    only: Mapping[str, Collection[str] | None] | None,
+    lines: Mapping[Path, bytearray],
+) -> list[Path]:
+    """Write files as they are in ``folders``, and those of ``only`` as in the folders ``whole`` of a swapped copy: all
+    of it, or where columns are named these alone, in which case no row comes or goes. None: all files as in the copy.
+    ``lines``: those of the copy's :class:`SwapCounts`."""
+    wanted = {name.casefold(): columns for name, columns in (only or {}).items()}
+    copies = [target / str(place) for place in range(len(folders))]
+    for folder, changed, copy in zip(folders, whole, copies, strict=True):
+        copy.mkdir(parents=True)
+        for path in files_below(folder):
+            relative = path.relative_to(folder)
+            names = (relative.with_name(stem(path)).as_posix().casefold(), stem(path).casefold())
+            name = next((each for each in names if each in wanted), None)
+            columns = None if name is None else wanted[name]
+            if only is not None and name is None:
+                link(path, copy / relative)
+            elif columns is None or changed / relative not in lines:
+                link(changed / relative, copy / relative)
+            else:
+                write_columns(path, changed / relative, copy / relative, columns, lines[changed / relative])
+    return copies
 
 
 def linked_copy(folders: Sequence[Path], target: Path) -> list[Path]:
@@ -142,6 +183,19 @@ def raw_records(
                 continue
             for record in read_records(path):
                 yield source.kind(record, name, path), record
+
+
+def unruled_files(table: SwapTable, folders: Sequence[Path]) -> list[str]:
+    """Return the files that hold something of a person and have no rule: nobody can say what of them was known."""
+    source, found = SwapSource(table=table), []
+    for folder in folders:
+        for path in files_below(folder):
+            name = path.relative_to(folder).with_name(stem(path)).as_posix()
+            if path.name.endswith(source.endings()) and source.covers(path, name) is False:
+                first = next(read_records(path), None)
+                if first is not None and first.texts(table.subject):
+                    found.append(name)
+    return found
 
 
 def rule_of(table: SwapTable, kind: str, record: RawRecord) -> KnowledgeRule | None:

@@ -531,7 +531,7 @@ class Future:
         )
         for path, words in paths.items():
             if len(words) == 2:
-                self._put(changed, path, words[1] if died else words[0])
+                put(changed, path, words[1] if died else words[0])
             elif died:
                 changed.change(path, lambda text: "")
             else:
@@ -542,13 +542,6 @@ class Future:
     def _death(self, changed: RawRecord, word: str) -> datetime:
         at = None if word == "later" else self.work.moment(changed, word)
         return at if at is not None and at > self.as_of else self.as_of + timedelta(hours=29) * self.stretch
-
-    @staticmethod
-    def _put(changed: RawRecord, path: str, text: str) -> None:
-        if changed.texts(path):
-            changed.change(path, lambda _: text)
-        else:
-            changed.fill(path, text)
 
     def _items(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule) -> None:
         """Change the parts of lists that have times of their own: every other one goes."""
@@ -605,6 +598,14 @@ class Future:
         if read_moment(form) is not None and len(form.strip()) <= 10:
             at += timedelta(days=1)
         return spell(at, form)
+
+
+def put(record: RawRecord, path: str, text: str) -> None:
+    """Put a text at a path, whatever stands there."""
+    if record.texts(path):
+        record.change(path, lambda _: text)
+    else:
+        record.fill(path, text)
 
 
 def _next(values: Sequence[str], text: str, number: int) -> str:

@@ -7,9 +7,11 @@ import io
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wardround.audits.swap.change import RawRecord, Resource, TableRow
+from wardround.audits.swap.change import RawRecord, Resource, TableRow, put
 from wardround.records.specs import WallClock
 
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -95,6 +97,54 @@ def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> Non
                     },
                     stream,
                 )
+
+
+def write_columns(path: Path, changed: Path, target: Path, columns: Collection[str], lines: bytearray) -> None:
+    """Write a file as it is but for some columns, which are as in a changed copy of it. ``lines``: how many rows of the
+    copy stand in the place of each of its lines; of several the first counts, where there is none the line stays."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not path.name.endswith(TABLES) or path.name.endswith(".parquet"):
+        after = read_lines(changed)
+        pairs = ((record, list(islice(after, count))) for record, count in zip(read_lines(path), lines, strict=True))
+        write_records(path, target, (_in_columns(record, rows, columns) for record, rows in pairs))
+        return
+    delimiter = _delimiter(path)
+    with _lines(path, "utf-8") as ours, _lines(changed, "utf-8") as theirs, _written(target) as stream:
+        before, made = _rows_of(ours, delimiter), _rows_of(theirs, delimiter)
+        header = next(before, "")
+        next(made, "")
+        places = [place for place, name in enumerate(_names(header, delimiter)) if name in columns]
+        stream.write(header)
+        for line, count in zip(before, lines, strict=True):
+            rows = list(islice(made, count))
+            stream.write(line if not rows or rows[0] == line else _exchanged(line, rows[0], places, delimiter))
+
+
+def _exchanged(line: str, other: str, places: Sequence[int], delimiter: str) -> str:
+    """Return a line with the cells of another one in some places."""
+    tokens, others = _tokens(line, delimiter), _tokens(other, delimiter)
+    for place in places:
+        tokens[place] = others[place]
+    return delimiter.join(tokens) + _end(line)
+
+
+def _in_columns(record: RawRecord, rows: Sequence[RawRecord], columns: Collection[str]) -> RawRecord:
+    """Return a record with what has changed in some columns of it."""
+    changed = record.copy()
+    for path in columns if rows else ():
+        texts = rows[0].texts(path)
+        if list(texts) != list(record.texts(path)):
+            put(changed, path, "".join(texts[:1]))
+    return changed
+
+
+def link(path: Path, into: Path) -> None:
+    """Let a file stand in another place too; where that cannot be, copy it."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(path.resolve(), into)
+    except OSError:
+        shutil.copyfile(path, into)
 
 
 def files_below(folder: Path) -> Iterator[Path]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from wardround.audits.swap.change import Future, NewKeys, RawRecord, RepeatedRows, Resource, SeenValues
+from wardround.audits.swap.change import Future, NewKeys, RawRecord, RepeatedRows, Resource, SeenValues, put
 from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_lines, stem, write_records
 from wardround.audits.swap.knowledge import Anchor, Clock, Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
 from wardround.core import UserError
@@ -35,6 +35,8 @@ class SwapCounts:
     changed: int = 0
     uncovered: set[str] = field(default_factory=set)
     unruled: dict[str, int] = field(default_factory=dict)
+    lines: dict[Path, bytearray] = field(default_factory=dict)
+    """By file of the copy, how many rows stand in the place of each line of the original."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +119,14 @@ def write_swapped(
     cut: bool = False,
     clocks: Clocks = "strict",
     order: bool = False,
-    only: Mapping[str, Collection[str] | None] | None = None,
     note: Note | None = None,
 ) -> tuple[list[Path], SwapCounts]:
     """Write the copy, a folder for each of ``folders``: files, columns, rows in their places, quotes and compression as
     they were, but for what changes. A subject without a moment is copied as it is; ``others`` says whether those not in
     ``moments`` are copied too. ``cut``: nothing comes after a moment, stays are open. ``clocks``: ``"strict"`` changes
     what could not be known at the moment, ``"certain"`` of that only what happened after it by its own event time.
-    ``order``: nothing changes but the order of each subject's rows of the future. ``only``: the files that change, each
-    with its columns, in which case no row goes or comes, or None for all of it; the others are copied as they are.
-    ``note`` is told what becomes of each record of a subject with a moment.
+    ``order``: nothing changes but the order of each subject's rows of the future. ``note`` is told
+    what becomes of each record of a subject with a moment.
     """
     swap = _Swap(
         table=table,
@@ -136,7 +136,6 @@ def write_swapped(
         cut=cut,
         clocks=clocks,
         order=order,
-        only=only,
     )
     swap.note = note
     targets = [target / str(place) for place in range(len(folders))]
@@ -246,7 +245,6 @@ class _Swap:
         cut: bool,
         clocks: Clocks,
         order: bool,
-        only: Mapping[str, Collection[str] | None] | None,
     ) -> None:
         self.table = table
         self.source = SwapSource(table=table, placement=placement)
@@ -255,7 +253,6 @@ class _Swap:
         self.others = others
         self.order = order
         self.note: Note | None = None
-        self.only = None if only is None else {name.casefold(): columns for name, columns in only.items()}
         self.files: list[_File] = []
         self.parents: list[_Parent] = []
         self.work = self.source.clockwork()
@@ -275,24 +272,18 @@ class _Swap:
         self._through = {anchor.name for anchor in table.anchors if anchor.asks}
 
     def add(self, path: Path, relative: Path, into: Path) -> None:
-        """Look at a file; copy one that says nothing of anybody, or does not change."""
+        """Look at a file; copy one that says nothing of anybody."""
         name = relative.with_name(stem(path)).as_posix()
-        if not path.name.endswith(self.source.endings()):
-            return
-        covers = self.source.covers(path, name)
-        changes = self._changes(path, name)
-        if covers is False:
-            self.counts.uncovered.add(name)
-        if not covers or (not changes and self.others):
-            (into / relative).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, into / relative)
-        if covers and (changes or self.source.is_waited_for(path, name)):
+        covers = path.name.endswith(self.source.endings()) and self.source.covers(path, name)
+        if covers:
             file = _File(path, into / relative, name)
             self.files.append(file)
             self._look(file)
-
-    def _changes(self, path: Path, name: str) -> bool:
-        return self.only is None or name.casefold() in self.only or stem(path).casefold() in self.only
+            return
+        if covers is False and path.name.endswith(self.source.endings()):
+            self.counts.uncovered.add(name)
+        (into / relative).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, into / relative)
 
     def _look(self, file: _File) -> None:
         strangers = 0
@@ -345,13 +336,7 @@ class _Swap:
             return
         self._make_parents()
         for file in self.files:
-            if self._changes(file.path, file.name):
-                write_records(file.path, file.target, self._written(file))
-            elif not self.others:
-                write_records(file.path, file.target, self._as_it_was(file))
-
-    def _as_it_was(self, file: _File) -> Iterator[RawRecord]:
-        yield from (record for record in read_lines(file.path) if self._is_copied(record))
+            write_records(file.path, file.target, self._written(file))
 
     def _is_copied(self, record: RawRecord) -> bool:
         """Say whether a record of nobody's, or of somebody without a moment, is in the copy."""
@@ -409,7 +394,7 @@ class _Swap:
                 for row in list(made.rows):
                     other = next((gone[key] for key in keys_of(row, path) if key in gone), None)
                     if other:
-                        _link(row, path, other)
+                        put(row, path, other)
                     elif other == "" and not rule.keep_rows:
                         made.rows.remove(row)
         as_of = self.moments[made.subject]
@@ -429,7 +414,7 @@ class _Swap:
         is_needed = any((key, text) in self.needed for key in rule.key for text in made.record.texts(key))
         choices = [others[made.number % len(others)]] if others and (is_needed or made.number % 2) else []
         for key in [*choices, *([] if is_needed else [""]), *own[:1]]:
-            _link(row, path, key)
+            put(row, path, key)
             if all(
                 _is_known(cell.known, row, self.after, as_of) == _is_known(cell.known, made.record, self.work, as_of)
                 for cell in rule.cells
@@ -490,12 +475,13 @@ class _Swap:
         )
 
     def _written(self, file: _File) -> Iterator[RawRecord]:
-        columns = None if self.only is None else self.only.get(file.name.casefold(), self._columns(file))
+        lines = self.counts.lines[file.target] = bytearray()
         rows = self._rows(file) if file.made is None else self._from_made(file)
         for _, record, made in rows:
             subject = self.source.subject(record)
             if subject is None or subject not in self.moments:
-                if self._is_copied(record):
+                lines.append(is_copied := self._is_copied(record))
+                if is_copied:
                     yield record
                 continue
             if self.moments[subject] is not None:
@@ -504,25 +490,23 @@ class _Swap:
                 if made is None and self.source.place(kind, record) == len(self.table.of(kind) or ()):
                     self.counts.unruled[kind] = self.counts.unruled.get(kind, 0) + 1
             if made is None:
+                lines.append(1)
                 self.counts.written += 1
                 yield record
                 continue
             if file.made is None:
                 self._follow(made)
-            after = made.rows if columns is None else [_in_columns(record, made.rows, columns)]
+            lines.append(len(made.rows))
             if self.note is not None:
-                self.note(kind, made.rule, record, after)
-            changed = len(after) != 1 or after[0].content != record.content
+                self.note(kind, made.rule, record, made.rows)
+            changed = len(made.rows) != 1 or made.rows[0].content != record.content
             self.counts.changed += changed
-            self.counts.written += len(after)
-            yield from after if changed else (record,)
-        if not self.cut and columns is None:
+            self.counts.written += len(made.rows)
+            yield from made.rows if changed else (record,)
+        if not self.cut:
             for each in self._born(file):
                 self.counts.written += 1
                 yield each
-
-    def _columns(self, file: _File) -> Collection[str] | None:
-        return None if self.only is None else self.only[stem(file.path).casefold()]
 
     def _from_made(self, file: _File) -> Iterator[tuple[int, RawRecord, _Made | None]]:
         for place, record in enumerate(read_lines(file.path)):
@@ -549,12 +533,11 @@ class _Swap:
         courses: dict[int, Future] = {}
         late: dict[tuple[int, str], list[RawRecord]] = {}
         places: list[tuple[int, str] | None] = []
-        changes = self._changes(file.path, file.name)
         for record in read_lines(file.path):
             places.append(None)
             subject = self.source.subject(record)
             as_of = None if subject is None else self.moments.get(subject)
-            if subject is None or as_of is None or not changes:
+            if subject is None or as_of is None:
                 continue
             kind = self.source.kind(record, file.name, file.path)
             rules, place = self.table.of(kind) or (), self.source.place(kind, record)
@@ -571,21 +554,3 @@ class _Swap:
 def _is_known(clocks: Sequence[Clock], record: RawRecord, work: Clockwork, as_of: datetime) -> bool:
     known = latest(clocks, record, work)
     return known is not None and known <= as_of
-
-
-def _link(record: RawRecord, path: str, key: str) -> None:
-    """Let a row name another one, or none."""
-    if record.texts(path):
-        record.change(path, lambda text: key)
-    else:
-        record.fill(path, key)
-
-
-def _in_columns(record: RawRecord, rows: Sequence[RawRecord], columns: Collection[str]) -> RawRecord:
-    """Return a row with what has changed in some columns of it."""
-    changed = record.copy()
-    for path in columns if rows else ():
-        texts = rows[0].texts(path)
-        if list(texts) != list(record.texts(path)):
-            _link(changed, path, "".join(texts[:1]))
-    return changed
