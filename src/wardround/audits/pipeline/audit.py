@@ -220,7 +220,7 @@ class _Audit:
             wanted = {verdict: {name for _, name in each} for verdict, each in places.items() if verdict in LEAKS}
             if wanted and best is not None:
                 _, members, copies = best
-                self._explain(found, _of(base, members), members, copies, wanted, sources, early)
+                self._explain(found, _of(base, members), members, copies, wanted, sources=sources, early=early)
         if best is not None:
             best[2].forget()
         found.compared = len(base.features)
@@ -352,6 +352,7 @@ class _Audit:
         members: Sequence[PipelineSample],
         copies: Copies,
         by_verdict: Mapping[Verdict, set[str]],
+        *,
         sources: dict[str, set[str]],
         early: dict[str, int],
     ) -> None:

@@ -100,7 +100,8 @@ def draw_samples(
 def write_samples(samples: Iterable[PipelineSample], file: Path) -> None:
     """Write samples as :func:`read_samples` reads them, for the pipeline's own use."""
     samples = list(samples)
-    names = list(dict.fromkeys(("subject_id", "time", *(name for one in samples for name in one.keys))))
+    labelled = ["label"] if any(one.label is not None for one in samples) else []
+    names = list(dict.fromkeys(("subject_id", "time", *(name for one in samples for name in one.keys), *labelled)))
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, names, restval="", lineterminator="\n")
         writer.writeheader()
