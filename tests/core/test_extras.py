@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,24 @@ def test_nobody_else_says_what_is_missing() -> None:
         if re.search(r"except \(?(ImportError|ModuleNotFoundError)", file.read_text(encoding="utf-8"))
     }
     assert catching == _DO_WITHOUT
+
+
+def test_no_command_asks_for_an_extra_when_it_is_loaded() -> None:
+    """In a Python in which no package of an extra can be imported, as after a plain ``pip install``."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {_module(line) for line in project["dependencies"]}
+    extras = {_module(line) for lines in project["optional-dependencies"].values() for line in lines} - needed - {"wardround"}
+    assert {"matplotlib", "adbc_driver_postgresql", "mcp", "starlette", "ray", "torch"} <= extras
+    hidden = (
+        f"import importlib, sys; sys.modules.update(dict.fromkeys({sorted(extras)}))\n"
+        "from wardround.cli.main import COMMANDS\n"
+        "for module, _ in COMMANDS.values(): importlib.import_module(module)"
+    )
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def _module(line: str) -> str:
+    """What a dependency's package is imported as."""
+    name = re.split(r"[\[<>=; ]", line)[0].lower()
+    return {"pillow": "PIL", "scikit-learn": "sklearn", "pyjwt": "jwt"}.get(name, name).replace("-", "_")

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from wardround.cli.output import add_json_option, print_json
 from wardround.cli.parser import add_executor_options
-from wardround.core import TerminalProgress, UserError, duration_text, needs_extra
+from wardround.core import TerminalProgress, UserError, duration_text
 from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
+from wardround.records.ingest import ingest_database
+from wardround.records.reading import Database
 
 EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
@@ -82,9 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     source, folders = _input(arguments)
     if arguments.database is not None:
-        with needs_extra("postgres"):
-            from wardround.records.ingest import ingest_database
-            from wardround.records.reading import Database
         database = Database(url=arguments.database, schema=arguments.schema)
         report = ingest_database(
             source, database, arguments.store, settings=settings, earlier=arguments.earlier, report=progress

@@ -15,11 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-import adbc_driver_postgresql.dbapi as postgresql
 import pyarrow.parquet as pq
-from adbc_driver_manager import Error
 
-from wardround.core import Progress, Reporter, UserError, private_folder, silent, write_atomically
+from wardround.core import Progress, Reporter, UserError, import_extra, private_folder, silent, write_atomically
 from wardround.records.specs.spec import SourceSpec
 
 SNAPSHOT = "snapshot.json"
@@ -90,13 +88,14 @@ def _finished(out: Path, database: Database) -> Mapping[str, int] | None:
 
 @contextmanager
 def _reading(database: Database) -> Iterator[Any]:
+    postgresql = import_extra("adbc_driver_postgresql.dbapi", "postgres", what="a database")
     try:
         with postgresql.connect(database.url) as connection, connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES})
             cursor.execute(_READ_ONLY)
             yield cursor
             connection.rollback()
-    except Error as error:
+    except postgresql.Error as error:
         said = " ".join(str(error).split())
         raise UserError(f"the database could not be read: {said}") from None
 
