@@ -81,7 +81,7 @@ def get_agent(
 
 
 def _served(method: Method, recall: MemorySettings) -> dict[str, int]:
-    """What a manifest says of how much a method is served."""
+    """Return what a manifest records about how much a method is served."""
     if method.peer:
         return {"k": recall.peers.k}
     return {"k": recall.k, "advice": recall.advice} if method.memory else {}
@@ -111,10 +111,10 @@ def _remembering(
 
 
 def kinds_read(name: str) -> tuple[Kind, ...]:
-    """The kinds of experiences an agent reads, by its method or by what it is given; none where it needs no bank."""
+    """Return the kinds of experiences that an agent reads, by its method or by its inputs; none if it needs no bank."""
     method, additions = _parts(name)
-    graph = POLARITIES if any(one.walker for one in additions) else ()
-    notes: tuple[Kind, ...] = ("note",) if any(one.peer for one in additions) else ()
+    graph = POLARITIES if any(addition.walker for addition in additions) else ()
+    notes: tuple[Kind, ...] = ("note",) if any(addition.peer for addition in additions) else ()
     return tuple(dict.fromkeys((*method.memory, *graph, *notes)))
 
 

@@ -95,7 +95,7 @@ def fit(evidence: Evidence, counter: TokenCounter, limit_tokens: int, *, tools: 
         return Fitted(text="", facts={**facts, "tokens": 0})
     text = prompt_text(
         "evidence",
-        trajectories=[one.text for one in trajectories],
+        trajectories=[trajectory.text for trajectory in trajectories],
         lines=shown.lines,
         queries=evidence.queries,
         facts=facts,
@@ -140,7 +140,7 @@ def _without(passage: Passage, seen: set[int]) -> Passage:
 
 
 def _latest(passage: Passage, counter: TokenCounter, room: int) -> Passage | None:
-    """Return a passage's latest events that fit, or None where hardly any do."""
+    """Return a passage's latest events that fit, or None if hardly any do."""
     start = len(passage.lines)
     while start and (size := counter.count(passage.lines[start - 1]) + 1) <= room:
         room -= size
@@ -290,7 +290,7 @@ class ChartSearch:
 
 
 def question_of(episode: Episode) -> Question:
-    """Return the question in parts; UserError where the task has none."""
+    """Return the question in parts; UserError if the task has none."""
     if episode.question is None:
         raise UserError(f"agent {episode.agent.name!r} searches with the task's queries, and this task has none")
     return episode.question
@@ -394,13 +394,13 @@ def curated_input(chart: Chart, window: CuratedWindow) -> CuratedInput:
 
 
 def _person(chart: Chart) -> tuple[str, ...]:
-    """The cells of the tables that have no time, and the age."""
+    """Return the cells of the tables without a time, and the age."""
     static = [chart.table(name) for name in chart.table_names if chart.table(name).spec.is_static]
     return tuple(cell for table in static for row in range(table.num_rows) for cell in _cells(table, row))
 
 
 def _admission(chart: Chart) -> tuple[str, ...]:
-    """The latest stay in hospital that has begun."""
+    """Return the latest hospital stay that has begun."""
     role = chart.spec.roles.admission
     if role is None or role.table not in chart.table_names:
         return ()
@@ -416,7 +416,7 @@ def _cells(table: ChartTable, row: int) -> tuple[str, ...]:
 
 
 def _last_summary(chart: Chart) -> tuple[str, str]:
-    """The text of the latest discharge summary, and the day of it."""
+    """Return the text of the latest discharge summary, and its day."""
     for role in chart.spec.roles.summary:
         if role.table not in chart.table_names or role.text is None:
             continue

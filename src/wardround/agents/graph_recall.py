@@ -66,7 +66,8 @@ class ModelWalk:
         return walking, self._offered(walking)
 
     async def _step(self, place: PathEnd) -> dict[str, Any]:
-        """What the model does at a place; STOP where it cannot be read, and unasked where nothing else is possible."""
+        """Return the model's action at a place: STOP if the reply cannot be read. Without a choice, the model is not
+        called."""
         if tuple(place.actions) == ("STOP",):
             return {"action": "STOP"}
         written = await self._beside.ask(
@@ -95,7 +96,7 @@ class ModelWalk:
         )
 
     def _conditions(self, candidates: tuple[Neighbour, ...]) -> list[Experience]:
-        return [self._case.experience(one.experience) for one in candidates]
+        return [self._case.experience(candidate.experience) for candidate in candidates]
 
     def _offered(self, walking: Traversal) -> tuple[OfferedExperience, ...]:
         graph = self._case.graph
@@ -110,7 +111,7 @@ class ModelWalk:
 
 
 def _impossible(place: PathEnd, value: dict[str, Any], broken: str | None) -> str:
-    """Why a reply is ``broken``, or its action cannot be done at a place; empty where it can."""
+    """Return why a reply is ``broken``, or why its action is impossible at a place; empty if it is possible."""
     if broken is not None:
         return broken
     action, target = value["action"], value.get("target", "")
@@ -132,12 +133,12 @@ Walker = Literal["beam", "model"]
 
 
 def graph_prompts(walker: Walker) -> tuple[str, ...]:
-    """The templates a walker may put before a model."""
+    """Return the templates that a walker may send to a model."""
     return (f"memory/{GRAPH_PROMPT}", *(WALK_PROMPTS if walker == "model" else ()))
 
 
 def with_graph(agent: AgentSpec, memory: Memory, walker: Walker, settings: GraphRecallSettings) -> AgentSpec:
-    """An agent with experiences of a bank's graph before its first turn."""
+    """Return an agent that reads experiences of a bank's graph before its first turn."""
     recollection = partial(GraphRecalling, Sealed(memory), walker=walker, settings=settings)
     prompts = (*agent.prompts, *graph_prompts(walker))
     return replace(agent, hooks=(recollection, *agent.hooks), prompts=prompts)

@@ -26,7 +26,7 @@ class AgentName:
 
     @classmethod
     def parse(cls, text: str) -> AgentName:
-        """Take a name apart; UserError where it names something twice. Whether the parts exist is not asked here."""
+        """Take a name apart; UserError if it names something twice. Whether the parts exist is not asked here."""
         method, *additions = text.split(_PLUS)
         if len(set(additions)) < len(additions):
             raise UserError(f"{text!r} names something twice")

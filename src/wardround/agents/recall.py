@@ -73,7 +73,7 @@ def case_before(episode: Episode) -> KnownCase:
 
 
 def _key(bank: BankReader, encoder: Encoder, text: str) -> Key | None:
-    """The vector of a text, where the bank has vectors to compare it with."""
+    """Return the vector of a text, if the bank has vectors to compare it with."""
     return None if bank.encoder is None else text_key(encoder, text)
 
 
@@ -88,7 +88,8 @@ _SCHEMA = {"type": "array", "items": _ADVICE}
 
 
 async def adapted(episode: Episode, notes: Sequence[Experience], description: str) -> list[Experience]:
-    """The notes as a model wants them shown: some, in its order, in its words. What it did is noted."""
+    """Return the notes as a model wants them shown: a selection, in its order, in its words. The log notes the
+    changes."""
     beside = SideReader(episode, role="adapter", system=prompt_text("adapter_system"))
     instruction = prompt_text("adapt", description=description, lessons=list(notes))
     written = await beside.ask(instruction, purpose="adapt", limit_tokens=_REPLY_TOKENS, flaw=_broken)
@@ -105,7 +106,7 @@ def _broken(text: str) -> str:
 
 
 def _chosen(said: Sequence[dict[str, Any]], notes: Sequence[Experience]) -> list[Experience]:
-    """The notes by their numbers, each once, in new words."""
+    """Return the notes by their numbers, each once, in new words."""
     numbered = dict(enumerate(notes, start=1))
     advice = {one["lesson"]: one["advice"] for one in reversed(said) if one["lesson"] in numbered}
     order = dict.fromkeys(one["lesson"] for one in said if one["lesson"] in numbered)
@@ -116,7 +117,7 @@ def _chosen(said: Sequence[dict[str, Any]], notes: Sequence[Experience]) -> list
 
 
 def served_text(episode: Episode, kind: Kind, *, share: float, tools: frozenset[str] | None = None) -> str:
-    """Return the experiences of a kind within a share of the actor's room, empty where there are none.
+    """Return the experiences of a kind within a share of the actor's room, empty if there are none.
 
     ``tools`` keeps the advice on these only. What did not fit is noted.
     """
@@ -187,7 +188,7 @@ class Memory:
     served_tokens: int | None = None
 
     def pinned_room(self, room: int) -> int:
-        """The most tokens that are pinned out of an actor's room: nothing removes them from there."""
+        """Return the most tokens that are pinned in an actor's room; nothing removes pinned tokens."""
         share = int(room * PINNED_SHARE)
         return share if self.served_tokens is None else min(share, self.served_tokens)
 
@@ -257,7 +258,7 @@ class Recalling(Hooks):
 
 
 def with_experience(agent: AgentSpec, experience: Experience) -> AgentSpec:
-    """An agent that is shown one experience, whoever its patient is."""
+    """Return an agent that is shown one experience, whoever its patient is."""
     hook = partial(Injecting, experience)
     return replace(agent, hooks=(hook, *agent.hooks), prompts=(*agent.prompts, f"memory/{GRAPH_PROMPT}"))
 
@@ -281,7 +282,7 @@ class Injecting(Hooks):
 
 
 def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSettings) -> AgentSpec:
-    """An agent with the notes of a peer's memory before its first turn."""
+    """Return an agent that reads the notes of a peer's memory before its first turn."""
     recollection = partial(PeerRecalling, Sealed(memory), peer=peer, settings=settings)
     prompts = ("memory/served_note", *(ADAPT_PROMPTS if PEERS.get(peer).adapted and settings.adapt else ()))
     return replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *prompts))
@@ -319,7 +320,7 @@ class PeerRecalling(Hooks):
             episode.pin(served.text)
 
     def _recalled(self, episode: Episode) -> tuple[list[Experience], dict[str, Any], str]:
-        """What the peer remembers, what is noted of it, and what the case looks like. Blocks."""
+        """Return what the peer remembers, the notes for the log, and the description of the case. Blocks."""
         asked = asked_case(episode, unsealed(self._bank), unsealed(self._memory).encoder)
         case = PeerCase(
             peer=self._peer.name,

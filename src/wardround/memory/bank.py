@@ -77,7 +77,7 @@ class Bank(PastReader):
 
     @property
     def writable(self) -> bool:
-        """Whether it may be changed."""
+        """Return whether it may be changed."""
         return self._file.writable
 
     # Adding and changing
@@ -241,7 +241,8 @@ class Bank(PastReader):
             return number
 
     def is_taken_out(self, *sources: str) -> bool:
-        """Whether an experience, a sample or a row was withdrawn, and not brought back by going back, or forgotten."""
+        """Return whether an experience, a sample or a row was withdrawn, and not brought back by going back, or
+        forgotten."""
         with self._lock:
             if self._buries and any(is_forgotten(self._file, name) for name in sources):
                 return True
@@ -297,17 +298,17 @@ class Bank(PastReader):
             return nearest_experiences(self._state(), self._file.connection, key, kind=kind, tool=tool, limit=limit)
 
     def liveness(self) -> Callable[[str], bool]:
-        """A quick way to ask many times which experiences are live now."""
+        """Return a fast reader of which experiences are live now, for many calls."""
         with self._lock:
             return self._state().is_live
 
     def entity_names(self) -> tuple[str, ...]:
-        """Every name of an entity that an experience, live or not, has."""
+        """Return every name of an entity that any experience has, live or retired."""
         with self._lock:
             return tuple(name for (name,) in self._file.rows("SELECT DISTINCT name FROM mention ORDER BY name"))
 
     def adopt_subject_key(self, key: bytes) -> None:
-        """Write subjects down as another bank does. UserError where this one holds experiences under a key of its own:
+        """Write subjects down as another bank does. UserError if this one holds experiences under a key of its own:
         their patients could not be recognised any more."""
         with self._lock, self._writing():
             if key == self._subject_key:
@@ -353,14 +354,14 @@ class Bank(PastReader):
 
     @property
     def _buries(self) -> bool:
-        """Whether anything was ever forgotten."""
+        """Return whether anything was ever forgotten."""
         return bool(self._file.rows("SELECT 1 FROM tombstone LIMIT 1"))
 
     def _last(self, experience: str) -> RevisionEntry:
         return self.history(experience)[-1]
 
     def _state(self) -> BankState:
-        """The copy in memory, brought up to the file if anything was written since."""
+        """Return the copy in memory, brought up to date with the file."""
         version = self._file.data_version
         if self._wrote or version != self._seen_version:
             self._drop_what_was_forgotten()

@@ -125,7 +125,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether a text names something, and not only something longer: ``stream-2`` is not in ``stream-20``."""
+    """Return whether a text names something, and not only something longer: ``stream-2`` is not in ``stream-20``."""
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 
@@ -166,7 +166,7 @@ WHERE live AND number IN (SELECT max(number) FROM revision GROUP BY experience)
 
 
 def damage(connection: sqlite3.Connection) -> dict[str, int]:
-    """What is wrong with a bank, counted."""
+    """Return counts of what is wrong with a bank."""
     found = {"faults that SQLite sees": len(broken_pages(connection))}
     found |= {
         f"rows of {table} that are not as they were written": count for table, count in broken_rows(connection).items()
@@ -177,7 +177,7 @@ def damage(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def damage_of_bank(path: Path) -> dict[str, int] | None:
-    """What is wrong with the bank in a file, counted; None where the file is a database of something else."""
+    """Return counts of what is wrong with the bank in a file; None if the file is another kind of database."""
     try:
         with BANK_FORMAT.errors(path), closing(connect_read_only(path)) as connection:
             if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'revision'").fetchone()[0]:
@@ -206,12 +206,12 @@ class BankFile:
         self.lock = threading.RLock()
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query. Raises UserError in words for a person."""
+        """Return all rows of a query. Raises UserError in words for a person."""
         with BANK_FORMAT.errors(self.path):
             return self.connection.execute(query, values).fetchall()
 
     def setting(self, name: str) -> Any:
-        """A setting of the bank; None where it was not made."""
+        """Return a setting of the bank; None if it was not set."""
         rows = self.rows("SELECT value FROM setting WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 

@@ -106,7 +106,7 @@ class RecallCandidates:
         return found
 
     def similarities(self, key: Key | None, entries: Iterable[Entry]) -> dict[Entry, float]:
-        """The similarities of candidates that have a vector; of none where the question has none."""
+        """Return the similarities of the candidates that have a vector; none if the question has no vector."""
         if key is None or not self._has_keys:
             return {}
         self.state.check_key(key)

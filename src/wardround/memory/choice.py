@@ -56,16 +56,17 @@ class EligibleEntries:
                 self._penalty[entry.place] = -np.inf
 
     def of_subject(self, subject: str) -> Collection[Entry]:
-        """The entries that a subject had a hand in."""
+        """Return the entries that a subject contributed to."""
         return self._by_subject.get(subject, {}).values()
 
     def penalty(self, rows: int) -> npt.NDArray[np.float32]:
-        """What is added to the similarity of each key: nothing, or minus infinity where nothing may be served."""
+        """Return what to add to the similarity of each key: 0, or minus infinity for an entry that may not be
+        served."""
         self._grow(rows)
         return self._penalty[:rows]
 
     def withheld(self, own: int, *, counts_evaluated: bool) -> dict[str, int]:
-        """How many were kept back, for which reason."""
+        """Return how many entries were withheld, by reason."""
         counts = {"same_subject": own, "split": len(self._wrong_split)}
         return counts | ({"evaluated": len(self._evaluated)} if counts_evaluated else {})
 

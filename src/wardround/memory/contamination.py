@@ -58,17 +58,17 @@ class ContaminationReport:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found."""
+        """Return whether nothing was found."""
         return not self.findings
 
     def counts(self) -> dict[str, int]:
-        """How many findings there are of each kind."""
+        """Return the number of findings of each kind."""
         kinds = ("split", "sample", "subject", "served", "names_subject")
         return {kind: sum(found.kind == kind for found in self.findings) for kind in kinds}
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
-        return {**asdict(self), "findings": [asdict(one) for one in self.findings], "counts": self.counts()}
+        return {**asdict(self), "findings": [asdict(finding) for finding in self.findings], "counts": self.counts()}
 
 
 def contamination_check(bank: Bank, samples: Iterable[CheckedSample], *, source: str) -> ContaminationReport:
@@ -139,7 +139,8 @@ def _by_searching(
 
 
 def _any_key(bank: Bank) -> Key | None:
-    """A key of the bank's encoder: a search for as many as there are finds all, whatever is asked."""
+    """Return a key of the bank's encoder. A search for as many entries as there are finds all of them, whatever the
+    key."""
     dimensions = bank.at(revision=bank.revision).dimensions
     if bank.encoder is None or not dimensions:
         return None

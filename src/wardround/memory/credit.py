@@ -69,7 +69,7 @@ class ScoreBaseline:
         return score - self.total / self.episodes
 
     def with_score(self, score: float) -> ScoreBaseline:
-        """One episode more."""
+        """Return the baseline after one more episode."""
         return ScoreBaseline(total=self.total + score, episodes=self.episodes + 1)
 
 
@@ -164,7 +164,7 @@ class FadingSums:
     weight: float = 0.0
 
     def with_toss(self, toss: float, residual: float, *, kept: float) -> FadingSums:
-        """One episode more; of those before it ``kept`` is left."""
+        """Return the sums after one more episode. ``kept`` is the share of the earlier ones that stays."""
         return FadingSums(
             signal=kept * self.signal + toss * residual,
             information=kept * self.information + toss**2,
@@ -174,7 +174,7 @@ class FadingSums:
         )
 
     def joined(self, other: FadingSums) -> FadingSums:
-        """The sums of two experiences that say the same."""
+        """Return the pooled sums of two experiences with the same content."""
         return FadingSums(
             signal=self.signal + other.signal,
             information=self.information + other.information,
@@ -232,7 +232,7 @@ class CoinEvidence:
         )
 
     def joined(self, other: CoinEvidence) -> CoinEvidence:
-        """The evidence of two experiences that say the same."""
+        """Return the pooled evidence of two experiences with the same content."""
         return CoinEvidence(
             lasting=self.lasting.joined(other.lasting),
             recent=self.recent.joined(other.recent),
@@ -266,8 +266,8 @@ def effect_of(
     far as tasks have their effect in common: an effect is a common part and a part of the task, both normal around 0.
     """
     others = list(elsewhere)
-    mean, sd = _posterior(evidence.lasting, [one.lasting for one in others], prior_sd)
-    recent_mean, recent_sd = _posterior(evidence.recent, [one.recent for one in others], prior_sd)
+    mean, sd = _posterior(evidence.lasting, [other.lasting for other in others], prior_sd)
+    recent_mean, recent_sd = _posterior(evidence.recent, [other.recent for other in others], prior_sd)
     return EffectPosterior(
         mean=mean,
         sd=sd,
@@ -303,7 +303,7 @@ def cautious_quality(effect: EffectPosterior, *, prior: float = PRIOR_QUALITY, c
 
 
 def effect_in(evidence: Mapping[str, CoinEvidence], task: str) -> EffectPosterior:
-    """The posterior for one task, out of the evidence of all."""
+    """Return the posterior effect in one task, given the evidence of all tasks."""
     others = [one for name, one in sorted(evidence.items()) if name != task]
     return effect_of(evidence.get(task, CoinEvidence()), others)
 

@@ -45,7 +45,7 @@ TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 
 
 def normal_name(name: str) -> str:
-    """The form in which names of entities are compared: case folded, single spaces."""
+    """Return the form in which names of entities are compared: case folded, single spaces."""
     return " ".join(name.casefold().split())
 
 
@@ -80,7 +80,7 @@ class SeenIn:
 
 
 def check_structure(entities: tuple[Entity, ...], edges: tuple[RoleEdge, ...]) -> None:
-    """Raise ValueError where an edge joins what is not there, or roles that the schema does not let it join."""
+    """Raise ValueError if an edge joins what is not there, or roles that the schema does not let it join."""
     roles = {normal_name(entity.name): entity.role for entity in entities}
     if len(roles) != len(entities):
         raise ValueError("an experience names an entity twice")
@@ -126,7 +126,7 @@ class Subject:
 
     @classmethod
     def of_chart(cls, chart: _Chart) -> Subject:
-        """The subject whose chart this is."""
+        """Return the subject of a chart."""
         return cls(source=chart.spec.people, subject_id=chart.person)
 
     def hashed(self, key: bytes) -> str:
@@ -150,7 +150,7 @@ def said_words(kind: str, tool: str, texts: Sequence[str], exclusions: Sequence[
 
 
 def utc_now() -> str:
-    """The wall clock, UTC, ISO 8601 to the microsecond; these texts sort in time order."""
+    """Return the wall clock, UTC, ISO 8601 to the microsecond. These texts sort in time order."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
@@ -211,7 +211,7 @@ class Experience:
 
     @property
     def polar(self) -> bool:
-        """Whether it is an indication or a contraindication."""
+        """Return whether it is an indication or a contraindication."""
         return self.kind in POLARITIES
 
     @property
@@ -246,7 +246,7 @@ class Experience:
         return content_hash([*parts, *scope])[:20]
 
     def revised(self, *, title: str, description: str, content: str, score: float | None) -> Experience:
-        """The same experience (same id, same origin) in other words."""
+        """Return the same experience (same id, same origin) in other words."""
         return replace(self, title=title, description=description, content=content, score=score)
 
     def to_json(self) -> dict[str, Any]:

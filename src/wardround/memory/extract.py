@@ -67,12 +67,12 @@ def parse_experiences(text: str, *, maximum: int = MAXIMUM_ITEMS) -> ParsedItems
 
 
 def item_format(maximum: int) -> str:
-    """The paragraph that tells a model how to write items."""
+    """Return the paragraph that explains to a model how to write items."""
     return load_prompt("wardround.memory", "item_format").render(maximum=maximum)
 
 
 def correction(problem: str, maximum: int) -> str:
-    """What to send a model whose items could not be read."""
+    """Return the message to a model whose items could not be read."""
     return load_prompt("wardround.memory", "correction").render(problem=problem, item_format=item_format(maximum))
 
 
@@ -154,7 +154,7 @@ def _usable(drafts: Iterable[Mapping[str, str]], maximum: int) -> tuple[tuple[Pa
 
 
 def _clean(text: str) -> str:
-    """One line, no control characters, no dress around it."""
+    """Return a text on one line, without control characters and surrounding markup."""
     printable = "".join(mark if mark.isprintable() else " " for mark in text)
     return " ".join(printable.split()).strip("*_` <>").strip()
 
@@ -302,7 +302,9 @@ async def extract_reasoning(
     facts = {"judged": "unreadable" if judged is None else "success" if judged else "failure"}
     return replace(
         found,
-        experiences=tuple(replace(one, facts={**one.facts, **facts}, id="") for one in found.experiences),
+        experiences=tuple(
+            replace(experience, facts={**experience.facts, **facts}, id="") for experience in found.experiences
+        ),
         facts={**found.facts, **facts},
     )
 
@@ -389,7 +391,7 @@ async def _items(asker: Asker, text: str, purpose: str, maximum: int) -> tuple[P
 def as_experience(
     item: ParsedItem, kind: Kind, material: Material, provenance: Provenance, *, tool: str = ""
 ) -> Experience:
-    """An item with where it came from."""
+    """Return an item as an experience with its origin."""
     return Experience(
         kind=kind,
         title=item.title,
@@ -416,7 +418,7 @@ def _filled(asker: Asker, material: Material, prompt: PromptFile, room: Room, va
 
 
 def _calls_of(messages: Sequence[Message], tool: str) -> tuple[Message, ...]:
-    """The calls of one tool and their results; other calls of the same replies are left out."""
+    """Return the calls of one tool and their results; leave out other calls of the same replies."""
     kept: list[Message] = []
     wanted: set[str] = set()
     for message in messages:

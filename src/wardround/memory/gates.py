@@ -30,20 +30,20 @@ class GateRecord:
     verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def state(self, task: str, content: str) -> str:
-        """What is known of a bank that serves a content, for a task: ``open`` or why it is not."""
+        """Return what is known about a bank with this content for a task: ``open``, or why it is not."""
         verdict = self.verdicts.get(task)
         if verdict is None:
             return UNJUDGED
         return str(verdict["state"]) if content == self.content else CHANGED
 
     def allows(self, task: str, use: GateUse, content: str) -> bool:
-        """Whether a task is served out of a bank that serves a content."""
+        """Return whether a task is served out of a bank that serves a content."""
         state = self.state(task, content)
         return use == "ignore" or state == "open" or (state == UNJUDGED and use == "heed")
 
 
 def read_gate(file: BankFile, revision: int) -> GateRecord:
-    """The verdicts of the last look at or before a revision."""
+    """Return the verdicts of the last look at or before a revision."""
     rows = file.rows(_LAST, (revision,))
     if not rows:
         return GateRecord()
@@ -53,7 +53,7 @@ def read_gate(file: BankFile, revision: int) -> GateRecord:
 
 
 def look_of(file: BankFile, without: str, with_it: str) -> int:
-    """The number of the look that judges by two runs: the one it had before, or the next."""
+    """Return the number of the look that judges by two runs: the number it had before, or the next one."""
     looks = [(look, json.loads(text)) for look, text in file.rows(_LOOKS)]
     same = [look for look, said in looks if (said.get("without"), said.get("with")) == (without, with_it)]
     return same[0] if same else max((look for look, _ in looks), default=0) + 1

@@ -75,7 +75,7 @@ class GraphCache:
         self._alike.clear()
 
     def quality(self, experience: str, task: str) -> float | None:
-        """The quality of an experience for a task; None while nothing is known of it."""
+        """Return the quality of an experience for a task; None if it is unknown."""
         name = (experience, task)
         if name not in self._qualities:
             known = self._learned.qualities.get(experience)
@@ -85,7 +85,7 @@ class GraphCache:
         return self._qualities[name]
 
     def effect(self, experience: str, task: str) -> EffectPosterior | None:
-        """The effect of an experience in a task; None where no coin was tossed for it or what says the same."""
+        """Return the effect of an experience in a task; None if no coin was tossed for it or for a duplicate."""
         name = (experience, task)
         if name not in self._effects:
             evidence = self.evidence(experience)
@@ -93,7 +93,7 @@ class GraphCache:
         return self._effects[name]
 
     def evidence(self, experience: str) -> dict[str, CoinEvidence]:
-        """The evidence on an experience and on all that say the same, by task."""
+        """Return the evidence of an experience and its duplicates, by task."""
         if not self._learned.evidence or experience in self._learned.gone:
             return {}
         held = [self._learned.evidence.get(name, {}) for name in self._saying_the_same(experience)]
@@ -101,15 +101,15 @@ class GraphCache:
         return {task: joined(one[task] for one in held if task in one) for task in tasks}
 
     def own_evidence(self) -> dict[str, dict[str, CoinEvidence]]:
-        """The evidence on every experience that was met, by task: its own alone."""
+        """Return the evidence of every experience that was met, by task, without that of its duplicates."""
         return self._learned.evidence
 
     def set_qualities(self) -> dict[str, float]:
-        """The quality that was set, or moved by equation 10, of every experience that has one."""
+        """Return the quality that was set, or updated by equation 10, of every experience that has one."""
         return {name: value for name, value in sorted(self._learned.qualities.items()) if value is not None}
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
-        """The live edges that lead from an experience, by their targets' ids."""
+        """Return the live edges from an experience, by the ids of their targets."""
         held = self._edges.get(experience)
         if held is None:
             found = self._set_edges(experience, self.revision)
@@ -118,7 +118,8 @@ class GraphCache:
         return held
 
     def every_edge(self) -> Iterator[Edge]:
-        """All live edges, by their ends' ids; with more than can be held the file is read along."""
+        """Return all live edges, by the ids of their ends. If there are more than the cache may hold, the file is read
+        too."""
         assert self._connection is not None
         facts = filter(self._counts, every_edge_fact(self._connection, self.revision))
         for _, settings in groupby(facts, key=lambda fact: (fact[1].source, fact[1].target)):
@@ -127,7 +128,7 @@ class GraphCache:
                 yield self._learned.weighed(number, edge)
 
     def _set_edges(self, experience: str, upto: int) -> dict[str, EdgeFact]:
-        """The last edge that was set to each target as of a revision."""
+        """Return the last edge that was set to each target as of a revision."""
         assert self._connection is not None
         held = self._facts.get(experience)
         if held is None:
@@ -223,29 +224,29 @@ class GraphReader:
     cache: GraphCache = field(default_factory=GraphCache)
 
     def quality(self, experience: str) -> float | None:
-        """The quality of an experience; None while nothing is known of it. Where coins were tossed for it, what it was
-        set to is the prior."""
+        """Return the quality of an experience; None if it is unknown. If coins were tossed for it, the quality that was
+        set is the prior."""
         return self._view.quality(experience, self.task)
 
     def effect(self, experience: str, task: str | None = None) -> EffectPosterior | None:
-        """The effect of showing an experience in a task, this reader's unless another is named; None where no coin was
-        ever tossed for it."""
+        """Return the effect of showing an experience in a task (default: this reader's task); None if no coin was ever
+        tossed for it."""
         return self._view.effect(experience, self.task if task is None else task)
 
     def evidence(self, experience: str) -> dict[str, CoinEvidence]:
-        """What coins showed of an experience, and of others that say the same, by task."""
+        """Return the coin evidence of an experience and of its duplicates, by task."""
         return self._view.evidence(experience)
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
-        """The live edges that lead from an experience, by their targets' ids."""
+        """Return the live edges from an experience, by the ids of their targets."""
         return self._view.edges(experience)
 
     def set_qualities(self) -> dict[str, float]:
-        """Every quality that was set or moved by equation 10, by experience: without what coins say."""
+        """Return every quality that was set or updated by equation 10, by experience, without the evidence of coins."""
         return self._view.set_qualities()
 
     def every_edge(self) -> Iterator[Edge]:
-        """All live edges, by their ends' ids."""
+        """Return all live edges, by the ids of their ends."""
         return self._view.every_edge()
 
     @property
@@ -271,7 +272,7 @@ class GraphReader:
         } | ({"evidence": evidence} if evidence else {})
 
     def entity(self, name: str) -> str:
-        """The one name of everything that is called so."""
+        """Return the one name of all entities with this name."""
         row = self.connection.execute(_ALIAS, (normal_name(name), self.revision)).fetchone()
         return normal_name(name) if row is None else str(row[0])
 
@@ -282,7 +283,7 @@ class GraphReader:
         return [self.entity(name) if name in renamed else name for name in normal]
 
     def names(self, entity: str) -> tuple[str, ...]:
-        """Every name that means an entity, its own first."""
+        """Return every name of an entity, its own name first."""
         rows = self.connection.execute(_ALIASES_OF, (entity, self.revision)).fetchall()
         return (entity, *(name for (name,) in rows if name != entity and self.entity(name) == entity))
 
@@ -290,7 +291,7 @@ class GraphReader:
         self, entity: str, *, known: Callable[[str], bool] = lambda name: True, most: int | None = None
     ) -> tuple[str, ...] | None:
         """The experiences that speak of an entity under any of its names, retired and later ones too where ``known``
-        lets them; None where they are more than asked for."""
+        lets them; None if they are more than asked for."""
         found: dict[str, None] = {}
         for name in self.names(entity):
             rows = self.connection.execute(_MENTIONS, (name,))
@@ -318,7 +319,7 @@ class GraphReader:
 
 
 def edge_facts(edge: Edge) -> dict[str, Any]:
-    """An edge as plain values; ``phi`` only where outcomes have moved it."""
+    """Return an edge as plain values; ``phi`` only if outcomes changed it."""
     return {name: value for name, value in asdict(edge).items() if name != "phi" or value}
 
 
@@ -335,10 +336,10 @@ def write_edges(connection: sqlite3.Connection, number: int, edges: Iterable[Edg
         f"INSERT INTO edge {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                *(one.source, one.target, number, int(one.live), one.relation, one.weight),
-                *(one.entity, one.structure, one.synergy, one.task),
+                *(edge.source, edge.target, number, int(edge.live), edge.relation, edge.weight),
+                *(edge.entity, edge.structure, edge.synergy, edge.task),
             )
-            for one in edges
+            for edge in edges
         ],
     )
 

@@ -72,7 +72,7 @@ class OfferedExperience:
     boundaries: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        """What an episode's log notes of it."""
+        """Return what the log of an episode notes about this experience."""
         return {
             "id": self.experience.id,
             "kind": self.experience.kind,
@@ -111,7 +111,7 @@ class GraphCase:
         self._fetch = self.bank.served_to(self.subject, kinds=self.settings.kinds, task=self.task)
 
     def judge(self, name: str) -> Passing | None:
-        """Why an experience may not be offered for this case; None where it may."""
+        """Return why an experience may not be offered for this case; None if it may."""
         experience = self._fetch(name)
         if experience is None:
             return "not_served"
@@ -136,18 +136,18 @@ class GraphCase:
         return self.retested.get(name, False)
 
     def seeds(self, question: RecallQuestion) -> tuple[SeedRecall, dict[str, float]]:
-        """The recall, and the scores of the best that apply."""
+        """Return the recall, and the scores of the best experiences that apply."""
         asked = self.settings.seeds
         wide = replace(asked, k=self.settings.seed_pool, pool=max(asked.pool, self.settings.seed_pool))
         recall = self.bank.seeds(
             question, for_subject=self.subject, kinds=self.settings.kinds, task=self.task, settings=wide
         )
-        scores = {one.experience.id: one.score for one in recall.seeds if one.score > 0}
+        scores = {seed.experience.id: seed.score for seed in recall.seeds if seed.score > 0}
         fit = (name for name in scores if self.judge(name) is None)
         return recall, {name: scores[name] for name in islice(self._once(fit), asked.k)}
 
     def _once(self, names: Iterable[str]) -> Iterator[str]:
-        """The first of all that say the same."""
+        """Return the first of each group of duplicates."""
         said: set[str] = set()
         for name in names:
             words = self.experience(name).said
@@ -156,27 +156,27 @@ class GraphCase:
                 yield name
 
     def experience(self, name: str) -> Experience:
-        """An experience that was judged fit."""
+        """Return an experience that was judged applicable."""
         found = self._fetch(name)
         assert found is not None, name
         return found
 
     def opposed(self, one: str, other: str) -> bool:
-        """Whether two experiences say the opposite: by an edge of either side, or under the same condition."""
+        """Return whether two experiences say the opposite: by an edge of either side, or under the same condition."""
         first, second = self.experience(one), self.experience(other)
         if first.kind != second.kind and _same_condition(first, second):
             return True
         return other in self._against(one) or one in self._against(other)
 
     def _against(self, name: str) -> frozenset[str]:
-        """What an experience has an edge of conflict to."""
+        """Return the experiences that conflict with an experience."""
         if name not in self._conflicts:
             edges = self.graph.edges(name)
             self._conflicts[name] = frozenset(edge.target for edge in edges if edge.relation == "conflict")
         return self._conflicts[name]
 
     def offered(self, found: Sequence[tuple[str, float, str]]) -> tuple[OfferedExperience, ...]:
-        """What is to be served of (id, score, why), in order, with the conflicts among it marked."""
+        """Return the experiences to serve, from (id, score, reason) in order, with conflicts among them marked."""
         names = list(self._once(name for name, _, _ in found))
         return tuple(
             OfferedExperience(
@@ -208,10 +208,10 @@ class GraphRecall:
     barred: Mapping[str, str]
 
     def facts(self) -> dict[str, Any]:
-        """What an episode's log notes of it."""
+        """Return what the log of an episode notes about this recall."""
         return {
             "served": [one.facts() for one in self.offered],
-            "seeds": [{"id": one.experience.id, "score": one.score, "why": one.why()} for one in self.seeds.seeds],
+            "seeds": [{"id": seed.experience.id, "score": seed.score, "why": seed.why()} for seed in self.seeds.seeds],
             "withheld": dict(self.seeds.withheld),
             "barred": dict(self.barred),
             "bank_revision": self.seeds.revision,

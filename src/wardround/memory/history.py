@@ -66,7 +66,7 @@ class Feedback:
 
 
 def history_of(file: BankFile, experience: str) -> tuple[RevisionEntry, ...]:
-    """Every revision of one experience, oldest first. Raises UserError where there is no such experience."""
+    """Return every revision of one experience, oldest first. Raises UserError if the experience does not exist."""
     rows = file.rows(_HISTORY, (experience,))
     if not rows:
         raise UserError(f"no experience {experience!r} in {file.path}")
@@ -78,7 +78,7 @@ def history_of(file: BankFile, experience: str) -> tuple[RevisionEntry, ...]:
 
 
 def feedback_of(file: BankFile, experience: str) -> tuple[Feedback, ...]:
-    """Every feedback event of one experience, oldest first."""
+    """Return every feedback event of one experience, oldest first."""
     return tuple(
         Feedback(
             number=number,
@@ -94,12 +94,12 @@ def feedback_of(file: BankFile, experience: str) -> tuple[Feedback, ...]:
 
 
 def origins_of(file: BankFile) -> tuple[tuple[str, str, str, str], ...]:
-    """Every hand in every experience: (experience, sample, subject, split)."""
+    """Return every contributor to every experience: (experience, sample, subject, split)."""
     return tuple(tuple(row) for row in file.rows(_ORIGINS))
 
 
 def hands_in(file: BankFile, experience: str) -> tuple[Provenance, ...]:
-    """Every hand in one experience, the first first."""
+    """Return every contributor to one experience, the first one first."""
     rows = file.rows(_HANDS, (experience,))
     return tuple(Provenance(sample=sample, subject=subject, split=split) for sample, subject, split in rows)
 
@@ -114,46 +114,46 @@ class LearningStep:
 
 
 def learning_steps(file: BankFile, beginning: str) -> tuple[LearningStep, ...]:
-    """The updates by episodes whose names begin so, oldest first."""
+    """Return the updates by episodes whose names begin with a text, oldest first."""
     query = "SELECT number, episode, sample FROM step WHERE substr(episode, 1, ?) = ? ORDER BY number"
     rows = file.rows(query, (len(beginning), beginning)) if beginning else ()
     return tuple(LearningStep(number=number, episode=episode, sample=sample) for number, episode, sample in rows)
 
 
 def step_of(file: BankFile, episode: str) -> int | None:
-    """The revision at which an episode was learnt from; None where it was not."""
+    """Return the revision at which an episode was learnt from; None if it was not."""
     rows = file.rows("SELECT number FROM step WHERE episode = ?", (episode,)) if episode else ()
     return int(rows[0][0]) if rows else None
 
 
 def snapshots_of(file: BankFile) -> dict[str, int]:
-    """The revisions that have a name, oldest first."""
+    """Return the revisions that have a name, oldest first."""
     return dict(file.rows("SELECT name, number FROM snapshot ORDER BY number, name"))
 
 
 def texts_since(file: BankFile, revision: int) -> tuple[str, ...]:
-    """The experiences whose text or state was written after a revision."""
+    """Return the experiences whose text or state was written after a revision."""
     rows = file.rows("SELECT DISTINCT experience FROM revision WHERE number > ? ORDER BY 1", (revision,))
     return tuple(name for (name,) in rows)
 
 
 def turning_points(file: BankFile, experience: str, upto: int) -> tuple[int, ...]:
-    """The revisions at which the quality of an experience may have changed."""
+    """Return the revisions at which the quality of an experience may have changed."""
     rows = file.rows(_TURNING, (experience, upto))
     return tuple(number for (number,) in rows)
 
 
 def revision_at(file: BankFile, moment: str) -> int:
-    """The last number that was written by a UTC moment in ISO 8601."""
+    """Return the last revision written by a UTC moment in ISO 8601."""
     return int(file.rows(_BY_MOMENT, (moment,))[0][0])
 
 
 def names_beginning(file: BankFile, beginning: str) -> tuple[str, ...]:
-    """The ids of all experiences, live or not, that begin so."""
+    """Return the ids of all experiences, live or retired, that begin with a text."""
     query = "SELECT id FROM experience WHERE substr(id, 1, ?) = ? ORDER BY id"
     return tuple(name for (name,) in file.rows(query, (len(beginning), beginning)))
 
 
 def is_held(file: BankFile, experience: str) -> bool:
-    """Whether an experience was ever added, live or not."""
+    """Return whether an experience was ever added, live or not."""
     return bool(file.rows("SELECT 1 FROM experience WHERE id = ?", (experience,)))

@@ -90,7 +90,7 @@ class KeyVectors:
         self._room: Vectors = np.zeros((0, 0), np.float32)
 
     def upto(self, last: int) -> Vectors:
-        """The vectors of the keys up to a number. UserError where an experience has lost its key."""
+        """Return the vectors of the keys up to a number. Raises UserError if an experience has lost its key."""
         if last > self._known:
             with BANK_FORMAT.errors(self._file.path):
                 self._read(last)

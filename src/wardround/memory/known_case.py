@@ -23,15 +23,15 @@ class KnownCase(Protocol):
         ...
 
     def findings(self) -> Findings:
-        """What conditions and exclusions are checked against."""
+        """Return what conditions and exclusions are checked against."""
         ...
 
     def key(self, encoder: Encoder) -> Key:
-        """The key that experiences are found by."""
+        """Return the key by which experiences are found."""
         ...
 
     def description(self, max_tokens: int) -> str:
-        """What the case looks like where the question does not tell it; empty where it does."""
+        """Return what the case looks like if the question does not state it; empty if it does."""
         ...
 
     def setting(self) -> tuple[str, ...]:
@@ -51,19 +51,19 @@ class ChartedCase:
         return Subject.of_chart(self.chart)
 
     def findings(self) -> Findings:
-        """What the chart shows."""
+        """Return the findings on the chart."""
         return findings_of_chart(self.chart)
 
     def key(self, encoder: Encoder) -> Key:
-        """The chart's most recent events."""
+        """Return the most recent events of the chart."""
         return chart_key(encoder, self.chart)
 
     def description(self, max_tokens: int) -> str:
-        """The chart's most recent events."""
+        """Return the most recent events of the chart."""
         return describe_recent_events(self.chart, max_tokens=max_tokens)
 
     def setting(self) -> tuple[str, ...]:
-        """The latest problems and drugs."""
+        """Return the latest problems and drugs."""
         return setting_of(self.chart)
 
 
@@ -79,11 +79,11 @@ class WordedCase:
         return Subject(source=TOLD_SOURCE, subject_id=self.told.subject_id)
 
     def findings(self) -> Findings:
-        """What the words say."""
+        """Return the findings in the words."""
         return findings_of_text(self.told.text)
 
     def key(self, encoder: Encoder) -> Key:
-        """The words."""
+        """Return the words."""
         return text_key(encoder, self.told.text)
 
     def description(self, max_tokens: int) -> str:
@@ -96,7 +96,7 @@ class WordedCase:
 
 
 def known_case(chart: Chart | None, told: TextCaseRecord | None) -> KnownCase | None:
-    """Return the case of a chart, else the one told in words; None where there is neither."""
+    """Return the case of a chart, else the one told in words; None if there is neither."""
     if chart is not None:
         return ChartedCase(chart)
     return None if told is None else WordedCase(told)

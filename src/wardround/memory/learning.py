@@ -74,7 +74,7 @@ class EvolutionSettings:
         check_settings(self)
 
     def masked_chance(self, *, barred: bool) -> float:
-        """How likely the coin of an eligible experience masks it; never where credit does not write Q."""
+        """Return the probability that the coin masks an eligible experience; 0 if credit does not write Q."""
         if self.quality != "credit":
             return 0.0
         return 1.0 - self.retest_share if barred else self.masked_share
@@ -130,8 +130,8 @@ def learn(
     *,
     rule: LearningRule | None = None,
 ) -> LearningResult | None:
-    """Write what came of an episode in one transaction; None where it was learnt from before, or its sample was
-    withdrawn or forgotten. ``rule``: instead of the settings'.
+    """Write what came of an episode in one transaction; None if it was learnt from before, or its sample was withdrawn
+    or forgotten. ``rule``: instead of the settings'.
 
     Raises UserError for a sample that nothing may be learnt from and where the other writer began, ValueError for a
     score outside [0, 1].
@@ -164,7 +164,7 @@ def learn(
 
 
 def _claim_writer(bank: Bank, quality: str) -> None:
-    """One writer moves the qualities of a bank: the first."""
+    """Make the first writer of a bank's qualities the only one."""
     writer = bank.file.setting(_WRITER)
     if writer is None:
         bank.file.connection.execute("INSERT INTO setting VALUES (?, ?)", (_WRITER, quality))

@@ -44,11 +44,11 @@ class ReducedText:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was taken out."""
+        """Return whether nothing was taken out."""
         return not (self.results_shortened or self.turns_left_out or self.characters_cut)
 
     def facts(self) -> dict[str, Any]:
-        """What the log notes of it."""
+        """Return what the log notes about this text."""
         return {
             "tokens": self.tokens,
             "tokens_whole": self.tokens_whole,
@@ -59,7 +59,7 @@ class ReducedText:
 
 
 def trajectory_messages(trajectory: Trajectory) -> tuple[Message, ...]:
-    """The actor's replies and the results of their calls, from a recorded episode."""
+    """Return the actor's replies and the results of their calls, from a recorded episode."""
     messages: list[Message] = []
     for turn in trajectory.turns:
         if turn.purpose == "act":

@@ -98,7 +98,7 @@ class CountedOutcomes:
     left_out: frozenset[int] = frozenset()
 
     def holds(self, number: int) -> bool:
-        """Whether what was written at a number counts."""
+        """Return whether what was written at a number counts."""
         return number not in self.left_out and any(after < number <= upto for after, upto in self.spans)
 
 
@@ -123,7 +123,7 @@ def counted(connection: sqlite3.Connection, revision: int) -> CountedOutcomes:
 
 
 def outcomes_between(connection: sqlite3.Connection, after: int, upto: int) -> Iterator[LearntEpisode]:
-    """The episodes learnt from between two revisions, the second included, oldest first."""
+    """Return the episodes learnt from after one revision, up to and including another, oldest first."""
     last: Sequence[object] = ()
     met: list[ExperienceTrial] = []
     for row in connection.execute(_OUTCOMES, (after, upto)):
@@ -137,7 +137,7 @@ def outcomes_between(connection: sqlite3.Connection, after: int, upto: int) -> I
 
 
 def outcomes_of(connection: sqlite3.Connection, experience: str, upto: int) -> list[LearntEpisode]:
-    """The episodes that met an experience, with nothing else that they met; oldest first."""
+    """Return the episodes that met an experience, without the other experiences they met; oldest first."""
     return [_outcome(row, _met(row)) for row in connection.execute(_OF_EXPERIENCE, (experience, upto))]
 
 
@@ -208,7 +208,7 @@ class LearnedState:
     _tried: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def set_quality(self, experience: str, value: float | None) -> None:
-        """Take in a quality that somebody set; None where it was taken back."""
+        """Take in a quality that somebody set; None if it was taken back."""
         if experience not in self.gone:
             self.qualities[experience] = value
 
@@ -235,7 +235,7 @@ class LearnedState:
         self._move_weights(shown, delta, outcome)
 
     def weighed(self, number: int, edge: Edge) -> Edge:
-        """An edge that was set at a number, with what outcomes have moved it by since."""
+        """Return an edge that was set to a number, with the updates by outcomes since then."""
         moved = self.weights.get((edge.source, edge.target))
         if moved is None or moved[0] != number:
             return edge
@@ -255,7 +255,7 @@ class LearnedState:
             self.qualities[name] = moved_quality(start, share, delta, rate=outcome.rule.quality_rate)
 
     def _move_weights(self, shown: Sequence[str], delta: float, outcome: LearntEpisode) -> None:
-        """The edges among what was shown, moved by equations 9 and 10."""
+        """Return the edges among the shown experiences, updated by equations 9 and 10."""
         there = frozenset(shown)
         found = {
             (name, target): fact
@@ -282,7 +282,7 @@ WHERE revision.experience = ? AND number <= ? ORDER BY number DESC LIMIT 1
 
 
 def words_of(connection: sqlite3.Connection, experience: str, revision: int) -> str:
-    """What an experience says as of a revision; its id where there is none."""
+    """Return the text of an experience as of a revision; its id if it has none."""
     row = connection.execute(_WORDS, (experience, revision)).fetchone()
     if row is None:
         return experience

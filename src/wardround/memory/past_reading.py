@@ -28,12 +28,12 @@ class PastReader(BankReader):
             return state_at(self._file, number, self._subject_key)
 
     def history(self, experience: str) -> tuple[RevisionEntry, ...]:
-        """Every revision of one experience, oldest first."""
+        """Return every revision of one experience, oldest first."""
         with self._lock:
             return past.history_of(self._file, experience)
 
     def quality_history(self, experience: str) -> tuple[tuple[int, float | None], ...]:
-        """Every quality an experience had, with the revision from which it had it."""
+        """Return every quality of an experience with the revision from which it holds."""
         with self._lock:
             found: list[tuple[int, float | None]] = []
             for number, graph in self._graphs(past.turning_points(self._file, experience, self.revision)):
@@ -43,7 +43,7 @@ class PastReader(BankReader):
             return tuple(found)
 
     def course(self, revisions: Sequence[int]) -> Iterator[tuple[int, GraphReader]]:
-        """The graph as of each of some revisions, oldest first, each computed from the one before it."""
+        """Return the graph as of each of some revisions, oldest first. Each is computed from the one before it."""
         with self._lock:
             yield from self._graphs(sorted(set(revisions)))
 
@@ -54,57 +54,58 @@ class PastReader(BankReader):
             yield number, GraphReader(self._file.connection, number, "", cache)
 
     def outcomes(self, experience: str) -> tuple[LearntEpisode, ...]:
-        """The episodes that met an experience and were learnt from, oldest first, with nothing else that they met."""
+        """Return the episodes that met an experience and were learnt from, oldest first, without the other experiences
+        they met."""
         with self._lock:
             return tuple(outcomes_of(self._file.connection, experience, self.revision))
 
     def feedback(self, experience: str) -> tuple[Feedback, ...]:
-        """Every feedback event of one experience, oldest first."""
+        """Return every feedback event of one experience, oldest first."""
         with self._lock:
             return past.feedback_of(self._file, experience)
 
     def origins(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Every hand in every experience, from the file itself: (experience, sample, subject, split)."""
+        """Return every contributor to every experience, from the file: (experience, sample, subject, split)."""
         with self._lock:
             return past.origins_of(self._file)
 
     def hands(self, experience: str) -> tuple[Provenance, ...]:
-        """Every case that had a hand in one experience, by its sample, its subject and its split."""
+        """Return every contributor to one experience: its sample, its subject and its split."""
         with self._lock:
             return past.hands_in(self._file, experience)
 
     def learning_steps(self, beginning: str) -> tuple[LearningStep, ...]:
-        """The updates by episodes whose names begin so, oldest first."""
+        """Return the updates by episodes whose names begin with a text, oldest first."""
         with self._lock:
             return past.learning_steps(self._file, beginning)
 
     def learnt_at(self, episode: str) -> int | None:
-        """The revision at which an episode was learnt from; None where it was not."""
+        """Return the revision at which an episode was learnt from; None if it was not."""
         with self._lock:
             return past.step_of(self._file, episode)
 
     def snapshots(self) -> dict[str, int]:
-        """The revisions that have a name, oldest first."""
+        """Return the revisions that have a name, oldest first."""
         with self._lock:
             return past.snapshots_of(self._file)
 
     def texts_since(self, revision: int) -> tuple[str, ...]:
-        """The experiences whose text or state was written after a revision."""
+        """Return the experiences whose text or state was written after a revision."""
         with self._lock:
             return past.texts_since(self._file, revision)
 
     def names(self, beginning: str) -> tuple[str, ...]:
-        """The ids of all experiences, live or not, that begin so."""
+        """Return the ids of all experiences, live or retired, that begin with a text."""
         with self._lock:
             return past.names_beginning(self._file, beginning)
 
     def holds(self, experience: str) -> bool:
-        """Whether an experience was ever added, live or not."""
+        """Return whether an experience was ever added, live or not."""
         with self._lock:
             return past.is_held(self._file, experience)
 
     def damage(self) -> dict[str, int]:
-        """What is wrong with the file, counted: SQLite's own check, texts missing in the index, edges and revisions
-        that lead nowhere."""
+        """Return counts of what is wrong with the file: SQLite's own check, texts missing in the index, edges and
+        revisions that lead nowhere."""
         with self._lock:
             return damage(self._file.connection)

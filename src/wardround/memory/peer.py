@@ -45,7 +45,7 @@ class NoteChanges:
 
 
 def linked(first: str, second: str, weight: float) -> tuple[Edge, Edge]:
-    """A link between two notes, both ways."""
+    """Return a link between two notes, in both directions."""
     value = min(1.0, max(0.0, weight))
     return Edge(source=first, target=second, weight=value), Edge(source=second, target=first, weight=value)
 
@@ -62,7 +62,7 @@ class PeerAsking:
     used: dict[str, str] = field(default_factory=dict)
 
     async def value(self, template: str, schema: Mapping[str, Any], **values: Any) -> Any:
-        """Ask for a value of a schema. Raises FormatError where two replies are none."""
+        """Ask for a value of a schema. Raises FormatError if two replies are none."""
         prompt = load_prompt("wardround.memory", template)
         self.used[prompt.name] = prompt.sha256
         return await ask_value(self.asker, prompt.render(**values), schema, purpose=template)
@@ -84,12 +84,12 @@ _SHARES = {"question": 0.25, "patient": 0.25, "trajectory": 0.4}
 
 
 def without_identifiers(text: str) -> str:
-    """A text whose long numbers, which name a patient, an encounter or a row, are struck out."""
+    """Return a text without long numbers, which name a patient, an encounter or a row."""
     return _LONG_NUMBER.sub("#", text)
 
 
 def beginning(text: str, max_tokens: int) -> str:
-    """The beginning of a text, at a word's end, within some tokens."""
+    """Return the beginning of a text, cut at a word's end, within a token limit."""
     if estimate_tokens(text) <= max_tokens:
         return text
     kept = text[: 4 * max_tokens]
@@ -99,12 +99,12 @@ def beginning(text: str, max_tokens: int) -> str:
 
 
 def best_attempt(case: Case) -> Attempt:
-    """The attempt with the best score, the earliest of equals."""
+    """Return the attempt with the best score; the earliest wins a tie."""
     return max(case.attempts, key=lambda one: (one.success, one.material.score or 0.0))
 
 
 def case_document(case: Case, *, max_tokens: int) -> str:
-    """A training case as one text: what was asked, of whom, how the best attempt went, what was right."""
+    """Return a training case as one text: the question, the patient, the best attempt, and the correct answer."""
     best = best_attempt(case)
     rooms = {name: int(share * max_tokens) for name, share in _SHARES.items()}
     patient = case.description or "; ".join(case.setting)
@@ -129,7 +129,7 @@ def note_of(
     prompts: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Experience:
-    """A note that a peer draws from a case. It rests on every row that the case's attempts showed."""
+    """Return a note that a peer draws from a case. It rests on every row that the case's attempts showed."""
     target = best_attempt(case).material.target
     texts = [without_identifiers(text) for text in (title, description, content)]
     hashes = {**case.provenance.prompts, **(prompts or {})}
@@ -147,7 +147,7 @@ def note_of(
 
 
 def searched_text(note: Experience) -> str:
-    """The whole of a note, as it is encoded unless a peer says otherwise."""
+    """Return the whole text of a note. It is what is encoded unless a peer encodes another text."""
     return "\n".join(part for part in (note.title, note.description, note.content) if part)
 
 
@@ -201,7 +201,7 @@ class Remembered:
     why: str
 
     def facts(self) -> dict[str, Any]:
-        """What an episode's log notes of it."""
+        """Return what the log of an episode notes about this recall."""
         return {"id": self.note.id, "score": round(self.score, 6), "why": self.why}
 
 
@@ -227,7 +227,7 @@ class PeerCase:
         return self._found(replace(self.question, key=None, entities=()), _WORDS, "words")
 
     def by_meaning(self) -> list[Remembered]:
-        """Notes by the similarity of their vectors, best first; none where the bank has no vectors.
+        """Notes by the similarity of their vectors, best first; none if the bank has no vectors.
 
         Vectors of hashed words stand in for an encoder that learnt what texts mean: where they are all there is, words
         lead and vectors follow, as in the recall of a graph (nDCG@10 on MedQuAD 0.54 by such vectors, 0.89 so).
@@ -239,11 +239,11 @@ class PeerCase:
         return self._found(replace(self.question, text="", entities=()), _VECTOR, "vector")
 
     def note(self, name: str) -> Experience | None:
-        """A note by its id; None where it may not be served for this case."""
+        """Return a note by its id; None if it may not be served for this case."""
         return self._fetch(name)
 
     def linked(self, name: str) -> list[tuple[Experience, float]]:
-        """The notes that a note is linked to and that may be served, strongest link first."""
+        """Return the linked notes that may be served, strongest link first."""
         edges = sorted(self.bank.graph().edges(name), key=lambda edge: (-edge.weight, edge.target))
         found = [(self._fetch(edge.target), edge.weight) for edge in edges]
         return [(note, weight) for note, weight in found if note is not None]
@@ -255,9 +255,9 @@ class PeerCase:
         )
         self.withheld, self.revision = recall.withheld, recall.revision
         return [
-            Remembered(note=one.experience, score=one.score, why=f"{way} {one.score:.2f}")
-            for one in recall.seeds
-            if one.score > 0
+            Remembered(note=seed.experience, score=seed.score, why=f"{way} {seed.score:.2f}")
+            for seed in recall.seeds
+            if seed.score > 0
         ]
 
 
@@ -298,8 +298,12 @@ class PeerMemory:
     counts: Counter[str] = field(default_factory=Counter)
 
     def notes(self) -> tuple[Experience, ...]:
-        """Every live note, oldest first."""
-        return tuple(one for one in self.bank.experiences() if (one.kind, one.tool) == ("note", self.peer))
+        """Return every live note, oldest first."""
+        return tuple(
+            experience
+            for experience in self.bank.experiences()
+            if (experience.kind, experience.tool) == ("note", self.peer)
+        )
 
     def nearest(self, text: str, *, limit: int) -> tuple[tuple[Experience, float], ...]:
         """Live notes by the similarity of their vectors to a text's."""
@@ -308,15 +312,15 @@ class PeerMemory:
         return self.bank.nearest(self.key(text), kind="note", tool=self.peer, limit=limit)
 
     def links(self, note: str) -> tuple[Edge, ...]:
-        """The links that lead from a note."""
+        """Return the links from a note."""
         return self.bank.graph().edges(note)
 
     def hands(self, note: str) -> tuple[Provenance, ...]:
-        """Every case that had a hand in a note."""
+        """Return every case that contributed to a note."""
         return self.bank.hands(note)
 
     def key(self, text: str) -> Key:
-        """The vector of a text."""
+        """Return the vector of a text."""
         return text_key(self.encoder, text)
 
     def apply(self, changes: NoteChanges, *, mark: str = "", sample: str = "") -> bool:
@@ -352,7 +356,7 @@ class PeerMemory:
         return True
 
     def _moved(self, stands_for: dict[str, str]) -> list[Edge]:
-        """The links of notes that were replaced, as those of what replaces them."""
+        """Return the links of replaced notes as links of the notes that replace them."""
         graph = self.bank.graph()
         leading = [edge for old in stands_for for edge in graph.edges(old)]
         both = [*leading, *(replace(edge, source=edge.target, target=edge.source) for edge in leading)]
@@ -380,7 +384,7 @@ RecallNotes = Callable[[PeerCase], Sequence[Remembered]]
 
 
 async def simply_added(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
-    """Every note stands beside the others."""
+    """Add every note beside the others, without comparing them."""
     return NoteChanges(new=(NewNote(note=note),))
 
 

@@ -73,11 +73,11 @@ class Findings:
     in_words: bool = False
 
     def statuses(self, name: str) -> frozenset[Status]:
-        """Return every way in which something is told of the patient; empty where nothing names it."""
+        """Return every way in which something is told of the patient; empty if nothing names it."""
         return self.known.statuses(name)
 
     def allergic_to(self, substance: str) -> Truth:
-        """Say whether an allergy to a substance or class is recorded."""
+        """Return whether an allergy to a substance or class is recorded."""
         return self.known.allergic_to(substance)
 
     def latest(self, name: str) -> Quantity | None:
@@ -132,9 +132,9 @@ def findings_of_text(text: str) -> Findings:
     known = KnownFindings()
     known.add(reading)
     measured = {
-        measurement_name(" ".join(one.words) if one.concept is None else one.concept.name): one.quantity
-        for one in reading.findings
-        if one.quantity is not None and one.status == "present"
+        measurement_name(" ".join(finding.words) if finding.concept is None else finding.concept.name): finding.quantity
+        for finding in reading.findings
+        if finding.quantity is not None and finding.status == "present"
     }
     return Findings(age=person.age, days=person.days, sex=person.sex, known=known, measured=measured, in_words=True)
 
@@ -153,7 +153,7 @@ def measurement_name(text: str) -> str:
 
 
 def _is_of_earlier_stay(event: Any, began: datetime | None) -> bool:
-    """Whether a value was measured before the newest stay, and the day before it."""
+    """Return whether a value was measured before the newest stay, and the day before it."""
     return began is not None and event.time is not None and event.time < began - _BEFORE_STAY
 
 
@@ -226,7 +226,7 @@ _FILLED = re.compile(
 
 
 def read_person_words(text: str, read_rest: Callable[[str], _Check | None]) -> _Check | None:
-    """How to check a phrase that begins with words for who somebody is; what follows them is read by ``read_rest``."""
+    """Return the check of a phrase that begins with words for a person. ``read_rest`` reads what follows them."""
     checks: list[_Check] = []
     rest = text
     while found := _WORD.match(rest):
@@ -342,12 +342,12 @@ _SHARED = re.compile(
 
 
 def split_phrases(text: str) -> tuple[str, ...]:
-    """The phrases of a condition: they are written between semicolons."""
+    """Return the phrases of a condition, which are separated by semicolons."""
     return tuple(phrase for part in text.split(";") if (phrase := part.strip(" .,\n\t")))
 
 
 def read_phrase(phrase: str) -> Check | None:
-    """How to check a phrase; None where nothing in it can be checked."""
+    """Return the check of a phrase; None if nothing in it can be checked."""
     text = " ".join(phrase.casefold().replace("and/or", "or").replace("\u2019", "'").split()).strip(" .,;")
     if _UNREADABLE.search(text):
         return None
@@ -359,8 +359,8 @@ def _read(text: str) -> Check | None:
     if re.fullmatch(r"\([^()]*\)", text):
         text = text[1:-1].strip()
     opened = _OPENING.sub("", text, count=1).strip()
-    for one in dict.fromkeys((opened, text)):
-        check = _place(one) or _age(one) or read_person_words(one, _read) or _limit(one)
+    for fromkey in dict.fromkeys((opened, text)):
+        check = _place(fromkey) or _age(fromkey) or read_person_words(fromkey, _read) or _limit(fromkey)
         if check is not None:
             return check
     aside = _ASIDE.match(opened)
@@ -379,7 +379,7 @@ def _read(text: str) -> Check | None:
 
 
 def _joined(text: str) -> Check | None:
-    """A phrase as a whole, else both of its parts: "ESRD on hemodialysis", "COPD and asthma"."""
+    """Return a phrase as a whole, else both of its parts: "ESRD on hemodialysis", "COPD and asthma"."""
     whole = _allergy(text) or _recently(text) or _tense(text) or _use(text) or _named(text)
     parts = next((one for word in _JOINING if (one := _list(text, word, all_of)) is not None), None)
     if whole is None or parts is None:
@@ -392,7 +392,7 @@ def _first_known(whole: Truth, parts: Truth) -> Truth:
 
 
 def _place(text: str) -> Check | None:
-    """A service or a unit: columns of the record, compared by their names."""
+    """Return the check of a service or a unit: columns of the record, compared by their names."""
     asked = read_place(text)
     return None if asked is None else lambda found: is_in(found.places, *asked)
 
@@ -534,7 +534,7 @@ def _named(text: str) -> Check | None:
 
 
 def _plain_name(text: str) -> str:
-    """A name without what does not change it; empty where it is too long to be one."""
+    """Return a name without words that do not change its meaning; empty if it is too long to be a name."""
     name = _LEADING.sub("", text)
     while (shorter := _CLOSING.sub("", name)) != name:
         name = shorter
@@ -543,7 +543,8 @@ def _plain_name(text: str) -> str:
 
 
 def _stands(found: Findings, *, name: str, wanted: tuple[Status, ...]) -> Truth:
-    """Whether something stands as it is asked for. Denied and nothing else: false; everything else is unknown."""
+    """Return whether something stands as it is asked for. Denied and nothing else: false; everything else is
+    unknown."""
     statuses = found.statuses(name)
     if not statuses.isdisjoint(wanted):
         return True

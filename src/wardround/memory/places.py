@@ -39,7 +39,7 @@ def places_of(events: Iterable[Any]) -> dict[str, str]:
 
 
 def read_place(text: str) -> tuple[str, str] | None:
-    """Return the kind of place and the name that a phrase asks for; None where it asks for none.
+    """Return the kind of place and the name that a phrase asks for; None if it asks for none.
 
     >>> read_place("unit: coronary care unit (ccu)"), read_place("in the micu"), read_place("the cardiology service")
     (('unit', 'coronary care unit (ccu)'), ('unit', 'micu'), ('service', 'cardiology'))
@@ -53,7 +53,7 @@ def read_place(text: str) -> tuple[str, str] | None:
 
 
 def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
-    """Say whether a patient is where a phrase asks.
+    """Return whether a patient is where a phrase asks.
 
     True: by the column's own name, without its aside, or by its abbreviation. False: intensive or intermediate care
     asked of somebody whose unit is of another class, or has other services; another code of a service. None: whatever
@@ -77,7 +77,7 @@ def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
 
 
 def _names(text: str) -> frozenset[str]:
-    """A place's names: "Coronary Care Unit (CCU)" is "coronary care unit", "coronary care" and "ccu"."""
+    """Return a place's names: "Coronary Care Unit (CCU)" is "coronary care unit", "coronary care" and "ccu"."""
     whole = " ".join(text.casefold().split())
     aside = re.fullmatch(r"(.+?)\s*\(([^()]+)\)", whole)
     names = {whole, *((aside[1], *aside[2].split("/")) if aside else ())}

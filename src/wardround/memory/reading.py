@@ -32,7 +32,7 @@ class BankReader(ABC):
 
     @abstractmethod
     def _state(self) -> BankState:
-        """The state that is asked; called while the lock is held."""
+        """Return the state to read from. The lock must be held."""
 
     @property
     def encoder(self) -> str | None:
@@ -47,7 +47,7 @@ class BankReader(ABC):
             return self._state().revision
 
     def experiences(self) -> tuple[Experience, ...]:
-        """Every live experience, oldest first. For people and checks: agents get theirs from ``search``."""
+        """Return every live experience, oldest first, for people and checks. Agents use ``search``."""
         with self._lock:
             return self._state().experiences
 
@@ -56,7 +56,7 @@ class BankReader(ABC):
             return len(self._state())
 
     def subject_hash(self, subject: Subject) -> str:
-        """How this bank writes a subject down."""
+        """Return this bank's hash of a subject."""
         return subject.hashed(self._subject_key)
 
     def search(
@@ -124,7 +124,8 @@ class BankReader(ABC):
     def served_to(
         self, subject: Subject, *, kinds: Sequence[Kind] = POLARITIES, task: str | None = None, tool: str | None = None
     ) -> Callable[[str], Experience | None]:
-        """How to fetch an experience by its id under the same guards; None for one that may not be served."""
+        """Return a function that fetches an experience by id under the same guards; it returns None for one that may
+        not be served."""
         with self._lock:
             return eligible(self._state(), kinds, task, subject, tool)
 
@@ -144,7 +145,7 @@ class BankReader(ABC):
             return GraphReader(self._file.connection, own, task, self._graph_cache)
 
     def gate(self) -> GateRecord:
-        """What held-out evidence said last of it, by task."""
+        """Return the last verdict of held-out evidence on this bank, by task."""
         with self._lock:
             return read_gate(self._file, self.revision)
 
@@ -178,8 +179,8 @@ class PinnedBank(BankReader):
 
     @classmethod
     def open(cls, path: Path, *, revision: int | str | None = None) -> PinnedBank:
-        """Open a bank for reading at a revision, by its number or its name, by default at its last. UserError where it
-        has not come so far, or has none of that name."""
+        """Open a bank for reading at a revision, by its number or its name, by default at its last. UserError if it has
+        not come so far, or has none of that name."""
         file = BankFile(path, BANK_FORMAT.open_unchanged(path), writable=False)
         last = file.last_number
         if isinstance(revision, str):
@@ -190,7 +191,7 @@ class PinnedBank(BankReader):
         return cls(file, last if revision is None else revision)
 
     def _state(self) -> BankState:
-        """The state, and an index as of it from the moment on at which the file's own has gone further."""
+        """Return the state. Once the file has a later revision, the state has an index as of the pinned one."""
         if not self._own_index and self._file.last_number > self._pinned.revision:
             index_as_of(self._file.connection, self._pinned.revision)
             self._pinned.words.begin()
@@ -204,7 +205,7 @@ class PinnedBank(BankReader):
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether something was ever forgotten for good, so that a past revision may be another one now."""
+        """Return whether something was ever forgotten for good, so that a past revision may be another one now."""
         with self._lock:
             return bool(self._file.rows("SELECT 1 FROM tombstone LIMIT 1"))
 
@@ -213,14 +214,14 @@ class PinnedBank(BankReader):
 
         A bank without a graph has the hash that the manifests of earlier runs hold.
         """
-        bodies = sorted((one.to_json() for one in self.experiences()), key=lambda body: str(body["id"]))
+        bodies = sorted((experience.to_json() for experience in self.experiences()), key=lambda body: str(body["id"]))
         with self._lock:
             graph = self.graph().facts()
         return content_hash({"experiences": bodies, **graph} if any(graph.values()) else bodies)
 
 
 def _named(file: BankFile, name: str) -> int:
-    """The number that a revision's name, or the number as text, stands for."""
+    """Return the number of a revision given by its name, or by its number as text."""
     if name.isdecimal():
         return int(name)
     if name == GATED:

@@ -52,7 +52,7 @@ class RecallHit:
     revision: int
 
     def why(self) -> str:
-        """Say it in one line."""
+        """Return the reason in one line."""
         parts = {"words": self.lexical, "vector": self.dense, "entities": self.entity}
         told = ", ".join(f"{name} {value:.2f}" for name, value in parts.items() if value is not None)
         return f"score {self.score:.3f} ({told})"
@@ -74,7 +74,7 @@ class SeedRecall:
         return tuple(seed.experience for seed in self.seeds)
 
     def facts(self) -> dict[str, object]:
-        """What an episode's log notes of it."""
+        """Return what the log of an episode notes about this recall."""
         served = [{"id": seed.experience.id, "score": seed.score, "why": seed.why()} for seed in self.seeds]
         noted = {"withheld": dict(self.withheld), "bank_revision": self.revision}
         return {"served": served, "terms": list(self.terms), "entities": list(self.entities), **noted}
@@ -134,8 +134,9 @@ class FusedCandidates:
         self.best = heapq.nsmallest(settings.k, self.scores, key=lambda entry: (-self.scores[entry], entry.order))
 
     def settled(self, most_similar: float) -> bool:
-        """Whether nothing that words and entities left out can be among the best: its vector alone, at the most that a
-        product can be, would score less than the last of them (a threshold as in Fagin's algorithm, PODS 2001)."""
+        """Return whether nothing that words and entities left out can be among the best: its vector alone, at the most
+        that a product can be, would score less than the last of them (a threshold as in Fagin's algorithm, PODS
+        2001)."""
         if len(self.best) < self.settings.k:
             return False
         return bool(self.scores[self.best[-1]] > self.settings.dense * most_similar + _ROUNDING)
@@ -182,8 +183,8 @@ def nearest_experiences(
 def eligible(
     state: BankState, kinds: Sequence[Kind], task: str | None, for_subject: Subject, tool: str | None = None
 ) -> Callable[[str], Experience | None]:
-    """How to fetch an experience that may be served to a subject, by its id: what is walked to, as what is recalled,
-    has to pass the guards."""
+    """Return a function that fetches an experience by id if it may be served to a subject. What a walk reaches has to
+    pass the same guards as what is recalled."""
     choices: Mapping[str, EligibleEntries] = {kind: state.choice(kind, task, tool, SERVABLE_SPLITS) for kind in kinds}
     subject = for_subject.hashed(state.subject_key)
     own = {entry.name for choice in choices.values() for entry in choice.of_subject(subject)}

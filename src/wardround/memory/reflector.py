@@ -94,14 +94,14 @@ class RuleReflector:
 
 
 def tables_naming_answers(material: Material) -> tuple[str, ...]:
-    """The record tables whose rows named what was right, those that named most first."""
+    """Return the record tables whose rows name a correct answer, those with most of them first."""
     facts = _Facts(material, tuple(_calls(material.messages)))
     told = Counter(table for label in (*facts.hits, *facts.missed) for table in facts.named_in(label))
     return tuple(table for table, _ in sorted(told.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def tables_read(material: Material) -> tuple[str, ...]:
-    """The record tables that were read, by name."""
+    """Return the names of the record tables that were read."""
     return tuple(_Facts(material, tuple(_calls(material.messages))).tables)
 
 
@@ -118,7 +118,7 @@ class _Facts:
         self.tables = sorted({table for call in self._calls for table in call.tables})
 
     def named_in(self, label: str) -> list[str]:
-        """The record tables whose results held a label."""
+        """Return the record tables whose results contain a label."""
         name = normalise_label(label)
         return sorted({table for call in self._calls if name in call.result for table in call.tables})
 
@@ -215,7 +215,7 @@ def _calls(messages: Iterable[Message]) -> Iterator[_Call]:
 
 
 def _tables(arguments: str) -> tuple[str, ...]:
-    """The tables a call names: its ``table_name``, or what its SQL reads from."""
+    """Return the tables that a call names: its ``table_name``, or those its SQL reads."""
     try:
         given = json.loads(arguments)
         named, sql = given.get("table_name", ""), given.get("sql_query", "")

@@ -78,12 +78,12 @@ class TextRow(NamedTuple):
 
 
 def marks_since(connection: sqlite3.Connection, after: int, upto: int) -> Iterator[RevisionRow]:
-    """The revisions between two numbers, the second included, oldest first."""
+    """Return the revisions after one number, up to and including another, oldest first."""
     return map(RevisionRow._make, connection.execute(_SINCE, (after, upto)))
 
 
 def natures(connection: sqlite3.Connection, *, every: bool) -> Callable[[str], Nature]:
-    """How to look up the nature of an experience: out of all of them read at once, or each when it is asked for."""
+    """Return a lookup of the nature of an experience, from all of them read at once or from one query each."""
     if every:
         return {row[0]: row for row in connection.execute(_NATURES).fetchall()}.__getitem__
     return lambda name: connection.execute(f"{_NATURES} WHERE id = ?", (name,)).fetchone()
@@ -98,7 +98,7 @@ class Texts:
         self._file = file
 
     def read(self, entries: Iterable[Entry]) -> None:
-        """Give every entry that has none its experience. UserError where one was forgotten since."""
+        """Give every entry that has none its experience. UserError if one was forgotten since."""
         missing = {entry.revision: entry for entry in entries if not entry.is_read}
         numbers = list(missing)
         for start in range(0, len(numbers), _TEXTS_AT_ONCE):
@@ -141,7 +141,7 @@ class Entry:
 
     @property
     def is_read(self) -> bool:
-        """Whether its text is in memory."""
+        """Return whether its text is in memory."""
         return self._experience is not None
 
     @property
@@ -178,10 +178,10 @@ def experience_of(row: TextRow) -> Experience:
 
 
 def structure_text(experience: Experience) -> str:
-    """Entities, their edges and the evidence as the file holds them; empty where there is nothing."""
+    """Entities, their edges and the evidence as the file holds them; empty if there is nothing."""
     parts = {
         "entities": [[one.name, one.role] for one in experience.entities],
-        "role_edges": [[one.source, one.target] for one in experience.role_edges],
+        "role_edges": [[role_edge.source, role_edge.target] for role_edge in experience.role_edges],
         "evidence": [[one.step, list(one.rows)] for one in experience.evidence],
     }
     return json_text(parts) if any(parts.values()) else ""
@@ -269,18 +269,18 @@ def _unindex_last(file: BankFile, experience: str) -> None:
 
 
 def _indexed(step: RevisionEntry) -> list[str]:
-    """The texts of a revision that are searched, exclusions last."""
+    """Return the texts of a revision that are searched, exclusions last."""
     texts = (step.title, step.description, step.content, step.condition, *step.exclusions)
     return [plain_text(text) for text in texts]
 
 
 def mark_of(file: BankFile, name: str) -> bytes:
-    """What a tombstone holds of an id or a sample: a keyed hash, by which it is known again and nothing is told."""
+    """Return what a tombstone keeps of an id or a sample: a keyed hash. It recognises the id and reveals nothing."""
     return hmac.new(file.setting("subject_key"), f"forgotten {name}".encode(), sha256).digest()
 
 
 def is_forgotten(file: BankFile, name: str) -> bool:
-    """Whether an experience, a sample or a row was forgotten for good."""
+    """Return whether an experience, a sample or a row was forgotten for good."""
     return bool(file.rows("SELECT 1 FROM tombstone WHERE mark = ?", (mark_of(file, name),)))
 
 
@@ -386,12 +386,12 @@ EdgeFact = tuple[int, Edge]
 
 
 def facts_from(connection: sqlite3.Connection, experience: str, revision: int) -> list[EdgeFact]:
-    """Every setting of the edges that lead from an experience as of a revision, oldest first."""
+    """Return every setting of the edges from an experience as of a revision, oldest first."""
     return [_fact(row) for row in connection.execute(_FROM, (experience, revision)).fetchall()]
 
 
 def every_edge_fact(connection: sqlite3.Connection, revision: int) -> Iterator[EdgeFact]:
-    """Every setting of every edge as of a revision, by ends, oldest first."""
+    """Return every setting of every edge as of a revision, by ends, oldest first."""
     return map(_fact, connection.execute(_EVERY, (revision,)))
 
 

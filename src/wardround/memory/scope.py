@@ -38,24 +38,24 @@ class Scope:
 
     @property
     def excluded_by(self) -> str:
-        """The first exclusion that holds; empty where none does."""
+        """The first exclusion that holds; empty if none does."""
         return next((phrase.text for phrase in self.exclusions if phrase.checked == "holds"), "")
 
     @property
     def contradicted_by(self) -> str:
-        """The first phrase of the condition that does not hold; empty where none fails."""
+        """The first phrase of the condition that does not hold; empty if none fails."""
         return next((phrase.text for phrase in self.condition if phrase.checked == "fails"), "")
 
     @property
     def applies(self) -> bool:
-        """Whether nothing that is known speaks against it."""
+        """Return whether nothing that is known speaks against it."""
         return not self.excluded_by and not self.contradicted_by
 
     @property
     def wholly_unchecked(self) -> bool:
-        """Whether it has a condition and nothing of its limits could be checked."""
+        """Return whether it has a condition and nothing of its limits could be checked."""
         phrases = (*self.condition, *self.exclusions)
-        return bool(self.condition) and all(one.checked == "unchecked" for one in phrases)
+        return bool(self.condition) and all(phrase.checked == "unchecked" for phrase in phrases)
 
     @property
     def unchecked(self) -> tuple[str, ...]:
@@ -97,9 +97,9 @@ class SettingChart(Protocol):
 
 
 def setting_of(chart: SettingChart) -> tuple[str, ...]:
-    """The service and the unit that a chart ends in, its latest problems and procedures; drugs, which half a hospital
-    has, only where there is none of these. No identifiers, no times."""
-    events = [one for one in chart.events() if ";" not in str(one.description)]
+    """Return the service and the unit that a chart ends in, and its latest problems and procedures, without identifiers
+    and times. Drugs are returned only if there is none of these, since half a hospital shares them."""
+    events = [event for event in chart.events() if ";" not in str(event.description)]
     places = places_of(events)
     told = [f"{kind}: {places[kind]}" for kind in PLACES if kind in places]
     told += _latest(events, _PROBLEMS) + _latest(events, _PROCEDURES)
@@ -107,5 +107,9 @@ def setting_of(chart: SettingChart) -> tuple[str, ...]:
 
 
 def _latest(events: Sequence[Any], kinds: frozenset[str]) -> list[str]:
-    names = [str(one.description) for one in events if one.kind in kinds and len(str(one.description)) <= _LONGEST_NAME]
+    names = [
+        str(event.description)
+        for event in events
+        if event.kind in kinds and len(str(event.description)) <= _LONGEST_NAME
+    ]
     return list(dict.fromkeys(reversed(names)))[:_MOST_OF_A_KIND]

@@ -26,7 +26,7 @@ class ServedText:
     prompt: PromptFile | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What an episode's log notes of it."""
+        """Return what the log of an episode notes about this text."""
         return {"shown": list(self.shown), "left_out": list(self.left_out), "tokens": self.tokens}
 
 

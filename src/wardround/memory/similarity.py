@@ -42,7 +42,8 @@ def entity_similarity(first: Sequence[str], second: Sequence[str], idf: Mapping[
 
 
 def role_paths(edges: Iterable[RoleEdge], roles: Mapping[str, Role], length: int) -> frozenset[RolePath]:
-    """The paths of so many edges through an experience, as the roles they join; no edge is walked twice in one."""
+    """Return the paths with a number of edges through an experience, as the roles they join. A path uses no edge
+    twice."""
     steps = [(normal_name(edge.source), normal_name(edge.target)) for edge in edges]
     paths: list[tuple[tuple[str, str], ...]] = [(step,) for step in dict.fromkeys(steps)]
     for _ in range(length - 1):

@@ -58,7 +58,7 @@ class Recall:
         return tuple(match.experience for match in self.matches)
 
     def facts(self) -> dict[str, object]:
-        """What an episode's log notes of a retrieval."""
+        """Return what the log of an episode notes about a retrieval."""
         served = [{"id": match.experience.id, "similarity": match.similarity} for match in self.matches]
         return {"served": served, "withheld": dict(self.withheld), "bank_revision": self.revision}
 
@@ -113,7 +113,7 @@ class BankState:
         return self.read(self._entries.values())
 
     def read(self, entries: Iterable[Entry]) -> tuple[Experience, ...]:
-        """The experiences of entries; those that were not looked at yet are read from the file together."""
+        """Return the experiences of entries. Those not read yet are read from the file together."""
         asked = list(entries)
         self._texts.read(asked)
         return tuple(entry.experience for entry in asked)
@@ -238,17 +238,17 @@ class BankState:
         return [(int(candidates[place]), float(exact[place])) for place in order]
 
     def key_of(self, entry: Entry) -> Key | None:
-        """The key of an entry; None where it has none."""
+        """Return the key of an entry; None if it has none."""
         if entry.place is None or self.encoder is None:
             return None
         return Key(encoder=self.encoder, vector=self._matrix[entry.place].copy())
 
     def known(self, name: str) -> Entry | None:
-        """The entry of an experience, live or not."""
+        """Return the entry of an experience, live or retired."""
         return self._entries.get(name)
 
     def is_live(self, name: str) -> bool:
-        """Whether an experience is there and not retired."""
+        """Return whether an experience is there and not retired."""
         return name in self._live
 
     @property
@@ -257,12 +257,12 @@ class BankState:
         return self._live
 
     def standing(self, revision: int) -> Entry | None:
-        """The entry that stands as a revision says; None where another revision came since."""
+        """Return the entry at a revision; None if the entry has another revision since."""
         return self._by_revision.get(revision)
 
     def said_once(self, found: Iterable[Experience], subject: Subject) -> tuple[Experience, ...]:
-        """Each of some experiences once for all that say the same; its facts tell how many cases say so (``cases``), of
-        those that may be served to a subject."""
+        """Return each experience once for all its duplicates. Its facts contain the number of duplicates (``cases``)
+        that may be served to a subject."""
         once: dict[str, Experience] = {}
         for one in found:
             once.setdefault(one.said, one)
@@ -296,16 +296,17 @@ class BankState:
 
     @property
     def evaluates(self) -> bool:
-        """Whether there are subjects from whom nothing is served to anybody."""
+        """Return whether there are subjects from whom nothing is served to anybody."""
         return bool(self._evaluated)
 
     def similarities(self, vector: Vectors, places: Sequence[int]) -> dict[int, float]:
-        """The similarity of the keys at some places."""
+        """Return the similarity of the keys at some positions."""
         products = (self._matrix[list(places)].astype(np.float64) @ vector.astype(np.float64)).round(9)
         return {place: float(product) for place, product in zip(places, products, strict=True)}
 
     def choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> EligibleEntries:
-        """What may be served of a kind, task and tool out of some splits, kept up from then on."""
+        """Return the entries of a kind, task and tool out of some splits that may be served, kept up to date from then
+        on."""
         splits = tuple(sorted(set(allowed_splits)))
         if not set(splits) <= set(SERVABLE_SPLITS):
             raise LeakError(f"experiences are served from {SERVABLE_SPLITS} only, not from {splits}")
@@ -319,7 +320,7 @@ class BankState:
         return choice
 
     def check_key(self, key: Key) -> None:
-        """Raise UserError where a question's vector cannot be compared with the bank's keys."""
+        """Raise UserError if a question's vector cannot be compared with the bank's keys."""
         if key.encoder != self.encoder or len(key.vector) != self._matrix.shape[1]:
             raise UserError(
                 f"this bank's keys were made by encoder {self.encoder!r}, the question's by {key.encoder!r}; "
@@ -344,7 +345,7 @@ def follow(file: BankFile, state: BankState, *, upto: int | None = None) -> None
 
 
 def state_at(file: BankFile, revision: int, subject_key: bytes) -> BankState:
-    """The state as of a revision, made from the beginning."""
+    """Return the state as of a revision, built from the beginning."""
     state = BankState(file=file, subject_key=subject_key)
     follow(file, state, upto=revision)
     return state

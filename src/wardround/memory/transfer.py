@@ -49,7 +49,7 @@ class Imported:
 
 
 def export_bank(bank: Bank, path: Path) -> int:
-    """Write what a bank serves now; returns the number of experiences. UserError where the file is there already."""
+    """Write what a bank serves now; returns the number of experiences. UserError if the file is there already."""
     if path.exists():
         raise UserError(f"{path} is there already; name another file")
     private_file(path)
@@ -78,7 +78,7 @@ def import_bank(bank: Bank, path: Path) -> Imported:
 
 
 def _together(lines: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The lines of the graph in their order: each outcome alone, what was set between two of them at once."""
+    """Return the lines of the graph in order: each outcome alone, and all settings between two outcomes at once."""
     graph = (line for line in lines if line.keys() & {"quality", "edge", "outcome"})
     for is_outcome, facts in groupby(graph, key=lambda line: "outcome" in line):
         together = list(facts)
@@ -93,8 +93,8 @@ def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> l
             met = [ExperienceTrial(**one) for one in said["met"] if not bank.is_taken_out(one["experience"])]
             bank.add_outcome(**{**said, "rule": LearningRule(**said["rule"]), "met": met})
         return []
-    qualities = dict(one["quality"] for one in facts if "quality" in one and one["quality"][0] in new)
-    edges = {(one["edge"]["source"], one["edge"]["target"]): Edge(**one["edge"]) for one in facts if "edge" in one}
+    qualities = dict(fact["quality"] for fact in facts if "quality" in fact and fact["quality"][0] in new)
+    edges = {(fact["edge"]["source"], fact["edge"]["target"]): Edge(**fact["edge"]) for fact in facts if "edge" in fact}
     fresh = [one for ends, one in edges.items() if set(ends) & new and _both(bank, one)]
     if qualities or fresh:
         bank.set_graph(qualities=qualities, edges=fresh, reason="imported")
@@ -120,7 +120,7 @@ def _lines(bank: Bank) -> Iterator[Mapping[str, Any]]:
 
 
 def _facts(bank: Bank, names: Set[str]) -> Iterator[Mapping[str, Any]]:
-    """What was set and what outcomes said, in the order of their numbers."""
+    """Return the settings and the outcomes in the order of their numbers."""
     connection, revision = bank.file.connection, bank.revision
     counts = counted(connection, revision)
     episodes = dict(bank.file.rows("SELECT number, episode FROM step WHERE episode <> ''"))

@@ -76,7 +76,7 @@ class BankAudit:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Return whether nothing is wrong."""
         return not any(self.problems.values())
 
 
@@ -161,20 +161,20 @@ def withdraw(bank: Bank, source: str, *, reason: str) -> WithdrawalReport:
 
 
 def came_of(bank: Bank, source: str, among: Iterable[Experience]) -> list[Experience]:
-    """The experiences that a source had a hand in."""
+    """Return the experiences that a source contributed to."""
     by_sample = {experience for experience, sample, _, _ in bank.origins() if sample == source}
     return [one for one in among if one.id == source or one.id in by_sample or source in one.rows]
 
 
 def is_known(bank: Bank, source: str) -> bool:
-    """Whether a source had a hand in anything, live or not."""
+    """Return whether a source had a hand in anything, live or not."""
     if bank.holds(source) or any(sample == source for _, sample, _, _ in bank.origins()):
         return True
     return bool(bank.file.rows("SELECT 1 FROM step WHERE sample = ?", (source,)))
 
 
 def _standing(graph: GraphReader) -> dict[tuple[str, str], tuple[float, float]]:
-    """Every edge by its ends, with its weight and what outcomes moved it by."""
+    """Return every edge by its ends, with its weight and the update by outcomes."""
     return {(edge.source, edge.target): (edge.weight, edge.phi) for edge in graph.every_edge()}
 
 
@@ -263,7 +263,7 @@ def forget(bank: Bank, source: str, *, reason: str) -> ForgetReport:
 
 
 def _all_of(bank: Bank, source: str) -> set[str]:
-    """Every experience a source had a hand in, retired ones too."""
+    """Return every experience that a source contributed to, retired ones included."""
     return {one.id for one in came_of(bank, source, bank.at(revision=bank.revision).every_experience)}
 
 

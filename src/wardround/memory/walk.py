@@ -26,11 +26,11 @@ class Graph(Protocol):
     """What the walk reads; ``GraphReader`` is one."""
 
     def quality(self, experience: str) -> float | None:
-        """The quality of an experience."""
+        """Return the quality of an experience."""
         ...
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
-        """The edges that lead from an experience."""
+        """Return the edges from an experience."""
         ...
 
 
@@ -63,7 +63,7 @@ class Collected:
     boundaries: tuple[str, ...] = ()
 
     def why(self) -> str:
-        """Say it in one line."""
+        """Return the reason in one line."""
         if len(self.path) == 1:
             return f"recalled for the question (score {self.score:.3f}, quality {self.quality:.2f})"
         hops = " > ".join(f"{name} ({step:.2f})" for name, step in zip(self.path[1:], self.steps, strict=True))
@@ -88,7 +88,7 @@ class Walk:
     steps: int
 
     def facts(self) -> dict[str, Any]:
-        """What an episode's log notes of it."""
+        """Return what the log of an episode notes about this walk."""
         return {
             "taken": [{"id": one.experience, "path": list(one.path), "score": one.score} for one in self.taken],
             "passed": [{"id": one.experience, "reason": one.reason, "because": one.because} for one in self.passed],
@@ -97,7 +97,7 @@ class Walk:
 
 
 def may_be_served(names: frozenset[str]) -> Callable[[str], Passing | None]:
-    """A judgement of experiences that knows only which may be served at all."""
+    """Return a judge of experiences that checks only whether they may be served."""
     return lambda name: None if name in names else "not_served"
 
 
@@ -178,12 +178,12 @@ class _Walking:
         return Skipped(experience=name, reason="below") if score < self.settings.least else None
 
     def _opponent(self, name: str, edges: Sequence[Edge]) -> str:
-        """An experience that was taken and says the opposite."""
+        """Return an accepted experience that states the opposite."""
         ends = {edge.target for edge in edges if edge.relation == "conflict"}
         return next((taken for taken in self.taken if taken in ends or self.opposed(name, taken)), "")
 
     def _onward(self, edges: Sequence[Edge]) -> list[tuple[float, str]]:
-        """The best unvisited neighbours with their scores; what conflicts is not a way on."""
+        """Return the best unvisited neighbours with their scores. An edge of conflict is never followed."""
         there = [
             ((edge.weight + self._quality(edge.target)) / 2.0, edge.target)
             for edge in edges
@@ -265,7 +265,7 @@ class Traversal:
             self._visit(_Path(places=[]), name)
 
     def next_place(self) -> PathEnd | None:
-        """The place of the path whose turn it is; None once the retrieval has ended."""
+        """Return the place of the path whose turn it is; None once the retrieval has ended."""
         full = len(self.collected) >= self.settings.most_taken
         if not self._active or full or self.steps >= self.settings.most_steps:
             return None
@@ -280,7 +280,7 @@ class Traversal:
         )
 
     def act(self, place: PathEnd, action: Action, target: str = "") -> None:
-        """Do one action at a place that was just offered. Raises ValueError where it may not be done there."""
+        """Do one action at a place that was just offered. Raises ValueError if it may not be done there."""
         ways = {"EXPLORE": place.forward, "BACKTRACK": place.backward}
         if action not in place.actions or (action in ways and target not in {one.experience for one in ways[action]}):
             raise ValueError(f"at {place.experience!r} one may not {action} {target}".rstrip())
@@ -306,7 +306,7 @@ class Traversal:
         self._active.append(path)
 
     def _cut(self, path: _Path, target: str) -> _Path:
-        """The path back to the latest earlier place that offered the target."""
+        """Return the path back to the latest earlier place that offered the target."""
         place = next(
             number
             for number in range(len(path.offered) - 2, -1, -1)
@@ -315,7 +315,7 @@ class Traversal:
         return _Path(places=path.places[: place + 1], offered=path.offered[: place + 1])
 
     def _forward(self, name: str) -> tuple[Neighbour, ...]:
-        """The K_n best unvisited neighbours that may be offered; what conflicts is no way on."""
+        """Return the K_n best unvisited neighbours that may be offered. An edge of conflict is never followed."""
         scored = [
             Neighbour(experience=edge.target, score=(edge.weight + self._quality(edge.target)) / 2.0)
             for edge in self.graph.edges(name)

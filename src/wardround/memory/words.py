@@ -38,7 +38,7 @@ WHERE live AND number IN (SELECT max(number) FROM revision WHERE number <= ? GRO
 
 
 def terms_of(text: str) -> list[str]:
-    """The words of a text without their plural endings, in order; a decimal point becomes a letter."""
+    """Return the words of a text without plural endings, in order; a decimal point becomes a letter."""
     return [stem(word).replace(".", "x") for word in words_of(text)]
 
 
@@ -89,7 +89,7 @@ def _fill(connection: sqlite3.Connection, upto: int) -> None:
 
 
 def rarest_terms(connection: sqlite3.Connection, text: str) -> tuple[str, ...]:
-    """The words of a question that the index is asked for: those it holds, the rarest first, within both limits."""
+    """Return the words of a question to search for: those in the index, the rarest first, within both limits."""
     asked = list(dict.fromkeys(terms_of(text)))[:512]
     holes = ",".join("?" * len(asked))
     query = f"SELECT documents, term FROM term WHERE term IN ({holes}) ORDER BY documents, term LIMIT ?"
@@ -165,12 +165,12 @@ class WordScores:
         return list(zip(found[best].tolist(), sums[best].tolist(), strict=True))
 
     def _places(self, term: str) -> _Numbers:
-        """The revision of each place where a word stands, ascending."""
+        """Return the revision at each position of a word, ascending."""
         (found,) = self._connection.execute(_TERM_PLACES, (term,)).fetchone()
         return np.fromstring(found or "", np.int64, sep=",")
 
     def _scored(self, places: _Numbers, which: _Numbers, upto: int) -> tuple[_Numbers, _Scores]:
-        """What each word adds to the score of each revision that holds it; ``which`` word stands in each place."""
+        """Return what each word adds to the score of each revision with it; ``which`` word is at each position."""
         first = _beginnings(places, which)
         often = _weighed(np.diff(np.append(first, len(places))))
         revisions, term = places[first], which[first]
@@ -201,14 +201,14 @@ def _weighed(counts: _Numbers) -> _Scores:
 
 
 def _beginnings(places: _Numbers, which: _Numbers) -> _Numbers:
-    """Where another revision, or the same one for another word, begins."""
+    """Return the positions where the next revision, or the next word of the same revision, begins."""
     begins = np.ones(len(places), bool)
     begins[1:] = (places[1:] != places[:-1]) | (which[1:] != which[:-1])
     return np.flatnonzero(begins)
 
 
 def _best(sums: _Scores, most: int) -> _Numbers:
-    """The places of the greatest sums, greatest first, equal ones in order."""
+    """Return the positions of the greatest sums, greatest first; ties in order."""
     if most >= len(sums):
         return np.argsort(-sums, kind="stable")
     border = np.partition(sums, len(sums) - most)[len(sums) - most] if most else np.inf
@@ -217,20 +217,21 @@ def _best(sums: _Scores, most: int) -> _Numbers:
 
 
 def _rarity(texts: int, holding: int) -> float:
-    """How much a word tells that so many of so many texts hold."""
+    """Return the weight of a word that occurs in so many of so many texts."""
     rarity = math.log((texts - holding + 0.5) / (holding + 0.5))
     return rarity if rarity > 0 else _LEAST_RARITY
 
 
 def _totals(connection: sqlite3.Connection) -> tuple[int, int]:
-    """How many texts the index holds, and how many words they have together."""
+    """Return the number of texts in the index, and their total number of words."""
     row = connection.execute(_TOTALS).fetchone()
     texts, words = _numbers_in(row[0])[:2] if row and row[0] else (0, 0)
     return texts, words
 
 
 def _numbers_in(blob: bytes) -> list[int]:
-    """The numbers of a blob as SQLite writes them: seven bits a byte, the highest first, the last byte below 128."""
+    """Return the numbers of a blob as SQLite writes them: seven bits a byte, the highest first, the last byte below
+    128."""
     found: list[int] = []
     value = 0
     for byte in blob:

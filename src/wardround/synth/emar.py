@@ -64,7 +64,7 @@ def _scheduled(dice: Dice, course: Course) -> list[int]:
 
 
 def _infusion(dice: Dice, course: Course) -> list[Dose]:
-    """A drip is started, adjusted, and stopped."""
+    """Start, adjust, and stop a drip."""
     amount = course.dose
     doses = [Dose(at_minute(course.start + dice.between(5, 40) * 60), course.start, "Started", amount, course)]
     at = doses[0].charted
@@ -111,7 +111,7 @@ def administrations(writer: SubjectWriter, courses: list[Course], limit: int) ->
 
 
 def charts_electronically(writer: SubjectWriter, moment: int) -> bool:
-    """Whether the ward had bedside bar codes by then; older stays have no emar rows at all."""
+    """Return whether the ward had bedside bar codes by then; older stays have no emar rows at all."""
     year = writer.subject.real_year(moment)
     return year > _OLD_YEAR + 3.5 or (year > _OLD_YEAR and writer.subject.index % 3 == 0)
 

@@ -99,7 +99,7 @@ class BedsideChart:
             self._words(prefix, "braden", "Bedfast" if ventilated or dice.chance(0.5) else "Chairfast", 1)
 
     def glucose(self, moment: int) -> None:
-        """A finger stick, from the same physiology as the laboratory's glucose."""
+        """Chart a finger stick, from the same physiology as the laboratory's glucose."""
         analyte = self._writer.catalog.analytes["glucose"]
         value = min(500.0, self._signals.measure(analyte, moment))
         self._number(self._prefix(moment), "glucose", value)
@@ -220,7 +220,7 @@ class _Bedside:
         self.add, self.add_date = writer.add("procedureevents"), writer.add("datetimeevents")
 
     def run(self, key: str, begin: int, finish: int, *, cut: bool = False) -> None:
-        """A process with a duration: stored when it ended."""
+        """Chart a process with a duration, stored when it ended."""
         minutes = (finish - begin) // MINUTE
         self._row(
             key,

@@ -79,7 +79,7 @@ class Flows:
             )
 
     def drip(self, course: Course) -> None:
-        """A titrated infusion with its carrier fluid, one row per rate."""
+        """Give a titrated infusion with its carrier fluid, one row per rate."""
         dice, key = self.dice, course.drug.key
         begin = max(self.start, course.start + int(dice.between(2, 20)) * MINUTE)
         stop = min(self.end, course.stop)
@@ -133,7 +133,7 @@ class Flows:
             at = until
 
     def fluid(self, course: Course) -> None:
-        """A litre or a maintenance line."""
+        """Give a litre or a maintenance line."""
         begin = max(self.start, course.start)
         stop = min(self.end, course.stop)
         while begin + HOUR < stop:
@@ -166,7 +166,7 @@ class Flows:
             begin = until + int(self.dice.between(1, 8)) * HOUR
 
     def push(self, dose: Dose) -> None:
-        """One dose of an antibiotic or other drug."""
+        """Give one dose of an antibiotic or other drug."""
         key, drug = dose.course.drug.key, dose.course.drug
         if key not in self.items or not self.start <= dose.charted < self.end - 2 * MINUTE:
             return

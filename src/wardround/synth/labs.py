@@ -67,7 +67,7 @@ class Signals:
         return value
 
     def level(self, analyte: Analyte, moment: int) -> float:
-        """The true value at a moment, unbounded and without noise."""
+        """Return the true value at a moment, unbounded and without noise."""
         value = self._subject.baseline[analyte.key]
         offset = 0.0
         for factor, amount, shape, hours, onset, acute in self._effects.get(analyte.key, ()):
@@ -79,7 +79,7 @@ class Signals:
         return value + offset
 
     def measure(self, analyte: Analyte, moment: int) -> float:
-        """One measurement: the level, noise, and the limits of what a living, treated person shows."""
+        """Return one measurement: the level with noise, within the limits of a living, treated person."""
         value = self.level(analyte, moment)
         value += self._dice.normal(0, abs(value) * analyte.cv)
         if value < analyte.soft:

@@ -61,7 +61,7 @@ class _Chart:
         self.kinds: dict[str, int] = {}
 
     def running(self, kind: str, moment: int) -> bool:
-        """Whether a drug of this class is running at a moment."""
+        """Return whether a drug of this class is running at a moment."""
         return self.kinds.get(kind, 0) > moment
 
     def give(self, key: str, moment: int, days: float, dose: float | None = None) -> Course | None:
@@ -140,7 +140,7 @@ class _Chart:
 
 
 def _held(writer: SubjectWriter, drug: Drug, present: set[str]) -> bool:
-    """Whether a home drug is held on admission."""
+    """Return whether a home drug is held on admission."""
     kinds = drug.kinds
     if present & _BLEEDING and kinds & {"anticoagulant", "antiplatelet"}:
         return True
@@ -195,7 +195,7 @@ def _sedate(writer: SubjectWriter, stay: Encounter, chart: _Chart, key: str) -> 
 
 
 def _give_comfort(writer: SubjectWriter, stay: Encounter, chart: _Chart, present: set[str]) -> None:
-    """What nearly everybody gets: prevention of clots, pain and bowel orders, flushes."""
+    """Give what nearly everybody gets: prevention of clots, pain and bowel orders, flushes."""
     dice, admit = writer.dice, stay.admit
     bleeding = bool(present & _BLEEDING)
 

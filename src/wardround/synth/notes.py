@@ -74,7 +74,7 @@ class _Summary:
         )
 
     def vitals(self, moment: int) -> str:
-        """A vitals line."""
+        """Write a vitals line."""
         rows, measure = self.writer.catalog.vitals, self.signals.measure
         systolic = measure(rows["systolic"], moment)
         return (
@@ -84,7 +84,7 @@ class _Summary:
         )
 
     def examination(self, moment: int, *, sick: bool) -> str:
-        """A physical examination that fits the problems."""
+        """Write a physical examination that fits the problems."""
         key, ward = self.stay.principal.condition.key, self.stay.principal.condition.get("ward")
         lungs = sick and "oxygen_saturation" in self.stay.principal.condition.vitals
         belly = sick and (ward == "surgery" or key in ("pancreatitis", "gi_bleed", "variceal_bleed", "abdominal_pain"))
@@ -134,7 +134,7 @@ class _Summary:
         return "\n".join(lines)
 
     def course(self) -> str:
-        """The hospital course by problem."""
+        """Write the hospital course by problem."""
         lead = self.stay.principal.condition
         parts = [f"{self.title} ___ is a ___ year old {self.who} admitted with {lead.title.lower()}."]
         if self.stay.icu_places:
@@ -160,7 +160,8 @@ class _Summary:
         return "The Preadmission Medication list is accurate and complete.\n" + "\n".join(rows)
 
     def discharge_list(self, courses: list[Course]) -> str:
-        """What goes home: home-type drugs running at the end, oral antibiotics to finish, held drugs to resume."""
+        """Write the discharge drugs: home-type drugs running at the end, oral antibiotics to finish, held drugs to
+        resume."""
         last = self.stay.discharge - 14 * HOUR
         kept = {course.drug.key: course for course in courses if course.stop >= last and _goes_home(course)}
         lines = [_dosing(course.drug, course.dose) for course in kept.values()]

@@ -56,11 +56,11 @@ class Dice:
         return -mean * math.log(1.0 - self.unit())
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of these, all alike."""
+        """Draw one of some options with equal chances."""
         return items[int(self.unit() * len(items))]
 
     def weighted(self, weights: Mapping[T, float]) -> T:
-        """One key, in proportion to its weight."""
+        """Draw one key, in proportion to its weight."""
         point = self.unit() * sum(weights.values())
         for item, weight in weights.items():  # noqa: B007
             point -= weight
@@ -269,19 +269,19 @@ class SyntheticSubject:
         return int((moment - self.born) / YEAR)
 
     def real_year(self, moment: int) -> float:
-        """The year that decides ICD version, seasons of epidemics and fashions of treatment."""
+        """Return the year that decides ICD version, seasons of epidemics and fashions of treatment."""
         return 1970 + moment / YEAR - self.shift_years
 
     def has(self, key: str, moment: int) -> bool:
-        """Whether a long-standing condition is present at a moment."""
+        """Return whether a long-standing condition is present at a moment."""
         return any(ailment.condition.key == key and ailment.since <= moment for ailment in self.ailments)
 
     def ailments_at(self, moment: int) -> list[Ailment]:
-        """The long-standing conditions present at a moment."""
+        """Return the long-standing conditions present at a moment."""
         return [ailment for ailment in self.ailments if ailment.since <= moment]
 
     def home_at(self, moment: int) -> list[HomeDrug]:
-        """The home list at a moment."""
+        """Return the home list at a moment."""
         return [item for item in self.home if item.since <= moment]
 
 

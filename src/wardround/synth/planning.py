@@ -39,7 +39,7 @@ class UnitStretch:
 
     @property
     def is_icu(self) -> bool:
-        """Whether it counts as an intensive care stay."""
+        """Return whether it counts as an intensive care stay."""
         return self.kind in ICU_KINDS
 
 
@@ -79,11 +79,11 @@ class Encounter:
         return [place for place in self.places if place.is_icu]
 
     def in_icu(self, moment: int) -> bool:
-        """Whether the subject lies in intensive care at a moment."""
+        """Return whether the subject lies in intensive care at a moment."""
         return any(place.start <= moment < place.end for place in self.places if place.is_icu)
 
     def title(self) -> str:
-        """The principal problem in words."""
+        """Return the principal problem in words."""
         return self.principal.condition.title
 
 
@@ -183,7 +183,7 @@ def _named_events(places: list[UnitStretch], end: int) -> list[UnitStretch]:
 
 
 def _left_first(icu: list[UnitStretch]) -> int:
-    """When intensive care is left for the first time."""
+    """Return when intensive care is left for the first time."""
     end = icu[0].end
     for place in icu[1:]:
         end = place.end if place.start == end else end

@@ -71,7 +71,7 @@ class PlantedRule:
     forbidden: tuple[tuple[str, Literal[">", "<"], float], ...] = ()
 
     def holds(self, value: float) -> bool:
-        """Whether a result meets the condition."""
+        """Return whether a result meets the condition."""
         return _meets(value, self.relation, self.threshold)
 
 
@@ -241,7 +241,7 @@ def _plant_corrections(
 
 
 def _turned(row: Row, rule: PlantedRule, when: datetime, planted: _Planted) -> Row:
-    """A result at the threshold, which does not meet the rule, planted."""
+    """Plant a result at the threshold, which does not meet the rule."""
     planted.number += 1
     number, value = str(900_000_000_000 + planted.number), f"{rule.threshold:g}"
     named = {"labevent_id": number, "specimen_id": number, "valuenum": value, "value": value, "flag": ""}
@@ -289,7 +289,11 @@ def _said(stay: Row, rule: PlantedRule) -> dict[str, str]:
 
 def _is_forbidden(row: Row, results: Sequence[Row], item: str, how: str, bound: float) -> bool:
     day_before = str(moment(row["storetime"]) - _FORBIDDEN_FOR)
-    recent = (one for one in results if one["itemid"] == item and day_before <= one["storetime"] <= row["storetime"])
+    recent = (
+        result
+        for result in results
+        if result["itemid"] == item and day_before <= result["storetime"] <= row["storetime"]
+    )
     return any(_meets(float(one["valuenum"]), how, bound) for one in recent)
 
 

@@ -28,7 +28,7 @@ def rarer_dice(seed: int, index: int) -> Dice:
 
 
 def draw_course(dice: Dice) -> UnitCourse:
-    """One stay in intensive care in eight goes on for two weeks more, one in four is left and come back to."""
+    """Draw the course of a stay: one in eight goes on for two weeks more, one in four leaves and returns."""
     point = dice.unit()
     if point < 0.125:
         return UnitCourse(more_hours=dice.between(14, 22) * 24)

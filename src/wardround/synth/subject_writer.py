@@ -54,5 +54,5 @@ class SubjectWriter:
         return self.lines.tables[table].append
 
     def provider(self) -> str:
-        """Some clinician."""
+        """Return a clinician."""
         return provider(int(self.dice.unit() * 4096))

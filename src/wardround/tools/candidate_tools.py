@@ -100,7 +100,7 @@ def _search(
 
 
 def worth_a_look(matches: list[LabelMatch]) -> list[LabelMatch]:
-    """What comes near the best candidate: the rest is looked at for nothing.
+    """Return the candidates with a score close to the best; the others are dropped.
 
     Beside a clear hit little is near; but "with" and "without complication" are, and both are shown.
     """

@@ -68,7 +68,7 @@ def retrieve_evidence(
 
 
 def _read_passage(session: Session, query: str, limit: int, page: Page) -> ToolResult:
-    """One passage of a result, all rows in time order; the page's offset counts rows over all its passages."""
+    """Return one passage of a result, all rows in time order. The page's offset counts rows over all passages."""
     index = session.evidence
     passages = index.text_evidence(" ".join(query.split()), limit or None)
     start, place = 0, 0
@@ -80,7 +80,7 @@ def _read_passage(session: Session, query: str, limit: int, page: Page) -> ToolR
 
 
 def _page(session: Session, page: Page, about: str, lines: Sequence[_Line], *, first: int = 0) -> ToolResult:
-    """As many lines as the page holds, at least one; ``first`` is the offset of the first line."""
+    """Return as many lines as the page holds, at least one; ``first`` is the offset of the first line."""
     budget = page.tokens - _CAPTION_TOKENS
     offset = page.offset - first
     shown: list[_Line] = []
@@ -110,7 +110,7 @@ def _page(session: Session, page: Page, about: str, lines: Sequence[_Line], *, f
 def _indicator_lines(index: EvidenceIndex, trajectories: Sequence[IndicatorTrajectory], title: str) -> list[_Line]:
     if not trajectories:
         return []
-    return [_Line(text=f"{title}, oldest first:"), *(_indicator_line(index, one) for one in trajectories)]
+    return [_Line(text=f"{title}, oldest first:"), *(_indicator_line(index, trajectory) for trajectory in trajectories)]
 
 
 def _indicator_line(index: EvidenceIndex, trajectory: IndicatorTrajectory) -> _Line:
@@ -126,7 +126,7 @@ def _indicator_line(index: EvidenceIndex, trajectory: IndicatorTrajectory) -> _L
 def _passage_lines(
     index: EvidenceIndex, query: str, passages: Sequence[Passage], whole: Callable[[int], str], room: int
 ) -> list[_Line]:
-    """As many of the best rows of each passage as let every passage into ``room`` tokens, at least one of each."""
+    """Return the best rows of each passage: as many as fit every passage into ``room`` tokens, at least one of each."""
     if not passages:
         return []
     starts = np.cumsum([0, *map(len, passages)]).tolist()

@@ -42,7 +42,7 @@ class Citation:
 
     @property
     def passes(self) -> bool:
-        """Whether the citation counts as grounded."""
+        """Return whether the citation counts as grounded."""
         return self.exists and self.read and self.supports
 
 
@@ -108,7 +108,7 @@ def supports_answer(view: TableView, row: int, answer: str) -> bool:
 
 
 def _coded(view: TableView, row: int, wanted: str) -> bool:
-    """Whether the row's ICD code falls into the CCS category that the answer names."""
+    """Return whether the row's ICD code falls into the CCS category that the answer names."""
     version: str | None = "9"
     if "icd9_code" in view.columns:
         code = _cell(view, row, "icd9_code")
@@ -167,7 +167,7 @@ def _stems(text: str) -> list[str]:
 
 @cache
 def _meanings() -> dict[str, frozenset[str]]:
-    """One-word abbreviations and the stems of what they stand for."""
+    """Return the one-word abbreviations with the stems of their long forms."""
     return {
         key: frozenset(stem for meaning in meanings for stem in _stems(meaning))
         for key, meanings in load_abbreviations().items()

@@ -184,7 +184,8 @@ def _classified(session: Session, film: Radiograph) -> tuple[tuple[ClassifiedFin
 
 
 def _from_classifier(session: Session, film: Radiograph, phrase: str) -> tuple[tuple[Outline, ...], str]:
-    """The box of the finding that a phrase names, from the classifier's map; ToolFailure where it names none."""
+    """Return the box of the finding that a phrase names, from the classifier's map. Raises ToolFailure if it names
+    none."""
     findings, known = _classified(session, film)
     names = {finding.name: finding for finding in findings}
     named = list(mentions_of(phrase)) or nearest(phrase, names, limit=1)

@@ -94,7 +94,7 @@ def _told(corpus: Corpus) -> str:
 
 
 def _nothing(session: Session, page: Page, query: str) -> str:
-    """Why nothing is shown."""
+    """Return why nothing is shown."""
     until = session.knowledge.until
     dated = f" that was published by {until}" if until is not None else ""
     if page.offset:
@@ -103,7 +103,7 @@ def _nothing(session: Session, page: Page, query: str) -> str:
 
 
 def _texts(session: Session, page: Page, corpus: Corpus, hits: Sequence[Hit]) -> list[str]:
-    """One paragraph per document, each with an equal share of the page."""
+    """Return one paragraph per document, each with an equal share of the page."""
     share = max(_LEAST_TOKENS, (page.tokens - _CAPTION_TOKENS) // len(hits))
     return [
         _text(session, page, corpus, hit.document, number=page.offset + place, tokens=share)
@@ -122,7 +122,7 @@ def _text(session: Session, page: Page, corpus: Corpus, document: Document, *, n
 
 
 def _read_on(session: Session, corpus: Corpus, identifier: str, page: Page) -> ToolResult:
-    """A document from the page's offset (characters) on."""
+    """Return a document from the page's offset (characters) on."""
     document = corpus.get(identifier, until=session.knowledge.until)
     assert document is not None, identifier
     text, rest = _cut(document.text[page.offset :], page.tokens - _CAPTION_TOKENS)
@@ -135,7 +135,7 @@ def _read_on(session: Session, corpus: Corpus, identifier: str, page: Page) -> T
 
 
 def _cut(text: str, tokens: int) -> tuple[str, int]:
-    """The start of a text that so many tokens hold, to the end of a word, and how many characters are left."""
+    """Return the start of a text within a token limit, cut at a word's end, and the number of characters left."""
     room = max(1, tokens) * _CHARACTERS_PER_TOKEN
     if len(text) <= room:
         return text, 0
@@ -203,6 +203,6 @@ def browser_find(
 
 
 def _link(written: int | str) -> int | str:
-    """A link's number where one was written as a text."""
+    """Return a link's number that was written as text."""
     bare = written.strip() if isinstance(written, str) else ""
     return int(bare) if bare.removeprefix("-").isdecimal() and len(bare) < 8 else written

@@ -29,7 +29,7 @@ class NoChartEnvironment:
         """There is nothing to search."""
 
     async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
-        """Say that there is no tool."""
+        """Return the message that there is no tool."""
         return ToolResult(text="Error: this question has no tools; the case stands in it.", is_error=True)
 
     def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[Citation, ...]:

@@ -132,7 +132,7 @@ def get_unique_values(session: Session, page: Page, *, table_name: str, column_n
 
 
 def _none(view: TableView, condition: str) -> ToolResult:
-    """Say that nothing was found, and what there is instead."""
+    """Return the message that nothing was found, and what exists instead."""
     if not view.num_rows:
         rest = "the table is empty"
     else:
@@ -215,7 +215,7 @@ def _record_tables(session: Session) -> list[tuple[str, str, str, str]]:
 
 
 def _columns(session: Session, name: str) -> str:
-    """The main columns of a table that has rows, so that SQL can be written without asking for them."""
+    """Return the main columns of a table that has rows, so that SQL can be written without another call."""
     table = session.chart.table(name)
     if not table.num_rows:
         return ""
@@ -255,7 +255,7 @@ def get_table_description(session: Session, *, table_name: str) -> ToolResult:
 
 
 def _what_a_row_is(view: TableView) -> list[str]:
-    """What a table holds, one row of which key, filed how late, in lines."""
+    """Return what a table contains, the key of a row, and the usual filing delay, in lines."""
     spec = view.table.spec
     delay = _usual_delay(view)
     return [
@@ -266,7 +266,7 @@ def _what_a_row_is(view: TableView) -> list[str]:
 
 
 def _about(session: Session, view: TableView) -> list[str]:
-    """What a table holds, in lines."""
+    """Return what a table contains, in lines."""
     spec = view.table.spec
     lines = [f"{view.name}: {spec.description or 'no description'}"]
     if spec.key:
@@ -285,7 +285,7 @@ def _about(session: Session, view: TableView) -> list[str]:
 
 
 def _usual_delay(view: TableView) -> str:
-    """How long after their time the rows of this chart were filed, by those that are on it."""
+    """Return how long after their time the rows of this chart were filed, from the rows on it."""
     filed = filing_column(view.table.spec)
     if filed is None or filed not in view.columns:
         return ""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def filing_column(spec: TableSpec) -> str | None:
-    """The column with the time at which a row was filed, where that is not the time it is about."""
+    """Return the column with the time at which a row was filed, if it differs from the row's own time."""
     about = _own_columns(spec.event_time)
     filed = [name for name in _own_columns(spec.available_at) if name not in about]
     return filed[0] if filed else None
@@ -56,7 +56,7 @@ def main_columns(view: TableView, rows: IntArray, keep: Sequence[str] = ()) -> l
 
 
 def number_and_text(view: TableView) -> tuple[str, str] | None:
-    """The column with a row's number and the one with its text, where a table has both."""
+    """Return the column with a row's number and the one with its text, if a table has both."""
     spec = view.table.spec
     if not spec.value or not spec.text or spec.value == spec.text or not {spec.value, spec.text} <= set(view.columns):
         return None
@@ -248,7 +248,8 @@ class _RowWriter:
         return map(SEPARATOR.join, zip(*parts, strict=True))
 
     def _twin(self) -> tuple[ViewColumn, ViewColumn] | None:
-        """A number column and the text column it mostly repeats; on a short page it is blank where it does."""
+        """Return a number column and the text column that mostly repeats it; a short page leaves repeated texts
+        blank."""
         names = number_and_text(self.view) if self.page.short else None
         return None if names is None else (self.view.column(names[0]), self.view.column(names[1]))
 
@@ -268,7 +269,7 @@ class _RowWriter:
 
 
 def _text_cell(session: Session, page: Page, view: TableView, row: int, column: str) -> Page:
-    """The page of a long text cell, as it was written."""
+    """Return the page of a long text cell, as it was written."""
     name = view.name
 
     def made_by(page: Page) -> ToolResult:

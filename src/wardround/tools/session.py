@@ -42,7 +42,7 @@ class Aids:
 
     @classmethod
     def none(cls) -> Aids:
-        """The tools as the papers have them."""
+        """Return the tools as the papers describe them."""
         return cls(**dict.fromkeys(AID_NAMES, False))
 
     @classmethod
@@ -154,7 +154,7 @@ class Session:
         raise ToolFailure(unknown("candidate table", table_name, self.candidates))
 
     def is_candidate_table(self, table_name: str) -> bool:
-        """Whether a name is that of a candidate table."""
+        """Return whether a name is that of a candidate table."""
         return any(name.casefold() == _plain(table_name) for name in self.candidates)
 
     @property

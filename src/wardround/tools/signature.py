@@ -123,7 +123,7 @@ def _property(function: SideReply, parameter: inspect.Parameter, hint: Any) -> d
 
 
 def _given(hint: Any) -> Any:
-    """The type of an argument that may be left out, without the None that stands for that."""
+    """Return the type of an optional argument, without the None that marks it as optional."""
     bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kept = tuple(part for part in get_args(bare) if part is not type(None))
     return Union[kept] if get_origin(bare) in (Union, types.UnionType) else bare  # noqa: UP007 - made at run time
@@ -283,7 +283,7 @@ def _behind_space(text: str, place: int) -> int:
 
 
 def _characters(value: Any) -> int:
-    """How much a value says; what is neither text nor holds any counts as one."""
+    """Return the number of characters in a value; a value without text counts as one."""
     if isinstance(value, Mapping):
         return sum(len(name) + _characters(item) for name, item in value.items())
     if isinstance(value, list | tuple):
@@ -388,7 +388,8 @@ def _json_or_none(text: str) -> Any:
 
 
 def _any_of(value: Any, options: Sequence[Mapping[str, Any]], where: str) -> Any:
-    """The value by the option of its type, else by the first that it can be mended for; ToolFailure where none is."""
+    """Return the value by the option of its type, else by the first option that can repair it. Raises ToolFailure if
+    none can."""
     failures = []
     for option in sorted(options, key=lambda option: not any(_is(value, kind) for kind in _types(option))):
         try:
@@ -413,7 +414,7 @@ def _mend(value: Any, kind: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _as_entries(value: Mapping[str, Any], fields: Sequence[str]) -> Any:
-    """A list of entries from one entry, or from an object of pairs where an entry has two fields."""
+    """Return a list of entries from one entry, or from an object of pairs if an entry has two fields."""
     if fields and set(fields) <= set(value):
         return [dict(value)]
     if len(fields) != 2:

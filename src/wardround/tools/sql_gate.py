@@ -57,7 +57,7 @@ def heap_probe() -> Callable[[], int]:
 
 
 def _counts(count: Callable[[], int]) -> bool:
-    """Whether the library keeps its statistics (some builds do not) and is the one Python uses."""
+    """Return whether the library keeps its statistics (some builds do not) and is the one Python uses."""
     before = count()
     connection = _sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE t(a)")
@@ -247,7 +247,7 @@ class SqlGate:
         self._connection.set_authorizer(self._authorize)
 
     def _authorize(self, action: int, first: str | None, second: str | None, database: str | None, _: object) -> int:
-        """Allow reading the built tables and calling the listed functions; SQLite passes None where it has no name."""
+        """Allow reading the built tables and calling the listed functions; SQLite passes None if it has no name."""
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ:

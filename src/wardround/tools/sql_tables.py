@@ -59,7 +59,8 @@ _TIME_FUNCTIONS = {"date": 0, "time": 0, "datetime": 0, "julianday": 0, "unixepo
 
 @cache
 def allowed_functions() -> frozenset[str]:
-    """The functions that a model's SQL may call and this machine's SQLite has; the authorizer refuses every other."""
+    """Return the functions that a model's SQL may call and this machine's SQLite has. The authorizer refuses every
+    other."""
     return _FUNCTIONS & (_built_in() | _REPLACED)
 
 
@@ -91,7 +92,7 @@ def install(connection: sqlite3.Connection, as_of: datetime, fail: Callable[[str
 
 @cache
 def _built_in() -> frozenset[str]:
-    """The functions this SQLite has; older ones lack a few."""
+    """Return the functions of this SQLite; older versions lack a few."""
     with closing(sqlite3.connect(":memory:")) as connection:
         return frozenset(name for (name,) in connection.execute("SELECT DISTINCT name FROM pragma_function_list"))
 
@@ -156,7 +157,7 @@ def _format(clock: sqlite3.Connection, *arguments: Any) -> Any:
 
 
 def _magnitude(value: Any) -> int:
-    """How wide a value makes a field when it stands for ``*``."""
+    """Return how wide a value makes a field that is formatted by ``*``."""
     if isinstance(value, int):
         return abs(value)
     if isinstance(value, float):

@@ -113,7 +113,7 @@ def unfolded_tokens(statement: list[Token]) -> int:
 
 
 def _is_use(statement: list[Token], index: int) -> bool:
-    """Whether a name stands where a table could: not before a dot, and not where it is being defined."""
+    """Return whether a name stands where a table could: not before a dot, and not where it is being defined."""
     token = statement[index]
     if token.kind not in ("word", "quoted", "string"):
         return False

@@ -71,7 +71,7 @@ class _Cells(Sequence[tuple[str, ...]]):
 
 
 def _text_cell(session: Session, page: Page, sql: str, row: int, column: int) -> Page:
-    """The page of a long text in a cell of an answer; reading it runs the statement again."""
+    """Return the page of a long text in a cell of an answer. Reading it runs the statement again."""
 
     def made_by(page: Page) -> ToolResult:
         answer = session.gate.query(sql)
@@ -85,7 +85,7 @@ def _text_cell(session: Session, page: Page, sql: str, row: int, column: int) ->
 
 
 def _row_ids(session: Session, answer: SqlAnswer, offset: int, shown: int) -> tuple[str, ...]:
-    """The row ids that the shown rows carry in a column."""
+    """Return the row ids in a column of the shown rows."""
     tables = set(session.chart.table_names)
     found = dict.fromkeys(
         value

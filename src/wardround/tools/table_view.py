@@ -202,7 +202,7 @@ class TableView:
 
     @property
     def has_times(self) -> bool:
-        """Whether any row carries an event time."""
+        """Return whether any row carries an event time."""
         return bool(self.num_rows) and bool((self.times != _NAT).any())
 
     def rows_between(self, start: int | None, end: int | None) -> tuple[IntArray, int]:

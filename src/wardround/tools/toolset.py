@@ -138,7 +138,7 @@ class Toolset:
         return name if self.get(name) is not None else _INSTEAD.get(name, name)
 
     def offers(self, written: str) -> bool:
-        """Whether there is a tool of that name, or of another name for it."""
+        """Return whether there is a tool of that name, or of another name for it."""
         return self.get(self.own_name(written)) is not None
 
     def select(self, wanted: Iterable[str]) -> Toolset:
@@ -175,8 +175,8 @@ for _tool in (*_ON_RECORDS, *_KNOWLEDGE, *_BROWSER, *_INNER, *_IMAGES):
 
 
 def default_toolset(*, evidence: bool = False, more: Iterable[str] = ()) -> Toolset:
-    """The usual tools: those that others can stand for are left out, as every call pays for all schemas. With
-    ``evidence`` also ``retrieve_evidence``, and ``more`` by name.
+    """Return the usual tools, without those that others can replace, since every call pays for all schemas.
+    ``evidence`` adds ``retrieve_evidence``; ``more`` adds tools by name.
 
     Raises UserError for a name that no tool has.
     """

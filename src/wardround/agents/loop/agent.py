@@ -27,21 +27,22 @@ class Hooks:
     """The moments at which a method may act. One instance serves one episode, so state lives in the instance."""
 
     async def before_episode(self, episode: Episode) -> None:
-        """The prompt is there, no turn was played: retrieve an experience, pin it."""
+        """Run when the prompt is ready and no turn was run: retrieve an experience, pin it."""
 
     async def before_turn(self, episode: Episode) -> None:
-        """The next prompt is about to be rendered."""
+        """Run before the next prompt is rendered."""
 
     async def after_turn(self, episode: Episode) -> None:
-        """A turn is in the history with all its results: summarise, withdraw, pin. Not called after an answer."""
+        """Run when a turn is in the history with all its results: summarise, withdraw, pin. Not called after an
+        answer."""
 
     async def at_answer(self, episode: Episode, ending: Ending) -> bool:
-        """The episode is about to end; return True to go on instead, after ``episode.new_trial()``."""
+        """Run when the episode is about to end. Return True to continue instead, after ``episode.new_trial()``."""
         return False
 
 
 async def ask_once(episode: Episode) -> Exchange:
-    """The default way to choose: one prompt, one reply."""
+    """Choose by default: one prompt, one reply."""
     return await episode.ask(episode.render())
 
 
@@ -93,7 +94,7 @@ class AgentSpec:
 
     @property
     def searches(self) -> bool:
-        """Whether it searches charts for evidence, by a hook or by the tool."""
+        """Return whether it searches charts for evidence, by a hook or by the tool."""
         return EVIDENCE_TOOL in self.more_tools or self.needs != "nothing"
 
     def for_told_cases(self) -> AgentSpec:
@@ -135,8 +136,8 @@ class AgentSpec:
 
 
 def check_question(agent: AgentSpec, task: str, question: Question | None) -> None:
-    """Raise UserError where an agent cannot be asked a task: no queries to search with, no labels to argue for, a stay
-    to play by steps where it takes turns, or the other way round."""
+    """Raise UserError if an agent cannot be asked a task: no queries to search with, no labels to argue for, a stay to
+    play by steps where it takes turns, or the other way round."""
     by_steps = question is not None and question.answer.by_steps
     if by_steps != (agent.steps is not None):
         plays = "a stay, bundle by bundle" if by_steps else "a chart, read with tools"

@@ -259,7 +259,7 @@ def _calls(body: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _value(text: str) -> Any:
-    """A value as JSON where it is, else the text itself."""
+    """Return a value as JSON if it is JSON, else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -299,7 +299,7 @@ class Prompt:
 
     @property
     def about(self) -> str:
-        """The question's own words, empty where it is not known in parts."""
+        """The question's own words, empty if it is not known in parts."""
         return "" if self.question is None else self.question.about
 
 

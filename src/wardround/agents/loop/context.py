@@ -85,7 +85,7 @@ def cut_text(
 
 
 def cut_notice(left: int, lines: int) -> str:
-    """Say how much is left of a text that nobody can ask for again; a ``notice`` of ``cut_text``."""
+    """Return how much is left of a text that cannot be read on; a ``notice`` of ``cut_text``."""
     return f"[cut for room: {left:,} of {lines:,} lines are left]"
 
 

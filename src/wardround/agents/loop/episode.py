@@ -276,7 +276,7 @@ class Episode:
 
     @property
     def spent(self) -> bool:
-        """Whether the episode's own token budget is used up."""
+        """Return whether the episode's own token budget is used up."""
         used = self.usage.input_tokens + self.usage.output_tokens
         return self.limits.total_tokens is not None and used >= self.limits.total_tokens
 
@@ -310,7 +310,8 @@ def none_found(text: str) -> str:
 
 
 def too_short(text: str) -> str:
-    """Say that a text of ten words or fewer is neither notes nor a case; notes between their tags may be short."""
+    """Return the problem of a text of ten words or fewer: neither notes nor a case. Notes between their tags may be
+    short."""
     count = len(text.split())
     return "" if count > FEW_WORDS or _SUMMARY.search(text) else f"its {count} words are not what was asked for"
 
@@ -458,7 +459,7 @@ async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
 
 @contextmanager
 def _tools_asking_in(state: Episode) -> Iterator[None]:
-    """What tools ask of models of their own is this episode's: in its log, its cost and its recordings."""
+    """Record the model calls of tools in this episode: in its log, its cost and its recordings."""
     questions = EpisodeQuestions(
         state.id,
         player=state.model,
@@ -473,7 +474,7 @@ def _tools_asking_in(state: Episode) -> Iterator[None]:
 
 
 def outcome_of(state: Episode, ending: Ending, *, seconds: float, citations: tuple[Citation, ...] = ()) -> Outcome:
-    """What an episode came to: its ending, and what it used until then."""
+    """Return the outcome of an episode: its ending, and what it used until then."""
     return Outcome(
         answer=ending.answer,
         evidence=ending.evidence,

@@ -202,7 +202,7 @@ class Transcript:
         self._written: dict[tuple[int, bytes], tuple[Message, int]] = {}
 
     def number(self, message: Message, turn: int) -> None:
-        """Say which turn an assistant message began; whoever says so keeps the message alive."""
+        """Set the turn that an assistant message began. The caller keeps the message alive."""
         self._numbers[id(message)] = turn
 
     def write(self, messages: Sequence[Message]) -> tuple[tuple[Message, ...], int]:

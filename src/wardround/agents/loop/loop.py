@@ -151,7 +151,7 @@ class _Loop:
         return await self._take_text(asked, message)
 
     def _called(self, asked: Exchange) -> Message:
-        """The reply's message, with the calls it wrote as text."""
+        """Return the reply's message, with the calls it wrote as text."""
         said = asked.reply.message
         if not self.settings.written_calls or asked.reply.finish_reason in ("length", "content_filter"):
             return said
@@ -235,7 +235,7 @@ class _Loop:
         return None
 
     async def _take_nothing(self, asked: Exchange) -> Ending | None:
-        """An empty reply is no answer: a reminder, and after some of them in a row the forced call."""
+        """Answer an empty reply: with a reminder, and after several empty replies in a row with the forced call."""
         state = self.state
         self.reminded += 1
         if self.closing or self.reminded > MOST_EMPTY:
@@ -269,7 +269,7 @@ class _Loop:
 
 
 def _end_of_text(reply: Reply) -> Finish:
-    """How an episode ends that ends by a text: one cut off or withheld is an ending of its own."""
+    """Return the finish of an episode that ends with a text; a cut or withheld text has its own finish."""
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "text"
 
 

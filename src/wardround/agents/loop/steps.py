@@ -74,14 +74,14 @@ class StepFeed(Protocol):
         ...
 
     def score(self, name: str, hours: float | None, at: datetime) -> Bounds | None:
-        """A score of the project's own on the chart as of a moment; None where it is unknown there.
+        """Return a project score on the chart as of a moment; None if it is unknown then.
 
         LeakError: the moment is later than the hour that was handed out last.
         """
         ...
 
     def first(self) -> Bundle:
-        """The bundle that the first prediction follows."""
+        """Return the bundle before the first prediction."""
         ...
 
     def after(self, prediction: StepPrediction) -> Bundle | None:

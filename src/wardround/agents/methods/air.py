@@ -44,7 +44,7 @@ class Refined:
 
     @property
     def flaw(self) -> str:
-        """Why it is no search; empty where it is one, or says that no more is needed."""
+        """Why it is no search; empty if it is one, or says that no more is needed."""
         return "it held no query" if self.stop == NO_QUERY else ""
 
 

@@ -44,7 +44,7 @@ class ShowCurated(Hooks):
 
 
 async def _pictures(episode: Episode) -> tuple[tuple[Picture, ...], dict[str, str]]:
-    """The linked pictures, by the tool that the other arm sees them with; of one that cannot be had, why."""
+    """Return the linked pictures from the tool that the other arm uses; for an unavailable picture, the reason."""
     found: list[Picture] = []
     unseen: dict[str, str] = {}
     for handle in episode.question.images if episode.question is not None else ():
@@ -83,7 +83,7 @@ def _fitted(package: CuratedInput, episode: Episode, room: int, asked: int) -> t
 
 
 def _latest(package: CuratedInput, events: int) -> CuratedInput:
-    """The package with only so many of its events, the latest."""
+    """Return the package with only the latest events, up to a number."""
     lost = len(package.events) - events
     left_out = package.events_left_out + lost
     return replace(package, events=package.events[lost:], begins=package.begins[lost:], events_left_out=left_out)

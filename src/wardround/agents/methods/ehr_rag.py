@@ -68,7 +68,7 @@ def sides(question: Question) -> tuple[Side, Side]:
 
 
 async def argue(search: ChartSearch, side: Side, evidence: Evidence) -> str:
-    """Return one side's argument from its evidence; empty where the call fails, which is noted."""
+    """Return one side's argument from its evidence; empty if the call fails, which is noted."""
     instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice)
     written = await search.ask(instruction, purpose=side.purpose, evidence=evidence, flaw=_no_case)
     shown = cut_text(written.text, search.episode.counter, search.argument_tokens(), notice=cut_notice)
@@ -78,7 +78,7 @@ async def argue(search: ChartSearch, side: Side, evidence: Evidence) -> str:
 
 
 def _no_case(text: str) -> str:
-    """A case is more than a few words, but that it is weak is said in few."""
+    """Return the problem of a description: a case is longer than a few words, and a weak one is stated in few."""
     return "" if "weak" in text.casefold() else too_short(text)
 
 
@@ -295,7 +295,7 @@ EVIDENCE_ADDITIONS: Mapping[str, Addition] = {
 def _row(
     name: str, title: str, tables: tuple[int, ...], make: Callable[[NoSettings], AgentSpec] | None = None
 ) -> Method:
-    """A method of the paper; where nothing else makes it, the recipe of its name does."""
+    """Return a method of the paper; without another constructor, the recipe with its name makes it."""
     made = make or retrieving(name)
     return Method(name=name, title=title, make=made, tables=tables, paper="ehr-rag", evidence=True)
 

@@ -142,7 +142,7 @@ class IterativeRefinement:
     async def _reviewed(
         self, episode: Episode, prompt: tuple[Message, ...], tokens: int, proposal: Exchange, number: int
     ) -> Exchange | None:
-        """Return a changed proposal, or None where the review keeps the one there is."""
+        """Return a changed proposal, or None if the review keeps the one there is."""
         message = proposal.reply.message
         tools = frozenset(call.name for call in message.tool_calls)
         advice = served_text(episode, "tool", share=_ADVICE_SHARE, tools=tools)

@@ -56,7 +56,7 @@ class CodeGrouper:
     _ordered: dict[int, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def category(self, code: str, version: int | str) -> Category | None:
-        """The category of an ICD code (dots, spaces and case do not matter), None if unknown.
+        """Return the category of an ICD code (dots, spaces and case do not matter); None if unknown.
 
         A code that the tables lack takes the category that all known codes with its longest shared prefix (3 or more
         characters) agree on, marked ``inferred``; where they disagree it stays None. See ``_by_prefix``.
@@ -74,13 +74,13 @@ class CodeGrouper:
         return replace(self.categories[guessed], inferred=True) if guessed else None
 
     def label_set(self, name: str | None = None) -> LabelSet:
-        """All category labels, with both versions' spellings as aliases."""
-        aliases = {alias: one.label for one in self.categories.values() for alias in one.aliases}
-        labels = tuple(one.label for one in self.categories.values())
+        """Return all category labels, with both versions' spellings as aliases."""
+        aliases = {alias: category.label for category in self.categories.values() for alias in category.aliases}
+        labels = tuple(category.label for category in self.categories.values())
         return LabelSet(name=name or f"ccs_{self.kind}", labels=labels, aliases=aliases)
 
     def _by_prefix(self, plain: str, version: int) -> int:
-        """The category of the nearest known codes, 0 if there are none or they disagree.
+        """Return the category of the nearest known codes; 0 if there are none or they disagree.
 
         An ICD-10-PCS code is first compared with codes of its own last character: a diagnostic procedure (X) and a
         therapeutic one (Z) share prefixes but no category. (Left out one by one, 96 % of FY2019 codes come right
@@ -97,7 +97,7 @@ class CodeGrouper:
 
 
 def plain_code(code: str) -> str:
-    """An ICD code as the tables spell it.
+    """Return an ICD code in the spelling of the tables.
 
     >>> plain_code(" e11.65 ")
     'E1165'
@@ -106,7 +106,7 @@ def plain_code(code: str) -> str:
 
 
 def load_ccs(kind: Kind, user_codes: Path | None = None) -> CodeGrouper:
-    """The packaged grouper of diagnoses (ICD-9-CM, ICD-10-CM) or procedures (ICD-10-PCS).
+    """Return the packaged grouper of diagnoses (ICD-9-CM, ICD-10-CM) or procedures (ICD-10-PCS).
 
     ICD-9-CM procedures are only in it if the user added HCUP's file under ``user_codes``, or else CMS's mapping to
     ICD-10-PCS: then a code gets the category all its targets share, marked ``inferred``.

@@ -32,7 +32,7 @@ _MARKS = str.maketrans(
 
 @lru_cache(maxsize=16_384)
 def normalise_label(text: str) -> str:
-    """The form in which labels are compared: NFKC, case folded, plain quotes and dashes, single inner spaces.
+    """Return the form in which labels are compared: NFKC, case folded, plain quotes and dashes, single inner spaces.
 
     >>> normalise_label("  Parkinson\u2019s   Disease \u2013 late ")
     "parkinson's disease - late"
@@ -59,7 +59,7 @@ class LabelSet:
         object.__setattr__(self, "_index", _index(self.labels, self.aliases))
 
     def resolve(self, text: str) -> str | None:
-        """The label that ``text`` names, or None."""
+        """Return the label that ``text`` names, or None."""
         return self._index.get(normalise_label(text))
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class LabelSet:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> LabelSet:
-        """The reverse of ``to_json``; UserError on another schema."""
+        """Return the label set that ``to_json`` wrote. Raises UserError for another schema."""
         labels, aliases = data.get("labels"), data.get("aliases")
         if data.get("schema") != SCHEMA or not isinstance(labels, list) or not isinstance(aliases, dict):
             raise UserError(f"not a label set of schema {SCHEMA}: {str(data)[:80]!r}; build it again")
@@ -135,7 +135,7 @@ _BIOSIMILAR = re.compile(r"(?<=stim|uzab|imab|umab|etin|mula)-[a-z]{4}$")
 
 @lru_cache(maxsize=65_536)
 def normalise_drug_name(name: str) -> str | None:
-    """The substance in a prescription's name, None if nothing but a container or a dose is left.
+    """Return the substance in a prescription's name; None if only a container or a dose is left.
 
     >>> normalise_drug_name("HYDROmorphone (Dilaudid)"), normalise_drug_name("Metoprolol Succinate XL 25 mg Tab")
     ('hydromorphone', 'metoprolol')
@@ -159,7 +159,7 @@ def _plain(name: str) -> str:
 
 
 def _substance(text: str) -> str:
-    """One substance of a name: forms and routes off; salts off unless the name is that of a mineral."""
+    """Return one substance of a name, without forms and routes, and without salts unless it is a mineral."""
     kinds = _kinds()
     named = text.split()
     words = [
@@ -174,7 +174,7 @@ def _substance(text: str) -> str:
 
 
 def _without_salts(words: list[str]) -> list[str]:
-    """The first word stays whatever it is; "acid" stays where it is the name (folic acid)."""
+    """Return a name without salts. The first word always stays; "acid" stays if it is part of the name (folic acid)."""
     salts, acids = _kinds()["salt"], _kinds()["free acid"]
     return [
         word
@@ -184,7 +184,7 @@ def _without_salts(words: list[str]) -> list[str]:
 
 
 def _known(text: str) -> str | None:
-    """The synonym table's substance, followed once more (Depakote: divalproex: valproic acid)."""
+    """Return the synonym table's substance, followed once more (Depakote: divalproex: valproic acid)."""
     synonyms = load_drug_synonyms()
     first = synonyms.get(text)
     return synonyms.get(first, first) if first else None
@@ -223,7 +223,8 @@ class DrugGrouper:
         return "atc" if self.by_name or self.by_ndc else "drug_name"
 
     def label(self, drug_name: str | None, ndc: str | None = None) -> str | None:
-        """The ATC name of a prescription, by exact name, then NDC, then normalised name; or the normalised name."""
+        """Return the ATC name of a prescription, by exact name, then NDC, then normalised name; or the normalised
+        name."""
         name = drug_name or ""
         stem = normalise_drug_name(name)
         if self.kind == "drug_name":
@@ -233,7 +234,7 @@ class DrugGrouper:
 
 
 def load_drugs(user_codes: Path | None) -> DrugGrouper:
-    """The grouper that the tables under ``user_codes`` allow."""
+    """Return the grouper that the tables under ``user_codes`` support."""
     names = {row[0]: row[1] for row in read_user_codes("atc-names", user_codes) or []}
     drugs = read_user_codes("drug-atc", user_codes) or []
     ndcs = read_user_codes("ndc-atc", user_codes) or []
@@ -249,6 +250,6 @@ def load_drugs(user_codes: Path | None) -> DrugGrouper:
 
 
 def _plain_ndc(ndc: str | None) -> str | None:
-    """An NDC as 11 digits; None for nothing and for the zeros that MIMIC writes where it knows none."""
+    """Return an NDC as 11 digits; None for an empty one and for the zeros that MIMIC writes for an unknown one."""
     digits = "".join(character for character in ndc or "" if character.isdigit())
     return digits.zfill(11) if digits.strip("0") else None

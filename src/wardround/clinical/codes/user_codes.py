@@ -157,14 +157,14 @@ def add_user_codes(kind: str, file: Path, home: Path) -> UserCodes:
 
 
 def user_codes(home: Path | None) -> Mapping[str, UserCodes]:
-    """What has been added under ``home``, by kind."""
+    """Return the tables added under ``home``, by kind."""
     found = (home / f"{kind}.json" for kind in KINDS) if home else ()
     records = (json.loads(path.read_text(encoding="utf-8")) for path in found if path.is_file())
     return {record["kind"]: UserCodes(**record) for record in records if record.get("schema") == SCHEMA}
 
 
 def read_user_codes(kind: str, home: Path | None) -> list[Row] | None:
-    """The rows added for ``kind``, or None if there are none. UserError if they were changed behind our back."""
+    """Return the rows added for ``kind``, or None if there are none. Raises UserError if the file was changed since."""
     spec = code_kind(kind)
     record = user_codes(home).get(kind)
     if home is None or record is None:
@@ -177,13 +177,13 @@ def read_user_codes(kind: str, home: Path | None) -> list[Row] | None:
 
 
 def how_to_add(kind: str) -> str:
-    """One line for messages where a table is missing."""
+    """Return one line for messages about a missing table."""
     spec = code_kind(kind)
     return f"wardround codes add {kind} FILE ({spec.title}: {spec.hint})"
 
 
 def code_kind(kind: str) -> CodeKind:
-    """The declaration of a kind; UserError with the known ones."""
+    """Return the declaration of a kind. Raises UserError with the known kinds."""
     if kind not in KINDS:
         raise UserError(f"unknown kind of codes {kind!r}; known: {', '.join(KINDS)}")
     return KINDS[kind]
@@ -208,7 +208,7 @@ def _decode(raw: bytes, file: Path) -> str:
 
 
 def _rows(spec: CodeKind, text: str, file: Path) -> tuple[CodeFormat, Iterator[Row]]:
-    """The layout whose header stands in one of the first three lines, and the rows below it."""
+    """Return the layout whose header is in one of the first three lines, and the rows below it."""
     lines = text.splitlines()
     for number, line in enumerate(lines[:3]):
         header = [cell.strip() for cell in next(csv.reader([line]), [])]
@@ -229,7 +229,7 @@ def _read_rows(layout: CodeFormat, header: list[str], lines: Iterable[str]) -> I
 
 
 def _write(home: Path, record: UserCodes, columns: Row, rows: Iterable[Row]) -> None:
-    """The table first, its record last, each in one rename: a record never stands without its table."""
+    """Write the table first and its record last, each in one rename. A record never exists without its table."""
     home.mkdir(parents=True, exist_ok=True)
     table = "\n".join("\t".join(row) for row in [columns, *rows]) + "\n"
     for name, text in ((f"{record.kind}.tsv", table), (f"{record.kind}.json", json.dumps(asdict(record), indent=1))):

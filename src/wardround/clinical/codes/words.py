@@ -76,7 +76,8 @@ SHORTEST = 6
 
 
 def plain_words(word: str) -> str:
-    """The plain words of a lower-case word: an act as ICD-10-PCS names it, or roots and one ending; "" if neither.
+    """Return the plain words of a lower-case word: a procedure as ICD-10-PCS names it, or roots and one ending; "" if
+    neither.
 
     >>> plain_words("nephropexy")
     'kidney repair fixation reposition'
@@ -98,7 +99,7 @@ def plain_words(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _split(text: str) -> tuple[str, ...] | None:
-    """The roots that make up ``text``, longest first, joined by linking vowels; None if something is left over."""
+    """Return the roots of ``text``, longest first, joined by linking vowels; None if something is left over."""
     roots = _root_parts()[0]
     for length in range(len(text), 1, -1):
         if text[:length] in roots:

@@ -33,7 +33,7 @@ class Items:
     mean: bool = False
 
     def is_plausible(self, value: float) -> bool:
-        """Whether a number, in ``unit``, can be true."""
+        """Return whether a number, in ``unit``, can be true."""
         return (self.above is None or value > self.above) and (self.most is None or value <= self.most)
 
 
@@ -47,13 +47,13 @@ class Source:
 
 @cache
 def items_of(source: str) -> Mapping[str, Source]:
-    """Return what a source keeps, by name; empty where no file of this package says it."""
+    """Return what a source keeps, by name; empty if no file of this package says it."""
     file = files("wardround.clinical.definitions").joinpath(f"data/{source}.toml")
     if not file.is_file():
         return {}
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     return {
-        name: Source(table=table, groups=tuple(Items(**{**one, "items": tuple(one["items"])}) for one in groups))
+        name: Source(table=table, groups=tuple(Items(**{**group, "items": tuple(group["items"])}) for group in groups))
         for table, names in tables.items()
         for name, groups in names.items()
     }
@@ -111,7 +111,7 @@ class ChartedMeasurements:
         return [value for _, value in window(self.readings(name), after, until)]
 
     def worst(self, name: str, pick: Pick, after: datetime, until: datetime) -> float | None:
-        """Return the lowest or highest number of a window; None where none is charted."""
+        """Return the lowest or highest number of a window; None if none is charted."""
         found = self.within(name, after, until)
         return pick(found) if found else None
 
@@ -148,7 +148,7 @@ class ChartedMeasurements:
         return [row for row in found if row[time] is not None]
 
     def has_rows(self, table: str) -> bool:
-        """Whether the newest stay or encounter has any row in a table."""
+        """Return whether the newest stay or encounter has any row in a table."""
         if table not in self.chart.table_names:
             return False
         batch = self.chart.table(table).batch
@@ -199,7 +199,7 @@ def window(readings: Sequence[tuple[datetime, T]], after: datetime, until: datet
 
 
 def newest_before(readings: Sequence[tuple[datetime, T]], until: datetime, age: timedelta) -> T | None:
-    """Return the value of the newest reading up to a moment that is at most so old; None where there is none."""
+    """Return the value of the newest reading up to a moment that is at most so old; None if there is none."""
     place = bisect_right(readings, until, key=lambda reading: reading[0])
     return readings[place - 1][1] if place and readings[place - 1][0] >= until - age else None
 

@@ -101,7 +101,7 @@ class Kidneys:
         return kdigo_creatinine(newest, lowest_48=lows[0], lowest_7=lows[1])
 
     def replaced(self, after: datetime, until: datetime) -> bool:
-        """Whether renal replacement ran in a window: one begun before it and still running counts."""
+        """Return whether renal replacement ran in a window: one begun before it and still running counts."""
         for name in ("dialysis", "dialysate"):
             for row in self.charted.rows(name, ("endtime",)):
                 if row["starttime"] <= until and (row["endtime"] is None or row["endtime"] > after):
@@ -147,7 +147,8 @@ class Lungs:
         return newest_before(self._statuses, at, age)
 
     def ventilated(self, at: datetime) -> bool | None:
-        """Whether a machine breathes: through a tube, or a tracheostomy while a mode of the machine is charted."""
+        """Return whether a machine breathes: through a tube, or a tracheostomy while a mode of the machine is
+        charted."""
         status = self.status(at)
         if status == "tracheostomy":
             return newest_before(self._modes, at, STATUS_HOURS) is not None
@@ -187,7 +188,7 @@ class Lungs:
         return sorted((time, percent) for time, percent in found if percent is not None)
 
     def _read_gases(self) -> Iterator[tuple[datetime, Gas]]:
-        """A gas's numbers are rows of one specimen, whose kind a row of its own tells."""
+        """Read blood gases. A gas's numbers are rows of one specimen, and a separate row has the specimen's kind."""
         parts = ("oxygen_pressure", "carbon_dioxide", "oxygen_of_gas")
         specimens = self.charted.specimens("specimen", parts)
         for time, kind, numbers in specimens:
@@ -201,7 +202,7 @@ class Lungs:
 
 
 def _masks(devices: list[str] | None) -> list[str]:
-    return [one for one in devices or () if ventilation_status([one]) == "non-invasive"]
+    return [device for device in devices or () if ventilation_status([device]) == "non-invasive"]
 
 
 # Infection on a chart: the antibiotics ordered in this encounter, and the cultures taken about them.

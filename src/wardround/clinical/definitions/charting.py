@@ -106,7 +106,7 @@ class _Bedside:
         return min(map(int, exact), default=None)
 
     def coma_bounds(self, at: datetime, span: timedelta) -> Bounds:
-        """The lowest total of a window; where none is whole, what the parts of those begun leave open."""
+        """Return the lowest total of a window; if none is complete, the range that the incomplete totals leave open."""
         exact = self.coma(at, span)
         if exact is not None:
             return Bounds(exact, exact)
@@ -153,8 +153,8 @@ def _respiration(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
 
 def _circulation(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
     """The worst of the window: of drugs what ran now and at each full hour before, for they count when given for an
-    hour; unknown where a drug's rate is not shown and the others do not make the most of points. Where nothing infused
-    is charted at all a drug may have run."""
+    hour; unknown if a drug's rate is not shown and the others do not make the most of points. Where nothing infused is
+    charted at all a drug may have run."""
     marks = [at - back * _HOUR for back in range(max(1, round(span / _HOUR)))]
     running = [
         {drug: rate for drug, rate in bed.infusions.until(mark).items() if drug in _SOFA_DRUGS} for mark in marks
@@ -233,7 +233,7 @@ def _urine(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
 
 
 def _vasopressors(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
-    """What runs now, or with a window the most that ran at one full hour of it."""
+    """Return the drugs that run now, or with a window the highest rates at one full hour of it."""
     stay = bed.charted.stay
     if stay is None or stay.ended is not None or not bed.charted.has_rows("inputevents"):
         return _plain(None, "anything infused in a stay that lasts")
@@ -255,7 +255,7 @@ def _ventilation(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
 
 
 def _oxygenation(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
-    """The newest arterial gas, by the FiO2 in force."""
+    """Return the newest arterial gas with the FiO2 in force."""
     gases = window(bed.lungs.gases, at - span, at)
     return _plain(gases[-1][1].ratio if gases else None, "an arterial gas with an FiO2")
 

@@ -30,7 +30,7 @@ class PartialScore:
 
     @property
     def total(self) -> int | None:
-        """The sum of the known parts; None where none is known."""
+        """The sum of the known parts; None if none is known."""
         known = [value for value in self.parts.values() if value is not None]
         return sum(known) if known else None
 
@@ -201,15 +201,15 @@ def kdigo_urine(rates: UrineRates) -> int | None:
 
 
 def kdigo_stage(by_creatinine: int | None, by_urine: int | None, *, replaced: bool = False) -> int | None:
-    """The worse of the two; renal replacement is stage 3. Unknown where neither is known."""
+    """Return the worse of the two stages; renal replacement is stage 3. Unknown if both are unknown."""
     if replaced:
         return 3
     return max((stage for stage in (by_creatinine, by_urine) if stage is not None), default=None)
 
 
 def kdigo_bounds(by_creatinine: int | None, rates: UrineRates, *, replaced: bool = False) -> Bounds:
-    """The lowest and the highest stage that what is charted leaves open: urine that was not charted for so long may
-    have been none."""
+    """Return the lowest and the highest stage that the chart leaves open. Hours without charted urine may have had
+    none."""
     none = UrineRates(hours_6=rates.hours_6 or 0, hours_12=rates.hours_12 or 0, hours_24=rates.hours_24 or 0)
     low = kdigo_stage(by_creatinine, kdigo_urine(rates), replaced=replaced) or 0
     high = kdigo_stage(3 if by_creatinine is None else by_creatinine, kdigo_urine(none), replaced=replaced) or 0
@@ -245,7 +245,7 @@ def meld_bounds(
     *,
     dialysis: bool | None = False,
 ) -> Bounds:
-    """The lowest and the highest MELD that missing tests leave open. ``dialysis``: None where it is not known."""
+    """Return the lowest and the highest MELD that missing tests leave open. ``dialysis``: None if unknown."""
     low = meld(
         creatinine or 1.0, bilirubin or 1.0, inr or 1.0, 137.0 if sodium is None else sodium, dialysis=dialysis is True
     )
@@ -298,8 +298,8 @@ def is_sepsis(suspected: datetime | None, scores: Iterable[tuple[datetime, Bound
 
 
 def is_antibiotic(drug: str, route: str | None) -> bool:
-    """Whether a drug is an antibiotic for the whole body: none for the skin, an eye, an ear or the gut, and none given
-    to desensitize."""
+    """Return whether a drug is an antibiotic for the whole body: none for the skin, an eye, an ear or the gut, and none
+    given to desensitize."""
     if any(form in drug.lower() for form in _LOCAL_FORMS):
         return False
     said = (route or "").lower()
@@ -308,7 +308,8 @@ def is_antibiotic(drug: str, route: str | None) -> bool:
 
 
 def _suspected(antibiotic: datetime, cultures: Sequence[Culture]) -> datetime | None:
-    """The first culture before an antibiotic, those with a known hour first of a day; else the antibiotic itself."""
+    """Return the first culture before an antibiotic; on one day, cultures with a known hour first. Without a culture,
+    return the antibiotic."""
     before = []
     after = False
     for culture in cultures:
@@ -381,8 +382,8 @@ def norepinephrine_equivalent(
 
 
 def ventilation_status(devices: Iterable[str], modes: Iterable[str] = ()) -> Ventilation | None:
-    """How a person breathes, by the oxygen devices and ventilator modes charted in one minute; unknown where none of
-    them is known."""
+    """Return how a person breathes, by the oxygen devices and ventilator modes charted in one minute; unknown if no
+    device or mode is known."""
     by_device = {_DEVICES.get(device.strip().lower()) for device in devices}
     by_mode = {_MODES.get(mode.strip().lower()) for mode in modes}
     if "non-invasive" in by_device:  # a machine behind a mask has the same modes as one behind a tube
@@ -391,7 +392,7 @@ def ventilation_status(devices: Iterable[str], modes: Iterable[str] = ()) -> Ven
 
 
 def is_spontaneous(mode: str) -> bool:
-    """Whether a mode leaves the breath to the person, so that a mask may have it."""
+    """Return whether a mode leaves the breath to the person, so that a mask may have it."""
     return mode.strip().lower().startswith(("cpap", "psv"))
 
 
@@ -406,11 +407,11 @@ def inspired_oxygen(value: float | None) -> float | None:
 
 
 def is_arterial(specimen: str | None) -> bool:
-    """Whether a blood gas's specimen, as the laboratory writes it, is arterial; where none is told it is not known to
-    be, and does not count."""
+    """Return whether a blood gas's specimen, as the laboratory writes it, is arterial; where none is told it is not
+    known to be, and does not count."""
     return specimen is not None and specimen.strip().upper().startswith("ART")
 
 
 def is_tube(response: str) -> bool:
-    """Whether a verbal response, as charted, says that a tube keeps the person from speaking."""
+    """Return whether a verbal response, as charted, says that a tube keeps the person from speaking."""
     return any(word in response.lower() for word in ("ett", "et/trach"))

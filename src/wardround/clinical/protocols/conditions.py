@@ -49,7 +49,7 @@ class AtValue:
         return None if reading is None else self.holds_of(reading, facts.charted_units(self.concept))
 
     def holds_of(self, reading: ChartedValue | CourseReading, charted: frozenset[str]) -> Truth:
-        """Say whether one reading meets it, where the source has the concept in some units."""
+        """Return whether one reading meets it, where the source has the concept in some units."""
         way = comparison(reading.unit, self.relation, self.threshold, self.unit, self.concept, charted)
         return way.holds(reading.value)
 
@@ -111,7 +111,7 @@ class HeldFor:
         return self.holds_of(facts.course(self.concept))
 
     def holds_of(self, course: ReadingCourse | None) -> Truth:
-        """Say whether a course meets it."""
+        """Return whether a course meets it."""
         if course is None or not course.recent:
             return None
         told = {place: self.value.holds_of(one, course.charted) for place, one in enumerate(course.readings)}
@@ -139,11 +139,11 @@ class InWindow:
         return self.holds_of(facts.course(self.concept))
 
     def holds_of(self, course: ReadingCourse | None) -> Truth:
-        """Say whether a course meets it."""
+        """Return whether a course meets it."""
         if course is None:
             return None
         since = course.now - timedelta(hours=self.hours)
-        told = [self.value.holds_of(one, course.charted) for one in course.readings if one.time >= since]
+        told = [self.value.holds_of(reading, course.charted) for reading in course.readings if reading.time >= since]
         if not told:
             return None
         return any_of(told) if self.how == "any" else all_of(told)
@@ -165,7 +165,7 @@ class TimesBaseline:
         return self.holds_of(facts.course(self.concept))
 
     def holds_of(self, course: ReadingCourse | None) -> Truth:
-        """Say whether a course meets it."""
+        """Return whether a course meets it."""
         series = _series(course, self.concept)
         if not series or course is None or not course.recent:
             return None
@@ -195,7 +195,7 @@ class ChangedBy:
         return self.holds_of(facts.course(self.concept))
 
     def holds_of(self, course: ReadingCourse | None) -> Truth:
-        """Say whether a course meets it."""
+        """Return whether a course meets it."""
         series = _series(course, self.concept, self.unit)
         if not series or course is None or not course.recent:
             return None
@@ -215,13 +215,13 @@ class ChangedBy:
 
 
 def _series(course: ReadingCourse | None, concept: str, unit: str | None = None) -> list[tuple[datetime, float]] | None:
-    """Return a course in one unit, that of the condition or of the newest reading; None where one cannot be. Readings
-    of which nothing says the unit are in one where the source does not have several."""
+    """Return a course in one unit, that of the condition or of the newest reading; None if one cannot be. Readings of
+    which nothing says the unit are in one where the source does not have several."""
     if course is None or not course.readings:
         return None
-    units = [reading_unit(one.value, one.unit, concept, course.charted) for one in course.readings]
+    units = [reading_unit(reading.value, reading.unit, concept, course.charted) for reading in course.readings]
     wanted = reading_unit(course.readings[-1].value, unit, concept, course.charted) if unit else units[-1]
-    has_none = any(one.unit is None for one in usual_units(concept))
+    has_none = any(usual_unit.unit is None for usual_unit in usual_units(concept))
     if wanted is None and len(course.charted) > 1 and not has_none:
         return None
     found = [_in_unit(one.value, own, wanted, concept) for one, own in zip(course.readings, units, strict=True)]

@@ -29,7 +29,7 @@ class ExampleResult:
 
     @property
     def passed(self) -> bool:
-        """Whether exactly the right rules held."""
+        """Return whether exactly the right rules held."""
         return not self.missing and not self.wrong
 
 
@@ -39,7 +39,7 @@ class _Body:
 
 
 def read_examples(path: Path) -> tuple[ProtocolExample, ...]:
-    """Read ``[[case]]`` tables; UserError where there is none or one is not as it should be."""
+    """Read ``[[case]]`` tables; UserError if there is none or one is not as it should be."""
     cases = strict(_Body, read_toml(path), str(path)).case
     if not cases:
         raise UserError(f"{str(path)!r} holds no [[case]]; write one with a name, facts and the rules that hold")
@@ -47,7 +47,7 @@ def read_examples(path: Path) -> tuple[ProtocolExample, ...]:
 
 
 def check_examples(index: RuleIndex, examples: tuple[ProtocolExample, ...]) -> tuple[ExampleResult, ...]:
-    """Return what came of every case; UserError where one names a rule that the protocol has not."""
+    """Return what came of every case; UserError if one names a rule that the protocol has not."""
     return tuple(_check(index, example) for example in examples)
 
 
@@ -55,7 +55,7 @@ def _check(index: RuleIndex, example: ProtocolExample) -> ExampleResult:
     unknown = [name for name in example.holds if name not in index.by_id]
     if unknown:
         raise UserError(f"case {example.name!r}: the protocol has no rule {', '.join(unknown)}")
-    held = {one.rule.id for one in index.rules if one.holds(example.facts)}
+    held = {rule.rule.id for rule in index.rules if rule.holds(example.facts)}
     return ExampleResult(
         name=example.name,
         missing=tuple(name for name in example.holds if name not in held),

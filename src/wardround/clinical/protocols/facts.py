@@ -68,56 +68,57 @@ class Facts(Protocol):
     """A subject's present, as triggers ask for it. Names come as the rules spell them."""
 
     def value(self, concept: str) -> ChartedValue | None:
-        """The newest number of a concept that is not too old to act on."""
+        """Return the newest number of a concept that is recent enough to act on."""
         ...
 
     def charted_units(self, concept: str) -> frozenset[str]:
-        """The units in which the source has it; none where that is not known."""
+        """Return the source's units of the concept; none if they are unknown."""
         ...
 
     def level(self, concept: str) -> Level | None:
-        """Where that number stands against its reference range."""
+        """Return where the number lies against its reference range."""
         ...
 
     def trend(self, concept: str) -> Direction | None:
-        """Where it goes."""
+        """Return the direction of its readings."""
         ...
 
     def course(self, concept: str) -> ReadingCourse | None:
-        """Its readings as far back as they are kept; None where there is none."""
+        """Return all kept readings; None without a reading."""
         ...
 
     def taking(self, drug: str) -> bool | None:
-        """Whether a drug, or one of a class, is given now; unknown where the source carries no drugs."""
+        """Return whether a drug, or one of a class, is given now; unknown if the source carries no drugs."""
         ...
 
     def rate(self, drug: str, unit: str) -> float | None:
-        """The rate at which a drug runs now, in a unit; 0 where it is known not to run."""
+        """Return the rate at which a drug runs now, in a unit; 0 if it is known not to run."""
         ...
 
     def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
-        """Whether a problem is active in this encounter; ``ever``: or was in an earlier one."""
+        """Return whether a problem is active in this encounter; ``ever``: or was in an earlier one."""
         ...
 
     def allergic_to(self, substance: str) -> bool | None:
-        """Whether an allergy to a drug or its class is known."""
+        """Return whether an allergy to a drug or its class is known."""
         ...
 
     def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
-        """Whether something was ordered, started or performed in this encounter, or in its last hours; ``ever``: or in
-        an earlier one."""
+        """Return whether something was ordered, started or performed in this encounter, or in its last hours; ``ever``:
+        or in an earlier one."""
         ...
 
     def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
-        """How often it was in the last hours: at least, and at most."""
+        """Return how often it was done in the last hours: the minimum and the maximum."""
         ...
 
     def hours_since(self, action: str) -> float | None:
-        """Hours since that was last so in this encounter; None where it never was."""
+        """Hours since that was last so in this encounter; None if it never was."""
         ...
 
     def score(self, name: str, hours: float | None = None) -> Bounds | None:
-        """The least and the most that a score of the project's own (``sofa``) can be, over its window or another."""
+        """Return the lowest and the highest possible value of a project score (``sofa``), over its window or
+        another."""
         ...
 
 
@@ -156,7 +157,7 @@ class GivenFacts:
 
     def charted_units(self, concept: str) -> frozenset[str]:
         """See Facts: the one that is given, else the usual one."""
-        unit = _named(self.units, concept) or next((one.unit for one in usual_units(concept)), None)
+        unit = _named(self.units, concept) or next((usual_unit.unit for usual_unit in usual_units(concept)), None)
         return frozenset() if unit is None else frozenset({unit})
 
     def level(self, concept: str) -> Level | None:
@@ -235,20 +236,21 @@ _NOW = datetime(2000, 1, 1)
 
 @lru_cache(maxsize=65_536)
 def drug_key(asked: str) -> DrugKey:
-    """As what a drug is asked for: a class where the name is one's, else the drug."""
+    """Return the key of a drug name: the class if it names one, else the drug."""
     named = drug_class(asked)
     return ("drug", drug_name(asked)) if named is None else ("class", named)
 
 
 @lru_cache(maxsize=65_536)
 def drug_keys(given: str) -> frozenset[DrugKey]:
-    """As what a given drug may be asked for: itself, its ingredients, their classes, and the class that it names."""
+    """Return all keys under which a given drug is found: its name, its ingredients, their classes, and the class that
+    it names."""
     return frozenset((kind, name) for name in drug_groups(given) for kind in ("drug", "class"))
 
 
 @lru_cache(maxsize=65_536)
 def is_problem(active: str, asked: str) -> bool:
-    """Whether an active problem, as charted, is the one asked for or one of its kind ("Severe sepsis").
+    """Return whether an active problem, as charted, is the one asked for or one of its kind ("Severe sepsis").
 
     What the title denies, or tells of the past or of the family, is not active.
     """
@@ -260,7 +262,7 @@ _SUSPECTED = re.compile(r"^(?:suspected|probable|presumed|likely)\s+", re.IGNORE
 
 @lru_cache(maxsize=65_536)
 def _titled(active: str) -> KnownFindings:
-    """What the title of a charted problem says; one that is suspected is acted on as if it were there."""
+    """Return what the title of a charted problem states. A suspected problem is acted on as if it were present."""
     known = KnownFindings()
     known.add(read_text(_SUSPECTED.sub("", active)))
     return known
@@ -268,18 +270,18 @@ def _titled(active: str) -> KnownFindings:
 
 @lru_cache(maxsize=65_536)
 def is_allergy(known: str, substance: str) -> Truth:
-    """Whether a known allergy, as charted, forbids a drug or a class."""
+    """Return whether a known allergy, as charted, forbids a drug or a class."""
     return conflicts(substance, known)
 
 
 def is_allergic(known: tuple[str, ...], substance: str) -> Truth:
-    """Whether one of the known allergies forbids a substance; unknown where one of them cannot be judged."""
+    """Return whether one of the known allergies forbids a substance; unknown if one of them cannot be judged."""
     return any_of(is_allergy(one, substance) for one in known)
 
 
 @lru_cache(maxsize=65_536)
 def is_same_action(done: str, asked: str) -> bool:
-    """Whether what was done is what was asked for: by its clinical name, as one of its kind, or as a drug."""
+    """Return whether what was done is what was asked for: by its clinical name, as one of its kind, or as a drug."""
     if clinical_name(done) == clinical_name(asked) or is_drug(done, asked):
         return True
     first, second = find_concept(done), find_concept(asked)

@@ -42,13 +42,14 @@ class CompiledRule:
     """By type and name of an action, what the rule adds to its probability."""
 
     def share(self, action: RuleAction) -> float:
-        """How often an action of it followed in training; a rule nobody counted is taken at its word."""
+        """Return how often its action followed in training; 1 for a rule without counts."""
         if self.shares:
             return self.shares[action]
         return 1.0 if self.rule.precision is None else self.rule.precision
 
     def holds(self, facts: Facts) -> bool:
-        """Whether the trigger is known to hold; unknown is not enough, and what is not compiled never holds here."""
+        """Return whether the trigger is known to hold; unknown is not enough, and what is not compiled never holds
+        here."""
         return self.trigger.node is not None and self.trigger.node.holds(facts) is True
 
 
@@ -92,7 +93,7 @@ class RuleIndex:
 
     def find(self, facts: Facts, names: Iterable[str]) -> tuple[CompiledRule, ...]:
         """Return the rules that hold. ``names``: everything the facts could know something of."""
-        return tuple(one for one in self.candidates(names) if one.holds(facts))
+        return tuple(candidate for candidate in self.candidates(names) if candidate.holds(facts))
 
     def _enter(self, place: int, node: Node | None) -> None:
         if node is None:
@@ -117,19 +118,19 @@ def compile_rule(rule: ProtocolRule) -> CompiledRule:
 
 def _courses(rules: Iterable[CompiledRule]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for one in _conditions(rules):
-        if isinstance(one, HeldFor | InWindow | TimesBaseline | ChangedBy):
-            name = clinical_name(one.concept)
-            found[name] = max(found.get(name, 0.0), one.hours)
+    for condition in _conditions(rules):
+        if isinstance(condition, HeldFor | InWindow | TimesBaseline | ChangedBy):
+            name = clinical_name(condition.concept)
+            found[name] = max(found.get(name, 0.0), condition.hours)
     return found
 
 
 def _counted(rules: Iterable[CompiledRule]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for one in _conditions(rules):
-        if isinstance(one, CountedActions):
-            for key in asked_keys(one.concept):
-                found[key] = max(found.get(key, 0.0), one.hours)
+    for condition in _conditions(rules):
+        if isinstance(condition, CountedActions):
+            for key in asked_keys(condition.concept):
+                found[key] = max(found.get(key, 0.0), condition.hours)
     return found
 
 
@@ -141,30 +142,30 @@ def _conditions(rules: Iterable[CompiledRule]) -> Iterator[Condition]:
 
 @lru_cache(maxsize=65_536)
 def keys_of(name: str) -> frozenset[str]:
-    """Every key under which a rule may ask for something of this name: its own, its substance's and its classes'."""
+    """Return every key under which a rule may look up this name: its own, its substance's and its classes'."""
     return frozenset({clinical_name(name), drug_name(name), *drug_groups(name)})
 
 
 @lru_cache(maxsize=65_536)
 def asked_keys(name: str) -> frozenset[str]:
-    """The keys under which a rule asks for a name: the class where it is one, else as a test or as a drug."""
+    """Return the keys under which a rule looks up a name: the class if it is one, else as a test or as a drug."""
     named = drug_class(name)
     spelt = {clinical_name(name), drug_name(name)}
     return frozenset({named} if named is not None else spelt)
 
 
 def _needed(node: Node) -> tuple[Condition, ...] | None:
-    """Conditions of which one must say something for the trigger to hold; None where it may hold without any."""
+    """Conditions of which one must say something for the trigger to hold; None if it may hold without any."""
     if isinstance(node, Negated):
         return None
     if isinstance(node, AndOr):
         needs = [_needed(part) for part in node.parts]
         if node.how == "AND":
-            known = [one for one in needs if one is not None]
+            known = [need for need in needs if need is not None]
             return min(known, key=len) if known else None
-        if any(one is None for one in needs):
+        if any(need is None for need in needs):
             return None
-        return tuple(condition for one in needs if one is not None for condition in one)
+        return tuple(condition for need in needs if need is not None for condition in need)
     if isinstance(node, AtScore | InWindow | CountedActions) or (
         isinstance(node, Stated) and node.what in ("problem", "allergy")
     ):

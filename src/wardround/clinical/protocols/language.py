@@ -200,7 +200,7 @@ class _Reader:
         return CountedActions(concept=name, hours=self._window(), relation=sign, threshold=float(first.text))  # type: ignore[arg-type]
 
     def _named(self) -> Node:
-        """A condition that begins with a name."""
+        """Read a condition that begins with a name."""
         tokens = self._tokens
         score = self._names.score()
         if score is not None:
@@ -230,7 +230,7 @@ class _Reader:
         return self._compared(name)
 
     def _bare(self, place: int, raw: str) -> Node:
-        """A name alone: of what the condition before it said (``on heparin or warfarin``)."""
+        """Read a name alone, with the condition of the name before it (``on heparin or warfarin``)."""
         if self._stated is None:
             self._names.check_several(raw)
             words, last = raw.rpartition(" ")[::2]

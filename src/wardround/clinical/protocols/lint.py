@@ -64,24 +64,24 @@ _STATES = {
 
 
 def alternatives(node: Node) -> tuple[Alternative, ...]:
-    """The trigger as an OR of ANDs; empty where it has too many to compare."""
+    """Return the trigger as an OR of ANDs; empty if it has too many to compare."""
     found = _expand(node, positive=True)
     return tuple(found) if len(found) <= _MOST else ()
 
 
 def implies(first: Node, second: Node) -> bool:
-    """Whether the second trigger holds wherever the first does."""
+    """Return whether the second trigger holds wherever the first does."""
     stronger, weaker = alternatives(first), alternatives(second)
     return bool(stronger) and all(any(_follows(one, other) for other in weaker) for one in stronger)
 
 
 def is_same(first: Node, second: Node) -> bool:
-    """Whether both hold in the same cases."""
+    """Return whether both hold in the same cases."""
     return implies(first, second) and implies(second, first)
 
 
 def can_hold_together(first: Node, second: Node) -> bool:
-    """Whether some case makes both hold that says something of a concept they share."""
+    """Return whether some case makes both hold that says something of a concept they share."""
     return any(
         _share(one, other) and _possible((*one, *other))
         for one, other in product(alternatives(first), alternatives(second))
@@ -89,7 +89,7 @@ def can_hold_together(first: Node, second: Node) -> bool:
 
 
 def excludes(first: Node, second: Node) -> bool:
-    """Whether no case makes both hold."""
+    """Return whether no case makes both hold."""
     pairs = product(alternatives(first), alternatives(second))
     return not any(_possible((*one, *other)) for one, other in pairs)
 
@@ -98,7 +98,7 @@ def _expand(node: Node, *, positive: bool) -> list[Alternative]:
     if isinstance(node, Negated):
         return _expand(node.part, positive=not positive)
     if not isinstance(node, AndOr):
-        return [(one,) for one in _literals(node, positive=positive)]
+        return [(literal,) for literal in _literals(node, positive=positive)]
     parts = [_expand(part, positive=positive) for part in node.parts]
     if (node.how == "OR") == positive:
         return [alternative for part in parts for alternative in part]
@@ -133,14 +133,14 @@ def _literals(condition: Condition, *, positive: bool) -> list[_Literal]:
 def _numbered(
     condition: AtValue | HoursSince | TimesBaseline | AtScore | AtRate | CountedActions,
 ) -> tuple[tuple[str, str], float]:
-    """What a condition on a number is about, and its threshold: of a measurement in the usual unit where it has one."""
+    """Return the subject and threshold of a numeric condition; a measurement is in its usual unit, if it has one."""
     concept = clinical_name(condition.concept)
     match condition:
         case AtValue(unit=None):
             return ("measured", concept), condition.threshold
         case AtValue(unit=unit):
             unit = str(unit)
-            usual = next((one.unit for one in usual_units(concept)), None) or unit
+            usual = next((usual_unit.unit for usual_unit in usual_units(concept)), None) or unit
             inside = convert(condition.threshold, unit, usual, concept)
             return (("measured", concept), inside) if inside is not None else ((unit, concept), condition.threshold)
         case TimesBaseline():
@@ -190,9 +190,9 @@ def _share(first: Alternative, second: Alternative) -> bool:
 
 
 def _possible(literals: Alternative) -> bool:
-    """Whether all of them can hold at once."""
-    for about in {one.about for one in literals}:
-        held = [one for one in literals if one.about == about]
+    """Return whether all of them can hold at once."""
+    for about in {literal.about for literal in literals}:
+        held = [literal for literal in literals if literal.about == about]
         if held[0].states and not frozenset.intersection(*(one.states for one in held)):
             return False
         low, high = max(one.low for one in held), min(one.high for one in held)
@@ -222,7 +222,7 @@ class ProtocolFault:
 
     @property
     def is_error(self) -> bool:
-        """Whether a protocol should not be used with it."""
+        """Return whether a protocol should not be used with it."""
         return self.fault in ("duplicate", "contradiction", "never-holds")
 
 
@@ -234,24 +234,24 @@ def lint_protocol(protocol: GlobalProtocol) -> tuple[ProtocolFault, ...]:
 
 def unknown_in_streams(protocol: GlobalProtocol) -> Iterator[tuple[str, str]]:
     """Yield, as (rule, words), what a live stream cannot know: scores, which need a chart."""
-    for one in RuleIndex(protocol).rules:
-        conditions = () if one.trigger.node is None else conditions_of(one.trigger.node)
-        scores = sorted({str(each) for each in conditions if isinstance(each, AtScore)})
+    for rule in RuleIndex(protocol).rules:
+        conditions = () if rule.trigger.node is None else conditions_of(rule.trigger.node)
+        scores = sorted({str(condition) for condition in conditions if isinstance(condition, AtScore)})
         if scores:
-            yield one.rule.id, f"{', '.join(scores)}: worked out on charts; in a live stream it is unknown"
+            yield rule.rule.id, f"{', '.join(scores)}: worked out on charts; in a live stream it is unknown"
 
 
 def _single(index: RuleIndex) -> Iterator[ProtocolFault]:
-    for one in index.rules:
-        if one.trigger.node is None:
-            text = f"its trigger is not compiled: {one.trigger.problem}; only a model's router can select it"
-            yield ProtocolFault(fault="not-compiled", rules=(one.rule.id,), text=text)
-        elif not can_hold_together(one.trigger.node, one.trigger.node):
-            text = f"its trigger can never hold: {one.rule.trigger}"
-            yield ProtocolFault(fault="never-holds", rules=(one.rule.id,), text=text)
-        words = len(one.rule.said.split())
+    for rule in index.rules:
+        if rule.trigger.node is None:
+            text = f"its trigger is not compiled: {rule.trigger.problem}; only a model's router can select it"
+            yield ProtocolFault(fault="not-compiled", rules=(rule.rule.id,), text=text)
+        elif not can_hold_together(rule.trigger.node, rule.trigger.node):
+            text = f"its trigger can never hold: {rule.rule.trigger}"
+            yield ProtocolFault(fault="never-holds", rules=(rule.rule.id,), text=text)
+        words = len(rule.rule.said.split())
         if words > MOST_WORDS:
-            yield ProtocolFault(fault="long", rules=(one.rule.id,), text=f"it has {words} words")
+            yield ProtocolFault(fault="long", rules=(rule.rule.id,), text=f"it has {words} words")
 
 
 def _pairs(index: RuleIndex) -> Iterator[ProtocolFault]:
@@ -283,7 +283,7 @@ def _of_pair(first: CompiledRule, second: CompiledRule, one: Node, other: Node) 
 def _that_share_an_action(rules: tuple[CompiledRule, ...]) -> Iterator[tuple[CompiledRule, CompiledRule]]:
     """Yield the pairs that name one thing; classes and their drugs are tried against each other."""
     for first, second in combinations(rules, 2):
-        if any(_touch(one, other) for one in first.actions for other in second.actions):
+        if any(_touch(action, other) for action in first.actions for other in second.actions):
             yield first, second
 
 
@@ -292,16 +292,16 @@ def _touch(one: RuleAction, other: RuleAction) -> bool:
 
 
 def _opposed(first: CompiledRule, second: CompiledRule) -> str | None:
-    """What one asks for and the other forbids, in words."""
-    for one in first.actions:
+    """Return in words what one rule asks for and the other forbids."""
+    for action in first.actions:
         for other in second.actions:
-            if (one.verb in FORBIDDING) != (other.verb in FORBIDDING) and _touch(one, other):
-                return f"{str(one)!r} and {str(other)!r}"
+            if (action.verb in FORBIDDING) != (other.verb in FORBIDDING) and _touch(action, other):
+                return f"{str(action)!r} and {str(other)!r}"
     return None
 
 
 def _is_within(first: CompiledRule, second: CompiledRule) -> bool:
-    """Whether everything the first asks for the second asks for too."""
+    """Return whether everything the first asks for the second asks for too."""
     asked = {(action.verb, action.key) for action in second.actions}
     return {(action.verb, action.key) for action in first.actions} <= asked
 

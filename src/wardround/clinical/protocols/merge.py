@@ -32,7 +32,7 @@ class ProtocolDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether both say the same."""
+        """Return whether both say the same."""
         return not (self.removed or self.added or self.changed)
 
 
@@ -96,8 +96,8 @@ def _says_too(found: CompiledRule, wanted: CompiledRule) -> bool:
 
 
 def _said(node: Node) -> set[tuple[str, str]]:
-    """What a trigger says of which concept, without the numbers: Lactate is high, whether above 2 or above 2.1."""
-    return {(clinical_name(one.concept), _direction(one)) for one in conditions_of(node)}
+    """Return a trigger's statements on concepts, without the numbers: lactate is high, whether above 2 or above 2.1."""
+    return {(clinical_name(condition.concept), _direction(condition)) for condition in conditions_of(node)}
 
 
 def _direction(condition: Condition) -> str:
@@ -107,7 +107,7 @@ def _direction(condition: Condition) -> str:
 
 
 def _changes(before: ProtocolRule, after: ProtocolRule) -> dict[str, tuple[object, object]]:
-    names = (one.name for one in fields(ProtocolRule))
+    names = (field.name for field in fields(ProtocolRule))
     pairs = {name: (getattr(before, name), getattr(after, name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 

@@ -32,7 +32,7 @@ class Amount:
 
 
 def read_amount(text: str) -> Amount | None:
-    """Read a number with its unit; None where it is none, a range, or beyond a bound."""
+    """Read a number with its unit; None if it is none, a range, or beyond a bound."""
     read = parse_quantity(text)
     if read is None or read.high is not None or read.comparator is not None or read.multiple_of == "upper limit":
         return None
@@ -89,7 +89,7 @@ def read_span(tokens: Tokens, name: str) -> float:
 
 
 def read_window(tokens: Tokens) -> float | None:
-    """Take ``in last 24 h``, ``within 48 hours``, ``in the past 2 days``; None where no window comes next."""
+    """Take ``in last 24 h``, ``within 48 hours``, ``in the past 2 days``; None if no window comes next."""
     place = tokens.mark()
     if not tokens.take("in", "within", "over", "during"):
         return None
@@ -110,7 +110,7 @@ def direction_of(tokens: Tokens) -> Literal["rises", "falls"] | None:
 
 
 def is_rate_unit(unit: str) -> bool:
-    """Whether a unit is so much in a time (``mcg/kg/min``), not in a volume."""
+    """Return whether a unit is so much in a time (``mcg/kg/min``), not in a volume."""
     read = read_unit(unit)
     powers = dict(read.dimension) if read is not None else {}
     amount = {"mass", "substance", "charge", "activity", "volume"} & {
@@ -120,7 +120,7 @@ def is_rate_unit(unit: str) -> bool:
 
 
 def check_value(value: AtValue, *, a_change: bool = False) -> None:
-    """UserError where a number cannot be one of what is measured: its unit is another's, or no value lies there."""
+    """UserError if a number cannot be one of what is measured: its unit is another's, or no value lies there."""
     known = find_measurement(value.concept)
     if known is None:
         return
@@ -137,7 +137,8 @@ def check_value(value: AtValue, *, a_change: bool = False) -> None:
 
 
 def _can_be(number: float, known: Measurement) -> bool:
-    """Whether a bare number lies among those charted, or below all of them, where every unit says the same of it."""
+    """Return whether a bare number lies among those charted, or below all of them, where every unit says the same of
+    it."""
     return any(one.is_plausible(number) for one in known.units) or number < min(one.low for one in known.units)
 
 
@@ -148,5 +149,5 @@ def _hours_of(unit: str, name: str) -> float:
 
 
 def _ends(word: str, before: list[str]) -> bool:
-    """Whether a word ends a number with its unit."""
+    """Return whether a word ends a number with its unit."""
     return bool(before) and is_keyword(word)

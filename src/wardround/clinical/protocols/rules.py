@@ -41,7 +41,7 @@ class RuleAction:
 
     @classmethod
     def parse(cls, text: str) -> RuleAction:
-        """Read an action; UserError where its verb is none."""
+        """Read an action; UserError if its verb is none."""
         verb, _, rest = text.strip().partition(" ")
         if verb.lower() not in get_args(Verb) or not rest.strip():
             raise UserError(f"action {text!r}: begin with one of {', '.join(get_args(Verb))}, then say what")
@@ -63,11 +63,11 @@ class RuleAction:
         return drug_class(self.name) or clinical_name(self.name)
 
     def forbids(self, proposed: str) -> bool:
-        """Whether something proposed is, holds, or as a class may be, what is not to be done."""
+        """Return whether something proposed is, holds, or as a class may be, what is not to be done."""
         return self.verb in ("avoid", "hold", "stop") and (self.names(proposed) or may_hold(proposed, self.name))
 
     def names(self, done: str) -> bool:
-        """Whether something done, or predicted, is what the action names, or of the class that it names."""
+        """Return whether something done, or predicted, is what the action names, or of the class that it names."""
         if self.verb in ("start", "stop"):
             return is_drug(done, self.name)
         return is_same_action(done, self.name)
@@ -170,7 +170,7 @@ class GlobalProtocol:
         return None if self.induced is None else asdict(self.induced)
 
     def with_rules(self, rules: tuple[ProtocolRule, ...]) -> GlobalProtocol:
-        """The same protocol with other rules."""
+        """Return the same protocol with other rules."""
         return replace(self, rules=rules)
 
     def __len__(self) -> int:
@@ -223,7 +223,7 @@ def read_protocol(path: Path) -> GlobalProtocol:
 
 
 def read_planting(path: Path) -> Planting:
-    """Read what a file asks to be planted beside its rules; nothing where it says nothing."""
+    """Read what a file asks to be planted beside its rules; nothing if it says nothing."""
     return _read(path).planting
 
 

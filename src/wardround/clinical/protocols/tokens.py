@@ -46,7 +46,7 @@ class TriggerToken:
     kind: Literal["quoted", "sign", "word"]
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of some words, not quoted."""
+        """Return whether it is one of some words, not quoted."""
         return self.kind == "word" and self.text.lower() in words
 
 
@@ -152,7 +152,7 @@ _KEYWORDS = frozenset(
 
 
 def is_keyword(word: str) -> bool:
-    """Whether a word ends a name."""
+    """Return whether a word ends a name."""
     return word.lower() in _KEYWORDS
 
 
@@ -164,13 +164,13 @@ def spell(name: str, what: Exchange = "measured") -> str:
 
 
 def number(value: float) -> str:
-    """A number as triggers spell it."""
+    """Return a number in the spelling of triggers."""
     return f"{value:.12g}"
 
 
 @lru_cache(maxsize=16_384)
 def is_known(name: str, what: Exchange) -> bool:
-    """Whether a table has a name as that of what is asked, or it is the clock's."""
+    """Return whether a table has a name as that of what is asked, or it is the clock's."""
     if name in (HOUR_OF_DAY, STAY):
         return what in ("measured", "done")
     if what == "measured":
@@ -185,7 +185,7 @@ def is_known(name: str, what: Exchange) -> bool:
 
 @lru_cache(maxsize=16_384)
 def is_problem_name(name: str) -> bool:
-    """Whether a name is a problem's: of our table, or made of words of the diagnoses' titles."""
+    """Return whether a name is a problem's: of our table, or made of words of the diagnoses' titles."""
     words = [word for word in words_of(name) if word not in _AROUND_PROBLEMS]
     return bool(words) and (find_concept(name, "problem") is not None or _words_of_diagnoses().issuperset(words))
 
@@ -302,17 +302,17 @@ class NameReader:
         raise UserError(_unknown(name, "test, drug or procedure", "procedure"))
 
     def is_percentage(self, name: str) -> bool:
-        """Whether a measurement is itself in per cent, so that ``5 %`` is an amount of it."""
+        """Return whether a measurement is itself in per cent, so that ``5 %`` is an amount of it."""
         known = find_measurement(name)
         return known is not None and known.units[0].unit == "%"
 
     def check_several(self, name: str) -> None:
-        """UserError where a name asks for several drugs of a class."""
+        """UserError if a name asks for several drugs of a class."""
         if find_concept(name) is None and "several of a class" in (said := _unknown(name, "drug", "drug")):
             raise UserError(said)
 
     def _one_meaning(self, asked: str) -> str:
-        """Take a name; UserError where it is short for several things."""
+        """Take a name; UserError if it is short for several things."""
         name = self.raw()
         meanings = () if self._quoted else meanings_of(name, asked)
         if meanings:

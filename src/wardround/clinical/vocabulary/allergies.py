@@ -100,7 +100,7 @@ def charted_allergies(name: str) -> tuple[Allergy, ...]:
 
 @lru_cache(maxsize=65_536)
 def records_allergy(diagnosis: str) -> bool:
-    """Say whether a diagnosis, by its title or ICD code, records what somebody is allergic to.
+    """Return whether a diagnosis, by its title or ICD code, records what somebody is allergic to.
 
     An illness by an allergy (allergic rhinitis) records none; nor does what is denied, suspected or the family's.
 
@@ -117,7 +117,7 @@ def records_allergy(diagnosis: str) -> bool:
 
 
 def allergy_truth(allergies: Iterable[Allergy], substance: str) -> Truth:
-    """Say whether one of some allergies is to a substance or class; false only where it, or every one, is denied.
+    """Return whether one of some allergies is to a substance or class; false only where it, or every one, is denied.
 
     "No other allergies" denies nothing of what may cross-react with an allergy that is there.
 
@@ -127,14 +127,14 @@ def allergy_truth(allergies: Iterable[Allergy], substance: str) -> Truth:
     """
     truth: Truth = None
     may_react = False
-    for one in allergies:
-        if one.is_denied:
-            if not one.allergen or _covers(substance, one.allergen):
+    for allergy in allergies:
+        if allergy.is_denied:
+            if not allergy.allergen or _covers(substance, allergy.allergen):
                 truth = False
-        elif _covers(one.allergen, substance):
+        elif _covers(allergy.allergen, substance):
             return True
         else:
-            may_react = may_react or conflicts(substance, one.allergen) is None
+            may_react = may_react or conflicts(substance, allergy.allergen) is None
     return None if may_react else truth
 
 

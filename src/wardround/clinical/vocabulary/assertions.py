@@ -70,7 +70,7 @@ def statements_of(text: str, section: SectionKind = "") -> Iterator[Statement]:
 
 
 def sentences_of(text: str) -> Iterator[tuple[int, int]]:
-    """The places of the sentences of a text."""
+    """Return the spans of the sentences of a text."""
     return _sentences(text, 0, len(text))
 
 
@@ -118,14 +118,14 @@ def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterat
 
 
 def _is_of_patient(tokens: Sequence[WordToken]) -> bool:
-    """Whether a sentence in a section on the family speaks of the patient."""
+    """Return whether a sentence in a section on the family speaks of the patient."""
     words = [token.text for token in tokens if token.is_word]
     begins = words[:1] != [] and (words[0] in ("he", "she", "patient") or words[:2] == ["the", "patient"])
     return begins and not any(word.removesuffix("'s") in _KIN or word == "family" for word in words)
 
 
 def _is_short_aside(tokens: Sequence[WordToken], place: int) -> bool:
-    """Whether a bracket holds one plain word ("systolic (congestive) heart failure")."""
+    """Return whether a bracket holds one plain word ("systolic (congestive) heart failure")."""
     if tokens[place].text == ")":
         return place >= 2 and tokens[place - 2].text == "("
     return place + 2 < len(tokens) and tokens[place + 2].text == ")" and tokens[place + 1].text.isalpha()
@@ -151,7 +151,7 @@ def _act(sentence: _Sentence) -> set[int]:
 
 
 def _is_taken(cue: Cue, tokens: Sequence[WordToken]) -> bool:
-    """Whether a cue's words say nothing but the cue."""
+    """Return whether a cue's words say nothing but the cue."""
     return cue.direction != "beside" and not tokens[cue.start].text.startswith("postop")
 
 
@@ -188,7 +188,7 @@ def _act_after(sentence: _Sentence, cue: Cue, taken: set[int]) -> None:
 
 
 def _ends(cue: Cue, other: Cue, separated: bool) -> bool:
-    """Whether a later cue ends the reach of an earlier one."""
+    """Return whether a later cue ends the reach of an earlier one."""
     if cue.standing in ("family", "other"):
         return separated and other.standing in ("present", "family", "other")
     return separated or other.standing in ("present", "absent")
@@ -229,7 +229,7 @@ def _act_before(sentence: _Sentence, cue: Cue, taken: set[int]) -> None:
 
 
 def _is_asserted(sentence: _Sentence, cue: Cue, place: int) -> bool:
-    """Whether what lies between an earlier cue and this one may still be taken over by it."""
+    """Return whether what lies between an earlier cue and this one may still be taken over by it."""
     if cue.standing != "present":
         return True
     earlier = next(one for one in sentence.cues if one.start <= place < one.end)
@@ -237,7 +237,7 @@ def _is_asserted(sentence: _Sentence, cue: Cue, place: int) -> bool:
 
 
 def _act_kin(sentence: _Sentence, taken: set[int]) -> None:
-    """A relative who has something, and what is told of a relative."""
+    """Mark a relative's findings, and what is stated about a relative."""
     tokens = sentence.tokens
     words = [token.text for token in tokens]
     for place, word in enumerate(words):
@@ -354,7 +354,7 @@ def _act_said(sentence: _Sentence, taken: set[int]) -> None:
 
 
 def _standing(sentence: _Sentence, place: int) -> Standing:
-    """One answer from all that acts on a word: what concerns somebody else first, then denial, doubt, the past."""
+    """Return one assertion from all cues on a word: other people first, then denial, doubt, the past."""
     acting, closing = sentence.acting[place], sentence.closing[place]
     both = acting | closing
     if "other" in both:

@@ -53,18 +53,18 @@ class Mention:
 
 
 def find_concept(text: str, kind: ConceptKind | None = None) -> Concept | None:
-    """Return what a name stands for, of one kind where it is given; None where no table has it.
+    """Return what a name stands for, of one kind where it is given; None if no table has it.
 
     >>> find_concept("CHF"), find_concept("MAP"), find_concept("Unasyn")
     (Concept(kind='problem', name='heart failure'), Concept(kind='vital', name='mean arterial pressure'), \
 Concept(kind='drug', name='ampicillin-sulbactam'))
     """
-    return next((one for one in _candidates(text) if kind in (None, one.kind)), None)
+    return next((candidate for candidate in _candidates(text) if kind in (None, candidate.kind)), None)
 
 
 def meanings_of(text: str, asked: str) -> tuple[str, ...]:
     """Return the several things that a short name may stand for where a problem, something ``done`` or a drug that is
-    ``on`` is asked for; nothing where it stands for one, or a user's table says which.
+    ``on`` is asked for; nothing if it stands for one, or a user's table says which.
 
     >>> meanings_of("AS", "problem")
     ('aortic stenosis', 'ankylosing spondylitis')
@@ -95,7 +95,8 @@ def known_names() -> Mapping[str, Concept]:
 
 @lru_cache(maxsize=65_536)
 def is_a(given: Concept, asked: Concept) -> bool:
-    """Whether one concept is the other or one of its kind (septic shock is a sepsis, warfarin an anticoagulant)."""
+    """Return whether one concept is the other or one of its kind (septic shock is a sepsis, warfarin an
+    anticoagulant)."""
     if given == asked:
         return True
     if given.kind in ("drug", "drug_class") and asked.kind in ("drug", "drug_class"):
@@ -222,14 +223,15 @@ def _mention_at(text: str, words: list[tuple[int, int, str]], place: int) -> Men
 
 
 def _is_shouted(text: str, start: int, end: int) -> bool:
-    """Whether all words around are in capitals, so that capitals say nothing ("HE WAS ADMITTED")."""
+    """Return whether all words around are in capitals, so that capitals say nothing ("HE WAS ADMITTED")."""
     words = re.findall(r"[^\W\d_]{4,}", text[max(0, start - _AROUND) : end + _AROUND])
     plain = [word for word in words if words_of(word) not in _spoken()]
     return len(plain) > 1 and all(map(str.isupper, words))
 
 
 def _means_otherwise(concept: Concept, name: str, before: str, after: str) -> bool:
-    """Whether what stands beside a short name makes it another one's ("95% RA", "HD 3", "vancomycin-resistant")."""
+    """Return whether what stands beside a short name makes it another one's ("95% RA", "HD 3",
+    "vancomycin-resistant")."""
     if concept.kind in ("drug", "drug_class") and _OF_ANOTHER.match(after):
         return True
     beside = _OTHERWISE.get(name)
@@ -250,7 +252,7 @@ def _own() -> Mapping[tuple[str, ...], tuple[Concept, ...]]:
 
 @cache
 def _of_user() -> frozenset[tuple[str, ...]]:
-    """The names of the user's table, as words."""
+    """Return the names of the user's table, as words."""
     return frozenset(words_of(text) for _, name, spellings, _ in _USER_ROWS for text in (name, *cell_parts(spellings)))
 
 
@@ -269,7 +271,7 @@ def _short_names() -> Mapping[tuple[str, str], tuple[str, ...]]:
 def _spoken() -> Mapping[tuple[str, ...], Concept]:
     """By words what a running text may name: no word that says nothing, no lay word of a laboratory test."""
     found: dict[tuple[str, ...], Concept] = {}
-    for text in (*load_lab_words(), *(one.name for one in load_measurements())):
+    for text in (*load_lab_words(), *(measurement.name for measurement in load_measurements())):
         concept = _lab(text)
         if concept is not None and words_of(text):
             found.setdefault(words_of(text), concept)

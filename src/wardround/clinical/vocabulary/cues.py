@@ -29,7 +29,7 @@ class WordToken:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is a word or a number."""
+        """Return whether it is a word or a number."""
         return self.text[0].isalnum()
 
 
@@ -45,7 +45,7 @@ class Cue:
 
 
 def tokens_of(text: str, start: int = 0, end: int | None = None) -> list[WordToken]:
-    """The words and marks of a text."""
+    """Return the words and marks of a text."""
     found = _TOKEN.finditer(text, start, len(text) if end is None else end)
     return [WordToken(_plain(one[0]), one.start(), one.end()) for one in found]
 
@@ -57,7 +57,7 @@ def _plain(text: str) -> str:
 
 
 def cues_in(tokens: Sequence[WordToken]) -> Iterator[Cue]:
-    """The cues of a sentence from left to right, the longest first where several begin."""
+    """Return the cues of a sentence from left to right, the longest first if several begin at one token."""
     table, longest = _table()
     place = 0
     words = [token.text for token in tokens]
@@ -75,7 +75,7 @@ def cues_in(tokens: Sequence[WordToken]) -> Iterator[Cue]:
 
 
 def _is_cue(words: Sequence[str], place: int, length: int) -> bool:
-    """Whether words that may be a cue are one here."""
+    """Return whether words that may be a cue are one here."""
     word = words[place]
     previous = words[place - 1] if place else ""
     if word in ("old", "now", "active") and previous in ("-", "year", "years", "month", "months", "week", "day", "yo"):
@@ -88,7 +88,7 @@ def _is_cue(words: Sequence[str], place: int, length: int) -> bool:
 def _chosen(
     meanings: Sequence[tuple[str, str]], words: Sequence[str], place: int, length: int
 ) -> list[tuple[str, str]]:
-    """Which of a cue's meanings holds: one that acts on what precedes needs something there."""
+    """Return the meanings of a cue that apply. A meaning that acts on preceding words needs preceding words."""
     phrase = " ".join(words[place : place + length])
     if phrase == "do not" and place == 0:
         return [("other", "after")]
@@ -127,7 +127,7 @@ def _chosen(
             "during",
         )
         wanted = "after" if at_start or not at_end else "before"
-        return [one for one in meanings if one[1] == wanted]
+        return [meaning for meaning in meanings if meaning[1] == wanted]
     return list(dict.fromkeys(meanings))
 
 

@@ -37,7 +37,7 @@ _CHEMICAL = frozenset(
 
 @lru_cache(maxsize=_CACHED)
 def drug_name(text: str) -> str:
-    """The one name of a drug: its ingredient, or several joined by a hyphen; the name itself where none is left."""
+    """Return the one name of a drug: its ingredient, or several joined by a hyphen; else the normalised name itself."""
     return normalise_drug_name(text) or normalise_label(text)
 
 
@@ -74,7 +74,7 @@ def _read_ingredients(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=_CACHED)
 def drug_classes(name: str) -> tuple[str, ...]:
-    """Return the classes that a drug, or a class, belongs to, narrowest first; none where the table has it not."""
+    """Return the classes that a drug, or a class, belongs to, narrowest first; none if the table has it not."""
     own = drug_class(name)
     within = load_drug_classes()
     if own is not None:
@@ -87,9 +87,9 @@ def drug_classes(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=_CACHED)
 def main_class(name: str) -> str | None:
-    """Return the class that a drug is counted under: the first of the table that holds it; None where none does."""
+    """Return the class that a drug is counted under: the first of the table that holds it; None if none does."""
     own, held = drug_class(name), set(drug_classes(name))
-    return own or next((one for one in _main_classes() if one in held), None)
+    return own or next((main_class for main_class in _main_classes() if main_class in held), None)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -108,7 +108,7 @@ def load_drug_classes() -> Mapping[str, frozenset[str]]:
 
 @lru_cache(maxsize=_CACHED)
 def drug_class(text: str) -> str | None:
-    """The class that a text names (``broad spectrum antibiotic``), None where it names none."""
+    """Return the class that a text names (``broad spectrum antibiotic``), None if it names none."""
     found = _class_spellings().get(words_of(text))
     if found is None and (ordered := _ORDERING.sub("", normalise_label(text))) != normalise_label(text):
         return _class_spellings().get(words_of(ordered))
@@ -117,13 +117,13 @@ def drug_class(text: str) -> str | None:
 
 @lru_cache(maxsize=_CACHED)
 def is_known_drug(name: str) -> bool:
-    """Whether our tables have a drug, or one of its ingredients, or the class that a name is."""
+    """Return whether our tables have a drug, or one of its ingredients, or the class that a name is."""
     return drug_class(name) is not None or not _known().isdisjoint(ingredients(name))
 
 
 @lru_cache(maxsize=_CACHED)
 def misspelled_drug(name: str) -> str | None:
-    """Return the drug that an unknown name is one letter away from; None where it is known, short, or near several.
+    """Return the drug that an unknown name is one letter away from; None if it is known, short, or near several.
 
     >>> misspelled_drug("amoxicilin"), misspelled_drug("amoxicillin"), misspelled_drug("Xylozomab")
     ('amoxicillin', None, None)
@@ -131,13 +131,13 @@ def misspelled_drug(name: str) -> str | None:
     words = [] if is_known_drug(name) else normalise_label(name).split()[:1]
     if not words or len(words[0]) < _LONG_ENOUGH or words[0] in _known_words() or _NO_DRUG.search(name.lower()):
         return None
-    near = {one for one in _known_words() if OSA.distance(words[0], one, score_cutoff=1) <= 1}
+    near = {known_word for known_word in _known_words() if OSA.distance(words[0], known_word, score_cutoff=1) <= 1}
     return near.pop() if len(near) == 1 else None
 
 
 @lru_cache(maxsize=_CACHED)
 def is_drug(given: str, asked: str) -> bool:
-    """Whether a given drug is the one asked for, holds it, or is of the class asked for.
+    """Return whether a given drug is the one asked for, holds it, or is of the class asked for.
 
     >>> is_drug("Unasyn", "penicillins"), is_drug("Unasyn", "ampicillin"), is_drug("ampicillin", "Unasyn")
     (True, True, False)
@@ -151,17 +151,18 @@ def is_drug(given: str, asked: str) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def may_hold(given: str, asked: str) -> bool:
-    """Whether a given drug is, holds, or may turn out to be, what is asked for: a class may be any of its members."""
+    """Return whether a given drug is, holds, or may turn out to be, what is asked for: a class may be any of its
+    members."""
     given, mineral = _given(given), normalise_label(asked)
     is_salt = mineral in _MINERALS and not _NO_DRUG.search(normalise_label(given))
-    if is_salt and any(f"{one} ".startswith(f"{mineral} ") for one in ingredients(given)):
+    if is_salt and any(f"{ingredient} ".startswith(f"{mineral} ") for ingredient in ingredients(given)):
         return True
     return is_drug(given, asked) or not _contents(given).isdisjoint(_actives(asked))
 
 
 @lru_cache(maxsize=_CACHED)
 def conflicts(drug: str, allergen: str) -> Truth:
-    """Say whether an allergy, as charts write it, stands against a drug or class.
+    """Return whether an allergy, as charts write it, stands against a drug or class.
 
     Cross-reactions stand in ``data/cross_reactions.tsv``; an allergen that no table has is unknown.
 
@@ -199,7 +200,7 @@ def read_allergens(text: str) -> tuple[str, ...]:
 
 
 def names_some_agent(allergen: str) -> bool:
-    """Whether an allergy is to some member of a class that is not named ("other antibiotic agents")."""
+    """Return whether an allergy is to some member of a class that is not named ("other antibiotic agents")."""
     return _SOME_AGENT.search(normalise_label(allergy_code_title(allergen) or allergen)) is not None
 
 
@@ -208,9 +209,9 @@ def allergy_code_title(code: str) -> str | None:
     spelt = code.replace(".", "").strip().upper()
     if _ICD_ALLERGY.fullmatch(spelt) is None:
         return None
-    titles = {one: title for codes, title in table_rows("allergy_codes", 2) for one in cell_parts(codes)}
+    titles = {cell_part: title for codes, title in table_rows("allergy_codes", 2) for cell_part in cell_parts(codes)}
     starts = (spelt[:length] for length in range(len(spelt), 2, -1))
-    return next((titles[one] for one in starts if one in titles), None)
+    return next((titles[start] for start in starts if start in titles), None)
 
 
 def _unless_unread(allergens: tuple[str, ...]) -> Truth:
@@ -231,20 +232,20 @@ def _conflict(drug: str, allergen: str) -> Truth:
     if not is_known_drug(drug):
         return None
     if drug_class(drug) is not None:
-        return any_of(_between(one, allergen) for one in sorted(_contents(drug)))
+        return any_of(_between(content, allergen) for content in sorted(_contents(drug)))
     if not ingredients(drug).isdisjoint(_sources(allergen)):
         return True
-    return any_of(_between(one, allergen) for one in sorted(_actives(drug)))
+    return any_of(_between(active, allergen) for active in sorted(_actives(drug)))
 
 
 def _not_a_drug(drug: str, allergen: str) -> Truth:
-    """Whether a food stands against a drug: only where the table says so (egg and a fat emulsion)."""
+    """Return whether a food stands against a drug: only where the table says so (egg and a fat emulsion)."""
     held = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
     return any_of(_VERDICTS[_crossing().get((allergen, one), "no")] for one in sorted(held))
 
 
 def _between(ingredient: str, allergen: str) -> Truth:
-    """Whether an allergy stands against one ingredient: itself, then the closest row of the table."""
+    """Return whether an allergy stands against one ingredient: itself, then the closest row of the table."""
     sources = _sources(allergen)
     if ingredient in sources:
         return True
@@ -263,7 +264,7 @@ def _sources(allergen: str) -> frozenset[str]:
 
 
 def _given(action: str) -> str:
-    """What an order gives, without the verb before it; of a scan with contrast the contrast."""
+    """Return what an order gives, without the verb before it; for a scan with contrast, the contrast."""
     plain = normalise_label(action)
     if _WITH_CONTRAST.search(plain):
         return "iodinated contrast"
@@ -271,13 +272,14 @@ def _given(action: str) -> str:
 
 
 def _contents(name: str) -> frozenset[str]:
-    """The ingredients of a drug, or the members of a class."""
+    """Return the ingredients of a drug, or the members of a class."""
     own = drug_class(name)
     return load_drug_classes()[own] if own is not None else ingredients(name)
 
 
 def _actives(name: str) -> frozenset[str]:
-    """What of a drug is asked about: an inhibitor that only ever comes with another drug is not its allergen."""
+    """Return the ingredients that matter for an allergy. An inhibitor that only occurs with another drug is not an
+    allergen."""
     held = _contents(name)
     return held - load_drug_classes()["beta-lactamase inhibitors"] or held
 

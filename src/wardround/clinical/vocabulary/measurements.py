@@ -45,7 +45,8 @@ def clinical_name(text: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def lab_panel(test: str) -> str | None:
-    """The order that a laboratory test usually comes with, from our own table; None where the table has it not."""
+    """Return the panel that usually contains a laboratory test, from our own table; None if the table does not have the
+    test."""
     return _panel_of().get(clinical_name(test))
 
 
@@ -60,7 +61,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def singular(word: str) -> str:
-    """A word without its plural ending; the same rule on both sides of a comparison, so that it may be crude."""
+    """Return a word without its plural ending. Both sides of a comparison use the same crude rule."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
@@ -106,7 +107,7 @@ class UsualUnit:
     extremes: tuple[float, float] | None = None
 
     def is_plausible(self, number: float) -> bool:
-        """Whether a number may be one in this unit."""
+        """Return whether a number may be one in this unit."""
         return self.low <= number <= self.high
 
 
@@ -129,12 +130,12 @@ class Measurement:
 
 @lru_cache(maxsize=65_536)
 def find_measurement(concept: Concept | str) -> Measurement | None:
-    """Return what is known of a measurement, by any of its names; None where nothing is."""
+    """Return what is known of a measurement, by any of its names; None if nothing is."""
     return _measurements().get(clinical_name(concept if isinstance(concept, str) else concept.name))
 
 
 def usual_units(concept: Concept | str) -> tuple[UsualUnit, ...]:
-    """Return the units that a measurement comes in, the usual one first; none where nothing is known of it."""
+    """Return the units that a measurement comes in, the usual one first; none if nothing is known of it."""
     found = find_measurement(concept)
     return () if found is None else found.units
 
@@ -157,7 +158,7 @@ def load_measurements() -> tuple[Measurement, ...]:
 def convert(
     value: float, from_unit: str, to_unit: str, concept: Concept | str | None = None, *, weight: float | None = None
 ) -> float | None:
-    """Return a number in another unit; None where there is no way that is known.
+    """Return a number in another unit; None if there is no way that is known.
 
     ``concept``: whose molar mass leads from grams to moles and whose valence from moles to equivalents; ``weight``: kg.
 
@@ -183,7 +184,7 @@ def convert(
 
 @cache
 def _measurements() -> Mapping[str, Measurement]:
-    return MappingProxyType({clinical_name(one.name): one for one in load_measurements()})
+    return MappingProxyType({clinical_name(measurement.name): measurement for measurement in load_measurements()})
 
 
 def _usual_unit(text: str) -> UsualUnit:
@@ -198,7 +199,8 @@ def _usual_unit(text: str) -> UsualUnit:
 
 
 def is_unitless(unit: str | None, known: Measurement | None) -> bool:
-    """Whether a unit says nothing: none is given, or the measurement has none and the unit is a filler (``units``)."""
+    """Return whether a unit says nothing: none is given, or the measurement has none and the unit is a filler
+    (``units``)."""
     plain = plain_unit(unit)
     return plain is None or (plain in _FILLERS and known is not None and any(one.unit is None for one in known.units))
 

@@ -58,7 +58,7 @@ class Quantity:
 
 
 def parse_quantity(text: str) -> Quantity | None:
-    """Read a number with its unit; None where the text is not one, or its number may be read in two ways ("1,5").
+    """Read a number with its unit; None if the text is not one, or its number may be read in two ways ("1,5").
 
     >>> parse_quantity("50,000 /uL"), parse_quantity("1.5 x baseline")
     (Quantity(value=50000.0, unit='/uL', high=None, comparator=None, multiple_of=None), \
@@ -100,7 +100,7 @@ class ThresholdTest:
     groups: tuple[tuple[_Reading, ...], ...]
 
     def holds(self, value: float) -> Truth:
-        """Say whether a number meets the threshold."""
+        """Return whether a number meets the threshold."""
         relation = RELATIONS[self.relation]
         for group in self.groups:
             said = {bool(relation(value, one.threshold)) for one in group if one.low <= value <= one.high}
@@ -109,7 +109,7 @@ class ThresholdTest:
         return None
 
     def holds_of(self, values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Say the same of many: (n,) whether each meets it, and (n,) of which that is known."""
+        """Test many values: return (n,) whether each meets the threshold, and (n,) whether that is known."""
         relation = RELATIONS[self.relation]
         true, known = np.zeros(len(values), bool), np.zeros(len(values), bool)
         open_ = np.ones(len(values), bool)
@@ -136,8 +136,8 @@ def compare(
     *,
     charted: Collection[str] = (),
 ) -> Truth:
-    """Say whether a reading meets a threshold; unknown where their units cannot be brought together. ``charted``: the
-    units that the store has for the concept, none where that is not known.
+    """Return whether a reading meets a threshold; unknown if their units cannot be brought together. ``charted``: the
+    units that the store has for the concept, none if that is not known.
 
     >>> compare(59, "g/L", "<", 7, None, "hemoglobin"), compare(150, "umol/L", ">", 2, None, "creatinine")
     (True, False)
@@ -170,7 +170,7 @@ def comparison(
 
 def reading_unit(value: float, unit: str | None, concept: Concept | str, charted: Collection[str] = ()) -> str | None:
     """Return the unit of a reading: its own, else the store's only one, else the only one in which the number is
-    plausible; None where that is not told, or it has none (pH)."""
+    plausible; None if that is not told, or it has none (pH)."""
     known = find_measurement(concept)
     if not is_unitless(unit, known):
         return unit
@@ -188,7 +188,9 @@ def _charted_as(known: Measurement | None, charted: Sequence[str]) -> Measuremen
     if known is None:
         return None
     others = (one for one in charted if not any(_is_same_size(one, each.unit, known) for each in known.units))
-    readable = (one for one in dict.fromkeys(others) if _converted(1.0, one, known.units[0].unit, known) is not None)
+    readable = (
+        fromkey for fromkey in dict.fromkeys(others) if _converted(1.0, fromkey, known.units[0].unit, known) is not None
+    )
     more = tuple(UsualUnit(unit=one, low=-np.inf, high=np.inf) for one in readable)
     return replace(known, units=(*known.units, *more)) if more else known
 
@@ -255,7 +257,7 @@ def _is_charted(one: UsualUnit, known: Measurement, charted: Sequence[str]) -> b
 
 @lru_cache(maxsize=4_096)
 def _is_same_size(first: str | None, second: str | None, known: Measurement) -> bool:
-    """Whether a number says the same in two units (mEq/L and mmol/L of potassium)."""
+    """Return whether a number says the same in two units (mEq/L and mmol/L of potassium)."""
     return all(_converted(number, first, second, known) == number for number in (1.0, 10.0))
 
 

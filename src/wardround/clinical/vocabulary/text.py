@@ -136,13 +136,13 @@ def _status(statement: Statement, name: str) -> Status:
 
 @lru_cache(maxsize=16_384)
 def is_lasting(name: str) -> bool:
-    """Whether one who ever had a problem has it still (diabetes, but no pneumonia)."""
+    """Return whether one who ever had a problem has it still (diabetes, but no pneumonia)."""
     return _is_of("lasting", name) and not _is_of("not", name)
 
 
 @lru_cache(maxsize=16_384)
 def leaves_a_mark(name: str) -> bool:
-    """Whether something done once is so ever after (a transplant, an amputation)."""
+    """Return whether something done once is so ever after (a transplant, an amputation)."""
     return _is_of("done", name)
 
 
@@ -153,7 +153,7 @@ def _is_of(kind: str, name: str) -> bool:
 
 
 def _denied_words(words: Sequence[str]) -> tuple[str, ...]:
-    """What of a denied statement says what is denied: up to where, when or how it was looked for."""
+    """Return the words of a denied statement that name what is denied, without place, time and method."""
     held: list[str] = []
     for word in words:
         if word in _NOT_NARROWING and any(one not in _FILLERS for one in held):
@@ -163,7 +163,7 @@ def _denied_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _values(text: str, statements: Sequence[Statement]) -> Iterator[TextFinding]:
-    """The values of a text, each with the standing of the words around its number."""
+    """Return the values of a text, each with the assertion of the words around its number."""
     by_place = [(*statement.span, statement) for statement in statements]
     for start, end in sentences_of(text):
         for value in told_values(text, start, end):
@@ -193,32 +193,32 @@ class KnownFindings:
     def add(self, reading: TextReading) -> None:
         """Take in what a text says."""
         self.allergies += reading.allergies
-        for one in reading.findings:
-            if one.quantity is not None:
+        for finding in reading.findings:
+            if finding.quantity is not None:
                 continue
-            ways = {one.status, _RECENT} if one.is_recent and one.status == "past" else {one.status}
-            if one.concept is not None:
-                if one.status != "absent" or one.is_whole:
-                    self.by_concept.setdefault(one.concept, {}).setdefault(one.around, set()).update(ways)
+            ways = {finding.status, _RECENT} if finding.is_recent and finding.status == "past" else {finding.status}
+            if finding.concept is not None:
+                if finding.status != "absent" or finding.is_whole:
+                    self.by_concept.setdefault(finding.concept, {}).setdefault(finding.around, set()).update(ways)
             else:
-                for word in {*one.words}:
-                    self.by_word.setdefault(word, {}).setdefault(one.words, set()).update(ways)
-                    if word not in one.around:
+                for word in {*finding.words}:
+                    self.by_word.setdefault(word, {}).setdefault(finding.words, set()).update(ways)
+                    if word not in finding.around:
                         self.alone.setdefault(word, set()).update(ways)
 
     def statuses(self, name: str) -> frozenset[Status]:
-        """Return every way in which something is told of the patient; empty where nothing names it."""
+        """Return every way in which something is told of the patient; empty if nothing names it."""
         if name not in self._asked:
             self._asked[name] = frozenset(self._statuses(name))
         return cast(frozenset[Status], self._asked[name] - {_RECENT})
 
     def told_recently(self, name: str) -> bool:
-        """Say whether something of the past is told with a time of some days or weeks."""
+        """Return whether something of the past is told with a time of some days or weeks."""
         self.statuses(name)
         return _RECENT in self._asked[name]
 
     def allergic_to(self, substance: str) -> Truth:
-        """Say whether an allergy to a substance or class is told; unknown where only others are."""
+        """Return whether an allergy to a substance or class is told; unknown if only others are."""
         return allergy_truth(self.allergies, substance)
 
     def _statuses(self, name: str) -> Iterator[str]:
@@ -227,7 +227,7 @@ class KnownFindings:
         if asked is not None:
             for given, told in self.by_concept.items():
                 if is_a(given, asked):
-                    yield from (one for ways in told.values() for one in ways if one != "absent")
+                    yield from (way for ways in told.values() for way in ways if way != "absent")
                 if is_a(asked, given) and any("absent" in ways for ways in told.values()):
                     yield "absent"
         yield from self._part_by_part(words)
@@ -237,14 +237,14 @@ class KnownFindings:
             rarest = min((self.by_word.get(word, {}) for word in words), key=len, default={})
             for said, ways in rarest.items():
                 if _holds(said, words):
-                    yield from (one for one in ways if one != "absent")
+                    yield from (way for way in ways if way != "absent")
         for word in words:
             for said, ways in self.by_word.get(word, {}).items():
                 if "absent" in ways and set(said) <= set(words) and said[-1] == words[-1]:
                     yield "absent"
 
     def _part_by_part(self, words: tuple[str, ...]) -> Iterator[str]:
-        """How a concept and more words beside it are told: both in one statement ("COPD exacerbation")."""
+        """Return the statuses of a concept with more words beside it in one statement ("COPD exacerbation")."""
         for cut in range(1, len(words)):
             for core, rest in ((words[:cut], words[cut:]), (words[cut:], words[:cut])):
                 asked = find_concept(" ".join(core))
@@ -258,7 +258,7 @@ class KnownFindings:
 
 
 def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a statement names something: its words in a row, or all of them near each other."""
+    """Return whether a statement names something: its words in a row, or all of them near each other."""
     size = len(words)
     for place in range(len(told) - size + 1):
         if tuple(told[place : place + size]) == tuple(words):
@@ -270,13 +270,13 @@ def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def denies(name: str) -> bool:
-    """Whether a name denies what it names: "afebrile", "non-diabetic" by one word ("nondiabetic")."""
+    """Return whether a name denies what it names: "afebrile", "non-diabetic" by one word ("nondiabetic")."""
     return any(_compared(token.text)[1] for token in tokens_of(name) if token.is_word)
 
 
 @lru_cache(maxsize=65_536)
 def _compared(word: str) -> tuple[str, bool]:
-    """A word as it is compared, and whether it denies what it names ("afebrile")."""
+    """Return a word in the form in which it is compared, and whether it denies its subject ("afebrile")."""
     plain = word.removesuffix("'s")
     forms = _forms()
     single = plain[:-2] if plain.endswith("sses") else singular(plain)
@@ -293,7 +293,7 @@ def _forms() -> Mapping[str, str]:
 
 def told_before(reading: TextReading) -> TextReading:
     """Return what an earlier stay says as it stands now: the past, but for what lasts; what was denied says nothing."""
-    held = (one for one in reading.findings if one.status in ("present", "past", "family"))
+    held = (finding for finding in reading.findings if finding.status in ("present", "past", "family"))
     return TextReading(findings=tuple(map(_now_past, held)), allergies=reading.allergies)
 
 

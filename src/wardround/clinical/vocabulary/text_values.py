@@ -34,7 +34,7 @@ _NO_VALUE_AFTER = named_words("no_value_after")
 _OTHER_FLUIDS = named_words("other_fluids")
 _NOT_THE_PATIENTS = named_words("not_the_patients")
 _NO_NAMES = named_words("no_names")
-_AS_WRITTEN = {one.casefold(): one for one in named_words("as_written")}
+_AS_WRITTEN = {named_word.casefold(): named_word for named_word in named_words("as_written")}
 """Short names that count in one spelling only: ``K``, ``Na``, ``Mg``."""
 _ALSO = {"fever": "temperature", "febrile": "temperature"}
 """What names a measurement before a number only."""
@@ -95,7 +95,7 @@ def told_values(text: str, start: int = 0, end: int | None = None) -> Iterator[T
 def _name_at(
     text: str, tokens: Sequence[WordToken], place: int, names: Mapping[tuple[str, ...], str], longest: Mapping[str, int]
 ) -> tuple[str | None, int]:
-    """The measurement that a token begins the name of, and the place after it."""
+    """Return the measurement whose name begins at a token, and the position after the name."""
     reach = longest.get(singular(tokens[place].text), 0)
     words: list[str] = []
     found: tuple[str | None, int] = (None, place + 1)
@@ -163,7 +163,7 @@ def _value_after(
 
 
 def _second_of(tokens: Sequence[WordToken], place: int) -> int | None:
-    """The number that a change went to: "from 11 to 7.5"."""
+    """Return the number at the end of a change: "from 11 to 7.5"."""
     for later in range(place + 1, min(place + 8, len(tokens) - 1)):
         if tokens[later].text == "to" and tokens[later + 1].text[0].isdigit():
             return later + 1
@@ -199,7 +199,7 @@ def _quantity(
 
 
 def _may_be_without_unit(rest: str) -> bool:
-    """Whether what follows a bare number is no unit that was not understood ("25 g infused", "20 meq")."""
+    """Return whether what follows a bare number is no unit that was not understood ("25 g infused", "20 meq")."""
     if rest.startswith("%"):
         return False
     word = re.match(r"[a-zµμ]+(?:/[a-z]+)?", rest)
@@ -207,7 +207,7 @@ def _may_be_without_unit(rest: str) -> bool:
 
 
 def _glued(token: WordToken, name: str, sign: Relation | None) -> tuple[Quantity, int] | None:
-    """A number with its unit in one word: "12.3K", "38C"."""
+    """Return a number with its unit in one word: "12.3K", "38C"."""
     found = re.match(r"^(\d+(?:\.\d+)?)(k|mg|g|mmol|mmhg|c|f|kg|cm|s|ms|iu|u)$", token.text)
     if found is None:
         return None
@@ -217,7 +217,7 @@ def _glued(token: WordToken, name: str, sign: Relation | None) -> tuple[Quantity
 
 
 def _unit_after(text: str, place: int, end: int, name: str) -> tuple[str | None, int, float]:
-    """The unit after a number, where it ends, and what the number is multiplied by; None where none follows."""
+    """Return the unit after a number, where it ends, and the factor of the number; None without a unit."""
     rest = text[place : min(end, place + 48)]
     tens = _TENS.match(rest)
     if tens:
@@ -253,7 +253,7 @@ def _converts(value: float, unit: str, usual: UsualUnit) -> float | None:
 
 
 def _is_plausible(quantity: Quantity, name: str) -> bool:
-    """Whether a number can be that measurement's, in its unit or, bare, in one of the usual ones."""
+    """Return whether a number can be that measurement's, in its unit or, bare, in one of the usual ones."""
     for usual in _units(name):
         value = quantity.value if quantity.unit is None else _converts(quantity.value, quantity.unit, usual)
         if value is not None and usual.low <= value <= usual.high:
@@ -277,7 +277,7 @@ def _units(name: str) -> tuple[UsualUnit, ...]:
 @cache
 def _names() -> tuple[Mapping[tuple[str, ...], str], Mapping[str, int]]:
     """Words of a name -> the measurement, and first word -> how many words its longest name has."""
-    spellings = [one.name for one in load_measurements()]
+    spellings = [measurement.name for measurement in load_measurements()]
     spellings += list(load_lab_words())
     for kind, name, texts, _ in table_rows("concepts", 4):
         if kind in ("lab", "vital"):

@@ -32,11 +32,11 @@ class Bounds:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the number itself is known."""
+        """Return whether the number itself is known."""
         return self.low == self.high
 
     def holds(self, relation: Relation, threshold: float) -> Truth:
-        """Compare the number; unknown where part of the range meets the threshold and part does not.
+        """Compare the number; unknown if part of the range meets the threshold and part does not.
 
         >>> Bounds(1, 5).holds("<", 2), Bounds(3, 7).holds(">=", 2), Bounds(0, 1).holds(">=", 2)
         (None, True, False)
@@ -49,7 +49,7 @@ class Bounds:
 
 
 def all_of(truths: Iterable[Truth]) -> Truth:
-    """Return AND: false where one is false, else unknown where one is unknown."""
+    """Return AND: false where one is false, else unknown if one is unknown."""
     unknown = False
     for truth in truths:
         if truth is False:
@@ -59,7 +59,7 @@ def all_of(truths: Iterable[Truth]) -> Truth:
 
 
 def any_of(truths: Iterable[Truth]) -> Truth:
-    """Return OR: true where one is true, else unknown where one is unknown."""
+    """Return OR: true where one is true, else unknown if one is unknown."""
     unknown = False
     for truth in truths:
         if truth is True:
@@ -101,7 +101,7 @@ class Window:
         return max(oldest, self.encounter or datetime.min, self.since or datetime.min)
 
     def covers(self, time: datetime) -> bool:
-        """Whether a moment lies in it, both ends included."""
+        """Return whether a moment lies in it, both ends included."""
         return self.start <= time <= self.now
 
     def of(self, series: Series) -> tuple[Reading, ...]:
@@ -111,18 +111,18 @@ class Window:
 
 
 def latest(series: Series, window: Window | None = None) -> float | None:
-    """Return the newest value; None where there is none."""
+    """Return the newest value; None if there is none."""
     found = _within(series, window)
     return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def lowest(series: Series, window: Window | None = None) -> float | None:
-    """Return the lowest value; None where there is none."""
+    """Return the lowest value; None if there is none."""
     return min((value for _, value in _within(series, window)), default=None)
 
 
 def highest(series: Series, window: Window | None = None) -> float | None:
-    """Return the highest value; None where there is none."""
+    """Return the highest value; None if there is none."""
     return max((value for _, value in _within(series, window)), default=None)
 
 
@@ -132,24 +132,25 @@ def count(series: Series, window: Window | None = None) -> int:
 
 
 def change(series: Series, within: float) -> float | None:
-    """Return the newest value less the first within so many hours before it; None where there are not two."""
+    """Return the newest value less the first within so many hours before it; None if there are not two."""
     found = _before_newest(series, within)
     return found[-1][1] - found[0][1] if len(found) > 1 else None
 
 
 def rises_by(series: Series, d: float, within: float) -> Truth:
-    """Say whether the newest value is at least d above the lowest of the hours before it; unknown of one reading."""
+    """Return whether the newest value is at least d above the lowest of the hours before it; unknown of one reading."""
     found = _before_newest(series, within)
     return None if len(found) < 2 else _at_least(found[-1][1] - min(value for _, value in found[:-1]), d)
 
 
 def falls_by(series: Series, d: float, within: float) -> Truth:
-    """Say whether the newest value is at least d below the highest of the hours before it; unknown of one reading."""
+    """Return whether the newest value is at least d below the highest of the hours before it; unknown of one
+    reading."""
     return rises_by([(time, -value) for time, value in series], d, within)
 
 
 def held_for(series: Series, predicate: Callable[[float], Truth], minutes: float) -> Truth:
-    """Say whether a predicate has held without a break for so many minutes up to the newest reading.
+    """Return whether a predicate has held without a break for so many minutes up to the newest reading.
 
     Unknown where the readings do not reach back so far, lie too far apart, or one of them is unknown.
     """
@@ -171,7 +172,7 @@ def held_for(series: Series, predicate: Callable[[float], Truth], minutes: float
 
 
 def baseline(series: Series, window: Window) -> float | None:
-    """Return the lowest value of a window, without the newest reading; None where no other was charted in it."""
+    """Return the lowest value of a window, without the newest reading; None if no other was charted in it."""
     found = window.of(sorted(series))
     return min((value for _, value in found[:-1]), default=None)
 

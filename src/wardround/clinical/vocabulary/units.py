@@ -82,14 +82,14 @@ _SAID_NOTHING = frozenset({"", "n/a", "na", "none", "null", "-", "+/-"})
 
 @lru_cache(maxsize=8_192)
 def plain_unit(text: str | None) -> str | None:
-    """The form in which units are compared; None where nothing is said (empty, "N/A")."""
+    """Return the form in which units are compared; None without a unit (empty, "N/A")."""
     spelt = _spelt(text or "")
     return None if spelt in _SAID_NOTHING else spelt
 
 
 @lru_cache(maxsize=8_192)
 def read_unit(text: str) -> Unit | None:
-    """Read a unit; None where it is not one of this grammar.
+    """Read a unit; None if it is not one of this grammar.
 
     >>> read_unit("K/uL") == read_unit("10*9/L"), read_unit("mm Hg") == read_unit("mmHg"), read_unit("bananas")
     (True, True, None)
@@ -106,7 +106,7 @@ def read_unit(text: str) -> Unit | None:
 
 
 def convert_unit(value: float, from_unit: str, to_unit: str, *, weight: float | None = None) -> float | None:
-    """Return a number in another unit of its dimension; None where there is no way. ``weight``: kg, for ``/kg``."""
+    """Return a number in another unit of its dimension; None if there is no way. ``weight``: kg, for ``/kg``."""
     source, target = read_unit(from_unit), read_unit(to_unit)
     if source is None or target is None:
         return None
@@ -124,12 +124,12 @@ def convert_unit(value: float, from_unit: str, to_unit: str, *, weight: float | 
 
 
 def without_body(dimension: Dimension) -> Dimension:
-    """A dimension without ``per kg of body weight``."""
+    """Return a dimension without ``per kg of body weight``."""
     return tuple(part for part in dimension if part[0] != "body")
 
 
 def rounded(value: float) -> float:
-    """A converted number without the noise of its last digits."""
+    """Return a converted number without the noise of its last digits."""
     return float(f"{value:.{_SIGNIFICANT}g}")
 
 
@@ -166,7 +166,7 @@ def _composed(spelt: str) -> Unit | None:
 
 
 def _part(word: str) -> tuple[str, float] | None:
-    """What a part measures and its size; the logarithm of something is a measure of its own."""
+    """Return what a part measures and its size; the logarithm of a quantity is a measure of its own."""
     return (word, 1.0) if word.startswith("log10") else _PARTS.get(word)
 
 

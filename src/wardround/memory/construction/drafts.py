@@ -44,17 +44,17 @@ class Case:
     @property
     def successes(self) -> tuple[Attempt, ...]:
         """The attempts that succeeded."""
-        return tuple(one for one in self.attempts if one.success)
+        return tuple(attempt for attempt in self.attempts if attempt.success)
 
     @property
     def failures(self) -> tuple[Attempt, ...]:
         """The attempts that failed."""
-        return tuple(one for one in self.attempts if not one.success)
+        return tuple(attempt for attempt in self.attempts if not attempt.success)
 
 
 def evidence_of(attempts: Sequence[Attempt]) -> tuple[SeenIn, ...]:
-    """Every row that some attempts showed, once each, at the step that showed it first: what a lesson drawn from them
-    may rest on, whichever steps it cites."""
+    """Return every row that some attempts showed, once each, at the step that showed it first. A lesson from these
+    attempts may rest on any of these rows, whichever steps it cites."""
     seen: set[str] = set()
     found: list[SeenIn] = []
     for attempt in attempts:
@@ -67,7 +67,8 @@ def evidence_of(attempts: Sequence[Attempt]) -> tuple[SeenIn, ...]:
 
 
 def nearest_success(failure: Attempt, successes: Sequence[Attempt]) -> Attempt | None:
-    """The success whose trajectory shares most words with a failure's; the earliest of equals, None without one."""
+    """Return the success whose trajectory shares most words with a failure's; None without a success. The earliest wins
+    a tie."""
     own = _words(failure)
     return max(successes, key=lambda one: (_overlap(own, _words(one)), -successes.index(one)), default=None)
 
@@ -166,7 +167,7 @@ class Drafting:
     room: Room = field(default_factory=Room)
 
     async def indications(self, case: Case) -> tuple[Experience, ...]:
-        """One or two experiences of all successes; none without one. Raises FormatError."""
+        """Return one or two experiences drawn from all successes; none without a success. Raises FormatError."""
         if not case.successes:
             return ()
         prompt, first = _prompt("indication"), case.successes[0]
@@ -175,11 +176,11 @@ class Drafting:
         schema = {"type": "array", "items": _DRAFT, "minItems": 1, "maxItems": MOST_INDICATIONS}
         drafts = await ask_value(self.asker, text, schema, purpose="draw_indication")
         origin = _origin(case, first, (prompt,))
-        facts = {"attempts": [one.episode for one in case.attempts], "successes": len(case.successes)}
-        return tuple(_experience(one, "indication", case.successes, origin, facts) for one in drafts)
+        facts = {"attempts": [attempt.episode for attempt in case.attempts], "successes": len(case.successes)}
+        return tuple(_experience(draft, "indication", case.successes, origin, facts) for draft in drafts)
 
     async def contraindication(self, case: Case, failure: Attempt) -> Experience:
-        """The one experience of a failure. Raises FormatError."""
+        """Return the one experience drawn from a failure. Raises FormatError."""
         success = nearest_success(failure, case.successes)
         divergence = await self._divergence(failure, success)
         prompt = _prompt("contraindication")
@@ -226,7 +227,7 @@ class Drafting:
 
 
 def names_answer(text: str, target: Sequence[str] | None) -> bool:
-    """Whether a text holds every word of one of the right answers."""
+    """Return whether a text holds every word of one of the right answers."""
     words = set(plain_words(text).split())
     wanted = [set(plain_words(label).split()) for label in target or ()]
     return any(label and label <= words for label in wanted)
@@ -296,9 +297,9 @@ _OUTCOME = Entity(name="right answer", role="outcome")
 
 
 def draw_by_rules(case: Case) -> tuple[Experience, ...]:
-    """One indication where an attempt succeeded, one contraindication of each failure that tells something."""
+    """Return one indication of a successful attempt, and one contraindication of each failure that explains itself."""
     found = [_indication(case, one) for one in case.successes[:1]]
-    found += [_contraindication(case, one) for one in case.failures]
+    found += [_contraindication(case, failure) for failure in case.failures]
     unique = {one.content: one for one in found if one is not None}
     return tuple(unique.values())
 
@@ -335,8 +336,8 @@ def _rule_experience(
     actions = [Entity(name=table, role="action") for table in tables[:2]]
     question = Entity(name=f"{task} question", role="condition")
     entities = (question, *actions, _OUTCOME)
-    edges = [RoleEdge(source=question.name, target=one.name) for one in actions]
-    edges += [RoleEdge(source=one.name, target=_OUTCOME.name) for one in actions]
+    edges = [RoleEdge(source=question.name, target=action.name) for action in actions]
+    edges += [RoleEdge(source=action.name, target=_OUTCOME.name) for action in actions]
     return Experience(
         kind=kind,
         title=title,

@@ -84,10 +84,12 @@ def words_in_common(first: str, second: str) -> float:
 
 
 def says_the_same(first: Experience, second: Experience) -> bool:
-    """Whether two experiences differ in a few words only."""
+    """Return whether two experiences differ in a few words only."""
     if (first.kind, first.task_type) != (second.kind, second.task_type):
         return False
-    if {plain_words(one) for one in first.exclusions} != {plain_words(one) for one in second.exclusions}:
+    if {plain_words(exclusion) for exclusion in first.exclusions} != {
+        plain_words(exclusion) for exclusion in second.exclusions
+    }:
         return False
     return (
         words_in_common(first.condition, second.condition) >= SAME
@@ -159,7 +161,7 @@ class Comparing:
 
 
 def relation_by_rule(first: Experience, second: Experience) -> Relation:
-    """How two experiences stand to each other by their words alone."""
+    """Return how two experiences relate by their words alone."""
     condition = words_in_common(first.condition, second.condition)
     if first.kind != second.kind and condition >= _SAME_CONDITION:
         return "conflict"
@@ -177,7 +179,7 @@ async def edges_of(
     settings: LinkSettings,
     budget: AskingBudget,
 ) -> list[Edge]:
-    """The edges of a new experience, in both directions. Without an asker nothing is judged.
+    """Return the edges of a new experience, in both directions. Without a model to ask, no relation is judged.
 
     ``comparing`` is one for all that are linked together, after all of their names are normalised: how rare a name is
     is then counted once.
@@ -194,7 +196,7 @@ async def edges_of(
 
 
 def _can_reach(parts: Components, settings: LinkSettings) -> bool:
-    """Whether the best judgement would make an edge: nobody is asked about a pair where it would not."""
+    """Return whether the best judgement would make an edge: nobody is asked about a pair where it would not."""
     return _weight(parts, 1.0, settings) > settings.threshold
 
 
@@ -226,7 +228,8 @@ def _both_ways(
 
 
 def _relation(first: Experience, second: Experience, judged: Relation | None, ruled: Relation) -> Relation:
-    """What was judged, but for a conflict that the words show, and one between experiences of one polarity."""
+    """Return the judged relation. Words that show a conflict override it, and so does equal polarity where a conflict
+    was judged."""
     if ruled == "conflict":
         return ruled
     if judged == "conflict" and first.kind == second.kind:

@@ -54,7 +54,7 @@ class Structure:
 
 
 async def with_structure(asker: Asker, experience: Experience, *, budget: AskingBudget) -> Experience:
-    """An experience with its structure; without one where the model gave nothing usable. Its id stays."""
+    """Return an experience with its structure; without one if the model gave nothing usable. The id stays the same."""
     text = {"condition": experience.condition, "content": experience.content}
     try:
         prompt = load_prompt("wardround.memory", "entities").render(most=MOST_ENTITIES, caps=ROLE_CAPS, **text)
@@ -77,7 +77,7 @@ async def with_structure(asker: Asker, experience: Experience, *, budget: Asking
 def grounded_entities(
     named: Sequence[Mapping[str, Any]], experience: Experience
 ) -> tuple[tuple[Entity, ...], Counter[str]]:
-    """The entities that may stand, in order, and what was left out."""
+    """Return the entities that are accepted, in order, and those that were left out."""
     said = set(plain_words(f"{experience.title} {experience.condition} {experience.content}").split())
     kept: dict[str, Entity] = {}
     roles: Counter[str] = Counter()
@@ -97,7 +97,7 @@ def grounded_entities(
 def grounded_edges(
     joined: Sequence[Mapping[str, str]], entities: Sequence[Entity]
 ) -> tuple[tuple[RoleEdge, ...], Counter[str]]:
-    """The edges between entities that there are, in roles that may be joined."""
+    """Return the edges between known entities in roles that may be joined."""
     roles = {entity.name: entity.role for entity in entities}
     kept: dict[RoleEdge, None] = {}
     left_out: Counter[str] = Counter()
@@ -113,7 +113,7 @@ def grounded_edges(
 
 
 def allowed_edges() -> list[str]:
-    """The 15 edges of the schema, as text."""
+    """Return the 15 edges of the schema, as text."""
     return [
         f"{source} -> {target}" for source in ROLES for target in ROLES if target in ALLOWED_ROLE_EDGES.get(source, ())
     ]
@@ -194,7 +194,7 @@ async def normalise_names(
 
 
 def _other_meanings(bank: Bank, name: str, others: Sequence[str]) -> list[str]:
-    """Of some names those that do not mean the same as a name already."""
+    """Return the names that do not mean the same as an earlier name."""
     graph = bank.graph()
     own = graph.entity(name)
     return [other for other in others if graph.entity(other) != own]

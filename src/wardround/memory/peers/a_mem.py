@@ -72,7 +72,7 @@ class Attributes:
 
 
 async def draw_note(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
-    """The case as one note with its attributes."""
+    """Return the case as one note with its attributes."""
     content = case_document(case, max_tokens=settings.document_tokens)
     title = f"A case of {case.attempts[0].material.task}"
     if asking is None:
@@ -108,7 +108,7 @@ async def settle_note(note: Experience, memory: PeerMemory, asking: PeerAsking |
 
 
 def recall_notes(case: PeerCase) -> Sequence[Remembered]:
-    """The nearest notes, each followed by the strongest of those it is linked to."""
+    """Return the nearest notes, each followed by the most strongly linked notes."""
     found: dict[str, Remembered] = {}
     for one in case.by_meaning():
         if len(found) >= case.settings.k:
@@ -147,7 +147,7 @@ def _evolution_by_rules(
 def _evolution(
     said: Mapping[str, Any], near: Sequence[tuple[Experience, float]]
 ) -> tuple[dict[str, float], dict[str, Attributes]]:
-    """What a model wants; numbers of no neighbour are left out."""
+    """Return the changes that a model asks for, without numbers that name no neighbour."""
     numbered = dict(enumerate(near, start=1))
     links = {numbered[one][0].id: numbered[one][1] for one in said["links"] if one in numbered}
     attributes = {}

@@ -86,7 +86,8 @@ _FIRST = 5
 
 
 def read_downwards(case: PeerCase) -> Sequence[Remembered]:
-    """The nearest strategy, then patterns under it, then cases under these; what is left goes to the nearest."""
+    """Return the nearest strategy, then patterns below it, then cases below these. The rest of the limit goes to the
+    nearest texts."""
     nearest = case.by_meaning()
     shown: dict[str, Remembered] = {}
     parents: list[Remembered] = []
@@ -100,7 +101,7 @@ def read_downwards(case: PeerCase) -> Sequence[Remembered]:
 
 
 def _places(k: int) -> tuple[int, int, int]:
-    """How many of k texts come from each level: one strategy, and as many patterns as cases."""
+    """Return how many of k texts come from each level: one strategy, and equal numbers of patterns and cases."""
     patterns = k // 2
     return (1, patterns, max(0, k - 1 - patterns))
 
@@ -110,7 +111,7 @@ def _marked(one: Remembered, under: set[str]) -> Remembered:
 
 
 def _under_its_parent(note: Experience, near: Sequence[tuple[Experience, float]]) -> tuple[Any, ...]:
-    """The link to the nearest item one level up."""
+    """Return the link to the nearest item one level up."""
     above = dict(zip(LEVELS[1:], LEVELS, strict=False)).get(_level(note))
     parents = [linked(note.id, other.id, weight) for other, weight in near if _level(other) == above]
     return tuple(chain.from_iterable(parents[:1]))
@@ -128,12 +129,15 @@ def _by_rules(case: Case) -> list[Experience]:
     found = []
     setting = listed(case.setting) or "no setting"
     ended = f"{len(case.successes)} of {len(case.attempts)} attempts succeeded"
-    for one in draw_by_rules(case):
-        zone = "golden" if one.kind == "indication" else "warning"
+    for draw_by_rule in draw_by_rules(case):
+        zone = "golden" if draw_by_rule.kind == "indication" else "warning"
         words = {
-            "strategy": (f"{one.task_type} questions", f"For {one.task_type} questions: {one.title.lower()}."),
-            "pattern": (one.title, one.content),
-            "case": (f"A case of {one.task}", f"{setting}: {one.title.lower()} ({ended})."),
+            "strategy": (
+                f"{draw_by_rule.task_type} questions",
+                f"For {draw_by_rule.task_type} questions: {draw_by_rule.title.lower()}.",
+            ),
+            "pattern": (draw_by_rule.title, draw_by_rule.content),
+            "case": (f"A case of {draw_by_rule.task}", f"{setting}: {draw_by_rule.title.lower()} ({ended})."),
         }
         found += [
             _item(case, {"zone": zone, "level": level, "title": title, "content": content})

@@ -54,7 +54,7 @@ def communities_of(weights: Weights) -> list[frozenset[str]]:
 
 
 def _moved(graph: Weights) -> dict[str, str]:
-    """The community of each node after moving every node, in turn, to where modularity gains most, until none moves."""
+    """Return the community of each node. Nodes move in turn to where modularity gains most, until none moves."""
     joined: dict[str, dict[str, float]] = {}
     for (first, second), weight in graph.items():
         joined.setdefault(first, {})[second] = joined.get(first, {}).get(second, 0.0) + weight
@@ -78,7 +78,7 @@ def _moved(graph: Weights) -> dict[str, str]:
 
 
 def _inside(name: str, placed: Mapping[str, str], others: Mapping[str, float]) -> dict[str, float]:
-    """How strongly a node is joined to each community it touches, its own in any case."""
+    """Return how strongly a node is joined to each neighbouring community, its own included."""
     inside = {placed[name]: 0.0}
     for other, weight in others.items():
         if other != name:
@@ -87,13 +87,13 @@ def _inside(name: str, placed: Mapping[str, str], others: Mapping[str, float]) -
 
 
 def _best(home: str, gains: Mapping[str, float]) -> str:
-    """The community that gains most by a node; it stays at home unless another gains more."""
+    """Return the community that gains most by a node. The node stays in its own unless another gains more."""
     best = min(gains, key=lambda group: (-round(gains[group], 9), group))
     return best if gains[best] > gains[home] + _LEAST_GAIN else home
 
 
 def _folded(graph: Weights, placed: Mapping[str, str]) -> dict[tuple[str, str], float]:
-    """The graph between communities; what is inside one becomes an edge to itself."""
+    """Return the graph between communities. Edges inside a community become an edge to itself."""
     folded: dict[tuple[str, str], float] = {}
     for (first, second), weight in graph.items():
         one, other = sorted((placed[first], placed[second]))
@@ -128,7 +128,7 @@ _REPORT = object_schema({"title": _NAME, "report": {"type": "string", "minLength
 
 
 async def draw_graph(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
-    """The case as a document, with the entities and relations that it speaks of."""
+    """Return the case as a document, with the entities and relations in it."""
     content = case_document(case, max_tokens=settings.document_tokens)
     title = f"A case of {case.attempts[0].material.task}"
     if asking is None:
@@ -139,7 +139,7 @@ async def draw_graph(case: Case, asking: PeerAsking | None, settings: PeerSettin
         [normal_name(one["source"]), one["relation"], normal_name(one["target"]), float(one["strength"])]
         for one in said["relations"]
     ]
-    facts = _facts(entities, [one for one in relations if {one[0], one[2]} <= set(entities)])
+    facts = _facts(entities, [relation for relation in relations if {relation[0], relation[2]} <= set(entities)])
     return [note_of(case, "graphrag", title=title, content=content, facts=facts, **asking.origin)]
 
 
@@ -189,7 +189,7 @@ class _Community:
 
 
 def _communities(documents: Sequence[Experience]) -> list[_Community]:
-    """Those that several cases join: what one case says alone is in its document already."""
+    """Return the communities that several cases share. What one case says alone is in its document already."""
     weights: Counter[tuple[str, str]] = Counter()
     for source, _, target, strength in chain.from_iterable(note.facts["relations"] for note in documents):
         one, other = sorted((source, target))
@@ -210,7 +210,7 @@ def _community(group: frozenset[str], documents: Sequence[Experience]) -> _Commu
 
 
 async def _report(community: _Community, asking: PeerAsking | None) -> NewNote:
-    """A community's report: it says something of all of its cases, and carries their hands."""
+    """Return a community's report. The report describes all cases of the community and keeps their contributors."""
     first, *others = community.documents
     origin, title = replace(first.provenance, model=PEER_RULES), f"What belongs to {listed(community.entities[:4])}"
     report = ". ".join(community.lines())
@@ -224,16 +224,16 @@ async def _report(community: _Community, asking: PeerAsking | None) -> NewNote:
         title=title,
         content=report,
         provenance=origin,
-        evidence=tuple(chain.from_iterable(one.evidence for one in community.documents)),
+        evidence=tuple(chain.from_iterable(document.evidence for document in community.documents)),
         facts={
             "level": "report",
             "entities": list(community.entities),
-            "cases": sorted(one.id for one in community.documents),
-            "names_answer": any(one.facts["names_answer"] for one in community.documents),
+            "cases": sorted(document.id for document in community.documents),
+            "names_answer": any(document.facts["names_answer"] for document in community.documents),
         },
         id="",
     )
-    return NewNote(note=note, hands=tuple(one.provenance for one in others))
+    return NewNote(note=note, hands=tuple(other.provenance for other in others))
 
 
 def _members(report: Experience) -> frozenset[str]:
@@ -241,7 +241,7 @@ def _members(report: Experience) -> frozenset[str]:
 
 
 def _by_rules(case: Case) -> dict[str, Any]:
-    """The setting, the tables that told and the right answers, each pair seen in one case."""
+    """Return the setting, the tables that were useful and the correct answers. Each pair counts as seen in one case."""
     best = best_attempt(case).material
     names = (*case.setting, *tables_naming_answers(best), *(best.target or ())[:3], best.task)
     entities = list(dict.fromkeys(map(normal_name, names)))[:_MOST_ENTITIES]
@@ -249,7 +249,7 @@ def _by_rules(case: Case) -> dict[str, Any]:
 
 
 def _facts(entities: Sequence[str], relations: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    return {"level": "case", "entities": list(entities), "relations": [list(one) for one in relations]}
+    return {"level": "case", "entities": list(entities), "relations": [list(relation) for relation in relations]}
 
 
 GRAPHRAG = Peer(

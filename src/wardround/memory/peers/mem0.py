@@ -54,9 +54,9 @@ _OBSOLETE = {"type": "array", "items": {"type": "integer"}}
 
 
 async def draw_triplets(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
-    """What a case says, as triplets with the sentence they stand for."""
+    """Return the case as triplets, each with the sentence it comes from."""
     if asking is None:
-        return [one for drawn in draw_by_rules(case) for one in _by_rules(case, drawn)]
+        return [by_rule for drawn in draw_by_rules(case) for by_rule in _by_rules(case, drawn)]
     document = case_document(case, max_tokens=settings.document_tokens)
     said = await asking.value("mem0_graph_extract", _TRIPLETS, document=document)
     return [_triplet(case, one["source"], one["relation"], one["target"], one["fact"], **asking.origin) for one in said]
@@ -93,7 +93,7 @@ def _stands_in(name: str, words: set[str]) -> bool:
 
 
 def _by_rules(case: Case, drawn: Experience) -> list[Experience]:
-    """An edge from each phrase of an experience's condition to what it says is to be done, or not."""
+    """Return an edge from each phrase of an experience's condition to the action that it asks for or forbids."""
     relation = "is led by" if drawn.kind == "indication" else "is misled by"
     phrases = [phrase.strip() for phrase in drawn.condition.split(";") if phrase.strip()]
     return [_triplet(case, phrase, relation, drawn.title, drawn.content) for phrase in phrases]
@@ -166,13 +166,13 @@ class _ToldStore:
         self.changes = FactChanges()
 
     def search(self, query: str, vectors: Sequence[float], limit: int = 5, filters: Any = None) -> list[Any]:
-        """The nearest facts of the bank; a text has the same vector there and here."""
+        """Return the nearest facts of the bank. A text has the same vector in both."""
         near = self._memory.nearest(query, limit=limit)
         self._texts |= {note.id: note.content for note, _ in near}
         return [self.get(note.id) for note, _ in near]
 
     def get(self, vector_id: str) -> Any:
-        """A fact that was searched for before."""
+        """Return a fact that an earlier search found."""
         return SimpleNamespace(id=vector_id, payload={"data": self._texts[vector_id]})
 
     def insert(self, vectors: Any, payloads: Sequence[Mapping[str, Any]], ids: Any = None) -> None:
@@ -200,7 +200,7 @@ class _AskedModel:
     def generate_response(self, messages: Sequence[Mapping[str, str]], **_: Any) -> str:
         """Ask, from the package's thread."""
         purpose = "mem0_extract" if messages[0]["role"] == "system" else "mem0_update"
-        asked = [Message(role=one["role"], content=one["content"]) for one in messages]  # type: ignore[arg-type]
+        asked = [Message(role=message["role"], content=message["content"]) for message in messages]  # type: ignore[arg-type]
         try:
             reply = asyncio.run_coroutine_threadsafe(
                 self._asking.asker.ask(asked, purpose=purpose), self._loop
@@ -212,7 +212,7 @@ class _AskedModel:
 
 
 def _mem0(model: _AskedModel, store: _ToldStore) -> Any:
-    """A memory of the package, made without its factories: these would open stores and clients of their own."""
+    """Return a memory of the package, made without its factories, which would open stores and clients of their own."""
     package = _package()
     made = package.Memory.__new__(package.Memory)
     nothing = SimpleNamespace(add_history=lambda *_, **__: None)
@@ -226,12 +226,12 @@ def _mem0(model: _AskedModel, store: _ToldStore) -> Any:
 
 
 def _unsent(*_: Any, **__: Any) -> None:
-    """What stands for the package's telemetry."""
+    """Return a replacement of the package's telemetry that sends nothing."""
 
 
 @cache
 def _package() -> ModuleType:
-    """The package's module. Raises UserError where it is not installed."""
+    """Return the package's module. Raises UserError if it is not installed."""
     what = "filling this memory by a model (--rules does without)"
     with (
         TemporaryDirectory() as folder,
@@ -267,16 +267,16 @@ _TITLE_TOKENS = 12
 
 
 async def draw_conversation(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
-    """The case as what the package is told; by rules, the lines that are to be remembered."""
+    """Return the case as the input of the package; by rules, the lines to remember."""
     if asking is not None:
         content = case_document(case, max_tokens=settings.document_tokens)
         return [note_of(case, "mem0", title="a conversation", content=content, model=asking.model)]
-    lines = dict.fromkeys(one.content for one in draw_by_rules(case))
+    lines = dict.fromkeys(draw_by_rule.content for draw_by_rule in draw_by_rules(case))
     return [note_of(case, "mem0", title=_title(line), content=line) for line in lines]
 
 
 async def settle_facts(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
-    """What the package makes of a conversation beside what is remembered."""
+    """Return the package's changes for a conversation, given what is remembered."""
     if asking is None:
         return NoteChanges(new=(NewNote(note=note),))
     changes = await package_changes(note.content, memory, asking)
@@ -286,12 +286,12 @@ async def settle_facts(note: Experience, memory: PeerMemory, asking: PeerAsking 
 
 
 def recall_facts(case: PeerCase) -> Sequence[Remembered]:
-    """The nearest facts by vector."""
+    """Return the nearest facts by vector."""
     return case.by_meaning()
 
 
 def fact_text(note: Experience) -> str:
-    """The text whose vector finds a fact: the fact alone."""
+    """Return the text whose vector finds a fact: the fact alone."""
     return note.content
 
 

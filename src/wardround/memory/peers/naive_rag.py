@@ -19,7 +19,7 @@ from wardround.memory.peer import (
 
 
 async def draw_document(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
-    """The case as one document; no model is asked."""
+    """Return the case as one document; no model is called."""
     content = case_document(case, max_tokens=settings.document_tokens)
     return [note_of(case, "naive-rag", title=f"A case of {case.attempts[0].material.task}", content=content)]
 

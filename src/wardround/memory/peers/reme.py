@@ -56,7 +56,7 @@ class Utility:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it was tried often enough and helped too seldom."""
+        """Return whether it was tried often enough and helped too seldom."""
         return self.uses >= LEAST_USES and self.helped / self.uses < LEAST_UTILITY
 
 
@@ -64,8 +64,15 @@ async def distil(case: Case, asking: PeerAsking | None, settings: PeerSettings) 
     """Lessons of a case's successes and failures that were judged worth keeping; by rules, none is judged."""
     if asking is None:
         return [
-            _lesson(case, {"source": _SOURCE_OF[one.kind], "when_to_use": one.condition, **_words(one)})
-            for one in draw_by_rules(case)
+            _lesson(
+                case,
+                {
+                    "source": _SOURCE_OF[draw_by_rule.kind],
+                    "when_to_use": draw_by_rule.condition,
+                    **_words(draw_by_rule),
+                },
+            )
+            for draw_by_rule in draw_by_rules(case)
         ]
     texts = {
         "question": without_identifiers(best_attempt(case).material.question),
@@ -98,18 +105,18 @@ async def prune(memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
 
 
 def utility_of(memory: PeerMemory, note: str) -> Utility:
-    """What came of showing a lesson in training episodes."""
+    """Return the results of training episodes that were shown a lesson."""
     values = [said.value or 0.0 for said in memory.bank.feedback(note) if said.kind == USED]
     return Utility(uses=len(values), helped=sum(values))
 
 
 def recall_lessons(case: PeerCase) -> Sequence[Remembered]:
-    """The lessons whose scenario is nearest to the case."""
+    """Return the lessons whose scenario is nearest to the case."""
     return case.by_meaning()
 
 
 def scenario_of(note: Experience) -> str:
-    """When a lesson is to be used: the text by which it is found."""
+    """Return when to use a lesson: the text by which the lesson is found."""
     return note.description
 
 
@@ -130,7 +137,7 @@ def _words(experience: Experience) -> dict[str, str]:
 
 
 def _trajectories(attempts: Sequence[Attempt], settings: PeerSettings) -> list[str]:
-    texts = (reduced_trajectory(one.material.messages, settings.document_tokens).text for one in attempts)
+    texts = (reduced_trajectory(attempt.material.messages, settings.document_tokens).text for attempt in attempts)
     return [without_identifiers(text) for text in texts]
 
 

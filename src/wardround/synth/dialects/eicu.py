@@ -30,7 +30,7 @@ class _Unit:
         return minutes_between(self.start, time) if time else ""
 
     def holds(self, time: str) -> bool:
-        """Say whether a time lies in the hospital stay."""
+        """Return whether a time lies in the hospital stay."""
         return bool(time) and self.stay["admittime"] <= time <= max(self.end, self.stay["dischtime"])
 
 

@@ -122,7 +122,7 @@ class _Source(HospitalTables):
 
 
 def _unit(name: str) -> str:
-    """The five units of adults; empty for a ward."""
+    """Return one of the five units of adults; empty for a ward."""
     if "Intensive" not in name and "(CCU)" not in name:
         return ""
     short = name.rpartition("(")[2].rstrip(")")
@@ -135,7 +135,7 @@ def _ward(name: str) -> str:
 
 @cache
 def _icd9_of() -> dict[int, str]:
-    """An ICD-9 diagnosis code per CCS category."""
+    """Return an ICD-9 diagnosis code per CCS category."""
     return {category: code for code, category in reversed(list(load_ccs("diagnoses").codes[9].items()))}
 
 

@@ -62,7 +62,7 @@ def _deaths(source: HospitalTables) -> Mapping[str, list[Row]]:
 
 
 def _drug_orders(source: HospitalTables) -> Mapping[str, list[Row]]:
-    """Some stops are planned long before the order that really stops the drug, some drugs never stop on paper."""
+    """Plan some stops long before the order that really stops the drug, and leave some drugs without a stop."""
     stopped = {row["poe_id"]: row["discontinued_by_poe_id"] for row in source.rows("poe")}
     ordered = {row["poe_id"]: row["ordertime"] for row in source.rows("poe")}
     stops: dict[str, str] = {}

@@ -150,25 +150,25 @@ class _Drawing:
         return self._paint(picture, self.lungs[side] & (self.down > self.bottom - 0.3 * amount), "effusion", side)
 
     def opacity(self, picture: Pixels, side: str, amount: float) -> Pixels:
-        """A round cloud in the lower part of a lung."""
+        """Draw a round cloud in the lower part of a lung."""
         cloud = self._ellipse(_LUNG_PLACES[side], self.bottom - 0.16, 0.05 + 0.06 * amount, 0.05 + 0.06 * amount)
         return self._paint(picture, self.lungs[side] & cloud, "opacity", side)
 
     def band(self, picture: Pixels, side: str, amount: float) -> Pixels:
-        """A flat band of collapsed lung above the diaphragm."""
+        """Draw a flat band of collapsed lung above the diaphragm."""
         place = (
             np.abs(self.down - (self.bottom - 0.1) - 0.1 * (self.across - _LUNG_PLACES[side])) < 0.006 + 0.01 * amount
         )
         return self._paint(picture, self.lungs[side] & place, "band", side)
 
     def haze(self, picture: Pixels, side: str, amount: float) -> Pixels:
-        """A veil over a whole lung, denser towards the middle."""
+        """Draw a veil over a whole lung, denser towards the middle."""
         veil = 0.32 * amount * np.exp(-(((self.across - 0.5) / 0.3) ** 2))
         self.boxes[f"haze {side}"] = _box(self.lungs[side])
         return np.where(self.lungs[side], np.minimum(picture + veil, _HEART), picture)
 
     def tube(self, picture: Pixels, side: str, amount: float) -> Pixels:
-        """A tube in the windpipe."""
+        """Draw a tube in the windpipe."""
         place = (np.abs(self.across - 0.5) < 0.006) & (self.down < 0.32)
         return self._paint(picture, place, "tube", "both", _METAL)
 

@@ -91,8 +91,8 @@ def build_candidate_spaces(
     user_codes: Path | None,
     wanted: Collection[str] | None = None,
 ) -> dict[str, CandidateSpace]:
-    """The spaces by name, all or those ``wanted``; one whose role no table of the store plays, nor lists a
-    dictionary the answers of, is left out.
+    """Return the spaces by name: all, or those ``wanted``. A space without a table of its role and without a dictionary
+    of its answers is left out.
 
     ``subjects`` are the training subjects, or the group of each: then a space holds itself without each group.
     ``user_codes`` is the folder of added code tables: with an ATC map in it the drugs are
@@ -128,7 +128,7 @@ class _Played:
 
 
 def space_name(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | None) -> str:
-    """What the answer space of a role is called: by its labels, categories, official drug names or names as written."""
+    """Return the name of a role's answer space: by its labels, categories, official drug names or names as written."""
     base = SPACES[name]
     if name == "order":
         return f"{base}_{'atc' if drug_grouper(spec, user_codes).kind == 'atc' else 'drug'}_candidates"
@@ -136,12 +136,12 @@ def space_name(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | No
 
 
 def _is_listed(role: RowRole) -> bool:
-    """Whether the answers stand in a list, so that they can be searched where nobody has a row of them."""
+    """Return whether the answers stand in a list, so that they can be searched where nobody has a row of them."""
     return role.group == "ccs" or "label" in role.dictionary
 
 
 def _ccs_space(played: _Played, user_codes: Path | None) -> CandidateSpace:
-    """All CCS categories, described by the packaged words of code titles and by the store's own titles."""
+    """Return all CCS categories, described by the packaged words of code titles and by the store's own titles."""
     kind, labels, training = ccs_kind(played.name), played.labels, played.training
     described = {label: set(rows) for label, rows in load_ccs_words(kind).items()}
     for code, system, title in _listed(played, ("code", "system", "label")):
@@ -180,7 +180,7 @@ def _named_space(played: _Played) -> CandidateSpace | None:
 
 
 def _said_beside(name: str, role: RowRole, cells: Cells) -> tuple[str, ...]:
-    """What describes a label, of the rows that have it."""
+    """Return the texts that describe a label, from the rows with the label."""
     if name == "order":
         return (cells[0],) if cells[0] else ()
     if name == "culture" and not role.asks_specimens and role.specimen:
@@ -193,7 +193,7 @@ def _about(role: RowRole) -> tuple[str, ...]:
 
 
 def _listed(played: _Played, keys: tuple[str, ...]) -> Iterator[Cells]:
-    """The rows of the dictionary of a role's codes: the columns it gives under these keys, or of these names."""
+    """Return the rows of the dictionary of a role's codes: the columns given under these keys, or with these names."""
     dictionary = played.role.dictionary
     if "label" not in dictionary:
         return
@@ -204,8 +204,8 @@ def _listed(played: _Played, keys: tuple[str, ...]) -> Iterator[Cells]:
 def seen_space(
     name: str, seen: SeenByGroup, training: Groups, listed: DescriptionCounts | None = None, vocabulary: str = ""
 ) -> CandidateSpace | None:
-    """The labels that a dictionary lists, else those that were seen; and what is left without each group. None where
-    there is no label."""
+    """Return the labels of a dictionary, else those that occur in the data; and what remains without each group. None
+    without any label."""
     whole = _space(name, listed, seen.all(), vocabulary)
     if whole is None:
         return None
@@ -221,7 +221,7 @@ def _groups(training: Groups) -> set[int]:
 
 
 def _space(name: str, listed: DescriptionCounts | None, seen: Seen, vocabulary: str) -> CandidateSpace | None:
-    """One label per spelling that compares equal, with the descriptions and the uses of all of them."""
+    """Return one label per group of equal spellings, with the descriptions and the uses of all of them."""
     described = listed or seen.described
     labels = LabelSet(name=name, labels=distinct_labels(described))
     if not labels.labels:
@@ -238,7 +238,7 @@ def _space(name: str, listed: DescriptionCounts | None, seen: Seen, vocabulary: 
 
 
 def _counted(labels: LabelSet, seen: Seen) -> dict[str, int]:
-    """How many subjects have a label; of several spellings the one most in use counts."""
+    """Return the number of subjects with a label; of several spellings the most frequent one counts."""
     counted: dict[str, int] = {}
     for spelling, count in seen.uses.items():
         label = labels.resolve(spelling)
@@ -248,7 +248,7 @@ def _counted(labels: LabelSet, seen: Seen) -> dict[str, int]:
 
 
 def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[Cells]:
-    """The rows of a dictionary as text; nothing if the store has none."""
+    """Return the rows of a dictionary as text; nothing if the store does not have the dictionary."""
     try:
         table = store.dictionary(name)
     except RecordError:
@@ -257,7 +257,7 @@ def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[C
 
 
 def _training_subjects(played: _Played, columns: tuple[str, ...]) -> Iterator[tuple[int, set[Cells]]]:
-    """The group and the distinct rows, as text, of each training subject that has any of a role."""
+    """Return the group and the distinct rows, as text, of each training subject with rows of a role."""
     role, training = played.role, played.training
     if role.table not in played.store.table_names:
         return

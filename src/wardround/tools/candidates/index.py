@@ -45,7 +45,7 @@ def write_blocks(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArr
 
 
 def read_blocks(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What ``write_blocks`` wrote; UserError if it is something else or cut short."""
+    """Return what ``write_blocks`` wrote. Raises UserError if the bytes are something else or cut short."""
     try:
         raw = path.read_bytes()
     except OSError as problem:
@@ -75,7 +75,7 @@ def pack_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def unpack_texts(array: NDArray[Any]) -> tuple[str, ...]:
-    """The reverse of ``pack_texts``."""
+    """Return the texts that ``pack_texts`` packed."""
     return tuple(array.tobytes().decode().split("\n")[:-1])
 
 
@@ -103,7 +103,8 @@ class SpaceIndex:
 
     @classmethod
     def shared(cls, labels: LabelSet, descriptions: Mapping[str, Iterable[str]]) -> SpaceIndex:
-        """The same as ``build``, made once for the few spaces of a process that hold the same (all CCS categories)."""
+        """Return the index as ``build`` does, built once for the spaces of a process with equal content (all CCS
+        categories)."""
         described = frozenset((label, text) for label, texts in descriptions.items() for text in texts)
         return _shared(labels.labels, frozenset(labels.aliases.items()), described)
 
@@ -156,7 +157,7 @@ class SpaceIndex:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], label_count: int) -> SpaceIndex:
-        """The reverse of ``arrays``."""
+        """Return the index of some ``arrays``."""
         names, vocabulary = unpack_texts(arrays["names"]), unpack_texts(arrays["vocabulary"])
         return cls(
             names=names,

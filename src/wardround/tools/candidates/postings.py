@@ -32,7 +32,7 @@ class Postings:
         return cls(terms=distinct, starts=starts, rows=rows, weights=weights, row_count=row_count)
 
     def find(self, terms: Terms) -> NDArray[np.int64]:
-        """The positions of the terms that are known, rarest first."""
+        """Return the positions of the known terms, rarest first."""
         if not len(self.terms) or not len(terms):
             return np.empty(0, dtype=np.int64)
         places = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
@@ -40,7 +40,7 @@ class Postings:
         return known[np.argsort(self.lengths(known), kind="stable")]
 
     def lengths(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many rows hold each term."""
+        """Return the number of rows with each term."""
         return self.starts[places + 1] - self.starts[places]
 
     def scores(self, places: NDArray[np.int64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -57,7 +57,7 @@ class Postings:
 
 
 def best_rows(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
-    """The rows with the highest positive scores, best first; equal scores in row order."""
+    """Return the rows with the highest positive scores, best first; equal scores in row order."""
     chosen = np.flatnonzero(scores > 0)
     if limit < len(chosen):
         found = scores[chosen]

@@ -42,13 +42,13 @@ def role_labels(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | N
 
 
 def naming_columns(role: RowRole, spec: SourceSpec) -> tuple[str, ...]:
-    """The columns that name a row, best first: the role's, else the table's label, else its code."""
+    """Return the columns that name a row, best first: the role's, else the table's label, else its code."""
     table = spec.tables[role.table]
     return role.label or tuple(filter(None, (table.label,))) or tuple(filter(None, (role.code, table.code)))[:1]
 
 
 def ccs_kind(name: str) -> Literal["diagnoses", "procedures"]:
-    """Which categories a role has. ValueError: none."""
+    """Return the categories of a role. Raises ValueError if it has none."""
     kinds = {"diagnosis": "diagnoses", "procedure": "procedures"}
     if name not in kinds:
         raise ValueError(f"a {name} has no CCS categories")
@@ -56,7 +56,8 @@ def ccs_kind(name: str) -> Literal["diagnoses", "procedures"]:
 
 
 def drug_grouper(spec: SourceSpec, user_codes: Path | None) -> DrugGrouper:
-    """What names the drugs of a source: an added ATC map, but only where the source's spec groups its drugs by one."""
+    """Return the grouper of a source's drugs: an added ATC map, but only if the source's spec groups its drugs by
+    one."""
     orders = spec.roles.first("order")
     table = spec.tables.get(orders.table) if orders else None
     by_atc = table is not None and table.group is not None and table.group.system == "atc"
@@ -75,7 +76,8 @@ def _category(role: RowRole, grouper: CodeGrouper) -> Callable[..., str | None]:
 
 
 def _named(role: RowRole, columns: tuple[str, ...]) -> Callable[..., str | None]:
-    """The first name that is not empty; of a code in one of the role's forms, what the form leaves of it."""
+    """Return the first name that is not empty. A code in one of the role's forms is reduced to the part that the form
+    keeps."""
     nothing = {"", *(name.casefold() for name in role.not_labels)}
 
     def spelling(*cells: str | None) -> str | None:

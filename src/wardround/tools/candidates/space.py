@@ -124,7 +124,8 @@ class CandidateSpace:
         return f"CandidateSpace({self.name!r}, {len(self.labels)} labels)"
 
     def with_encoder(self, encoder: LabelEncoder) -> CandidateSpace:
-        """The same space with dense vectors of its labels fused into ``by_meaning``. Equal labels are encoded once."""
+        """Return the same space with dense vectors of its labels fused into ``by_meaning``. Equal labels are encoded
+        once."""
         known: dict[tuple[str, ...], NDArray[np.float32]] = {}
         return self._encoded(encoder, known)
 
@@ -145,13 +146,13 @@ class CandidateSpace:
         )
 
     def with_uses(self, uses: Mapping[str, int]) -> CandidateSpace:
-        """The same labels, in use by others."""
+        """Return the same labels with the uses of other subjects."""
         return CandidateSpace(
             name=self.name, labels=self.labels, index=self.index, uses=uses, vocabulary=self.vocabulary
         )
 
     def beside(self, without: Mapping[int, CandidateSpace]) -> CandidateSpace:
-        """The same space, with what it is without each group of training subjects."""
+        """Return the same space, with its variant without each group of training subjects."""
         return CandidateSpace(
             name=self.name,
             labels=self.labels,
@@ -162,7 +163,7 @@ class CandidateSpace:
         )
 
     def most_used(self, limit: int) -> tuple[str, ...]:
-        """The labels that most training subjects have, those as common by name; fewer where fewer are in use."""
+        """Return the labels that most training subjects have, ties by name; fewer if fewer are in use."""
         if self.uses is None or limit < 1:
             return ()
         used = zip(self.labels.labels, self.uses.tolist(), strict=True)
@@ -186,14 +187,15 @@ class CandidateSpace:
         return _joined([self._in_order(self._meaning(one, depth), limit, in_use=in_use) for one in _each(text)])
 
     def panel(self, text: str) -> list[LabelMatch]:
-        """The labels that an order such as "CBC" stands for; empty where the text is none."""
+        """Return the labels of an order such as "CBC"; empty if the text is no order."""
         if self.vocabulary != LABORATORY:
             return []
         members = panel_members(text, self.labels, None if self.uses is None else self.uses.tolist())
         return [LabelMatch(label=label, similarity=1.0, why=f"part of {text.strip()!r}") for label in members]
 
     def _in_order(self, found: list[LabelMatch], limit: int, *, in_use: bool) -> list[LabelMatch]:
-        """The best ``limit``; with ``in_use``, weighed by how many training subjects have a label."""
+        """Return the best ``limit`` labels. With ``in_use``, the number of training subjects with a label is a
+        weight."""
         factors = self._use_factors
         if not in_use or factors is None:
             return found[:limit]
@@ -248,7 +250,7 @@ class CandidateSpace:
             yield Ranking(labels=nearest, weight=VECTOR_WEIGHT, why=f"vectors of {self.encoder.name}")
 
     def _rooted(self, text: str) -> str:
-        """The query with words that are all roots and an ending taken apart; "" if it has none."""
+        """Return the query with its words of roots and an ending taken apart; "" if it has no such word."""
         found = [(word, plain_words(word)) for word in tokens(text)]
         rooted = " ".join(plain or word for word, plain in found)
         return rooted if any(plain for _, plain in found) and self.index.meanings.coverage(rooted) > 0 else ""
@@ -305,7 +307,8 @@ class CandidateSpace:
         return whole.beside({int(part[:-1]): whole._part(arrays, part, own) for part, own in head["without"].items()})
 
     def _part(self, arrays: Mapping[str, NDArray[Any]], prefix: str, labels: Any) -> CandidateSpace:
-        """What a file holds of this space without one group: its uses, or labels and an index of its own too."""
+        """Return what a file stores of this space without one group: its uses, or labels and an index of its own
+        too."""
         kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         own = self.labels if labels is None else LabelSet.from_json(labels)
         index = self.index if labels is None else SpaceIndex.from_arrays(kept, len(own))
@@ -321,7 +324,7 @@ def _as_counts(uses: Mapping[str, int] | NDArray[np.int32] | None, labels: Label
 
 
 def _use_factors(uses: NDArray[np.int32], vocabulary: str) -> NDArray[np.float64]:
-    """What a similarity is weighed by: nearly nothing among labels in use, much for one that nobody has."""
+    """Return the factors of a similarity: nearly equal among labels in use, much lower for a label that nobody has."""
     most = max(int(uses.max(initial=0)), 1)
     in_use = LEAST_IN_USE + (1 - LEAST_IN_USE) * np.log1p(uses) / np.log1p(most)
     unused = NOT_IN_USE_IN_A_DICTIONARY if vocabulary == LABORATORY else NOT_IN_USE
@@ -333,7 +336,7 @@ def _each(query: Query) -> Sequence[str]:
 
 
 def _joined(answers: Sequence[list[LabelMatch]]) -> list[LabelMatch]:
-    """The answers to several queries as one list: best first, one row per label."""
+    """Return the answers to several queries as one list: best first, one row per label."""
     best: dict[str, LabelMatch] = {}
     for match in (match for answer in answers for match in answer):
         if match.label not in best or match.similarity > best[match.label].similarity:

@@ -49,7 +49,7 @@ class TrigramIndex:
 
 
 def _pairs(names: Sequence[str]) -> tuple[Terms, Rows]:
-    """Each distinct (trigram, name) pair once; a trigram is three code points of 21 bits in one integer."""
+    """Return each distinct (trigram, name) pair once; a trigram is three code points of 21 bits in one integer."""
     text = "".join(f" {name} \n" for name in names)
     points: NDArray[np.uint64] = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.uint64)
     if len(points) < 3:

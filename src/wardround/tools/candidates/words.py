@@ -79,7 +79,7 @@ _STOP = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """The stemmed content words of a text.
+    """Return the stemmed content words of a text.
 
     >>> words("Fractures of the left hip")
     ['fracture', 'left', 'hip']
@@ -89,7 +89,7 @@ def words(text: str) -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """The runs of letters and digits of a text, accents and possessives off.
+    """Return the runs of letters and digits of a text, without accents and possessives.
 
     >>> tokens("Ménière's disease (left)")
     ['meniere', 'disease', 'left']
@@ -101,7 +101,7 @@ def tokens(text: str) -> list[str]:
 
 
 def phrase_keys(text: str) -> list[int]:
-    """Two hashes of a phrase: of its words in any order, and of its letters whatever the spaces and dashes."""
+    """Return two hashes of a phrase: of its words in any order, and of its letters without spaces and dashes."""
     found = tokens(text)
     kept = [stem(word) for word in found if len(word) == 1 or word not in _STOP] or [stem(word) for word in found]
     forms = (" ".join(sorted(kept)), "".join(found)) if found else ()
@@ -109,7 +109,7 @@ def phrase_keys(text: str) -> list[int]:
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text and, marked by "~", the beginnings of the long ones."""
+    """Return the words of a text and, marked by "~", the beginnings of the long ones."""
     found = words(text)
     return found + [beginning for word in found if (beginning := _beginning(word))]
 
@@ -138,7 +138,8 @@ def stem(word: str) -> str:
 
 
 def _american(word: str) -> str:
-    """The American spelling of a British word; both sides of a search go through it, so a false change does no harm."""
+    """Return the American spelling of a British word. Both sides of a search are converted, so a false change does no
+    harm."""
     word = word.replace("ae", "e").replace("oe", "e").replace("isation", "ization").replace("dilatation", "dilation")
     word = word.replace("leuc", "leuk").replace("sulph", "sulf")
     return f"{word[:-3]}or" if len(word) > 5 and word.endswith("our") else word
@@ -196,12 +197,12 @@ class WordIndex:
         return [(int(label), float(best[label])) for label in best_rows(best, limit)]
 
     def coverage(self, text: str) -> float:
-        """The share of the text's words that some description has."""
+        """Return the share of the text's words that occur in any description."""
         found = words(text)
         return sum(word in self._numbers for word in found) / len(found) if found else 0.0
 
     def _known(self, word: str) -> Sequence[int]:
-        """The word's number; of a word nobody wrote, those of the nearest spellings."""
+        """Return the number of a word, or the numbers of the nearest spellings of an unknown word."""
         if word in self._numbers:
             return [self._numbers[word]]
         if len(word) < SHORTEST_MISSPELT or not word.isalpha():
@@ -255,7 +256,7 @@ class PhraseTable:
         return cls(meanings=meanings, long_phrases=long_phrases, spellings=TrigramIndex.build(long_phrases))
 
     def readings(self, text: str) -> list[str]:
-        """The query with its known phrases replaced, likeliest first; empty if it has none.
+        """Return the query with its known phrases replaced, likeliest first; empty if it has none.
 
         The longest phrase wins at each place. Where a phrase has several meanings, reading n takes the n-th. A query
         without a known phrase may be one of them misspelt.
@@ -274,7 +275,7 @@ class PhraseTable:
         return [reading for reading in dict.fromkeys(plain_readings) if reading]
 
     def _segments(self, tokens: list[str]) -> list[tuple[str, tuple[str, ...]]]:
-        """The query as (text, meanings) parts; meanings are empty where the table knows nothing."""
+        """Return the query as (text, meanings) parts; a part that the table does not know has no meanings."""
         parts: list[tuple[str, tuple[str, ...]]] = []
         start = 0
         while start < len(tokens):
@@ -292,7 +293,7 @@ class PhraseTable:
         return 1, ()
 
     def _nearest(self, text: str) -> str:
-        """The phrase that differs from ``text`` by one slip, by two from 10 letters on; "" if there is none."""
+        """Return the phrase that differs from ``text`` by one slip, by two from 10 letters on; "" if there is none."""
         if len(text) < SHORTEST_EXPANDED:
             return ""
         near = [self.long_phrases[row] for row in self.spellings.nearest(text, NEIGHBOURS)]
@@ -316,12 +317,12 @@ FEWEST_MEMBERS = 2
 
 @cache
 def lab_phrases() -> PhraseTable:
-    """The words, indexed once."""
+    """Return the index of the words, built once."""
     return PhraseTable.build(load_lab_words())
 
 
 def panel_members(text: str, labels: LabelSet, uses: Sequence[int] | None) -> list[str]:
-    """The labels that an order stands for, in the panel's order; empty where the text names none.
+    """Return the labels of an order, in the panel's order; empty if the text names no order.
 
     Of several spellings that are labels the one most in use stands for a member.
     """
@@ -364,7 +365,7 @@ class PhraseIndex:
         )
 
     def owners_of(self, text: str) -> list[int]:
-        """The labels that have ``text`` as a description, words in any order."""
+        """Return the labels that have ``text`` as a description, words in any order."""
         found: dict[int, None] = {}
         for key in phrase_keys(text):
             wanted = np.uint64(key)

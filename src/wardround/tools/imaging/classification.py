@@ -34,7 +34,7 @@ class ClassifiedFinding:
 
     @property
     def is_above(self) -> bool:
-        """Whether the network's authors would call it."""
+        """Return whether the network's authors would call it."""
         return self.score >= 0.5
 
 

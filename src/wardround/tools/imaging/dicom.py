@@ -27,7 +27,7 @@ _MOST_SEGMENTS = 256
 
 
 def claimed_size(frame: bytes) -> tuple[int, int] | None:
-    """Return (rows, columns) of a compressed frame; None where it begins like no format that says them."""
+    """Return (rows, columns) of a compressed frame; None if it begins like no format that says them."""
     if frame.startswith(b"\xff\xd8"):
         return _jpeg_size(frame)
     place = frame.find(_SIZ, 0, 4096)  # raw, or inside the boxes of a .jp2 file
@@ -98,7 +98,7 @@ def _as_text(value: Any) -> str:
 
 
 def spacing_of(dataset: Any) -> tuple[float, float] | None:
-    """Return the size of a pixel in the body, (down, across) in mm; None where only the detector's is known."""
+    """Return the size of a pixel in the body, (down, across) in mm; None if only the detector's is known."""
     try:
         down, across = (float(part) for part in dataset.PixelSpacing)
     except (AttributeError, TypeError, ValueError):
@@ -108,7 +108,7 @@ def spacing_of(dataset: Any) -> tuple[float, float] | None:
 
 
 def _has_overlay(dataset: Any) -> bool:
-    """Whether there are rows of an overlay plane (PS3.3 C.9.2): repeating groups, 6000 to 60FE."""
+    """Return whether there are rows of an overlay plane (PS3.3 C.9.2): repeating groups, 6000 to 60FE."""
     return any(tag.group & 0xFF01 == _OVERLAYS and tag.element == _OVERLAY_ROWS for tag in dataset.keys())  # noqa: SIM118 - a data set gives its elements
 
 
@@ -200,14 +200,14 @@ def _windows(holder: Any) -> Iterator[GreyWindow]:
 
 
 def _several(value: Any) -> list[Any]:
-    """One number or several: pydicom's own list of values is neither a list nor a tuple."""
+    """Return one number or several. pydicom's own list of values is neither a list nor a tuple."""
     if value is None or isinstance(value, str | int | float):
         return [value] if value not in (None, "") else []
     return list(value)
 
 
 def _holders(dataset: Any, frame: int, sequence: str) -> Iterator[Any]:
-    """Where a value may stand: in the frame's own group, in the group of all frames, in the file itself."""
+    """Return the places of a value: the frame's own group, the group of all frames, the file itself."""
     frames = dataset.get("PerFrameFunctionalGroupsSequence") or ()
     groups = (frames[frame] if frame < len(frames) else None, *(dataset.get("SharedFunctionalGroupsSequence") or ()))
     for group in groups:
@@ -243,13 +243,14 @@ def _presented(dataset: Any, shares: Grey) -> Grey:
 
 
 def _is_inverted(dataset: Any) -> bool:
-    """Whether low values are white: MONOCHROME1 says so, and so does an inverse presentation; both mean it once."""
+    """Return whether low values are white: MONOCHROME1 says so, and so does an inverse presentation; both mean it
+    once."""
     inverse = str(dataset.get("PresentationLUTShape", "") or "").upper() == "INVERSE"
     return str(dataset.PhotometricInterpretation) == "MONOCHROME1" or inverse
 
 
 def _padding(dataset: Any, stored: Grey) -> Any:
-    """Which pixels are no image but filling, None where the file names no value for it."""
+    """Return which pixels are padding; None if the file declares no padding value."""
     value = dataset.get("PixelPaddingValue")
     if value is None:
         return None
@@ -386,13 +387,13 @@ def _bare_syntax(data: bytes) -> str | None:
 
 
 def _head(data: bytes) -> int:
-    """Where the head of a file begins: behind the preamble and its mark, or at once where a file has neither."""
+    """Return where the head of a file begins: after the preamble and its mark, or at 0 if the file has neither."""
     return _PREAMBLE + len(_MARK) if data[_PREAMBLE : _PREAMBLE + len(_MARK)] == _MARK else 0
 
 
 def is_dicom(data: bytes) -> bool:
-    """Whether bytes are a DICOM file: by its mark, by a head without preamble that names how it is written, or by
-    its first element."""
+    """Return whether bytes are a DICOM file: by its mark, by a head without preamble that names how it is written, or
+    by its first element."""
     return _head(data) > 0 or _syntax(data) is not None
 
 
@@ -417,7 +418,7 @@ def _stored_values(dataset: Any, frame: int) -> Grey:
 
 
 def _check_claim(dataset: Any, frame: int) -> None:
-    """ToolFailure where a compressed frame is of another size than the headers say."""
+    """ToolFailure if a compressed frame is of another size than the headers say."""
     try:
         part = needed("pydicom.encaps").get_frame(dataset.PixelData, frame, number_of_frames=_frames(dataset))
         claimed = claimed_size(part)

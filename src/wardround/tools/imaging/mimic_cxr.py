@@ -60,7 +60,7 @@ def prepare_mimic_cxr(release: Path, out: Path, *, notes: Path | None = None) ->
 
 
 def study_moment(day: str, clock: str) -> datetime | None:
-    """Read ``21800506`` and ``83000.171`` (half past eight) as a time; None where they are none.
+    """Read ``21800506`` and ``83000.171`` (half past eight) as a time; None if they are none.
 
     >>> study_moment("21800506", "83000.171")
     datetime.datetime(2180, 5, 6, 8, 30)
@@ -107,8 +107,8 @@ def _text(path: Path) -> str | None:
 def _finished(
     notes: Path | None, studies: Mapping[tuple[str, str], datetime]
 ) -> dict[tuple[str, str], tuple[str, str]]:
-    """When radiology notes were finished, by person and minute: the report, and the last addendum. Of two reports at
-    one minute the later."""
+    """Return when radiology notes were finished, by person and minute: the report and the last addendum. Of two reports
+    in one minute the later one counts."""
     people = {subject for subject, _ in studies}
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for row in _rows(notes) if notes is not None else ():

@@ -76,7 +76,7 @@ class Abilities:
         return frozenset(name for name, is_there in there.items() if is_there)
 
     def network(self, kind: ModelKind) -> OpenNetwork | None:
-        """Return the network of a kind, None where its weights are not here."""
+        """Return the network of a kind, None if its weights are not here."""
         with self._opening:
             if kind not in self._networks:
                 found = None if self._store is None else self._store.of_kind(kind)
@@ -107,17 +107,17 @@ class Abilities:
             return self._reports
 
     def phrases(self, ask: AskOwnModel = ask_alone) -> PhraseFinder | None:
-        """Return who finds phrases, None where nobody but a classifier's maps can."""
+        """Return who finds phrases, None if nobody but a classifier's maps can."""
         model = self._at_endpoint(self._settings.grounding_model, self._settings.grounding_url)
         return None if model is None else EndpointPhrases(model, ask)
 
     def check(self) -> None:
-        """Raise UserError where an endpoint that is set may not be sent images of these records."""
+        """Raise UserError if an endpoint that is set may not be sent images of these records."""
         self._at_endpoint(self._settings.report_model, self._settings.report_url)
         self._at_endpoint(self._settings.grounding_model, self._settings.grounding_url)
 
     def _at_endpoint(self, name: str | None, url: str | None) -> Model | None:
-        """A model is opened for every call: its connections belong to the loop that it is asked on."""
+        """Return a model opened for one call. Its connections belong to the event loop of that call."""
         return None if name is None else self._opened(name, url)
 
     def _by_name(self, name: str, url: str | None) -> Model:
@@ -198,7 +198,8 @@ def _organ(name: str, shares: Grey, frame: MiddleSquare, film: Radiograph) -> Se
 
 
 def _square_edges(mask: OrganMask, frame: MiddleSquare) -> tuple[Any, ...]:
-    """The sides of the square that the network saw: an organ that touches them may go on beyond."""
+    """Return the sides of the square that the network saw. An organ that touches one of these sides may continue
+    outside."""
     last_row, last_column = frame.top + frame.side - 1, frame.left + frame.side - 1
     return mask[frame.top], mask[last_row], mask[:, frame.left], mask[:, last_column]
 
@@ -215,7 +216,8 @@ def _box(mask: OrganMask) -> Outline:
 
 
 def cardiothoracic_ratio(organs: Collection[SegmentedOrgan]) -> float | None:
-    """The heart's greatest width over the chest's, inside the ribs; None where heart or a lung is not seen."""
+    """Return the heart's greatest width over the chest's, inside the ribs; None if the heart or a lung is not
+    visible."""
     boxes: Mapping[str, Outline] = {organ.name: organ.box for organ in organs if organ.box is not None}
     if _HEART not in boxes or not all(name in boxes for name in _LUNGS):
         return None

@@ -45,7 +45,8 @@ def open_images(
 
 
 def _source(settings: ImageSettings, guard: DataUseGuard) -> ImageSource | None:
-    """A folder or a server; a server learns whose images are asked for, so the guard is asked first."""
+    """Return a folder or a server. A server learns whose images are requested, so the data-use guard is checked
+    first."""
     if settings.source is None or not settings.is_served:
         return None if settings.source is None else ImageFolder(Path(settings.source))
     guard.check(settings.source)

@@ -140,7 +140,7 @@ class PhraseFinder(Protocol):
         ...
 
     def find(self, picture: Picture, phrase: str) -> tuple[Outline, ...]:
-        """Return boxes in shares of the picture; none where it is not seen."""
+        """Return boxes in shares of the picture; none if it is not seen."""
         ...
 
 

@@ -43,7 +43,7 @@ class ImageSettings:
 
     @property
     def is_served(self) -> bool:
-        """Whether the pictures are on an image server."""
+        """Return whether the pictures are on an image server."""
         return self.source is not None and self.source.startswith(("http://", "https://"))
 
     def resolved(self) -> ImageSettings:

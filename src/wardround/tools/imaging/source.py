@@ -84,7 +84,7 @@ class ImageFolder:
         """Nothing is held open."""
 
     def _find(self, name: ImageName) -> Path | None:
-        """The usual place, else wherever a file of that name lies."""
+        """Return the usual path, else any file with that name."""
         if not _PLAIN.fullmatch(name.image):
             return None
         for place in _places(self.root, name):
@@ -182,7 +182,8 @@ class DicomWeb:
 
 
 def _bounded(reply: Any, most: int, deadline: float) -> bytes:
-    """The decoded body, up to a limit: a compressed one may be larger than what came, and a server may drip."""
+    """Return the decoded body, up to a limit. A compressed body may be larger than what was sent, and a server may be
+    slow."""
     parts, size = [], 0
     for part in reply.iter_bytes():
         size += len(part)
@@ -202,7 +203,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _own(found: Any, name: ImageName) -> Mapping[str, Any] | None:
-    """The instance that was asked for; None where what was found is another's."""
+    """Return the requested instance; None if another instance was found."""
     for one in found if isinstance(found, list) else ():
         if not isinstance(one, dict) or _value(one, _INSTANCE) != name.instance:
             continue
@@ -219,7 +220,7 @@ def _value(one: Mapping[str, Any], tag: str) -> str:
 
 
 def _first_part(body: bytes, kind: str) -> bytes:
-    """The first part of a multipart body (RFC 2046); a server may also send the file itself."""
+    """Return the first part of a multipart body (RFC 2046). A server may also send the file itself."""
     if not kind.lower().startswith("multipart/related"):
         return body
     boundary = _BOUNDARY.search(kind)
@@ -279,7 +280,7 @@ class ChartImages:
         return tuple(role for role in self.chart.spec.roles.image if role.table in self.chart.table_names)
 
     def entries(self) -> tuple[ChartImage, ...]:
-        """Every image that is there, in the order of the tables."""
+        """Return every image that is available, in the order of the tables."""
         if self._entries is None:
             self._entries = {entry.handle: entry for role in self.roles for entry in self._of(role)}
         return tuple(self._entries.values())

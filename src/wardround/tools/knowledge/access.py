@@ -106,7 +106,7 @@ def _open_web(
 
 
 def _check_hosts(settings: KnowledgeSettings, guard: DataUseGuard) -> None:
-    """The data-use guard covers pages as it covers models: what is opened there tells them what was asked."""
+    """Check web hosts with the data-use guard, as models are: a host learns the queries."""
     if settings.egress == "guarded" and guard.sensitivity != "synthetic":
         raise UserError(
             "these records are not invented, so pages of any host may not be opened: set knowledge.egress=permitted "

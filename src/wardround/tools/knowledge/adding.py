@@ -152,7 +152,7 @@ class _Adding:
 
 
 def _manifest(folder: Path, name: str, form: CorpusFormat, *, licence: str, date: str, title: str) -> CorpusManifest:
-    """What the corpus is from now on: as it was, with what is said anew."""
+    """Return the new manifest of a corpus: the old one with the changed facts."""
     if name == HANDBOOK:
         raise UserError(f"{HANDBOOK} ships with wardround; give yours another name")
     if holds_corpus(folder):
@@ -179,7 +179,7 @@ def _hashed(files: Sequence[tuple[str, Path]]) -> Iterator[tuple[str, Path, str]
 
 
 def _refuse_earlier(form: CorpusFormat, manifest: CorpusManifest, new: Sequence[str]) -> None:
-    """UserError where a file would undo what a later one said."""
+    """UserError if a file would undo what a later one said."""
     last = max((file.name for file in manifest.files), default="")
     early = [name for name in new if form.in_order and name < last]
     if early:

@@ -60,7 +60,7 @@ class BrowserPage:
         return end
 
     def shown(self, cursor: int, start: int, end: int) -> str:
-        """The page's text from a line to the one before ``end``, under its head."""
+        """Return the page's text from a line up to ``end`` (excluded), under its head."""
         address = f" ({_cut(unquote(self.url), _URL_CHARACTERS)})" if self.url else ""
         head = f"[{cursor}] {_cut(self.title, _TITLE_CHARACTERS)}{address}"
         where = f"**viewing lines [{start} - {end - 1}] of {len(self.lines) - 1}**"
@@ -178,7 +178,7 @@ class CorpusSource:
 
 
 def results_page(query: str, results: Sequence[SearchResult]) -> BrowserPage:
-    """The page of a search's results, as models that browse know it."""
+    """Return the page of a search's results, in the form that browsing models know."""
     lines = [
         f"  * 【{number}†{_plain(one.title) or one.url}†{urlsplit(one.url).netloc}】 {_plain(one.summary)}"
         for number, one in enumerate(results)
@@ -199,7 +199,7 @@ def _result(corpus: Corpus, hit: Hit) -> SearchResult:
 
 
 def _beginning(document: Document) -> str:
-    """The first words of a document behind its title."""
+    """Return the first words of a document after its title."""
     text = document.text.removeprefix(f"# {document.title}\n")
     words = " ".join(text.split())
     return words if len(words) <= _SUMMARY_CHARACTERS else words[:_SUMMARY_CHARACTERS].rpartition(" ")[0] + " ..."
@@ -265,7 +265,7 @@ class Browser:
         return self._come_to(page.find(" ".join(pattern.split())), tokens=tokens)
 
     def _led_to(self, page: BrowserPage, link: int) -> tuple[BrowserPage, int]:
-        """The page that a link leads to, and the line of it to begin with."""
+        """Return the page that a link leads to, and the line to begin with."""
         if link < 0:
             return page, 0
         if link not in page.links:

@@ -69,16 +69,16 @@ class CorpusManifest:
         return replace(self, files=(*others, file), waiting=waiting)
 
     def has(self, name: str, sha256: str) -> bool:
-        """Whether a file with these very bytes was added."""
-        return any(one.name == name and one.sha256 == sha256 for one in self.files)
+        """Return whether a file with these very bytes was added."""
+        return any(file.name == name and file.sha256 == sha256 for file in self.files)
 
     def facts(self) -> dict[str, Any]:
-        """What a run keeps of a corpus that it may read."""
+        """Return what a run records about a corpus that it may read."""
         return {"date": self.date, "licence": self.licence, "documents": self.documents, "sha256": self.digest}
 
 
 def check_name(name: str) -> str:
-    """Return a corpus's name; UserError where it is none. It names a folder and the tool ``retrieve_<name>``."""
+    """Return a corpus's name; UserError if it is none. It names a folder and the tool ``retrieve_<name>``."""
     if not _NAME.fullmatch(name):
         raise UserError(f"a corpus is named by small letters, digits and _ (pubmed, local_guidelines), not {name!r}")
     return name
@@ -109,7 +109,7 @@ def write_manifest(folder: Path, manifest: CorpusManifest) -> None:
 
 
 def holds_corpus(folder: Path) -> bool:
-    """Whether a folder is that of a corpus."""
+    """Return whether a folder is that of a corpus."""
     return (folder / CORPUS).is_file()
 
 
@@ -142,7 +142,7 @@ class Corpus:
         return self.index.search(query, limit, offset=offset, until=until)
 
     def get(self, identifier: str, *, until: date | None = None) -> Document | None:
-        """Return a document by its id, None where there is none (or, with ``until``, none that old)."""
+        """Return a document by its id, None if there is none (or, with ``until``, none that old)."""
         return self.index.get(identifier, until=until)
 
     def address(self, document: Document) -> str:
@@ -151,7 +151,7 @@ class Corpus:
 
 
 def parse_address(address: str) -> tuple[str, str] | None:
-    """Return the corpus and the document that an address names, None where it is of another scheme."""
+    """Return the corpus and the document that an address names, None if it is of another scheme."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -172,7 +172,7 @@ _SPAN = re.compile(r"\s*(\d{4})(?:\s+[A-Za-z]{3,}\.?)?(?:\s+\d{1,2})?\s*[-/]\s*(
 
 
 def last_day(written: str) -> date | None:
-    """Return the last day that a written date can mean, None where it is no date.
+    """Return the last day that a written date can mean, None if it is no date.
 
     >>> last_day("2011"), last_day("2011 Feb"), last_day("2011-03-05T10:00:00Z")
     (datetime.date(2011, 12, 31), datetime.date(2011, 2, 28), datetime.date(2011, 3, 5))
@@ -220,7 +220,7 @@ _WITHOUT = (".json", ".lock")
 
 
 def damage_of_corpus(folder: Path) -> list[str]:
-    """Return what is damaged in a corpus's folder, a line each; nothing where all is as it was written."""
+    """Return what is damaged in a corpus's folder, a line each; nothing if all is as it was written."""
     try:
         return list(_damage(folder))
     except (UserError, OSError) as error:

@@ -34,7 +34,7 @@ def opened(path: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def damaged(name: str, error: Exception) -> UserError:
-    """Say which file is damaged, how, and what to do."""
+    """Return an error that states which file is damaged, how, and what to do."""
     return UserError(f"{name} is damaged ({error}); fetch it again and add it again")
 
 
@@ -75,7 +75,7 @@ def _document(line: bytes, where: str) -> Document:
 
 
 def _first(body: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    """The first of some fields that says something, as text."""
+    """Return the first field that is not empty, as text."""
     values = (body.get(name) for name in names)
     return next((str(value) for value in values if isinstance(value, str | int) and str(value).strip()), "")
 
@@ -195,7 +195,7 @@ def _abstract(article: Element) -> str:
 
 
 def _published(article: Element) -> date | None:
-    """The earlier of the issue's date and the day it was first on line, each as the last day it can mean."""
+    """Return the earlier of the issue's date and the day it was first online, each as the last day it can mean."""
     issue = article.find("Journal/JournalIssue/PubDate")
     days = [_day(one) for one in (issue, *article.iterfind("ArticleDate")) if one is not None]
     return min((day for day in days if day is not None), default=None)
@@ -210,7 +210,7 @@ def _day(element: Element) -> date | None:
 
 
 def _text(element: Element | None) -> str:
-    """All text of an element, that of its marked-up parts too."""
+    """Return all text of an element, its marked-up parts included."""
     return "" if element is None else " ".join("".join(element.itertext()).split())
 
 

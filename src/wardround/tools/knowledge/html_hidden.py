@@ -38,7 +38,7 @@ _CLIPPED = re.compile(
 
 
 def lengths(value: str) -> list[float]:
-    """The lengths in a value, in pixels.
+    """Return the lengths in a value, in pixels.
 
     >>> lengths("0 -10em auto 2px")
     [0.0, -160.0, 2.0]
@@ -47,12 +47,12 @@ def lengths(value: str) -> list[float]:
 
 
 def hides(values: Mapping[str, str]) -> bool:
-    """Whether values by property hide an element, whatever is around it."""
+    """Return whether values by property hide an element, whatever is around it."""
     return any(name in values and is_hidden(values[name]) for name, is_hidden in _HIDING.items())
 
 
 def colour(value: str) -> tuple[float, float, float, float] | None:
-    """The channels of a colour, 0 to 1, the last how opaque it is. None: it is no colour of its own."""
+    """Return the channels of a colour, 0 to 1, with opacity last; None if the value is no colour of its own."""
     from tinycss2.color4 import parse_color
 
     try:
@@ -64,19 +64,19 @@ def colour(value: str) -> tuple[float, float, float, float] | None:
 
 
 def is_transparent(value: str) -> bool:
-    """Whether a colour is not seen on any other."""
+    """Return whether a colour is not seen on any other."""
     read = colour(value)
     return read is not None and read[3] <= _FAINT
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Whether a colour is not seen on another."""
+    """Return whether a colour is not seen on another."""
     first, second = colour(one), colour(other)
     return first is not None and second is not None and math.dist(first[:3], second[:3]) <= _FAINT
 
 
 def _share(value: str) -> float:
-    """A number or a share of 100, 1 where there is none."""
+    """Return a number or a percentage as a share; 1 without a number."""
     found = _LENGTH.search(value)
     return 1.0 if found is None else float(found[1]) / (100 if found[2] == "%" else 1)
 
@@ -90,7 +90,8 @@ def _is_tiny_text(value: str) -> bool:
 
 
 def _is_tiny_font(value: str) -> bool:
-    """The size of a ``font`` is its only length before the line height; weights have no unit and are large."""
+    """Return whether a ``font`` is tiny. Its size is its only length before the line height; weights have no unit and
+    are large."""
     sizes = [length for length in lengths(value.partition("/")[0]) if length < 100]
     return any(length <= _SMALLEST_TEXT for length in sizes[-1:])
 
@@ -255,7 +256,7 @@ def _above(node: Any) -> Iterator[Any]:
 
 
 def _closed(tree: LexborHTMLParser) -> list[Any]:
-    """What closed details show only to whoever opens them."""
+    """Return the elements that closed details hide."""
     return [
         child
         for node in tree.css("details:not([open])")
@@ -281,8 +282,8 @@ def _styled(tree: LexborHTMLParser) -> Styled:
 
 
 def _selected(tree: LexborHTMLParser, selector: str, values: Mapping[str, str]) -> Styled:
-    """What a rule that hides or colours selects; nothing where the parser does not know its selector, or where it waits
-    for a pointer."""
+    """Return the elements that a hiding or colouring rule selects; none if the parser does not know its selector, or if
+    it needs a pointer."""
     from selectolax.lexbor import SelectolaxError
 
     if "::" in selector or ":hover" in selector or not (hides(values) or values.keys() & set(_COLOURS)):

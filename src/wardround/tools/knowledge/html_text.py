@@ -118,7 +118,7 @@ def _refuse_deep(body: bytes) -> None:
 
 
 def _published(tree: LexborHTMLParser) -> date | None:
-    """The latest of the days that a page's head gives: of what was changed later, the later text is shown."""
+    """Return the latest day in a page's head: of a page that was changed later, the later text is shown."""
     days = []
     for meta in tree.css("meta"):
         name = str(meta.attributes.get("name") or meta.attributes.get("property") or "").casefold()
@@ -156,7 +156,7 @@ def _without_marks(tree: LexborHTMLParser) -> None:
 
 
 def _target(url: str, written: str) -> str | None:
-    """Where a link leads, None where that is no web page or a place of this one."""
+    """Return where a link leads; None if that is no web page or a place of the same page."""
     try:
         target = urljoin(url, written.strip()) if not written.strip().startswith("#") else ""
         scheme = urlsplit(target).scheme
@@ -166,7 +166,7 @@ def _target(url: str, written: str) -> str | None:
 
 
 def _main_text(tree: LexborHTMLParser) -> str:
-    """The main text as Markdown; all blocks of a page that has none, or hardly any."""
+    """Return the main text as Markdown; all blocks if the page has no main text, or hardly any."""
     try:
         from trafilatura import extract
     except ModuleNotFoundError:

@@ -62,7 +62,7 @@ def visible(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is ASCII in which nothing would change: most are, and looking is a tenth of the work."""
+    """Return whether a text is ASCII in which nothing would change: most are, and looking is a tenth of the work."""
     irregular = any(one in text for one in ("  ", "\n\n\n", "\n \n"))
     return not irregular and text.isascii() and text.replace("\n", "").isprintable()
 
@@ -125,7 +125,7 @@ class CorpusIndex:
         return [Hit(document=_document(searcher.doc(place)), score=float(score)) for score, place in ranked]
 
     def get(self, identifier: str, *, until: date | None = None) -> Document | None:
-        """Return a document by its id, None where there is none (or, with ``until``, none that old)."""
+        """Return a document by its id, None if there is none (or, with ``until``, none that old)."""
         library, searcher = _library(), self._index.searcher()
         wanted = library.Query.term_query(self._schema, "id", identifier)
         hits = searcher.search(self._dated(wanted, until), 1, count=False).hits
@@ -140,7 +140,7 @@ class CorpusIndex:
         return CorpusWriter(self._index, self._schema, opened)
 
     def _terms(self, query: str, searcher: tantivy.Searcher) -> Mapping[str, int]:
-        """The stems of a query and how often it says each: a word that a long question repeats is what it is about."""
+        """Return the stems of a query with their counts. A word that a long question repeats is its subject."""
         terms = Counter(self._analyser.analyze(_folded(query)))
         if len(terms) <= _MOST_TERMS:
             return terms
@@ -248,7 +248,8 @@ def _analyser() -> tantivy.TextAnalyzer:
 
 
 def _folded(text: str) -> str:
-    """A text without accents, as it is searched; most are ASCII, and pass faster here than through the analyser."""
+    """Return a text without accents, as it is searched. Most texts are ASCII, which is faster here than in the
+    analyser."""
     if text.isascii():
         return text
     return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))

@@ -55,7 +55,8 @@ class Library:
         return self.get(name).manifest if name == HANDBOOK else read_manifest(self._place(name))
 
     def facts(self) -> Mapping[str, Any]:
-        """What a run keeps of the corpora that it may read; UserError for one that cannot be opened."""
+        """Return what a run records about the corpora that it may read. Raises UserError for one that cannot be
+        opened."""
         return {name: self.get(name).manifest.facts() for name in self.names}
 
     def _place(self, name: str) -> Path:

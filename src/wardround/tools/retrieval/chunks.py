@@ -176,7 +176,7 @@ class Chunks:
         return self._encoded
 
     def similarity(self, query: Vectors) -> Scores:
-        """The cosine of each chunk with a query's vector."""
+        """Return the cosine of each chunk with a query's vector."""
         return (self.vectors @ query).astype(np.float64) if self.bounds else np.zeros(0)
 
     def passage(self, place: int, score: float = 0.0) -> Passage:
@@ -199,7 +199,7 @@ def passage_of(columns: EventColumns, lines: EventLines, name: str, rows: Places
 
 
 def first_time(columns: EventColumns, count: int, *, births: bool) -> int | None:
-    """Return the earliest time of the first ``count`` rows, in microseconds; None where no row has one.
+    """Return the earliest time of the first ``count`` rows, in microseconds; None if no row has one.
 
     The paper takes the earliest timestamp of the record and means disease onset and first admission. Sources whose
     record begins with a birth (MEDS) would put the whole early arm of eq. 2 into childhood, so births do not count

@@ -108,12 +108,13 @@ class LexicalEncoder:
 
 
 def is_lexical(encoder: Encoder) -> bool:
-    """Whether vectors are made here, behind a cache or not."""
+    """Return whether vectors are made here, behind a cache or not."""
     return is_lexical_identity(encoder.identity)
 
 
 def is_lexical_identity(identity: str) -> bool:
-    """Whether an identity is of vectors that are made here: of hashed words, by an encoder that learnt nothing."""
+    """Return whether an identity is of vectors that are made here: of hashed words, by an encoder that learnt
+    nothing."""
     return identity.startswith(f"lexical-{VERSION}-")
 
 
@@ -123,13 +124,13 @@ def words_of(text: str) -> list[str]:
 
 
 def _all_words(text: str) -> list[str]:
-    """Every word and number; what tells nothing is left out once counted, which is cheaper for long texts."""
+    """Return every word and number. Stop words are removed after counting, which is cheaper for long texts."""
     found: list[str] = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return found
 
 
 def _tells(word: str) -> bool:
-    """Whether a word is neither a common function word nor a long number, such as an id."""
+    """Return whether a word is neither a common function word nor a long number, such as an id."""
     return word not in _STOP and not (len(word) >= _LONG_NUMBER_DIGITS and word[0].isdecimal())
 
 
@@ -141,7 +142,9 @@ def _features(word: str, dimensions: int) -> _Features:
     padded = f" {word} "
     trigrams = [padded[start : start + 3] for start in range(len(padded) - 2)]
     share = _TRIGRAM_SHARE / math.sqrt(len(trigrams))
-    return _hashed([f"w{word}", *(f"t{one}" for one in trigrams)], [1.0, *(share for _ in trigrams)], dimensions)
+    return _hashed(
+        [f"w{word}", *(f"t{trigram}" for trigram in trigrams)], [1.0, *(share for _ in trigrams)], dimensions
+    )
 
 
 def _hashed(names: Sequence[str], values: Sequence[float], dimensions: int) -> _Features:

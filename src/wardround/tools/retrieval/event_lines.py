@@ -81,7 +81,8 @@ class EventLines:
         return [self._line(place, time, number, text, unit) for place, time, number, text, unit in rows]
 
     def _line(self, place: int, time: str, number: str | None, text: str | None, unit: str | None) -> _Line:
-        """The value is the number, but as charted where that is ``< 5``; else the text."""
+        """Return the line of an event. The value is the number, or the charted text if that is like ``< 5``; else the
+        text."""
         columns, concept = self._columns, int(self._columns.concept[place])
         name, value = self._names[concept], number or ""
         nameless = columns.descriptions[concept] in columns.table_names

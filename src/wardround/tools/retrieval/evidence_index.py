@@ -173,7 +173,8 @@ class EvidenceIndex:
         return tuple(names[place] for place in order[: own if n is None else max(n, 0)].tolist())
 
     def known_indicators(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Which indicators some written names mean, each once; what is none of this chart's is left out."""
+        """Return the indicators that some written names mean, each once; names without an indicator on this chart are
+        left out."""
         return self._indicators.known(names)
 
     def trajectories(self, names: Iterable[str], recent: int | None = None) -> tuple[IndicatorTrajectory, ...]:

@@ -138,7 +138,7 @@ async def _end(last: Coroutine[Any, Any, None]) -> None:
 
 
 def _vectors(body: Any, expected: int) -> list[list[float]]:
-    """The vectors of a reply in the order of the texts. Raises MalformedReply where they are not all there."""
+    """Return the vectors of a reply in the order of the texts. Raises MalformedReply if a vector is missing."""
     try:
         entries = sorted(body["data"], key=lambda entry: int(entry["index"]))
         vectors = [[float(value) for value in entry["embedding"]] for entry in entries]
@@ -290,7 +290,7 @@ for _entry in (
 
 
 def list_encoders() -> tuple[EncoderEntry, ...]:
-    """Every kind of encoder that is registered, in the order to show it."""
+    """Return every registered kind of encoder, in the order to show it."""
     return ENCODERS.registered
 
 

@@ -140,13 +140,13 @@ def _telling_columns(table: RecentTable) -> list[str]:
 
 
 def _cell(name: str, value: Any, bare: bool) -> str:
-    """The cell's text, behind its column's name where it is a number that nothing else on the row names."""
+    """Return the cell's text, with its column's name before it if it is a number that nothing else on the row names."""
     text = " ".join((f"{value:g}" if isinstance(value, float) else str(value)).split())
     return f"{name} {text}" if bare and isinstance(value, int | float) else text
 
 
 def _cut(part: _Part, tokens: int, whole: bool) -> str:
-    """The rows' text within a number of tokens."""
+    """Return the rows' text within a token limit."""
     more = part.rows_total - len(part.rows)
     if whole:
         return part.text
@@ -158,7 +158,7 @@ def _cut(part: _Part, tokens: int, whole: bool) -> str:
 
 
 def _without_half_a_word(text: str, whole: str) -> str:
-    """A text that was cut off, without what a word or a number in its middle has left: 1 of 133 is another value."""
+    """Return a cut text without the rest of a word or number at the cut: 1 of 133 is another value."""
     if len(text) < len(whole) and not whole[len(text)].isspace() and " " in text:
         text = text.rpartition(" ")[0]
     return text.rstrip(" ;")

@@ -36,7 +36,7 @@ class GraphBuilder:
         return self._tensors[name]
 
     def has(self, name: str) -> bool:
-        """Whether the checkpoint has a tensor."""
+        """Return whether the checkpoint has a tensor."""
         return name in self._tensors
 
     def constant(self, name: str, value: Any) -> str:
@@ -51,7 +51,7 @@ class GraphBuilder:
         return result
 
     def convolution(self, value: str, layer: str, *, stride: int = 1, padding: int = 0, dilation: int = 1) -> str:
-        """A convolution with the layer's weight, and its bias where it has one."""
+        """Add a convolution with the layer's weight, and its bias if it has one."""
         weight = self.tensor(f"{layer}.weight")
         inputs = [value, self.constant(f"{layer}.weight", weight.astype(np.float32))]
         if self.has(f"{layer}.bias"):

@@ -46,7 +46,7 @@ class KnownModel:
 
     @property
     def is_graph(self) -> bool:
-        """Whether it is run here, as a graph."""
+        """Return whether it is run here, as a graph."""
         return self.kind in ("classifier", "segmentation")
 
     @property
@@ -186,7 +186,7 @@ class ModelStore:
         return self._open(known)
 
     def find(self, name: str) -> InstalledModel | None:
-        """Return weights by name, None where they are not here."""
+        """Return weights by name, None if they are not here."""
         return self._open(find_known(name)) if (self.root / name / _FACTS).is_file() else None
 
     def of_kind(self, kind: ModelKind) -> InstalledModel | None:
@@ -195,7 +195,7 @@ class ModelStore:
         return next((model for name in names if (model := self.find(name)) is not None), None)
 
     def verify(self, model: InstalledModel) -> str:
-        """Return what is wrong with weights, nothing where they are what was added and compute what they did then."""
+        """Return what is wrong with weights, nothing if they are what was added and compute what they did then."""
         if not model.known.is_graph:
             return "" if _checkpoint_hash(model.checkpoint) == model.facts["sha256"] else "its files have changed"
         if content_hash(model.graph.read_bytes()) != model.facts["graph_sha256"]:
@@ -241,7 +241,7 @@ def _graph_of(known: KnownModel, file: Path) -> bytes:
 
 
 def _reference(graph: Path) -> Any:
-    """The first numbers that a network computes of a fixed pattern."""
+    """Return the first numbers that a network computes from a fixed pattern."""
     network = NeuralNetwork(graph)
     across = np.linspace(-1.0, 1.0, network.size, dtype=np.float32)
     pattern = np.broadcast_to(across, (1, network.channels, network.size, network.size))
@@ -249,7 +249,8 @@ def _reference(graph: Path) -> Any:
 
 
 def _checkpoint_facts(known: KnownModel, folder: Path) -> dict[str, Any]:
-    """What is noted of a checkpoint that stays where it is: weights in safetensors only, for those run no code."""
+    """Return the facts of a checkpoint that stays where it is. Only safetensors weights are accepted: they run no
+    code."""
     if not (folder / "config.json").is_file() or not list(folder.glob("*.safetensors")):
         raise UserError(
             f"{folder}: expected a folder with config.json and *.safetensors of {known.name}, published at "

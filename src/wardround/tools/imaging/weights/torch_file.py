@@ -112,7 +112,8 @@ def _pairs(flat: list[Any]) -> dict[Any, Any]:
 
 
 def _plain_pair(key: Any, value: Any) -> tuple[Any, Any]:
-    """A name and what it names. ValueError: the name is no plain value; a tuple in itself can end the interpreter."""
+    """Return a name and its value. Raises ValueError if the name is no plain value: a tuple inside itself can end the
+    interpreter."""
     if not isinstance(key, str | int | float | bytes | None):
         raise ValueError(f"a name in it is a {type(key).__name__}")
     return key, value
@@ -137,7 +138,7 @@ def _appends(machine: _Machine, argument: Any) -> None:
 
 
 def _extend(target: Any, values: list[Any]) -> None:
-    """What is appended to an inert object is of no interest; a list or a set grows."""
+    """Extend a list or a set. What is appended to an inert object is ignored."""
     if isinstance(target, list):
         target.extend(values)
 
@@ -320,7 +321,8 @@ def _read_zip(path: Path) -> tuple[Any, Storages]:
 
 
 def _read_stream(path: Path) -> tuple[Any, Storages]:
-    """The older format: magic number, version and machine; then the index, the storages' keys, and the storages."""
+    """Read the older format: magic number, version and machine; then the index, the storages' keys, and the
+    storages."""
     stream = BytesIO(path.read_bytes())
     if read_pickle(stream) != _MAGIC:
         raise UserError("no PyTorch checkpoint: it does not begin like one")
@@ -383,7 +385,7 @@ def _named_tensors(value: Any, storages: Storages) -> Tensors:
 
 
 def _state_dict(value: Any) -> Mapping[str, Any]:
-    """A dict of tensors, one inside a training checkpoint, or what a whole module holds."""
+    """Return a dict of tensors: the file's own, one inside a training checkpoint, or the content of a whole module."""
     if isinstance(value, InertObject) and isinstance(value.state, dict) and "_modules" in value.state:
         return _of_module(value, "", 0)
     held = value.items if isinstance(value, InertObject) else value

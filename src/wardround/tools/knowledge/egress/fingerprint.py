@@ -49,7 +49,7 @@ class RecordDays:
         )
 
     def are_in(self, text: str) -> bool:
-        """Whether a text can mean one of them."""
+        """Return whether a text can mean one of them."""
         return (
             not self.days.isdisjoint(days_in(text))
             or not self.of_months.isdisjoint(days_of_months_in(text))
@@ -57,7 +57,7 @@ class RecordDays:
         )
 
     def are_in_rows(self, text: str) -> bool:
-        """Whether numbers side by side on a line are one of them."""
+        """Return whether numbers side by side on a line are one of them."""
         return not all(self.digits.isdisjoint(joined(_DAY_DIGITS.findall(line))) for line in text.split("\n"))
 
 
@@ -102,7 +102,7 @@ class RecordNumbers:
         )
 
     def are_in(self, text: str, words: list[str]) -> bool:
-        """Whether one of them is in a text, which has these words."""
+        """Return whether one of them is in a text, which has these words."""
         return (
             not self.numbers.isdisjoint(_NUMBER_DIGITS.findall(text))
             or not self.tokens.isdisjoint(joined(words))
@@ -111,7 +111,7 @@ class RecordNumbers:
         )
 
     def are_in_rows(self, text: str) -> bool:
-        """Whether one that is long enough is in a row of a text's characters."""
+        """Return whether one that is long enough is in a row of a text's characters."""
         return any(map(self.digits.has_one_in, digit_rows(text))) or self.rows.has_one_in(letters_and_digits(text))
 
 
@@ -139,7 +139,7 @@ def _to_base(value: int, base: int) -> str:
 
 
 def _is_mixed(form: str) -> bool:
-    """Whether there are letters and digits: a form of letters alone may be a word."""
+    """Return whether there are letters and digits: a form of letters alone may be a word."""
     return not form.isdigit() and not form.isalpha()
 
 
@@ -167,7 +167,7 @@ class RecordNames:
         return cls(names=names, long=StringSearch.of(names, shortest=_SHORTEST_WITHIN))
 
     def are_in(self, text: str, words: list[str]) -> bool:
-        """Whether one of them is in a text, which has these words."""
+        """Return whether one of them is in a text, which has these words."""
         return (
             not self.names.isdisjoint(words)
             or self.long.has_one_in(letters_and_digits(text))
@@ -176,7 +176,7 @@ class RecordNames:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in small letters, without accents and marks.
+    """Return the words of a text in lower case, without accents and marks.
 
     >>> words_of("Naïve T-cells, 5mg")
     ['naive', 't', 'cells', '5mg']
@@ -288,7 +288,7 @@ def fingerprint_of(chart: Chart) -> Fingerprint:
             if column in identifying:
                 traits.identified_by(values)
             if _NAME_COLUMNS.search(column):
-                traits.names |= _name_words(one for one in values if isinstance(one, str))
+                traits.names |= _name_words(value for value in values if isinstance(value, str))
             traits.told_in(values)
     return traits.fingerprint()
 
@@ -305,22 +305,22 @@ class _Traits:
 
     def identified_by(self, values: Iterable[object]) -> None:
         """Take in the values of a column that identifies."""
-        for one in values:
-            if isinstance(one, str):
-                self.codes |= {one.lower()} if any(map(str.isdigit, one)) else set()
-            elif isinstance(one, int):
-                self.numbers.add(str(one))
+        for value in values:
+            if isinstance(value, str):
+                self.codes |= {value.lower()} if any(map(str.isdigit, value)) else set()
+            elif isinstance(value, int):
+                self.numbers.add(str(value))
 
     def told_in(self, values: Iterable[object]) -> None:
         """Take in what cells of any column tell: days, and of texts their words, names, days and long numbers."""
-        for one in values:
-            if isinstance(one, datetime):
-                self.days.add(one.date())
-            elif isinstance(one, str) and len(one) >= _SHORTEST_TEXT:
-                self.shingles.update(shingles_of(words_of(one)))
-                self.names |= _name_words(found[1] for found in _NAMED.finditer(one))
-                self.days.update(days_in(months_as_numbers(plain(one))))
-                self.numbers |= {run for run in _DIGITS.findall(one) if len(run) >= _LONG_NUMBER}
+        for value in values:
+            if isinstance(value, datetime):
+                self.days.add(value.date())
+            elif isinstance(value, str) and len(value) >= _SHORTEST_TEXT:
+                self.shingles.update(shingles_of(words_of(value)))
+                self.names |= _name_words(found[1] for found in _NAMED.finditer(value))
+                self.days.update(days_in(months_as_numbers(plain(value))))
+                self.numbers |= {run for run in _DIGITS.findall(value) if len(run) >= _LONG_NUMBER}
 
     def fingerprint(self) -> Fingerprint:
         """Return it, ready to be looked for."""
@@ -333,7 +333,7 @@ class _Traits:
 
 
 def _identifying(spec: TableSpec) -> set[str]:
-    """The columns of a table that name a subject, an encounter, a row or whom it concerns."""
+    """Return the columns of a table that identify a subject, an encounter, a row or another person."""
     named = {spec.subject, spec.encounter, *spec.key, *spec.unique}
     ids = {column for column in spec.columns if column.endswith("_id") and not column.endswith("itemid")}
     return {column for column in named | ids if column is not None} - {"itemid", "icd_code", "seq_num", "drg_code"}

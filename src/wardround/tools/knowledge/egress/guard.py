@@ -109,7 +109,7 @@ class EgressGuard:
 
 
 def identifying_traits(text: str, fingerprint: Fingerprint) -> tuple[str, ...]:
-    """The classes of what a text holds of a record, and of what looks like an identifier of anybody."""
+    """Return the classes of record content in a text, and of what looks like an identifier of any person."""
     try:
         every = [kind for reading in readings(text) for kind in _classes(reading, fingerprint, _of_a_query)]
     except TooManyReadings:
@@ -118,14 +118,14 @@ def identifying_traits(text: str, fingerprint: Fingerprint) -> tuple[str, ...]:
 
 
 def _classes(reading: Reading, record: Fingerprint, looks_like: Callable[[Reading], Iterator[str]]) -> Iterator[str]:
-    """The classes of what a reading holds of a record, and where it is sure of what it looks like."""
+    """Return the classes of record content in a reading, and of what is certain to look like an identifier."""
     yield from record.found_in_rows(reading.text) if reading.trust is Trust.FOUND else record.found_in(reading.text)
     if reading.trust is Trust.SURE:
         yield from looks_like(reading)
 
 
 def _of_a_query(reading: Reading) -> Iterator[str]:
-    """The classes of what looks like an identifier of anybody."""
+    """Return the classes of what looks like an identifier of any person."""
     free = _KNOWN_NUMBERS.sub(" ", reading.text)
     yield from _of_an_address(reading)
     if _PHONE.search(free):
@@ -137,14 +137,14 @@ def _of_a_query(reading: Reading) -> Iterator[str]:
 
 
 def _of_an_address(reading: Reading) -> Iterator[str]:
-    """What looks like an identifier in an address: servers have long numbers of their own."""
+    """Return the classes of what looks like an identifier in an address. Servers have long numbers of their own."""
     yield from _of_any_address(reading)
     if _is_packed(_KNOWN_NUMBERS.sub(" ", reading.text)):
         yield _PACKED_TEXT
 
 
 def _of_any_address(reading: Reading) -> Iterator[str]:
-    """The same in an address that a page gave, in which servers pack text of their own."""
+    """Return the same classes for an address from a page; servers pack text of their own into such addresses."""
     if _MAIL.search(reading.text):
         yield "an e-mail address"
     if _VERY_OLD.search(_KNOWN_NUMBERS.sub(" ", reading.text)):
@@ -152,7 +152,7 @@ def _of_any_address(reading: Reading) -> Iterator[str]:
 
 
 def _is_packed(text: str) -> bool:
-    """Whether there is a long run of letters and digits mixed as encodings mix them, and words do not."""
+    """Return whether there is a long run of letters and digits mixed as encodings mix them, and words do not."""
     for run in _PACKED.findall(text):
         bare = re.sub(r"[^A-Za-z0-9]", "", run)
         changes = sum(a.isdigit() != b.isdigit() or a.isupper() != b.isupper() for a, b in pairwise(bare))

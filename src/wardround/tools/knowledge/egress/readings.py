@@ -58,7 +58,7 @@ def plain(text: str) -> str:
 
 
 def has_unseen(text: str) -> bool:
-    """Whether a text holds characters that no reader sees."""
+    """Return whether a text holds characters that no reader sees."""
     return _UNSEEN.search(text) is not None
 
 
@@ -71,7 +71,8 @@ def _plain(character: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _like_latin(character: str) -> str:
-    """The Latin letter that a character is or looks like, by its name or by Unicode's table of confusables (UTS 39)."""
+    """Return the Latin letter that a character is or looks like, by its name or by Unicode's table of confusables (UTS
+    39)."""
     if character.isascii():
         return character
     return _LIKE_LATIN.get(character) or _named_latin(character) or _confusables().get(character, character)
@@ -200,20 +201,21 @@ def pieces_unpacked(text: str) -> str:
 
 
 def _every_data(text: str) -> Iterator[tuple[bytes, int]]:
-    """What the runs of a text are unpacked to, with the characters that a text of it must have."""
+    """Return the decoded data of the runs of a text, with the characters that a text with data must have."""
     for packing in _PACKINGS:
         for run in packing.run.findall(text)[:_MOST_RUNS]:
             yield from _data(packing, run)
 
 
 def _data(packing: _Packing, run: str) -> Iterator[tuple[bytes, int]]:
-    """What a run is unpacked to, from each place at which a block may begin."""
+    """Return the decoded data of a run, from each position where a block may begin."""
     for offset in range(packing.block):
         yield _decoded(packing, run[offset:]), _SHORTEST_INSIDE if offset else _SHORTEST
 
 
 def _decoded(packing: _Packing, run: str) -> bytes:
-    """The bytes of a run, of all but its last character where that is one too many; none where it is not packed so."""
+    """Return the bytes of a run, or of all but its last character if that is one too many; none if it is not encoded
+    so."""
     for some in (run, run[:-1]):
         padding = "=" * (-len(some) % packing.block) if packing.block in (4, 8) else ""
         try:
@@ -224,7 +226,7 @@ def _decoded(packing: _Packing, run: str) -> bytes:
 
 
 def _as_text(data: bytes, shortest: int) -> str:
-    """The text that bytes are, empty where they are none."""
+    """Return the text of some bytes; empty if they are no text."""
     try:
         text = plain(data.decode("utf-8"))
     except UnicodeDecodeError:
@@ -242,7 +244,7 @@ def _coded(text: str) -> Iterator[str]:
 
 
 def _of_code(group: str, base: int, longest: int) -> int:
-    """The byte that a number is, a line's end for what is none."""
+    """Return the byte of a number; a line's end for a number that is no byte."""
     try:
         code = int(group, base) if 2 <= len(group) <= longest else 0
     except ValueError:
@@ -296,7 +298,7 @@ def _read(parts: Sequence[str]) -> str:
 
 
 def _sum(parts: Sequence[str]) -> int:
-    """The one number that parts with hundreds and thousands make."""
+    """Return the one number that parts with hundreds and thousands spell."""
     total = below = 0
     for part in parts:
         scale = _SCALES.get(part, 0)
@@ -310,7 +312,7 @@ def _sum(parts: Sequence[str]) -> int:
 
 
 def _spelt_digits(parts: Sequence[str]) -> list[str]:
-    """The numbers that parts say one after the other: a ten and a unit after it are one."""
+    """Return the numbers that parts spell one after the other: a ten and a unit after it are one number."""
     said: list[str] = []
     open_tens, times = False, 1
     for part in parts:
@@ -349,12 +351,12 @@ class StringSearch:
     def of(cls, strings: Iterable[str], *, shortest: int = 1) -> Self:
         """Prepare strings to be looked for, without those that are too short."""
         by_length: defaultdict[int, set[str]] = defaultdict(set)
-        for one in strings:
-            by_length[len(one)].add(one)
+        for string in strings:
+            by_length[len(string)].add(string)
         return cls(by_length={length: frozenset(these) for length, these in by_length.items() if length >= shortest})
 
     def has_one_in(self, row: str) -> bool:
-        """Whether one of the strings is within a row of characters."""
+        """Return whether one of the strings is within a row of characters."""
         return any(
             row[start : start + length] in these
             for length, these in self.by_length.items()
@@ -435,7 +437,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _buried(text: str) -> str:
-    """The digits and the words of digits, wherever they stand within other words.
+    """Return the digits and the words of digits, wherever they occur within other words.
 
     >>> _buried("onexzero hormone 4")
     '10 1 4'
@@ -444,7 +446,7 @@ def _buried(text: str) -> str:
 
 
 def _split(text: str) -> str:
-    """The same where anything stands between the letters of the words.
+    """Return the same words when anything stands between their letters.
 
     >>> _split("o.n.e z-e-r-o")
     '10'
@@ -538,7 +540,7 @@ def readings(text: str) -> Iterator[Reading]:
 
 
 def holds_unseen(text: str) -> bool:
-    """Whether there are characters that no reader sees in a text, or escaped in it."""
+    """Return whether there are characters that no reader sees in a text, or escaped in it."""
     layers = [text]
     while len(layers) < _DEEPEST and (deeper := unescaped(layers[-1])) != layers[-1]:
         layers.append(deeper)
@@ -546,7 +548,7 @@ def holds_unseen(text: str) -> bool:
 
 
 def _composed(text: str) -> Iterator[Reading]:
-    """What any composition of the undoings makes of a text, the shortest compositions first."""
+    """Return the results of all compositions of the decodings, the shortest compositions first."""
     seen: set[str] = set()
     waiting = [(text.replace("\n", " "), Trust.SURE, 0)]
     for written, trust, depth in waiting:
@@ -562,7 +564,7 @@ def _composed(text: str) -> Iterator[Reading]:
 
 
 def _undone(text: str, trust: Trust) -> Iterator[tuple[str, Trust]]:
-    """Each undoing's text and trust. What was found is not guessed at again."""
+    """Return the text and trust of each decoding. Text that was decoded is not guessed at again."""
     for undo, its in _UNDOINGS:
         other = undo(text) if its is Trust.SURE or trust is not Trust.FOUND else ""
         if other and other != text:

@@ -18,7 +18,7 @@ _OTHERS = (
 
 
 def _beginnings(names: str, shortest: int) -> dict[str, int]:
-    """The months by the beginnings of their names."""
+    """Return the months by the beginnings of their names."""
     months = enumerate(names.split(), start=1)
     return {name[:end]: month for month, name in months for end in range(min(shortest, len(name)), len(name) + 1)}
 
@@ -47,7 +47,7 @@ _EIGHT = re.compile(r"(?<!\d)(\d{4})(\d{2})(\d{2})(?!\d)")
 
 
 def holds_full_day(text: str) -> bool:
-    """Whether a text holds a day with its month and its year, whoever's it is."""
+    """Return whether a text holds a day with its month and its year, whoever's it is."""
     return _FULL_DAY.search(text) is not None
 
 

@@ -53,7 +53,7 @@ _ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")
 
 
 def why_refused(address: Address) -> str | None:
-    """Say what an address is where it is no public one, else None.
+    """Return why an address is refused if it is not public, else None.
 
     Of IPv6 only global unicast is public, without the ranges in which an IPv4 address is hidden (6to4, Teredo, ISATAP;
     mapped, compatible and NAT64 ones lie outside it anyway).
@@ -226,7 +226,7 @@ def _check_port(url: httpx2.URL) -> None:
 
 
 def _written_host(text: str) -> str:
-    """The host as it was written, before a parser made another of it."""
+    """Return the host as it was written, before a parser changed it."""
     authority = text.partition("://")[2]
     host = re.split(r"[/?#]", authority, maxsplit=1)[0].rpartition("@")[2]
     return host if host.startswith("[") else host.partition(":")[0]
@@ -332,7 +332,7 @@ def _times() -> dict[str, object]:
 
 
 def _led_to(page: str, written: str) -> str:
-    """Where a redirect leads; what a server wrote that is no address stays as it is, to be refused as one."""
+    """Return where a redirect leads. A value that is no address stays as it is and is refused later."""
     try:
         return urljoin(page, written)
     except ValueError:
@@ -340,7 +340,7 @@ def _led_to(page: str, written: str) -> str:
 
 
 def _read(address: WebAddress, response: httpcore2.Response) -> Fetched | WebAddress:
-    """The page of a response, or where it leads."""
+    """Return the page of a response, or where it redirects to."""
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
     if response.status in _REDIRECTS and headers.get("location"):
         return web_address(_led_to(address.text, headers["location"]))
@@ -355,7 +355,7 @@ def _read(address: WebAddress, response: httpcore2.Response) -> Fetched | WebAdd
 
 
 def _told_type(kind: str) -> str:
-    """A content type as it may be shown: what a server writes there can be anything."""
+    """Return a content type as it may be shown; a server can write anything there."""
     plain = all(part.isalnum() or part in "/+.-" for part in kind)
     return f"type {kind[:60]}" if kind and plain else "no known type"
 

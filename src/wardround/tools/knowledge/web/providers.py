@@ -108,7 +108,7 @@ class Serper:
         limit = {} if until is None else {"tbs": f"cdr:1,cd_max:{until:%m/%d/%Y}"}
         found = self._service.ask("POST", "/search", json={"q": query, "num": topn, **limit})
         return [
-            _result(one, url="link", title="title", summary="snippet", day="date") for one in _rows(found, "organic")
+            _result(row, url="link", title="title", summary="snippet", day="date") for row in _rows(found, "organic")
         ]
 
 
@@ -123,7 +123,7 @@ class SearXNG:
         """Return the first results of its first page."""
         found = self._service.ask("GET", "/search", params={"q": query, "format": "json"})
         rows = _rows(found, "results")
-        return [_result(one, url="url", title="title", summary="content", day="publishedDate") for one in rows][:topn]
+        return [_result(row, url="url", title="title", summary="content", day="publishedDate") for row in rows][:topn]
 
 
 class EUtilities:
@@ -167,7 +167,7 @@ def _result(row: Mapping[str, Any], *, url: str, title: str, summary: str, day: 
 
 
 def _rows(body: Any, name: str) -> Iterator[Mapping[str, Any]]:
-    """The entries of a list in an answer that lead to a page."""
+    """Return the entries of a list in an answer that have an address."""
     for row in _value(body, name, list):
         if isinstance(row, Mapping) and _is_page(str(row.get("link") or row.get("url") or "")):
             yield row

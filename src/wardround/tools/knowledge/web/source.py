@@ -37,7 +37,7 @@ class PageCache:
         private_folder(folder / "content")
 
     def get(self, *request: str) -> Mapping[str, Any] | None:
-        """Return what answered a request, None where it was never asked."""
+        """Return what answered a request, None if it was never asked."""
         try:
             asked = json.loads(self._asked(request).read_bytes())
             body = gzip.decompress(self._content(asked["content"]).read_bytes())
@@ -107,7 +107,7 @@ class WebSource:
             found = self.searcher.search(query, topn, self.until)
             kept = self._keep(request, {"results": [_written(one) for one in found]})
         results = [_read_result(one) for one in kept["results"]]
-        return [one for one in results if self.until is None or self._is_old(one.published)][:topn]
+        return [result for result in results if self.until is None or self._is_old(result.published)][:topn]
 
     def open(self, url: str, *, written: bool) -> BrowserPage:
         """Fetch a page and make it readable."""
@@ -158,7 +158,7 @@ def _page_facts(fetched: Fetched) -> dict[str, Any]:
 
 
 def _readable(fetched: Fetched) -> tuple[ReadableText, str | None]:
-    """The page's text and, where it is made of text, its source."""
+    """Return the page's text and, if it is a text document, its source."""
     if fetched.content_type == "application/pdf":
         return ReadableText(title=fetched.url, text=_of_pdf(fetched)), None
     written = _decoded(fetched)
