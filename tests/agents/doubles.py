@@ -52,7 +52,7 @@ class PaperChart:
     checks_answers = False
     chart = None
     evidence = None
-    told = None
+    text_case = None
 
     def __init__(self, *, line: str = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL") -> None:
         self.line = line

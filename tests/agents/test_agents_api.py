@@ -47,7 +47,7 @@ def test_every_template_of_the_room_is_hashed_into_the_manifest_of_a_method() ->
     of_charts = [f"react+{name}" for name in ADDITIONS.names if name != "protocol"]
     names = [*(method.name for method in agents.list_agents()), *of_charts, "long-context+protocol"]
     made = [agents.get_agent(name, memory=memory) for name in names]
-    made.append(agents.get_agent("direct").for_told_cases())
+    made.append(agents.get_agent("direct").for_text_cases())
     hashed = {name for agent in made for name in agent.manifest()["prompts"]}
     hashed.add(f"agents/{REFLECTOR.template}")  # asked by protocol induce, in no episode
     files = resources.files("wardround.agents").joinpath("prompts").iterdir()

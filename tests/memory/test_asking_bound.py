@@ -55,4 +55,4 @@ def test_a_repair_is_not_asked_for_where_no_call_is_left() -> None:
     model, budget = Exchange("the third", '{"step": 3}'), AskingBudget(left=1)
     with pytest.raises(FormatError, match="find: no call was left"):
         ask(model, budget)
-    assert (len(model.requests), budget.asked, budget.refused) == (1, 1, 1)
+    assert (len(model.requests), budget.calls, budget.refused) == (1, 1, 1)

@@ -164,7 +164,7 @@ def test_structure_takes_two_calls_and_a_model_that_writes_none_leaves_the_exper
     asker = Scripted(find_entities=named, find_role_edges={"edges": [{"from": "septic shock", "to": "antibiotics"}]})
     budget = AskingBudget()
     parsed = asyncio.run(with_structure(asker, made, budget=budget))
-    assert (parsed.id, len(parsed.entities), len(parsed.role_edges), budget.asked) == (made.id, 2, 1, 2)
+    assert (parsed.id, len(parsed.entities), len(parsed.role_edges), budget.calls) == (made.id, 2, 1, 2)
     bad = Scripted(find_entities="no")
     assert asyncio.run(with_structure(bad, made, budget=AskingBudget())) == made
     assert bad.notes[0][0] == "structure_failed"
@@ -317,8 +317,8 @@ def test_an_experience_takes_at_most_twelve_calls_however_large_the_bank_is(bank
         return await edges_of(bank, made, comparing=Comparing(bank), asker=asker, settings=settings, budget=budget)
 
     asyncio.run(built())
-    assert len(asker.asked) == budget.asked
-    assert 8 < budget.asked <= MOST_CALLS
+    assert len(asker.asked) == budget.calls
+    assert 8 < budget.calls <= MOST_CALLS
     assert (budget.refused > 0) == bad
 
 

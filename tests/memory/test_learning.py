@@ -203,14 +203,14 @@ def test_what_says_the_same_is_said_once_with_its_cases_as_far_as_they_may_be_se
         bank.add([*same, other])
 
         def said(subject: int) -> list[tuple[str, int]]:
-            found = bank.said_once([same[1], other, *same[2:]], patient(subject))
+            found = bank.without_duplicates([same[1], other, *same[2:]], patient(subject))
             return [(one.id, one.facts.get("cases", 1)) for one in found]
 
         assert said(9) == [(same[1].id, 4), (other.id, 1)]
         assert said(1) == [(same[1].id, 3), (other.id, 1)], "its own case is none of those"
         withdraw(bank, "sample-4", reason="wrong patient")
         assert said(9) == [(same[1].id, 3), (other.id, 1)]
-        text = render_experiences(bank.said_once(same[1:], patient(9))).text
+        text = render_experiences(bank.without_duplicates(same[1:], patient(9))).text
         assert text.count("same (learnt from 3 cases)") == 1
 
 

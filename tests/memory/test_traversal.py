@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from test_walk import Drawn, anything
 
 from wardround.memory import PathEnd, Traversal, WalkSettings
-from wardround.memory.walk import Passing
+from wardround.memory.walk import SkipReason
 
 
 def begun(graph: Drawn, *seeds: str, barred: str = "", **settings: int) -> Traversal:
-    def judge(name: str) -> Passing | None:
+    def judge(name: str) -> SkipReason | None:
         return "excluded" if name in barred else None
 
     made = Traversal(graph, judge if barred else anything, WalkSettings(**settings))

@@ -168,19 +168,19 @@ def linking(
         budgets.append(("name", experience.id, budget.left, asker))
         if fails == f"name {experience.id}":
             raise ProviderError("gone")
-        budget.asked = asks
+        budget.calls = asks
         return 2
 
     async def pairs(bank: Any, experience: Any, *, comparing: Any, asker: Any, settings: Any, budget: Any) -> Any:
         budgets.append(("link", experience.id, budget.left, asker))
         if fails == f"link {experience.id}":
             raise ProviderError("gone")
-        budget.asked = asks
+        budget.calls = asks
         return [SimpleNamespace(relation="related")] * edges
 
     monkeypatch.setattr(constructing, "normalise_names", names)
     monkeypatch.setattr(constructing, "edges_of", pairs)
-    monkeypatch.setattr(constructing, "AskingBudget", lambda *, left: SimpleNamespace(left=left, asked=0, refused=0))
+    monkeypatch.setattr(constructing, "AskingBudget", lambda *, left: SimpleNamespace(left=left, calls=0, refused=0))
     asyncio.run(one._link_all(silent))
     return budgets
 

@@ -219,9 +219,9 @@ class ChartSearch:
         lookup = Lookup(index=self.index, settings=self.settings, query=query, seed=self.seed)
         found = await asyncio.to_thread(way.find, lookup)
         evidence = Evidence(passages=best_first(found), queries=(query,) if way.by_query else ())
-        asked = {"query": query} if way.by_query else {}
+        arguments = {"query": query} if way.by_query else {}
         ids = [passage.id for passage in evidence.passages]
-        self.note("retrieval", way=way.name, **asked, passages=ids, events=evidence.events, **detail)
+        self.note("retrieval", way=way.name, **arguments, passages=ids, events=evidence.events, **detail)
         return evidence
 
     async def ask(
@@ -237,14 +237,14 @@ class ChartSearch:
 
         It has no tools and no history; the call is recorded under ``purpose``. ``flaw``: see ``SideReader.ask``.
         """
-        said = []
+        messages = []
         if evidence is not None:
             fitted = self._fit(evidence, self._room_beside(instruction))
-            said.append(self._reader.say(fitted.text or prompt_text("no_evidence")))
+            messages.append(self._reader.say(fitted.text or prompt_text("no_evidence")))
             self.note("evidence", role=purpose, **detail, **fitted.facts)
         limit = self.episode.limits.reply_tokens
         written = await self._reader.ask(instruction, purpose=purpose, limit_tokens=limit, flaw=flaw)
-        self._reader.take_out(said)
+        self._reader.take_out(messages)
         return written
 
     def room(self) -> int:
@@ -307,10 +307,10 @@ def _at_random(lookup: Lookup) -> tuple[Passage, ...]:
 def _by_code(lookup: Lookup) -> tuple[Passage, ...]:
     """Return the commonest events with a passage per code: where not all fit, the commonest codes do."""
     index = lookup.index
-    columns, held = index.columns, defaultdict(list)
+    columns, rows_by_code = index.columns, defaultdict(list)
     for row in index.frequent_events(lookup.settings.recent_events).rows:
-        held[columns.codes[columns.concept[row]]].append(row)
-    return tuple(index.passage(rows, score=float(len(rows))) for rows in held.values())
+        rows_by_code[columns.codes[columns.concept[row]]].append(row)
+    return tuple(index.passage(rows, score=float(len(rows))) for rows in rows_by_code.values())
 
 
 def _recent(lookup: Lookup) -> tuple[Passage, ...]:
@@ -368,10 +368,10 @@ class CuratedInput:
     begins: tuple[int, ...] = ()
     first: int | None = None
 
-    def shown_of(self, asked: int) -> tuple[float, float]:
-        """Return the hours before ``asked`` that the shown events reach back, and those of all events."""
-        whole = 0.0 if self.first is None else (asked - self.first) / _HOUR
-        return (asked - self.begins[0]) / _HOUR if self.begins else 0.0, whole
+    def shown_of(self, moment: int) -> tuple[float, float]:
+        """Return the hours before ``moment`` that the shown events reach back, and those of all events."""
+        whole = 0.0 if self.first is None else (moment - self.first) / _HOUR
+        return (moment - self.begins[0]) / _HOUR if self.begins else 0.0, whole
 
 
 def curated_input(chart: Chart, window: CuratedWindow) -> CuratedInput:
@@ -450,9 +450,11 @@ def _texts(chart: Chart, runs: Sequence[Places]) -> Iterator[str]:
     classes = np.array(columns.class_only, dtype=bool)[columns.concept] if len(columns) else np.empty(0, dtype=bool)
     named = tells(columns) | (classes & ~columns.notes.unnamed)
     for run in runs:
-        said = lines.panels(run[named[run]])[1]
+        panel_text = lines.panels(run[named[run]])[1]
         time = time_texts(columns.time[run[:1]], columns.is_static[run[:1]])[0]
-        yield "\n".join(said) or f"[{time}] {columns.kinds[columns.concept[run[0]]]} ({len(run):,} without a name)"
+        yield (
+            "\n".join(panel_text) or f"[{time}] {columns.kinds[columns.concept[run[0]]]} ({len(run):,} without a name)"
+        )
 
 
 def _parts_of_their_own(chart: Chart, names: Sequence[str]) -> list[str]:

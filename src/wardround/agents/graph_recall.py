@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.episode import Episode, SideReader, prompt_text
-from wardround.agents.recall import Memory, asked_case
+from wardround.agents.recall import Memory, read_case_query
 from wardround.core import Sealed, UserError, load_prompt, unsealed
 from wardround.memory import (
     ACTIONS,
@@ -219,21 +219,21 @@ class GraphRecalling(Hooks):
 
     def _asking(self, episode: Episode) -> _Asking:
         """Read the case. Blocks."""
-        asked = asked_case(episode, unsealed(self._bank), unsealed(self._memory).encoder)
+        query = read_case_query(episode, unsealed(self._bank), unsealed(self._memory).encoder)
         task = episode.task if self._settings.same_task else ""
         masks = unsealed(self._memory).masks
         return _Asking(
             case=GraphCase(
                 unsealed(self._bank),
-                asked.subject,
-                asked.findings,
+                query.subject,
+                query.findings,
                 self._settings,
                 task or None,
-                asked_task=episode.task,
+                quality_task=episode.task,
                 retest=None if masks is None else (lambda name: not masks(episode.id, name, True)),
             ),
-            question=asked.question,
-            description=asked.description,
+            question=query.question,
+            description=query.description,
         )
 
 

@@ -42,7 +42,7 @@ _CASE_TOKENS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedCase:
+class CaseQuery:
     """One episode's case before a bank. ``description`` is what of the record the question does not tell."""
 
     subject: Subject
@@ -51,12 +51,12 @@ class AskedCase:
     description: str
 
 
-def asked_case(episode: Episode, bank: BankReader, encoder: Encoder) -> AskedCase:
+def read_case_query(episode: Episode, bank: BankReader, encoder: Encoder) -> CaseQuery:
     """Read the case from its chart, or from the words that tell it. Blocks. Raises UserError without either."""
     case = case_before(episode)
     description = case.description(_CASE_TOKENS)
     text = f"{episode.history.prompt[1].content or ''}\n{description}"
-    return AskedCase(
+    return CaseQuery(
         subject=case.subject,
         findings=case.findings(),
         question=RecallQuestion(text=text, key=_key(bank, encoder, text)),
@@ -66,7 +66,7 @@ def asked_case(episode: Episode, bank: BankReader, encoder: Encoder) -> AskedCas
 
 def case_before(episode: Episode) -> KnownCase:
     """Return the case that an episode is about. UserError: there is no chart, and no words tell it."""
-    case = known_case(episode.environment.chart, episode.environment.told)
+    case = known_case(episode.environment.chart, episode.environment.text_case)
     if case is None:
         raise UserError(f"agent {episode.agent.name!r} finds experiences by the chart, and this environment has none")
     return case
@@ -105,11 +105,11 @@ def _broken(text: str) -> str:
     return read_value(text, _SCHEMA)[1] or ""
 
 
-def _chosen(said: Sequence[dict[str, Any]], notes: Sequence[Experience]) -> list[Experience]:
+def _chosen(choices: Sequence[dict[str, Any]], notes: Sequence[Experience]) -> list[Experience]:
     """Return the notes by their numbers, each once, in new words."""
     numbered = dict(enumerate(notes, start=1))
-    advice = {one["lesson"]: one["advice"] for one in reversed(said) if one["lesson"] in numbered}
-    order = dict.fromkeys(one["lesson"] for one in said if one["lesson"] in numbered)
+    advice = {one["lesson"]: one["advice"] for one in reversed(choices) if one["lesson"] in numbered}
+    order = dict.fromkeys(one["lesson"] for one in choices if one["lesson"] in numbered)
     return [replace(numbered[number], content=advice[number]) for number in order]
 
 
@@ -230,14 +230,14 @@ class Recalling(Hooks):
             if text:
                 episode.pin(text)
 
-    def _said_once(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
+    def _without_duplicates(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
         bank = unsealed(self._memory).bank
-        return bank.said_once(found, subject) if isinstance(bank, BankReader) else tuple(found)
+        return bank.without_duplicates(found, subject) if isinstance(bank, BankReader) else tuple(found)
 
     def _search(self, episode: Episode, key: Key, kind: Kind, subject: Subject) -> None:
         task = episode.task or None
         found = unsealed(self._memory).bank.search(key, kind=kind, for_subject=subject, k=self._k, task=task)
-        episode.lessons[kind] = self._said_once(found.experiences, subject)
+        episode.lessons[kind] = self._without_duplicates(found.experiences, subject)
         episode.recorder.note("experiences", {"kind": kind, "task": episode.task, "k": self._k, **found.facts()})
 
     def _recall(self, episode: Episode, subject: Subject) -> None:
@@ -247,7 +247,7 @@ class Recalling(Hooks):
             found = unsealed(self._memory).bank.recall(
                 kind="tool", for_subject=subject, limit=self._advice, task=task, tool=schema.name
             )
-            advice += self._said_once(found.experiences, subject)
+            advice += self._without_duplicates(found.experiences, subject)
             if found.matches or any(found.withheld.values()):
                 detail = {"kind": "tool", "tool": schema.name, "task": episode.task, **found.facts()}
                 episode.recorder.note("experiences", detail)
@@ -321,12 +321,12 @@ class PeerRecalling(Hooks):
 
     def _recalled(self, episode: Episode) -> tuple[list[Experience], dict[str, Any], str]:
         """Return what the peer remembers, the notes for the log, and the description of the case. Blocks."""
-        asked = asked_case(episode, unsealed(self._bank), unsealed(self._memory).encoder)
+        query = read_case_query(episode, unsealed(self._bank), unsealed(self._memory).encoder)
         case = PeerCase(
             peer=self._peer.name,
             bank=unsealed(self._bank),
-            subject=asked.subject,
-            question=asked.question,
+            subject=query.subject,
+            question=query.question,
             settings=self._settings,
             task=episode.task if self._settings.same_task else None,
         )
@@ -339,4 +339,4 @@ class PeerRecalling(Hooks):
             "withheld": dict(case.withheld),
             "bank_revision": unsealed(self._bank).revision,
         }
-        return [one.note for one in found], facts, asked.description
+        return [one.note for one in found], facts, query.description

@@ -151,7 +151,7 @@ def _print(found: Evolution, bank: Bank, path: Path) -> None:
     if found.failed:
         print(f"{found.failed:,} of these failed (at the endpoint, or for want of room); --resume tries them again")
     print(f"{len(bank):,} experiences in {path} (revision {bank.revision:,})")
-    distinct = len({one.said for one in bank.experiences()})
+    distinct = len({one.duplicate_key for one in bank.experiences()})
     if distinct < len(bank):
         print(
             f"{distinct:,} of them say something different: what says the same is served once, with its number of cases"

@@ -247,7 +247,7 @@ def _row(rule: ProtocolRule) -> tuple[str, ...]:
 
 
 def _print_rule(rule: ProtocolRule) -> None:
-    print(f"{rule.id} ({rule.category})\n  {rule.said}")
+    print(f"{rule.id} ({rule.category})\n  {rule.wording}")
     trigger = RuleIndex(GlobalProtocol(name="one", rules=(rule,))).rules[0].trigger
     print(f"  trigger  {rule.trigger}")
     print(f"  compiled {trigger.node if trigger.node is not None else f'no: {trigger.problem}'}")

@@ -251,7 +251,7 @@ class Constructing:
         except ProviderError as error:
             self.failed(error)
             return experience
-        return replace(made, facts={**made.facts, "structure_calls": budget.asked})
+        return replace(made, facts={**made.facts, "structure_calls": budget.calls})
 
     def failed(self, error: Exception) -> None:
         """Count what could not be had, and why."""
@@ -313,10 +313,10 @@ class Constructing:
             recorder.finish({"error": str(error)})
             return None
         self.asking.log.flush()
-        self.bank.add_feedback(experience.id, _NAMED, value=float(budget.asked), episode=name)
+        self.bank.add_feedback(experience.id, _NAMED, value=float(budget.calls), episode=name)
         self.result.aliases += aliases
-        recorder.finish({"aliases": aliases, "calls": budget.asked, "refused": budget.refused})
-        return drawn + budget.asked
+        recorder.finish({"aliases": aliases, "calls": budget.calls, "refused": budget.refused})
+        return drawn + budget.calls
 
     def _linking_asker(self, name: str, experience: Experience, recorder: EpisodeRecorder) -> ModelAsker | None:
         """Who judges pairs and names: the model that an experience was drawn with, where it can be asked."""
@@ -349,6 +349,6 @@ class Constructing:
             self.bank.add_feedback(experience.id, _LINKED, value=float(len(edges)), episode=name)
         self.result.linked += 1
         self.result.edges.update(edge.relation for edge in edges)
-        self.result.graph_calls += used + budget.asked
-        self.result.most_graph_calls = max(self.result.most_graph_calls, used + budget.asked)
-        recorder.finish({"edges": len(edges), "calls": budget.asked, "refused": budget.refused})
+        self.result.graph_calls += used + budget.calls
+        self.result.most_graph_calls = max(self.result.most_graph_calls, used + budget.calls)
+        recorder.finish({"edges": len(edges), "calls": budget.calls, "refused": budget.refused})

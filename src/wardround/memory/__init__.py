@@ -68,7 +68,7 @@ from wardround.memory.upkeep import (
 from wardround.memory.walk import (
     ACTIONS,
     Action,
-    Collected,
+    CollectedExperience,
     Neighbour,
     PathEnd,
     Skipped,
@@ -94,7 +94,7 @@ __all__ = [
     "BankReader",
     "BankState",
     "CheckedPhrase",
-    "Collected",
+    "CollectedExperience",
     "ContaminationReport",
     "Edge",
     "Entity",

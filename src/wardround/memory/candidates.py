@@ -118,8 +118,8 @@ class RecallCandidates:
         """Experiences by the inverse document frequencies of the entities they share with the question, summed; an
         entity of very many experiences tells nothing."""
         graph = GraphReader(self.connection, self.state.revision)
-        asked = self._names_in(question.text) if question.entities is None else list(question.entities)
-        entities = list(dict.fromkeys(graph.entities(asked)))
+        names = self._names_in(question.text) if question.entities is None else list(question.entities)
+        entities = list(dict.fromkeys(graph.entities(names)))
         mentions = graph.mentions_of(entities, live=self.state.live_names, most=_MOST_MENTIONS)
         sums: dict[str, float] = {}
         for experiences in filter(None, mentions.values()):

@@ -49,9 +49,9 @@ class EligibleEntries:
         for subject in entry.subjects:
             del self._by_subject[subject][entry.name]
         if entry.place is not None:
-            there = self.by_row[entry.place]
-            there.remove(entry)
-            if not there:
+            entries_at_place = self.by_row[entry.place]
+            entries_at_place.remove(entry)
+            if not entries_at_place:
                 del self.by_row[entry.place]
                 self._penalty[entry.place] = -np.inf
 
@@ -76,11 +76,11 @@ class EligibleEntries:
             self._by_subject.setdefault(subject, {})[entry.name] = entry
         if entry.place is None:
             return
-        there = self.by_row.get(entry.place)
-        if there is None:
+        entries_at_place = self.by_row.get(entry.place)
+        if entries_at_place is None:
             self.by_row[entry.place] = [entry]
         else:
-            insort(there, entry, key=_age)
+            insort(entries_at_place, entry, key=_age)
         self._grow(entry.place + 1)
         self._penalty[entry.place] = 0.0
 

@@ -127,11 +127,11 @@ def _by_searching(
     everything = len(bank)
     found = []
     for hashed, sample in subjects.items():
-        asked_by = Subject(source=source, subject_id=sample.person)
+        sample_subject = Subject(source=source, subject_id=sample.person)
         for kind in KINDS:
-            offered = list(bank.recall(kind=kind, for_subject=asked_by, limit=everything).experiences)
+            offered = list(bank.recall(kind=kind, for_subject=sample_subject, limit=everything).experiences)
             if key is not None:
-                offered += bank.search(key, kind=kind, for_subject=asked_by, k=everything).experiences
+                offered += bank.search(key, kind=kind, for_subject=sample_subject, k=everything).experiences
             for served in sorted({one.id for one in offered}):
                 if served in outside or served in own.get(hashed, ()):
                     found.append(Finding(kind="served", experience=served, sample=sample.id))

@@ -143,7 +143,7 @@ def plain_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def said_words(kind: str, tool: str, texts: Sequence[str], exclusions: Sequence[str]) -> str:
+def duplicate_key(kind: str, tool: str, texts: Sequence[str], exclusions: Sequence[str]) -> str:
     """Join what an experience shows an agent, letters' case and blanks apart."""
     parts = (kind, tool, *texts, *sorted(exclusions))
     return "\x1f".join(" ".join(part.casefold().split()) for part in parts)
@@ -215,10 +215,10 @@ class Experience:
         return self.kind in POLARITIES
 
     @property
-    def said(self) -> str:
+    def duplicate_key(self) -> str:
         """What it shows an agent, letters' case and blanks apart: experiences with the same say the same."""
         texts = (self.title, self.description, self.condition, self.content)
-        return said_words(self.kind, self.tool, texts, self.exclusions)
+        return duplicate_key(self.kind, self.tool, texts, self.exclusions)
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -379,8 +379,8 @@ async def _items(asker: Asker, text: str, purpose: str, maximum: int) -> tuple[P
     try:
         return parse_experiences(reply.message.content or "", maximum=maximum), reply.model
     except FormatError as error:
-        said = Message(role="assistant", content=reply.message.content or "")
-        again = [*messages, said, Message(role="user", content=error.correction)]
+        reply_message = Message(role="assistant", content=reply.message.content or "")
+        again = [*messages, reply_message, Message(role="user", content=error.correction)]
     reply = await asker.ask(again, purpose=purpose)
     try:
         return parse_experiences(reply.message.content or "", maximum=maximum), reply.model

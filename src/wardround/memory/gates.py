@@ -55,7 +55,7 @@ def read_gate(file: BankFile, revision: int) -> GateRecord:
 def look_of(file: BankFile, without: str, with_it: str) -> int:
     """Return the number of the look that judges by two runs: the number it had before, or the next one."""
     looks = [(look, json.loads(text)) for look, text in file.rows(_LOOKS)]
-    same = [look for look, said in looks if (said.get("without"), said.get("with")) == (without, with_it)]
+    same = [look for look, verdicts in looks if (verdicts.get("without"), verdicts.get("with")) == (without, with_it)]
     return same[0] if same else max((look for look, _ in looks), default=0) + 1
 
 

@@ -43,8 +43,8 @@ class GraphCache:
     _edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
     _effects: dict[tuple[str, str], EffectPosterior | None] = field(default_factory=dict)
     _qualities: dict[tuple[str, str], float | None] = field(default_factory=dict)
-    _words: dict[str, str] = field(default_factory=dict)
-    _alike: dict[str, list[str]] = field(default_factory=dict)
+    _duplicate_keys: dict[str, str] = field(default_factory=dict)
+    _duplicates: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._learned = LearnedState(edges=self._set_edges)
@@ -60,8 +60,8 @@ class GraphCache:
         self._counted = counted(connection, upto)
         if not after:
             self._learned = LearnedState(edges=self._set_edges, gone=self._counted.experiences)
-            for held in (self._facts, self._edges, self._words, self._alike):
-                held.clear()
+            for cached in (self._facts, self._edges, self._duplicate_keys, self._duplicates):
+                cached.clear()
         self._drop_changed(connection, after, upto)
         for fact in _in_order(connection, after, upto):
             if isinstance(fact, LearntEpisode):
@@ -72,7 +72,7 @@ class GraphCache:
                 self._learned.set_quality(fact[1], fact[2])
         self._effects.clear()
         self._qualities.clear()
-        self._alike.clear()
+        self._duplicates.clear()
 
     def quality(self, experience: str, task: str) -> float | None:
         """Return the quality of an experience for a task; None if it is unknown."""
@@ -96,9 +96,9 @@ class GraphCache:
         """Return the evidence of an experience and its duplicates, by task."""
         if not self._learned.evidence or experience in self._learned.gone:
             return {}
-        held = [self._learned.evidence.get(name, {}) for name in self._saying_the_same(experience)]
-        tasks = sorted({task for one in held for task in one})
-        return {task: joined(one[task] for one in held if task in one) for task in tasks}
+        evidence_by_task = [self._learned.evidence.get(name, {}) for name in self._duplicates_of(experience)]
+        tasks = sorted({task for one in evidence_by_task for task in one})
+        return {task: joined(one[task] for one in evidence_by_task if task in one) for task in tasks}
 
     def own_evidence(self) -> dict[str, dict[str, CoinEvidence]]:
         """Return the evidence of every experience that was met, by task, without that of its duplicates."""
@@ -110,12 +110,12 @@ class GraphCache:
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
         """Return the live edges from an experience, by the ids of their targets."""
-        held = self._edges.get(experience)
-        if held is None:
+        live_edges = self._edges.get(experience)
+        if live_edges is None:
             found = self._set_edges(experience, self.revision)
             weighed = (self._learned.weighed(*found[target]) for target in sorted(found))
-            held = self._edges[experience] = tuple(edge for edge in weighed if edge.live)
-        return held
+            live_edges = self._edges[experience] = tuple(edge for edge in weighed if edge.live)
+        return live_edges
 
     def every_edge(self) -> Iterator[Edge]:
         """Return all live edges, by the ids of their ends. If there are more than the cache may hold, the file is read
@@ -130,14 +130,14 @@ class GraphCache:
     def _set_edges(self, experience: str, upto: int) -> dict[str, EdgeFact]:
         """Return the last edge that was set to each target as of a revision."""
         assert self._connection is not None
-        held = self._facts.get(experience)
-        if held is None:
+        facts = self._facts.get(experience)
+        if facts is None:
             if len(self._facts) >= _MOST_NODES:
                 self._facts.clear()
                 self._edges.clear()
             read = facts_from(self._connection, experience, self.revision)
-            held = self._facts[experience] = tuple(fact for fact in read if self._counts(fact))
-        return {fact[1].target: fact for fact in held if fact[0] <= upto}
+            facts = self._facts[experience] = tuple(fact for fact in read if self._counts(fact))
+        return {fact[1].target: fact for fact in facts if fact[0] <= upto}
 
     def _counts(self, fact: EdgeFact) -> bool:
         number, edge = fact
@@ -148,26 +148,26 @@ class GraphCache:
             for (source,) in connection.execute(_CHANGED_EDGES, (after, upto)):
                 self._facts.pop(source, None)
                 self._edges.pop(source, None)
-        if self._words and connection.execute(_CHANGED_TEXTS, (after, upto)).fetchone():
-            self._words.clear()
+        if self._duplicate_keys and connection.execute(_CHANGED_TEXTS, (after, upto)).fetchone():
+            self._duplicate_keys.clear()
 
     def _forget(self, names: Iterator[str]) -> None:
         for name in names:
             self._edges.pop(name, None)
 
-    def _saying_the_same(self, experience: str) -> list[str]:
-        if not self._alike:
+    def _duplicates_of(self, experience: str) -> list[str]:
+        if not self._duplicates:
             alike: dict[str, list[str]] = {}
             for name in self._learned.evidence:
-                alike.setdefault(self._said(name), []).append(name)
-            self._alike = alike
-        return self._alike.get(self._said(experience), [])
+                alike.setdefault(self._duplicate_key(name), []).append(name)
+            self._duplicates = alike
+        return self._duplicates.get(self._duplicate_key(experience), [])
 
-    def _said(self, experience: str) -> str:
+    def _duplicate_key(self, experience: str) -> str:
         assert self._connection is not None
-        if experience not in self._words:
-            self._words[experience] = words_of(self._connection, experience, self.revision)
-        return self._words[experience]
+        if experience not in self._duplicate_keys:
+            self._duplicate_keys[experience] = words_of(self._connection, experience, self.revision)
+        return self._duplicate_keys[experience]
 
 
 def _in_order(

@@ -19,7 +19,7 @@ from wardround.memory.phrases import Findings, split_phrases
 from wardround.memory.reading import BankReader
 from wardround.memory.recall import SeedRecall, SeedSettings
 from wardround.memory.scope import Scope, scope_of
-from wardround.memory.walk import Passing, Walk, WalkSettings, walk
+from wardround.memory.walk import SkipReason, Walk, WalkSettings, walk
 
 Order = Literal["score", "found"]
 
@@ -97,7 +97,7 @@ class GraphCase:
     findings: Findings
     settings: GraphRecallSettings
     task: str | None = None
-    asked_task: str = ""
+    quality_task: str = ""
     retest: Callable[[str], bool] | None = None
     graph: GraphReader = field(init=False)
     retested: dict[str, bool] = field(default_factory=dict, init=False)
@@ -107,10 +107,10 @@ class GraphCase:
     _conflicts: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.graph = self.bank.graph(task=self.asked_task)
+        self.graph = self.bank.graph(task=self.quality_task)
         self._fetch = self.bank.served_to(self.subject, kinds=self.settings.kinds, task=self.task)
 
-    def judge(self, name: str) -> Passing | None:
+    def judge(self, name: str) -> SkipReason | None:
         """Return why an experience may not be offered for this case; None if it may."""
         experience = self._fetch(name)
         if experience is None:
@@ -137,22 +137,22 @@ class GraphCase:
 
     def seeds(self, question: RecallQuestion) -> tuple[SeedRecall, dict[str, float]]:
         """Return the recall, and the scores of the best experiences that apply."""
-        asked = self.settings.seeds
-        wide = replace(asked, k=self.settings.seed_pool, pool=max(asked.pool, self.settings.seed_pool))
+        seed_limit = self.settings.seeds
+        wide = replace(seed_limit, k=self.settings.seed_pool, pool=max(seed_limit.pool, self.settings.seed_pool))
         recall = self.bank.seeds(
             question, for_subject=self.subject, kinds=self.settings.kinds, task=self.task, settings=wide
         )
         scores = {seed.experience.id: seed.score for seed in recall.seeds if seed.score > 0}
         fit = (name for name in scores if self.judge(name) is None)
-        return recall, {name: scores[name] for name in islice(self._once(fit), asked.k)}
+        return recall, {name: scores[name] for name in islice(self._once(fit), seed_limit.k)}
 
     def _once(self, names: Iterable[str]) -> Iterator[str]:
         """Return the first of each group of duplicates."""
-        said: set[str] = set()
+        seen_keys: set[str] = set()
         for name in names:
-            words = self.experience(name).said
-            if words not in said:
-                said.add(words)
+            words = self.experience(name).duplicate_key
+            if words not in seen_keys:
+                seen_keys.add(words)
                 yield name
 
     def experience(self, name: str) -> Experience:
@@ -180,7 +180,7 @@ class GraphCase:
         names = list(self._once(name for name, _, _ in found))
         return tuple(
             OfferedExperience(
-                experience=self.bank.said_once([self.experience(name)], self.subject)[0],
+                experience=self.bank.without_duplicates([self.experience(name)], self.subject)[0],
                 scope=self._scopes[name],
                 score=score,
                 quality=self.graph.quality(name),
@@ -223,10 +223,10 @@ def recall_by_graph(case: GraphCase, question: RecallQuestion) -> GraphRecall:
     """Seeds, then the deterministic walk: no model is asked, and the same case gives the same experiences."""
     recall, scores = case.seeds(question)
     found = walk(case.graph, scores, judge=case.judge, opposed=case.opposed, settings=case.settings.walk)
-    taken = [(one.experience, one.score, one.why()) for one in found.taken]
+    accepted = [(one.experience, one.score, one.why()) for one in found.accepted]
     if case.settings.order == "score":
-        taken.sort(key=lambda one: (-one[1], one[0]))
-    return GraphRecall(offered=case.offered(taken), seeds=recall, walk=found, barred=dict(case.barred))
+        accepted.sort(key=lambda one: (-one[1], one[0]))
+    return GraphRecall(offered=case.offered(accepted), seeds=recall, walk=found, barred=dict(case.barred))
 
 
 def _same_condition(first: Experience, second: Experience) -> bool:

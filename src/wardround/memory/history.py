@@ -70,10 +70,10 @@ def history_of(file: BankFile, experience: str) -> tuple[RevisionEntry, ...]:
     rows = file.rows(_HISTORY, (experience,))
     if not rows:
         raise UserError(f"no experience {experience!r} in {file.path}")
-    told = [dict(zip(_REVISION_COLUMNS, row, strict=True)) for row in rows]
+    revisions = [dict(zip(_REVISION_COLUMNS, row, strict=True)) for row in rows]
     return tuple(
         RevisionEntry(**{**one, "live": bool(one["live"]), "exclusions": tuple(json.loads(one["exclusions"]))})
-        for one in told
+        for one in revisions
     )
 
 
@@ -154,6 +154,6 @@ def names_beginning(file: BankFile, beginning: str) -> tuple[str, ...]:
     return tuple(name for (name,) in file.rows(query, (len(beginning), beginning)))
 
 
-def is_held(file: BankFile, experience: str) -> bool:
+def was_added(file: BankFile, experience: str) -> bool:
     """Return whether an experience was ever added, live or not."""
     return bool(file.rows("SELECT 1 FROM experience WHERE id = ?", (experience,)))

@@ -103,15 +103,15 @@ class KeyVectors:
 
     def _read(self, last: int) -> None:
         self._make_room(last)
-        there = np.zeros(last - self._known, bool)
+        is_present = np.zeros(last - self._known, bool)
         cursor = self._file.connection.execute(_KEYS, (self._known, last))
         while rows := cursor.fetchmany(_KEYS_AT_ONCE):
             places = np.array([number for number, _ in rows]) - 1
             vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f4").reshape(len(rows), -1)
             self._room[places] = vectors
-            there[places - self._known] = True
+            is_present[places - self._known] = True
             self._longest_square = max(self._longest_square, float(np.vecdot(vectors, vectors).max()))
-        self._check_none_lost((np.flatnonzero(~there) + self._known + 1).tolist())
+        self._check_none_lost((np.flatnonzero(~is_present) + self._known + 1).tolist())
         self._known = last
 
     def _make_room(self, last: int) -> None:

@@ -71,20 +71,20 @@ class ChartedCase:
 class WordedCase:
     """A case by the words of its question."""
 
-    told: TextCaseRecord
+    text_case: TextCaseRecord
 
     @property
     def subject(self) -> Subject:
         """The report, or the question, that the words are from."""
-        return Subject(source=TOLD_SOURCE, subject_id=self.told.subject_id)
+        return Subject(source=TOLD_SOURCE, subject_id=self.text_case.subject_id)
 
     def findings(self) -> Findings:
         """Return the findings in the words."""
-        return findings_of_text(self.told.text)
+        return findings_of_text(self.text_case.text)
 
     def key(self, encoder: Encoder) -> Key:
         """Return the words."""
-        return text_key(encoder, self.told.text)
+        return text_key(encoder, self.text_case.text)
 
     def description(self, max_tokens: int) -> str:
         """Nothing: the question tells the case."""
@@ -95,8 +95,8 @@ class WordedCase:
         return ()
 
 
-def known_case(chart: Chart | None, told: TextCaseRecord | None) -> KnownCase | None:
+def known_case(chart: Chart | None, text_case: TextCaseRecord | None) -> KnownCase | None:
     """Return the case of a chart, else the one told in words; None if there is neither."""
     if chart is not None:
         return ChartedCase(chart)
-    return None if told is None else WordedCase(told)
+    return None if text_case is None else WordedCase(text_case)

@@ -108,7 +108,7 @@ def reduced_trajectory(messages: Sequence[Message], max_tokens: int, *, count: C
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turn:
     number: int
-    said: str
+    reply: str
     calls: tuple[tuple[str, str, str], ...]
     results: tuple[tuple[str, str], ...]
 
@@ -122,7 +122,7 @@ class _Turn:
         return "\n".join((*self._head(), *stubs))
 
     def _head(self) -> Iterable[str]:
-        yield f"[turn {self.number}]" + (f" {self.said}" if self.said else "")
+        yield f"[turn {self.number}]" + (f" {self.reply}" if self.reply else "")
         yield from (f"call {name}({arguments})" for _, name, arguments in self.calls)
 
 
@@ -133,12 +133,12 @@ def _turns(messages: Sequence[Message]) -> list[_Turn]:
         if message.role == "assistant":
             calls = tuple((call.id, call.name, call.arguments) for call in message.tool_calls)
             names = {call_id: name for call_id, name, _ in calls}
-            said = (message.content or "").strip()
-            turns.append(_Turn(number=len(turns) + 1, said=said, calls=calls, results=()))
+            text = (message.content or "").strip()
+            turns.append(_Turn(number=len(turns) + 1, reply=text, calls=calls, results=()))
         elif message.role == "tool" and turns:
             last = turns[-1]
             result = (names.get(message.tool_call_id or "", "tool"), message.content or "")
-            turns[-1] = _Turn(number=last.number, said=last.said, calls=last.calls, results=(*last.results, result))
+            turns[-1] = _Turn(number=last.number, reply=last.reply, calls=last.calls, results=(*last.results, result))
     return turns
 
 

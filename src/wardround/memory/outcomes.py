@@ -26,7 +26,7 @@ from wardround.memory.credit import (
     node_credit,
     signal,
 )
-from wardround.memory.experience import said_words
+from wardround.memory.experience import duplicate_key
 from wardround.memory.rows import Edge
 
 # What a bank's file keeps of episodes that were learnt from: score, task, rule, and every experience that was met.
@@ -110,12 +110,12 @@ def counted(connection: sqlite3.Connection, revision: int) -> CountedOutcomes:
         spans.append((row[0], upto))
         upto = row[1]
     spans.append((0, upto))
-    taken = CountedOutcomes(spans=tuple(spans))
-    rows = [row for row in connection.execute(_WITHDRAWN, (revision,)) if taken.holds(row[0])]
+    outcomes = CountedOutcomes(spans=tuple(spans))
+    rows = [row for row in connection.execute(_WITHDRAWN, (revision,)) if outcomes.holds(row[0])]
     sources = frozenset(source for _, source, _ in rows)
     numbers = {number for source in sources for (number,) in connection.execute(_CAUSED, (source,))}
     return CountedOutcomes(
-        spans=taken.spans,
+        spans=outcomes.spans,
         sources=sources,
         experiences=frozenset(experience for _, _, experience in rows if experience),
         left_out=frozenset(numbers - {number for number, _, _ in rows}),
@@ -256,19 +256,19 @@ class LearnedState:
 
     def _move_weights(self, shown: Sequence[str], delta: float, outcome: LearntEpisode) -> None:
         """Return the edges among the shown experiences, updated by equations 9 and 10."""
-        there = frozenset(shown)
+        shown_names = frozenset(shown)
         found = {
             (name, target): fact
             for name in shown
             for target, fact in self.edges(name, outcome.number).items()
-            if target in there and fact[1].live
+            if target in shown_names and fact[1].live
         }
         shares = edge_credit(node_credit(shown, decay=outcome.rule.decay), found)
         for ends, share in shares.items():
             number, edge = found[ends]
-            held = self.weights.get(ends)
-            is_new = held is None or held[0] != number
-            history = EdgeHistory(prior=edge.weight, weight=edge.weight) if is_new or held is None else held[1]
+            weight = self.weights.get(ends)
+            is_new = weight is None or weight[0] != number
+            history = EdgeHistory(prior=edge.weight, weight=edge.weight) if is_new or weight is None else weight[1]
             rule = outcome.rule
             moved = moved_edge(history, share, delta, rate=rule.weight_rate, reading=rule.weight_reading)
             self.weights[ends] = number, moved
@@ -287,4 +287,4 @@ def words_of(connection: sqlite3.Connection, experience: str, revision: int) -> 
     if row is None:
         return experience
     kind, tool, *texts, exclusions = row
-    return said_words(kind, tool, texts, json.loads(exclusions))
+    return duplicate_key(kind, tool, texts, json.loads(exclusions))

@@ -102,7 +102,7 @@ class PastReader(BankReader):
     def holds(self, experience: str) -> bool:
         """Return whether an experience was ever added, live or not."""
         with self._lock:
-            return past.is_held(self._file, experience)
+            return past.was_added(self._file, experience)
 
     def damage(self) -> dict[str, int]:
         """Return counts of what is wrong with the file: SQLite's own check, texts missing in the index, edges and

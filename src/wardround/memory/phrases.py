@@ -20,6 +20,7 @@ from wardround.clinical.vocabulary import (
     Truth,
     all_of,
     any_of,
+    as_past,
     charted_allergies,
     clinical_name,
     compare,
@@ -32,7 +33,6 @@ from wardround.clinical.vocabulary import (
     read_person,
     read_text,
     records_allergy,
-    told_before,
     words_of,
 )
 from wardround.memory.places import is_in, places_of, read_place
@@ -117,10 +117,10 @@ def findings_of_chart(chart: FindingsChart) -> Findings:
             allergies = charted_allergies(f"{event.description} {text}".strip())
             known.add(TextReading(allergies=allergies))
         elif not is_number or not (event.kind in _MEASURED or find_measurement(event.description) is not None):
-            said = f"{event.description}: {text}" if text and "\n" not in text else text or event.description
-            reading = read_text(said if not is_number else event.description)
-            over = event.row_id in ended or _is_past(event, began)
-            known.add(told_before(reading) if over else reading)
+            text_of_event = f"{event.description}: {text}" if text and "\n" not in text else text or event.description
+            reading = read_text(text_of_event if not is_number else event.description)
+            is_past = event.row_id in ended or _is_past(event, began)
+            known.add(as_past(reading) if is_past else reading)
             if records_allergy(event.description):
                 known.add(TextReading(allergies=charted_allergies(event.description)))
     return Findings(age=chart.age, sex=sex, known=known, measured=measured, places=places_of(events))
@@ -256,7 +256,7 @@ def read_person_words(text: str, read_rest: Callable[[str], _Check | None]) -> _
 Check = Callable[[Findings], Truth]
 """True: it holds; False: it does not; None: the findings do not say."""
 _LONGEST_NAME = 8
-_OLDEST_TOLD = 90
+_TOP_AGE = 90
 """An age of 90 stands for 90 and more."""
 _RELATIONS: Final[dict[str, Relation]] = {
     "<=": "<=", "≤": "<=", "at most": "<=", "no more than": "<=", "up to": "<=", ">=": ">=", "≥": ">=",
@@ -393,8 +393,8 @@ def _first_known(whole: Truth, parts: Truth) -> Truth:
 
 def _place(text: str) -> Check | None:
     """Return the check of a service or a unit: columns of the record, compared by their names."""
-    asked = read_place(text)
-    return None if asked is None else lambda found: is_in(found.places, *asked)
+    place = read_place(text)
+    return None if place is None else lambda found: is_in(found.places, *place)
 
 
 def _age(text: str) -> Check | None:
@@ -417,7 +417,7 @@ def _years(number: str, found: re.Match[str]) -> float:
 
 def _age_beside(relation: Relation, bound: float) -> Check:
     def check(found: Findings) -> Truth:
-        if found.age is None or (found.age >= _OLDEST_TOLD and bound >= _OLDEST_TOLD):
+        if found.age is None or (found.age >= _TOP_AGE and bound >= _TOP_AGE):
             return None
         if bound % 1 and found.days is None and found.age == int(bound):
             return None
@@ -451,8 +451,8 @@ def _measured(found: Findings, *, name: str, relation: Relation, limit: Quantity
         return None
     unit, wanted = (one and one.replace("/1.73m2", "") for one in (latest.unit, limit.unit))
     values = [value for value in (latest.value, latest.high) if value is not None]
-    told = [compare(value, unit, relation, limit.value, wanted, measurement_name(name)) for value in values]
-    truth = told[0] if len(set(told)) == 1 else None
+    truths = [compare(value, unit, relation, limit.value, wanted, measurement_name(name)) for value in values]
+    truth = truths[0] if len(set(truths)) == 1 else None
     if latest.comparator in ("<", "<="):
         return truth if truth is (relation in ("<", "<=")) else None
     if latest.comparator in (">", ">="):
@@ -515,7 +515,7 @@ def _recently(text: str) -> Check | None:
     if not name:
         return None
     now = partial(_stands, name=name, wanted=("present",))
-    return lambda found: True if found.known.told_recently(name) else now(found)
+    return lambda found: True if found.known.has_recent(name) else now(found)
 
 
 def _use(text: str) -> Check | None:

@@ -15,7 +15,7 @@ _SERVICES = frozenset(
     "cmed csurg dent ent eye gu gyn med nb nbb nmed nsurg obs omed ortho psurg psych surg traum tsurg vsurg".split()  # noqa: SIM905
 )
 """MIMIC's codes of services: of two of them one is not the other."""
-_ASKED = re.compile(
+_PLACE_PHRASE = re.compile(
     r"^(?:(?:in|on|at|under|admitted to|transferred to|cared for by|location)\s*:?\s+)?(?:the\s+)?"
     r"(?:(?P<kind>service|unit)\s*(?::|is|=)\s*(?P<named>.+)"
     r"|(?P<before>.*(?:care|stepdown|step-down|icu))\s+unit|(?P<service>[a-z]+(?: [a-z]+)?)\s+service"
@@ -44,12 +44,12 @@ def read_place(text: str) -> tuple[str, str] | None:
     >>> read_place("unit: coronary care unit (ccu)"), read_place("in the micu"), read_place("the cardiology service")
     (('unit', 'coronary care unit (ccu)'), ('unit', 'micu'), ('service', 'cardiology'))
     """
-    asked = _ASKED.match(text)
-    if asked is None:
+    match = _PLACE_PHRASE.match(text)
+    if match is None:
         return None
-    if asked["kind"]:
-        return asked["kind"], asked["named"].strip()
-    return ("service", asked["service"]) if asked["service"] else ("unit", asked["short"] or asked["before"].strip())
+    if match["kind"]:
+        return match["kind"], match["named"].strip()
+    return ("service", match["service"]) if match["service"] else ("unit", match["short"] or match["before"].strip())
 
 
 def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
@@ -66,14 +66,14 @@ def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
         return True
     if kind == "service":
         return False if {known, name} <= _SERVICES else None
-    asked, told = read_care_unit(name), read_care_unit(known)
-    if asked.level not in (INTENSIVE_CARE, INTERMEDIATE_CARE) or told.level is None:
+    wanted, known_unit = read_care_unit(name), read_care_unit(known)
+    if wanted.level not in (INTENSIVE_CARE, INTERMEDIATE_CARE) or known_unit.level is None:
         return None
-    if asked.level != told.level:
+    if wanted.level != known_unit.level:
         return False
-    if not asked.services or asked.services == told.services:
+    if not wanted.services or wanted.services == known_unit.services:
         return True
-    return False if told.services and asked.services.isdisjoint(told.services) else None
+    return False if known_unit.services and wanted.services.isdisjoint(known_unit.services) else None
 
 
 def _names(text: str) -> frozenset[str]:

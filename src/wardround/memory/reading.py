@@ -129,10 +129,10 @@ class BankReader(ABC):
         with self._lock:
             return eligible(self._state(), kinds, task, subject, tool)
 
-    def said_once(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
+    def without_duplicates(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
         """See :meth:`BankState.said_once`."""
         with self._lock:
-            return self._state().said_once(found, subject)
+            return self._state().without_duplicates(found, subject)
 
     def graph(self, *, revision: int | None = None, task: str = "") -> GraphReader:
         """Qualities (for a task), edges and entities as of a revision; by default, of its own. It reads the open
@@ -230,9 +230,9 @@ def _named(file: BankFile, name: str) -> int:
             file.close()
             raise UserError(f"no revision of {file.path} was judged; `wardround memory gate` does")
         return judged
-    there = snapshots_of(file)
-    if name not in there:
+    snapshots = snapshots_of(file)
+    if name not in snapshots:
         file.close()
-        known = ", ".join(there) or "none"
+        known = ", ".join(snapshots) or "none"
         raise UserError(f"no revision of {file.path} is called {name!r}; named are: {known}")
-    return there[name]
+    return snapshots[name]

@@ -54,8 +54,8 @@ class RecallHit:
     def why(self) -> str:
         """Return the reason in one line."""
         parts = {"words": self.lexical, "vector": self.dense, "entities": self.entity}
-        told = ", ".join(f"{name} {value:.2f}" for name, value in parts.items() if value is not None)
-        return f"score {self.score:.3f} ({told})"
+        parts_text = ", ".join(f"{name} {value:.2f}" for name, value in parts.items() if value is not None)
+        return f"score {self.score:.3f} ({parts_text})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +92,18 @@ def recall_seeds(
     tool: str | None = None,
 ) -> SeedRecall:
     """Return the ``k`` best of everything that may be served to a subject. Equal scores go by age."""
-    asked = RecallCandidates(state, connection, kinds, task, for_subject, tool)
+    candidates = RecallCandidates(state, connection, kinds, task, for_subject, tool)
     terms = rarest_terms(connection, question.text)
-    lexical = asked.by_words(terms, settings.pool)
-    named, entity = asked.by_entities(question, settings.pool)
-    dense = asked.similarities(question.key, [*lexical, *entity])
+    lexical = candidates.by_words(terms, settings.pool)
+    named, entity = candidates.by_entities(question, settings.pool)
+    dense = candidates.similarities(question.key, [*lexical, *entity])
     fused = FusedCandidates(lexical, dense, entity, settings)
     if question.key is not None and not fused.settled(state.longest_key * question.key.length):
-        dense |= asked.by_vector(question.key, settings.pool)
+        dense |= candidates.by_vector(question.key, settings.pool)
         fused = FusedCandidates(lexical, dense, entity, settings)
     state.read(fused.best)
     seeds = tuple(fused.seed(entry, compared=question.key is not None) for entry in fused.best)
-    return SeedRecall(seeds=seeds, withheld=asked.withheld(), revision=state.revision, terms=terms, entities=named)
+    return SeedRecall(seeds=seeds, withheld=candidates.withheld(), revision=state.revision, terms=terms, entities=named)
 
 
 class FusedCandidates:
@@ -157,15 +157,15 @@ def related_experiences(
     state: BankState, connection: sqlite3.Connection, experience: Experience, *, kinds: Sequence[Kind], limit: int
 ) -> tuple[Experience, ...]:
     """Experiences to compare one with: by its rare words, its vector and its entities in turn, nearest first."""
-    asked = RecallCandidates(state, connection, kinds, None, None)
+    candidates = RecallCandidates(state, connection, kinds, None, None)
     own = state.known(experience.id)
     text = f"{experience.title} {experience.condition} {experience.content}"
     names = tuple(entity.name for entity in experience.entities)
     key = None if own is None else state.key_of(own)
     ways = [
-        list(asked.by_words(rarest_terms(connection, text), _POOL_TO_COMPARE)),
-        [] if key is None else list(asked.by_vector(key, _POOL_TO_COMPARE)),
-        list(asked.by_entities(RecallQuestion(text=text, entities=names), _POOL_TO_COMPARE)[1]),
+        list(candidates.by_words(rarest_terms(connection, text), _POOL_TO_COMPARE)),
+        [] if key is None else list(candidates.by_vector(key, _POOL_TO_COMPARE)),
+        list(candidates.by_entities(RecallQuestion(text=text, entities=names), _POOL_TO_COMPARE)[1]),
     ]
     in_turn = (entry for ranked in zip_longest(*ways) for entry in ranked if entry is not None)
     others = dict.fromkeys(entry for entry in in_turn if entry is not own)

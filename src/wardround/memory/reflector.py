@@ -96,8 +96,8 @@ class RuleReflector:
 def tables_naming_answers(material: Material) -> tuple[str, ...]:
     """Return the record tables whose rows name a correct answer, those with most of them first."""
     facts = _Facts(material, tuple(_calls(material.messages)))
-    told = Counter(table for label in (*facts.hits, *facts.missed) for table in facts.named_in(label))
-    return tuple(table for table, _ in sorted(told.items(), key=lambda pair: (-pair[1], pair[0])))
+    label_counts = Counter(table for label in (*facts.hits, *facts.missed) for table in facts.named_in(label))
+    return tuple(table for table, _ in sorted(label_counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def tables_read(material: Material) -> tuple[str, ...]:
@@ -128,9 +128,9 @@ def _answers(material: Material, facts: _Facts) -> Iterator[ParsedItem]:
     seen = {label: facts.named_in(label) for label in facts.missed}
     overlooked = [label for label, tables in seen.items() if tables]
     unmet = [label for label, tables in seen.items() if not tables]
-    told = Counter(table for label in facts.hits for table in facts.named_in(label))
-    if told:
-        tables = ", ".join(table for table, _ in sorted(told.items(), key=lambda pair: (-pair[1], pair[0])))
+    label_counts = Counter(table for label in facts.hits for table in facts.named_in(label))
+    if label_counts:
+        tables = ", ".join(table for table, _ in sorted(label_counts.items(), key=lambda pair: (-pair[1], pair[0])))
         yield ParsedItem(
             title=f"Start from {tables}",
             description=f"When a {material.task} question begins.",
@@ -204,12 +204,12 @@ def _waste(calls: Sequence[_Call]) -> Iterator[ParsedItem]:
 
 
 def _calls(messages: Iterable[Message]) -> Iterator[_Call]:
-    asked: dict[str, tuple[str, str]] = {}
+    open_calls: dict[str, tuple[str, str]] = {}
     for message in messages:
         for call in message.tool_calls:
-            asked[call.id] = (call.name, call.arguments)
-        if message.role == "tool" and message.tool_call_id in asked:
-            name, arguments = asked.pop(message.tool_call_id)
+            open_calls[call.id] = (call.name, call.arguments)
+        if message.role == "tool" and message.tool_call_id in open_calls:
+            name, arguments = open_calls.pop(message.tool_call_id)
             result = normalise_label(message.content or "")
             yield _Call(tool=name, tables=_tables(arguments), arguments=arguments, result=result)
 

@@ -102,10 +102,10 @@ class Texts:
         missing = {entry.revision: entry for entry in entries if not entry.is_read}
         numbers = list(missing)
         for start in range(0, len(numbers), _TEXTS_AT_ONCE):
-            asked = numbers[start : start + _TEXTS_AT_ONCE]
+            batch = numbers[start : start + _TEXTS_AT_ONCE]
             with self._file.lock:
-                rows = self._file.rows(_TEXTS, (json.dumps(asked),))
-            if len(rows) < len(asked):
+                rows = self._file.rows(_TEXTS, (json.dumps(batch),))
+            if len(rows) < len(batch):
                 raise UserError(f"something was forgotten in {self._file.path} since it was read; open it again")
             for row in map(TextRow._make, rows):
                 missing[row.number].experience = experience_of(row)

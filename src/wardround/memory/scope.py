@@ -101,9 +101,9 @@ def setting_of(chart: SettingChart) -> tuple[str, ...]:
     and times. Drugs are returned only if there is none of these, since half a hospital shares them."""
     events = [event for event in chart.events() if ";" not in str(event.description)]
     places = places_of(events)
-    told = [f"{kind}: {places[kind]}" for kind in PLACES if kind in places]
-    told += _latest(events, _PROBLEMS) + _latest(events, _PROCEDURES)
-    return tuple(told or _latest(events, _DRUGS))
+    parts = [f"{kind}: {places[kind]}" for kind in PLACES if kind in places]
+    parts += _latest(events, _PROBLEMS) + _latest(events, _PROCEDURES)
+    return tuple(parts or _latest(events, _DRUGS))
 
 
 def _latest(events: Sequence[Any], kinds: frozenset[str]) -> list[str]:

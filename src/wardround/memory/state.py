@@ -80,8 +80,8 @@ class BankState:
     _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], EligibleEntries] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
     _live: set[str] = field(default_factory=set)
-    _said: dict[str, dict[str, list[Entry]]] = field(default_factory=dict)
-    _said_at: int = -1
+    _by_duplicate_key: dict[str, dict[str, list[Entry]]] = field(default_factory=dict)
+    _duplicates_revision: int = -1
 
     def __post_init__(self) -> None:
         self._keys, self._texts = KeyVectors(self.file), Texts(self.file)
@@ -94,7 +94,7 @@ class BankState:
         """
         self._evaluated |= {subject.hashed(self.subject_key) for subject in subjects}
         self._choices.clear()
-        self._said_at = -1
+        self._duplicates_revision = -1
         return sum(entry.live and not self._evaluated.isdisjoint(entry.subjects) for entry in self._entries.values())
 
     @property
@@ -114,9 +114,9 @@ class BankState:
 
     def read(self, entries: Iterable[Entry]) -> tuple[Experience, ...]:
         """Return the experiences of entries. Those not read yet are read from the file together."""
-        asked = list(entries)
-        self._texts.read(asked)
-        return tuple(entry.experience for entry in asked)
+        wanted = list(entries)
+        self._texts.read(wanted)
+        return tuple(entry.experience for entry in wanted)
 
     def __len__(self) -> int:
         return len(self._live)
@@ -260,29 +260,33 @@ class BankState:
         """Return the entry at a revision; None if the entry has another revision since."""
         return self._by_revision.get(revision)
 
-    def said_once(self, found: Iterable[Experience], subject: Subject) -> tuple[Experience, ...]:
+    def without_duplicates(self, found: Iterable[Experience], subject: Subject) -> tuple[Experience, ...]:
         """Return each experience once for all its duplicates. Its facts contain the number of duplicates (``cases``)
         that may be served to a subject."""
         once: dict[str, Experience] = {}
-        for one in found:
-            once.setdefault(one.said, one)
+        for experience in found:
+            once.setdefault(experience.duplicate_key, experience)
         own = subject.hashed(self.subject_key)
-        return tuple(self._with_cases(one, own) for one in once.values())
+        return tuple(self._with_cases(experience, own) for experience in once.values())
 
-    def _with_cases(self, one: Experience, own: str) -> Experience:
-        entries = self.choice(one.kind, None, None, SERVABLE_SPLITS).entries.values()
+    def _with_cases(self, experience: Experience, own: str) -> Experience:
+        entries = self.choice(experience.kind, None, None, SERVABLE_SPLITS).entries.values()
         if len(entries) > _MOST_COMPARED:
-            return one
-        if self._said_at != self.revision:
-            self._said_at, self._said = self.revision, {}
-        if one.kind not in self._said:
+            return experience
+        if self._duplicates_revision != self.revision:
+            self._duplicates_revision, self._by_duplicate_key = self.revision, {}
+        if experience.kind not in self._by_duplicate_key:
             self.read(entries)
-            said = self._said[one.kind] = {}
+            by_key = self._by_duplicate_key[experience.kind] = {}
             for entry in entries:
-                said.setdefault(entry.experience.said, []).append(entry)
-        others = [entry for entry in self._said[one.kind].get(one.said, ()) if own not in entry.subjects]
+                by_key.setdefault(entry.experience.duplicate_key, []).append(entry)
+        others = [
+            entry
+            for entry in self._by_duplicate_key[experience.kind].get(experience.duplicate_key, ())
+            if own not in entry.subjects
+        ]
         cases = len({entry.experience.provenance.sample for entry in others})
-        return one if cases < 2 else replace(one, facts={**one.facts, "cases": cases})
+        return experience if cases < 2 else replace(experience, facts={**experience.facts, "cases": cases})
 
     @property
     def size(self) -> int:

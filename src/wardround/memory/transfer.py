@@ -68,13 +68,13 @@ def import_bank(bank: Bank, path: Path) -> Imported:
     header, lines = _read(path)
     with bank.batch():
         bank.adopt_subject_key(bytes.fromhex(header["subject_key"]))
-        taken = {line["experience"]["id"]: _add(bank, line) for line in lines if "experience" in line}
-        new = {name for name, added in taken.items() if added}
+        is_added_by_id = {line["experience"]["id"]: _add(bank, line) for line in lines if "experience" in line}
+        new = {name for name, added in is_added_by_id.items() if added}
         edges = len({ends for facts in _together(lines) for ends in _take_in(bank, facts, new)})
         aliases = [line["alias"] for line in lines if "alias" in line]
         for name, entity in aliases:
             bank.add_alias(name, of=entity, reason="imported")
-    return Imported(experiences=len(new), refused=len(taken) - len(new), edges=edges, aliases=len(aliases))
+    return Imported(experiences=len(new), refused=len(is_added_by_id) - len(new), edges=edges, aliases=len(aliases))
 
 
 def _together(lines: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
@@ -88,10 +88,10 @@ def _together(lines: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, 
 def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> list[tuple[str, str]]:
     """Write an outcome that is not there yet, or what was set of new experiences; returns the ends of the edges."""
     if "outcome" in facts[0]:
-        said = facts[0]["outcome"]
-        if bank.learnt_at(said["episode"]) is None and not bank.is_taken_out(said["sample"]):
-            met = [ExperienceTrial(**one) for one in said["met"] if not bank.is_taken_out(one["experience"])]
-            bank.add_outcome(**{**said, "rule": LearningRule(**said["rule"]), "met": met})
+        outcome = facts[0]["outcome"]
+        if bank.learnt_at(outcome["episode"]) is None and not bank.is_taken_out(outcome["sample"]):
+            met = [ExperienceTrial(**one) for one in outcome["met"] if not bank.is_taken_out(one["experience"])]
+            bank.add_outcome(**{**outcome, "rule": LearningRule(**outcome["rule"]), "met": met})
         return []
     qualities = dict(fact["quality"] for fact in facts if "quality" in fact and fact["quality"][0] in new)
     edges = {(fact["edge"]["source"], fact["edge"]["target"]): Edge(**fact["edge"]) for fact in facts if "edge" in fact}
@@ -173,9 +173,9 @@ def _add(bank: Bank, line: Mapping[str, Any]) -> bool:
     experience = Experience.from_json(line["experience"])
     if bank.is_taken_out(*(sample for sample, _, _ in line["hands"])):
         return False
-    held = line["key"]
-    vector = None if held is None else np.frombuffer(b64decode(held["vector"]), "<f4")
-    key = None if vector is None else Key(encoder=held["encoder"], vector=vector, text_hash=held["text_hash"])
+    line_key = line["key"]
+    vector = None if line_key is None else np.frombuffer(b64decode(line_key["vector"]), "<f4")
+    key = None if vector is None else Key(encoder=line_key["encoder"], vector=vector, text_hash=line_key["text_hash"])
     if not bank.add([experience], key=key, reason="imported"):
         return False
     for sample, subject, split in line["hands"]:

@@ -115,7 +115,7 @@ def audit_bank(bank: Bank) -> BankAudit:
 
 
 _MET = "SELECT DISTINCT experience FROM met JOIN step USING (number) WHERE step.sample = ?"
-_SAID_BY = "SELECT experience FROM mention WHERE name = ?"
+_MENTIONED_BY = "SELECT experience FROM mention WHERE name = ?"
 _ALIASES = "SELECT DISTINCT name FROM alias ORDER BY name"
 
 
@@ -183,11 +183,15 @@ def _names_alone(bank: Bank) -> list[str]:
     graph = bank.graph()
     live = {one.id for one in bank.experiences()}
 
-    def is_said(name: str) -> bool:
-        return any(experience in live for (experience,) in bank.file.rows(_SAID_BY, (name,)))
+    def is_mentioned(name: str) -> bool:
+        return any(experience in live for (experience,) in bank.file.rows(_MENTIONED_BY, (name,)))
 
     meanings = {name: graph.entity(name) for (name,) in bank.file.rows(_ALIASES)}
-    return [name for name, entity in meanings.items() if entity != name and not (is_said(name) and is_said(entity))]
+    return [
+        name
+        for name, entity in meanings.items()
+        if entity != name and not (is_mentioned(name) and is_mentioned(entity))
+    ]
 
 
 # Forgetting a source for good: the one operation that cannot be undone.

@@ -19,7 +19,7 @@ from wardround.memory.rows import Edge
 DEFAULT_QUALITY = 0.5
 """The quality of an experience of which nothing is known yet: neither good nor bad."""
 StopEnds = Literal["path", "retrieval"]
-Passing = Literal["not_served", "excluded", "conflict", "below", "room", "steps"]
+SkipReason = Literal["not_served", "excluded", "conflict", "below", "room", "steps"]
 
 
 class Graph(Protocol):
@@ -51,7 +51,7 @@ class WalkSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class CollectedExperience:
     """One experience that was taken, and why: ``path`` leads from its seed to it, ``score`` is what the path is worth;
     ``steps`` are the scores (W + Q) / 2 along it. ``boundaries`` are neighbours that differ in their condition."""
 
@@ -75,7 +75,7 @@ class Skipped:
     """One experience that was not taken, and why; ``because`` is the experience it conflicts with."""
 
     experience: str
-    reason: Passing
+    reason: SkipReason
     because: str = ""
 
 
@@ -83,20 +83,20 @@ class Skipped:
 class Walk:
     """What a walk gave, best first, and all that it passed over. ``steps`` is how many experiences it looked at."""
 
-    taken: tuple[Collected, ...]
-    passed: tuple[Skipped, ...]
+    accepted: tuple[CollectedExperience, ...]
+    skipped: tuple[Skipped, ...]
     steps: int
 
     def facts(self) -> dict[str, Any]:
         """Return what the log of an episode notes about this walk."""
         return {
-            "taken": [{"id": one.experience, "path": list(one.path), "score": one.score} for one in self.taken],
-            "passed": [{"id": one.experience, "reason": one.reason, "because": one.because} for one in self.passed],
+            "taken": [{"id": one.experience, "path": list(one.path), "score": one.score} for one in self.accepted],
+            "passed": [{"id": one.experience, "reason": one.reason, "because": one.because} for one in self.skipped],
             "steps": self.steps,
         }
 
 
-def may_be_served(names: frozenset[str]) -> Callable[[str], Passing | None]:
+def may_be_served(names: frozenset[str]) -> Callable[[str], SkipReason | None]:
     """Return a judge of experiences that checks only whether they may be served."""
     return lambda name: None if name in names else "not_served"
 
@@ -105,7 +105,7 @@ def walk(
     graph: Graph,
     seeds: Mapping[str, float],
     *,
-    judge: Callable[[str], Passing | None],
+    judge: Callable[[str], SkipReason | None],
     opposed: Callable[[str, str], bool] = lambda one, other: False,
     settings: WalkSettings | None = None,
 ) -> Walk:
@@ -124,11 +124,11 @@ class _Walking:
     """One walk on its way."""
 
     graph: Graph
-    judge: Callable[[str], Passing | None]
+    judge: Callable[[str], SkipReason | None]
     opposed: Callable[[str, str], bool]
     settings: WalkSettings
-    taken: dict[str, Collected] = field(default_factory=dict)
-    passed: dict[str, Skipped] = field(default_factory=dict)
+    accepted: dict[str, CollectedExperience] = field(default_factory=dict)
+    skipped: dict[str, Skipped] = field(default_factory=dict)
     opponents: dict[str, str] = field(default_factory=dict)
     ahead: list[tuple[float, str, tuple[str, ...], tuple[float, ...]]] = field(default_factory=list)
     steps: int = 0
@@ -136,25 +136,25 @@ class _Walking:
     def run(self, seeds: Mapping[str, float]) -> Walk:
         for name, score in seeds.items():
             heapq.heappush(self.ahead, (-score, name, (name,), ()))
-        while self.ahead and self.steps < self.settings.most_steps and len(self.taken) < self.settings.most_taken:
+        while self.ahead and self.steps < self.settings.most_steps and len(self.accepted) < self.settings.most_taken:
             negative, name, path, scores = heapq.heappop(self.ahead)
-            if name not in self.taken and name not in self.passed:
+            if name not in self.accepted and name not in self.skipped:
                 self.steps += 1
                 self._visit(name, -negative, path, scores)
-        full = len(self.taken) >= self.settings.most_taken
+        full = len(self.accepted) >= self.settings.most_taken
         for _, name, _, _ in sorted(self.ahead):
-            if name not in self.taken:
-                self.passed.setdefault(name, Skipped(experience=name, reason="room" if full else "steps"))
-        return Walk(taken=tuple(self.taken.values()), passed=tuple(self.passed.values()), steps=self.steps)
+            if name not in self.accepted:
+                self.skipped.setdefault(name, Skipped(experience=name, reason="room" if full else "steps"))
+        return Walk(accepted=tuple(self.accepted.values()), skipped=tuple(self.skipped.values()), steps=self.steps)
 
     def _visit(self, name: str, score: float, path: tuple[str, ...], scores: tuple[float, ...]) -> None:
         edges = self.graph.edges(name)
         reason = self._reason(name, score, edges)
         if reason is not None:
-            self.passed[name] = reason
+            self.skipped[name] = reason
             return
         boundaries = tuple(edge.target for edge in edges if edge.relation == "boundary")
-        self.taken[name] = Collected(
+        self.accepted[name] = CollectedExperience(
             experience=name,
             path=path,
             score=score,
@@ -180,16 +180,16 @@ class _Walking:
     def _opponent(self, name: str, edges: Sequence[Edge]) -> str:
         """Return an accepted experience that states the opposite."""
         ends = {edge.target for edge in edges if edge.relation == "conflict"}
-        return next((taken for taken in self.taken if taken in ends or self.opposed(name, taken)), "")
+        return next((accepted for accepted in self.accepted if accepted in ends or self.opposed(name, accepted)), "")
 
     def _onward(self, edges: Sequence[Edge]) -> list[tuple[float, str]]:
         """Return the best unvisited neighbours with their scores. An edge of conflict is never followed."""
-        there = [
+        neighbours = [
             ((edge.weight + self._quality(edge.target)) / 2.0, edge.target)
             for edge in edges
-            if edge.relation != "conflict" and edge.target not in self.taken and edge.target not in self.passed
+            if edge.relation != "conflict" and edge.target not in self.accepted and edge.target not in self.skipped
         ]
-        return sorted(there, key=lambda one: (-one[0], one[1]))[: self.settings.neighbours]
+        return sorted(neighbours, key=lambda one: (-one[0], one[1]))[: self.settings.neighbours]
 
     def _quality(self, name: str) -> float:
         known = self.graph.quality(name)
@@ -230,13 +230,13 @@ class PathEnd:
     @property
     def actions(self) -> tuple[Action, ...]:
         """What may be done here."""
-        there = {
+        is_possible = {
             "COLLECT": self.experience not in self.collected,
             "EXPLORE": bool(self.forward),
             "BACKTRACK": bool(self.backward),
             "STOP": True,
         }
-        return tuple(action for action in ACTIONS if there[action])
+        return tuple(action for action in ACTIONS if is_possible[action])
 
 
 @dataclass(slots=True)
@@ -252,7 +252,7 @@ class Traversal:
     """One retrieval. ``collected`` maps what was taken to the path that led to it, in order."""
 
     graph: Graph
-    judge: Callable[[str], Passing | None]
+    judge: Callable[[str], SkipReason | None]
     settings: WalkSettings
     collected: dict[str, tuple[str, ...]] = field(default_factory=dict)
     visited: dict[str, None] = field(default_factory=dict)
@@ -325,8 +325,8 @@ class Traversal:
         return tuple(scored[: self.settings.neighbours])
 
     def _unvisited(self, offered: tuple[Neighbour, ...]) -> tuple[Neighbour, ...]:
-        there = {one.experience: one for one in offered if one.experience not in self.visited}
-        return tuple(there.values())
+        unvisited = {one.experience: one for one in offered if one.experience not in self.visited}
+        return tuple(unvisited.values())
 
     def _quality(self, name: str) -> float:
         known = self.graph.quality(name)

@@ -90,12 +90,12 @@ def _fill(connection: sqlite3.Connection, upto: int) -> None:
 
 def rarest_terms(connection: sqlite3.Connection, text: str) -> tuple[str, ...]:
     """Return the words of a question to search for: those in the index, the rarest first, within both limits."""
-    asked = list(dict.fromkeys(terms_of(text)))[:512]
-    holes = ",".join("?" * len(asked))
+    terms = list(dict.fromkeys(terms_of(text)))[:512]
+    holes = ",".join("?" * len(terms))
     query = f"SELECT documents, term FROM term WHERE term IN ({holes}) ORDER BY documents, term LIMIT ?"
     chosen: list[str] = []
     total = 0
-    for documents, term in connection.execute(query, (*asked, MOST_TERMS)):
+    for documents, term in connection.execute(query, (*terms, MOST_TERMS)):
         total += documents
         if chosen and total > MOST_DOCUMENTS:
             break

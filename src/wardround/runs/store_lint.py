@@ -29,11 +29,11 @@ from wardround.clinical.protocols import (
     RuleIndex,
     Stated,
     TimesBaseline,
-    asked_keys,
     conditions_of,
     is_allergy,
     is_problem,
     keys_of,
+    lookup_keys,
 )
 from wardround.clinical.vocabulary import clinical_name, comparison
 from wardround.core import from_microseconds
@@ -160,7 +160,7 @@ class _Seen:
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units), other_units=other)
         if isinstance(number, TimesBaseline | ChangedBy) or (units and not isinstance(number, Stated)):
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units))
-        asked = asked_keys(condition.concept)
+        asked = lookup_keys(condition.concept)
         done = sum(count for name, count in self.names["done"].items() if not asked.isdisjoint(keys_of(name)))
         return PartInStore(part=said, seen=done)
 

@@ -399,7 +399,7 @@ def plain_agent(settings: RunSettings, name: str) -> AgentSpec:
 def _of_run(name: str, agent: AgentSpec, settings: RunSettings) -> AgentSpec:
     """An agent under the name and with the loop that a run has for it, told cases as it plays these."""
     agent = replace(agent, loop=_loop(agent, settings), **_named(name, agent))
-    return agent.for_told_cases() if settings.told else agent
+    return agent.for_text_cases() if settings.told else agent
 
 
 def _named(name: str, agent: AgentSpec) -> dict[str, Any]:

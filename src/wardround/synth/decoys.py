@@ -12,7 +12,7 @@ from wardround.synth.person import DAY, MINUTE, Dice
 from wardround.synth.planning import Encounter
 from wardround.synth.subject_writer import SubjectWriter
 
-_TOLD_AGAIN = 130 * MINUTE
+_CORRECTED_AFTER = 130 * MINUTE
 """How long after a result its other value is told."""
 
 
@@ -30,10 +30,10 @@ def write_decoys(writer: SubjectWriter, stay: Encounter, results: Results) -> No
     dice, hadm = writer.dice, str(stay.hadm_id)
     signals = Signals(dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=stay.death is not None)
     laboratory = Laboratory(writer, signals, None)
-    told = [(moment, values) for moment, values in results if "potassium" in values]
-    if told and dice.chance(0.3):
-        moment, values = dice.pick(told)
+    potassium_results = [(moment, values) for moment, values in results if "potassium" in values]
+    if potassium_results and dice.chance(0.3):
+        moment, values = dice.pick(potassium_results)
         again = Values(values | {"potassium": values["potassium"] + 1.5})
-        laboratory.tell_again("potassium", again, moment, moment + _TOLD_AGAIN, hadm)
+        laboratory.report_correction("potassium", again, moment, moment + _CORRECTED_AFTER, hadm)
     if stay.death is None and dice.chance(0.3):
         laboratory.draw(stay.discharge + dice.whole(10, 50) * MINUTE, {"basic"}, "")  # of no stay: it is over

@@ -120,9 +120,9 @@ def synthesize(
         raise UserError("films come with the reports about them: leave out --no-notes")
     folder = Path(folder)
     wanted = {"hosp": True, "icu": icu, "ed": ed, "note": notes, "cxr": films}
-    chosen = {name for name, asked in wanted.items() if asked}
+    chosen = {name for name, parts in wanted.items() if parts}
     modules = Modules(icu=icu, ed=ed, notes=notes, films=films, rarer=rarer, decoys=decoys)
-    asked = ({RARER} if rarer else set()) | ({DECOYS} if decoys else set())
+    parts = ({RARER} if rarer else set()) | ({DECOYS} if decoys else set())
     work = partial(make_batch, patients=patients, seed=seed, modules=modules, compress=compress)
     count = -(-patients // BATCH)
     _claim(folder)
@@ -140,7 +140,7 @@ def synthesize(
             complete=True,
             patients=patients,
             seed=seed,
-            modules=tuple(sorted(chosen | asked)),
+            modules=tuple(sorted(chosen | parts)),
             compress=compress,
             catalog_sha256=load_catalog().sha256,
             rows=files.rows,

@@ -239,13 +239,13 @@ class Laboratory:
         priority = "STAT" if acute or dice.chance(0.3) else "ROUTINE"
         orderer = writer.provider() if dice.chance(0.85) else ""
         specimens: dict[str, int] = {}
-        taken = stamp(moment)
+        taken_at = stamp(moment)
         hemolyzed = dice.chance(0.03)
         seen: set[str] = set()
         for panel in panels:
             specimen = specimens.get(panel.tube) or writer.numbers.specimen.take()
             specimens[panel.tube] = specimen
-            times = f"{taken},{self._store_time(moment, panel)}"
+            times = f"{taken_at},{self._store_time(moment, panel)}"
             for key in panel.members:
                 if key not in seen:
                     seen.add(key)
@@ -263,7 +263,7 @@ class Laboratory:
                     )
         return values
 
-    def tell_again(self, key: str, values: Values, moment: int, told: int, hadm: str) -> None:
+    def report_correction(self, key: str, values: Values, moment: int, reported_at: int, hadm: str) -> None:
         """Write one more result of an earlier draw: what its laboratory says later is another value."""
         writer = self._writer
         self._row(
@@ -271,7 +271,7 @@ class Laboratory:
             values,
             writer.numbers.specimen.take(),
             moment=moment,
-            times=f"{stamp(moment)},{stamp(told)}",
+            times=f"{stamp(moment)},{stamp(reported_at)}",
             orderer="",
             priority="ROUTINE",
             hadm=hadm,

@@ -139,7 +139,7 @@ class _Chart:
         return course
 
 
-def _held(writer: SubjectWriter, drug: Drug, present: set[str]) -> bool:
+def _is_withheld(writer: SubjectWriter, drug: Drug, present: set[str]) -> bool:
     """Return whether a home drug is held on admission."""
     kinds = drug.kinds
     if present & _BLEEDING and kinds & {"anticoagulant", "antiplatelet"}:
@@ -155,7 +155,7 @@ def _held(writer: SubjectWriter, drug: Drug, present: set[str]) -> bool:
 
 def _give_home(writer: SubjectWriter, stay: Encounter, chart: _Chart, present: set[str]) -> None:
     for item in writer.subject.home_at(stay.admit):
-        if item.drug.kind == "sliding" or _held(writer, item.drug, present):
+        if item.drug.kind == "sliding" or _is_withheld(writer, item.drug, present):
             continue
         chart.give(item.drug.key, stay.admit + int(writer.dice.between(0.4, 4.5) * HOUR), 0, item.dose)
 

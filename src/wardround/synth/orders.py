@@ -102,12 +102,12 @@ def order_tests(writer: SubjectWriter, stay: Encounter, draws: Iterable[int], cu
 
 def order_in_emergency(writer: SubjectWriter, start: int, end: int, draw: int) -> None:
     """Enter the orders of an emergency visit that ends at home: no stay in hospital is theirs."""
-    asked = [
+    ordered = [
         (start + writer.dice.whole(5, 20) * MINUTE, "General Care", "Vitals/Monitoring"),
         (draw - writer.dice.whole(5, 15) * MINUTE, "Lab", ""),
         (start + writer.dice.whole(30, 110) * MINUTE, "Medications", ""),
     ]
-    for moment, kind, subtype in asked:
+    for moment, kind, subtype in ordered:
         if start < moment < end:
             place_order(writer, moment, kind, subtype, None)
 

@@ -331,14 +331,14 @@ def _draw_home(
     dice: Dice, catalog: Catalog, ailments: list[Ailment], allergies: frozenset[str], known: list[HomeDrug]
 ) -> list[HomeDrug]:
     home: dict[str, HomeDrug] = {item.drug.key: item for item in known}
-    kinds_taken = {kind for item in known for kind in exclusive_classes(item.drug)}
+    kinds_used = {kind for item in known for kind in exclusive_classes(item.drug)}
     for ailment in ailments:
         for key, share in ailment.condition.get("home_drugs"):
             drug = catalog.drugs[key]
             guarded = exclusive_classes(drug)
-            if not dice.chance(share) or drug.kinds & allergies or guarded & kinds_taken or key in home:
+            if not dice.chance(share) or drug.kinds & allergies or guarded & kinds_used or key in home:
                 continue
-            kinds_taken |= guarded
+            kinds_used |= guarded
             home[key] = HomeDrug(drug=drug, dose=dice.pick(drug.dose), since=ailment.since)
     return list(home.values())
 

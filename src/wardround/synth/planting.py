@@ -51,7 +51,7 @@ _GIVEN = timedelta(hours=6)
 """How long a planted drug runs."""
 _FORBIDDEN_FOR = timedelta(hours=24)
 """How long a result forbids an action."""
-_TURNED_AFTER, _TOLD_AFTER = timedelta(minutes=70), timedelta(minutes=20)
+_TURNED_AFTER, _REPORTED_AFTER = timedelta(minutes=70), timedelta(minutes=20)
 """A planted flip is taken so long after the result that it turns was known, and told so long after it was taken."""
 
 
@@ -223,7 +223,7 @@ def _plant_flips(
         when = moment(row["storetime"]) + _TURNED_AFTER
         ends = stay["outtime"] if after is None else min(stay["outtime"], after["charttime"], after["storetime"])
         fits = stay["intime"] <= row["storetime"] and row["charttime"] <= row["storetime"]
-        if not (fits and rule.holds(float(row["valuenum"])) and when + _TOLD_AFTER < moment(ends)):
+        if not (fits and rule.holds(float(row["valuenum"])) and when + _REPORTED_AFTER < moment(ends)):
             continue
         if derive_seed(seed, rule.id, row["labevent_id"], "flip") / _PLANTED_RANGE < share:
             results.append(_turned(row, rule, when, planted))
@@ -245,7 +245,7 @@ def _turned(row: Row, rule: PlantedRule, when: datetime, planted: _Planted) -> R
     planted.number += 1
     number, value = str(900_000_000_000 + planted.number), f"{rule.threshold:g}"
     named = {"labevent_id": number, "specimen_id": number, "valuenum": value, "value": value, "flag": ""}
-    turned = row | named | {"charttime": str(when), "storetime": str(when + _TOLD_AFTER)}
+    turned = row | named | {"charttime": str(when), "storetime": str(when + _REPORTED_AFTER)}
     planted.rows["labevents"].append(turned)
     planted.turned.add(number)
     return turned
@@ -257,7 +257,7 @@ def _forbidden_times(stay: Row, results: Sequence[Row], rule: PlantedRule, names
         for row in _of_lab(results, names.labs[lab.lower()]):
             if _meets(float(row["valuenum"]), how, bound):
                 ends = str(moment(row["storetime"]) + _FORBIDDEN_FOR)
-                yield _said(stay, rule) | {"from": row["storetime"], "to": ends}
+                yield _flip_row(stay, rule) | {"from": row["storetime"], "to": ends}
 
 
 def _flips(
@@ -270,20 +270,24 @@ def _flips(
     for row, until in zip(own, ends, strict=True):
         correction = planted.corrected.get(row["labevent_id"])
         if correction and rule.holds(float(row["valuenum"])) and not rule.holds(float(correction["valuenum"])):
-            yield _said(stay, rule) | {"known": correction["storetime"], "until": until, "by": "corrected"}
+            yield _flip_row(stay, rule) | {"known": correction["storetime"], "until": until, "by": "corrected"}
     for (before, after), until in zip(pairwise(own), ends[1:], strict=True):
         in_order = before["charttime"] <= after["charttime"]
         read = planted.corrected.get(before["labevent_id"], before)["valuenum"]
         if in_order and rule.holds(float(read)) and not rule.holds(float(after["valuenum"])):
             by = "planted" if after["labevent_id"] in planted.turned else "itself"
-            yield _said(stay, rule) | {"known": max(after["storetime"], after["charttime"]), "until": until, "by": by}
+            yield _flip_row(stay, rule) | {
+                "known": max(after["storetime"], after["charttime"]),
+                "until": until,
+                "by": by,
+            }
 
 
 def _of_lab(results: Sequence[Row], item: str) -> list[Row]:
     return [row for row in results if row["itemid"] == item]
 
 
-def _said(stay: Row, rule: PlantedRule) -> dict[str, str]:
+def _flip_row(stay: Row, rule: PlantedRule) -> dict[str, str]:
     return {"rule": rule.id, "name": rule.name, "subject_id": stay["subject_id"], "stay_id": stay["stay_id"]}
 
 

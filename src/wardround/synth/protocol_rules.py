@@ -38,8 +38,8 @@ def _avoids(rule: CompiledRule, name: str) -> bool:
 
 
 def _forbids(rule: CompiledRule) -> tuple[str, Literal[">", "<"], float]:
-    said = _condition(rule)
-    return said["lab"], said["relation"], said["threshold"]
+    condition = _condition(rule)
+    return condition["lab"], condition["relation"], condition["threshold"]
 
 
 class _Condition(TypedDict):

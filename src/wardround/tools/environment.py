@@ -36,7 +36,7 @@ class Environment(Session):
         self._grounding = Grounding(self)
 
     @property
-    def told(self) -> None:
+    def text_case(self) -> None:
         """Nothing: the chart is the case."""
 
     @property

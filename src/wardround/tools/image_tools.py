@@ -39,8 +39,8 @@ def dicom_processor(
     if window_center is not None and window_width is not None:
         window = GreyWindow(center=window_center, width=window_width)
     film = session.images.open(entry, window=window, frame=frame)
-    told = [f"{name}: {value}" for name, value in film.tags.items()]
-    return _shown(session, entry, film, [f"window: {film.window}", *told])
+    tag_lines = [f"{name}: {value}" for name, value in film.tags.items()]
+    return _shown(session, entry, film, [f"window: {film.window}", *tag_lines])
 
 
 @tool("image", name="image.image_visualizer")
@@ -63,17 +63,17 @@ def _shown(session: Session, entry: ChartImage, film: Radiograph, lines: list[st
     )
     smaller = "" if picture.width == film.width else f", shown in {picture.height} x {picture.width}"
     size = f"{film.height} x {film.width} pixels{smaller}"
-    head = ", ".join(part for part in (said(entry), size) if part)
+    head = ", ".join(part for part in (image_line(entry), size) if part)
     remarks = [f"mind: {remark}" for remark in film.remarks]
     text = "\n".join((head, *lines, *remarks, "The picture comes with this result."))
     return ToolResult(text=text, pictures=(picture,), row_ids=(entry.handle,), table=entry.handle.partition(":")[0])
 
 
-def said(entry: ChartImage) -> str:
+def image_line(entry: ChartImage) -> str:
     """Return what an image is, in a line: handle, view and when it was taken."""
     view = f"view {entry.view}" if entry.view else ""
-    taken = f"taken {format_time(entry.taken)}" if entry.taken is not None else ""
-    return ", ".join(part for part in (entry.handle, view, taken) if part)
+    taken_text = f"taken {format_time(entry.taken_at)}" if entry.taken_at is not None else ""
+    return ", ".join(part for part in (entry.handle, view, taken_text) if part)
 
 
 # Tools that make something out on chest films: findings, organs, a report, where a phrase is. Each says what its
@@ -98,7 +98,7 @@ def chest_xray_classifier(session: Session, *, image_path: Handle) -> ToolResult
     lines += [_finding_line(finding, film) for finding in findings]
     above = [finding for finding in findings if finding.is_above][:_MOST_BOXES]
     boxes = [finding.box for finding in above if finding.box is not None]
-    head = [said(entry), _NO_PROBABILITY, _told(known), *_cautions(film)]
+    head = [image_line(entry), _NO_PROBABILITY, _network_line(known), *_cautions(film)]
     picture = _picture(session, film, f"{entry.handle}: where the highest scores come from", boxes)
     return _result(entry, [*head, *lines], picture)
 
@@ -121,8 +121,10 @@ def chest_xray_segmentation(
     lines = ["organ | area | certainty (mean inside) | box (left, top, right, bottom in pixels) | touches the edge"]
     lines += [_organ_line(organ, film) for organ in shown]
     size = "" if film.spacing_mm else "areas are in pixels: the file does not say how large a pixel is in the body"
-    told = f"cardiothoracic ratio: {ratio:.2f}" if ratio is not None else "cardiothoracic ratio: heart or lung not seen"
-    head = [said(entry), told, _told(opened.known), *_cautions(film), size]
+    ratio_text = (
+        f"cardiothoracic ratio: {ratio:.2f}" if ratio is not None else "cardiothoracic ratio: heart or lung not seen"
+    )
+    head = [image_line(entry), ratio_text, _network_line(opened.known), *_cautions(film), size]
     edges = with_edges(film.pixels, shown)
     picture = picture_of(edges, f"{entry.handle}: outlined organs", longest_edge=session.images.settings.longest_edge)
     return _result(entry, [*filter(None, head), *lines], picture)
@@ -137,7 +139,7 @@ def chest_xray_report_generator(session: Session, *, image_path: Handle) -> Tool
     classified = _classified(session, film)[0] if "classifier" in session.images.abilities.names else ()
     conflicts = conflicts_of(report, classified)
     lines = [
-        said(entry),
+        image_line(entry),
         f"written by a model ({report.by}), read by nobody",
         *_cautions(film),
         f"FINDINGS: {report.findings or 'unavailable'}",
@@ -163,7 +165,7 @@ def xray_phrase_grounding(
         how = f"boxes by a model ({finder.name}), checked by nobody"
     else:
         boxes, how = _from_classifier(session, film, phrase)
-    lines = [said(entry), how, *_cautions(film), f"phrase: {' '.join(phrase.split())[:120]}"]
+    lines = [image_line(entry), how, *_cautions(film), f"phrase: {' '.join(phrase.split())[:120]}"]
     lines += [f"box: {_pixels(box, film)} (left, top, right, bottom in pixels)" for box in boxes]
     lines += [] if boxes else ["not seen"]
     return _result(entry, lines, _picture(session, film, f"{entry.handle}: {phrase[:80]}", boxes))
@@ -199,7 +201,7 @@ def _from_classifier(session: Session, film: Radiograph, phrase: str) -> tuple[t
     return (() if finding.box is None else (finding.box,)), how
 
 
-def _told(known: KnownModel) -> str:
+def _network_line(known: KnownModel) -> str:
     return f"network: {known.name}, trained on {', '.join(known.seen)}: on films of those its results prove little"
 
 

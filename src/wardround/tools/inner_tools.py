@@ -138,13 +138,13 @@ def get_clinical_score(
         found = score_at(session.chart, name.strip().lower(), hours=hours or None)
     except UserError as error:
         raise ToolFailure(str(error)) from None
-    told = DEFINITIONS[found.name]
+    definition = DEFINITIONS[found.name]
     value = "unknown" if found.value is None else f"{found.value}"
     if found.bounds is not None and not found.bounds.is_exact:
         value = f"at least {found.bounds.low:g}, at most {found.bounds.high:g}"
-    lines = [f"{told.title} as of {format_time(found.as_of)}, last {found.hours} h: {value} ({told.unit})"]
+    lines = [f"{definition.title} as of {format_time(found.as_of)}, last {found.hours} h: {value} ({definition.unit})"]
     lines += [f"{part}: {'unknown' if points is None else points}" for part, points in found.parts.items()]
     if found.unknown:
         lines.append(f"not charted: {', '.join(found.unknown)}")
-    lines.append(f"published: doi {told.doi}{f'; {told.variant}' if told.variant else ''}")
+    lines.append(f"published: doi {definition.doi}{f'; {definition.variant}' if definition.variant else ''}")
     return "\n".join(lines)

@@ -66,11 +66,11 @@ def _found(session: Session, page: Page, name: str, query: str, limit: int) -> T
     found = list(corpus.search(wanted, limit + 1, offset=page.offset, until=session.knowledge.until))
     shown = found[:limit]
     if not shown:
-        return ToolResult(text=f"{_told(corpus)}: {_nothing(session, page, wanted)}", rows_total=0, rows_shown=0)
+        return ToolResult(text=f"{_corpus_line(corpus)}: {_nothing(session, page, wanted)}", rows_total=0, rows_shown=0)
     cursor = page.cursor(page.offset + limit) if len(found) > limit else None
     more = f", cursor={cursor} for the next" if cursor else ""
     end = page.offset + len(shown)
-    caption = f"{_told(corpus)}: documents {page.offset + 1}-{end} nearest to {_short(wanted)!r}{more}"
+    caption = f"{_corpus_line(corpus)}: documents {page.offset + 1}-{end} nearest to {_short(wanted)!r}{more}"
     return ToolResult(
         text="\n".join([caption, *_texts(session, page, corpus, shown)]), rows_shown=len(shown), cursor=cursor
     )
@@ -87,7 +87,7 @@ def _corpus(session: Session, name: str) -> Corpus:
     return library.get(plain)
 
 
-def _told(corpus: Corpus) -> str:
+def _corpus_line(corpus: Corpus) -> str:
     manifest = corpus.manifest
     count = f"{manifest.documents:,} document{'' if manifest.documents == 1 else 's'}"
     return f"{manifest.name} ({count}, as of {manifest.date})"

@@ -15,8 +15,8 @@ from wardround.tools.toolset import Toolset
 class NoChartEnvironment:
     """An environment without a chart. It answers what an agent may ask of any; there is nothing to look up."""
 
-    def __init__(self, told: TextCaseRecord) -> None:
-        self.told = told
+    def __init__(self, text_case: TextCaseRecord) -> None:
+        self.text_case = text_case
         self.toolset = Toolset(())
         self.ask_model: AskOwnModel = ask_alone
 

@@ -198,7 +198,7 @@ def get_table_names(session: Session, page: Page) -> ToolResult:
         rows: list[tuple[str, ...]] = [
             (name, count, _columns(session, name)) for name, _, count, _ in tables if count != "0"
         ]
-        rows += [(name, count, f"candidate: {said}, or SELECT it") for name, _, count, said in candidates]
+        rows += [(name, count, f"candidate: {label_kind}, or SELECT it") for name, _, count, label_kind in candidates]
     else:
         header = ("table", "kind", "rows", "description")
         rows = [*tables, *candidates]
@@ -219,10 +219,10 @@ def _columns(session: Session, name: str) -> str:
     table = session.chart.table(name)
     if not table.num_rows:
         return ""
-    there = [column for column in table.columns if column != "row_id"]
+    columns = [column for column in table.columns if column != "row_id"]
     wanted = dict.fromkeys((*table.spec.default_columns, table.spec.value))  # the number too: texts do not compare
-    main = [column for column in wanted if column in there] if table.spec.default_columns else there
-    rest = len(there) - len(main)
+    main = [column for column in wanted if column in columns] if table.spec.default_columns else columns
+    rest = len(columns) - len(main)
     return ", ".join(main) + (f" (+{rest})" if rest else "")
 
 
@@ -294,8 +294,8 @@ def _usual_delay(view: TableView) -> str:
     if not known.any():
         return ""
     minutes = float(np.median(times[known] - view.times[known])) / 60e6
-    said = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
-    return f"usual delay: a row is filed {said} after its time (median of the {int(known.sum()):,} rows here)"
+    delay = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    return f"usual delay: a row is filed {delay} after its time (median of the {int(known.sum()):,} rows here)"
 
 
 def _brief(text: str) -> str:

@@ -118,8 +118,8 @@ def _property(function: SideReply, parameter: inspect.Parameter, hint: Any) -> d
             schema |= {key: value for key, value in bounds.items() if value is not None}
     if parameter.default not in (inspect.Parameter.empty, None):
         schema["default"] = parameter.default
-    said = [extra for extra in extras if isinstance(extra, str)]
-    return schema | ({"description": " ".join(said)} if said else {})
+    descriptions = [extra for extra in extras if isinstance(extra, str)]
+    return schema | ({"description": " ".join(descriptions)} if descriptions else {})
 
 
 def _given(hint: Any) -> Any:

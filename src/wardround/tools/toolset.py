@@ -181,8 +181,8 @@ def default_toolset(*, evidence: bool = False, more: Iterable[str] = ()) -> Tool
     Raises UserError for a name that no tool has.
     """
     usual = {tool.name for tool in (*_TABLES_AND_RECORDS, get_candidates, *_INNER)}
-    asked = dict.fromkeys((*((retrieve_evidence.name,) if evidence else ()), *more))
-    found = [TOOLS.get(name) for name in asked if name not in usual]
+    extra_tools = dict.fromkeys((*((retrieve_evidence.name,) if evidence else ()), *more))
+    found = [TOOLS.get(name) for name in extra_tools if name not in usual]
     return Toolset((*_TABLES_AND_RECORDS, *found, get_candidates, *_INNER))
 
 

@@ -17,7 +17,7 @@ from wardround.core import PromptFile, UserError, load_prompt
 from wardround.tasks.answers import Question
 
 EVIDENCE_TOOL = "retrieve_evidence"
-TOLD_SYSTEM = "told_system"
+TEXT_CASE_SYSTEM = "told_system"
 Needs = Literal["nothing", "question", "labels"]
 Choose = Callable[[Episode], Awaitable[Exchange]]
 """Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
@@ -97,7 +97,7 @@ class AgentSpec:
         """Return whether it searches charts for evidence, by a hook or by the tool."""
         return EVIDENCE_TOOL in self.more_tools or self.needs != "nothing"
 
-    def for_told_cases(self) -> AgentSpec:
+    def for_text_cases(self) -> AgentSpec:
         """Return the agent as it plays cases told in words: no tools, and one reply that ends in its answer.
 
         UserError: it cannot do without a chart.
@@ -108,7 +108,7 @@ class AgentSpec:
                 "gsem or gsem-walk"
             )
         loop = replace(self.loop, reminders=0)
-        return replace(self, system=TOLD_SYSTEM, tools="none", more_tools=(), needs="nothing", loop=loop)
+        return replace(self, system=TEXT_CASE_SYSTEM, tools="none", more_tools=(), needs="nothing", loop=loop)
 
     def player(self) -> StepPlayer:
         """Return a player for one stay. UserError: it plays none."""

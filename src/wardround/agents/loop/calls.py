@@ -47,7 +47,7 @@ class ToolSession(Protocol):
         ...
 
     @property
-    def told(self) -> TextCaseRecord | None:
+    def text_case(self) -> TextCaseRecord | None:
         """The case of a question that tells it in words, and has no chart."""
         ...
 
@@ -192,9 +192,9 @@ class CallRunner:
         if self._environment.toolset.get(call.name) is not None and call.name not in offered:
             allowed = f"only {', '.join(sorted(offered))}" if offered else "no tool"
             return _failure(f"{allowed} can be called now.")
-        asked = (call.name, call.arguments)
-        self._streak = self._streak + 1 if asked == self._last else 1
-        self._last = asked
+        call_key = (call.name, call.arguments)
+        self._streak = self._streak + 1 if call_key == self._last else 1
+        self._last = call_key
         if self._guard is None or self._streak < self._guard:
             return None
         return _failure(

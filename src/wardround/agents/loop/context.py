@@ -18,7 +18,7 @@ COLLAPSED = "[collapsed for room]"
 CUT = "[cut for room"
 _NO_PICTURES = f"{CUT}: the pictures of this result are not shown any more; repeat the call to see them]"
 _ARGUMENT_CHARACTERS = 140
-_SAID_CHARACTERS = 100
+_TEXT_CHARACTERS = 100
 
 
 def rows_of(observation: Observation) -> str:
@@ -127,9 +127,9 @@ def digest_line(block: Block) -> str:
     """Return one line for a folded block."""
     if block.kind != "turn":
         return f"turn {block.turn}: (a reminder)"
-    said = _one_line(block.messages[0].content or "", _SAID_CHARACTERS)
+    text = _one_line(block.messages[0].content or "", _TEXT_CHARACTERS)
     calls = "; ".join(f"{_call_text(seen.call)} -> {rows_of(seen)}" for seen in block.observations)
-    parts = [part for part in (f"said {said!r}" if said else "", calls) if part]
+    parts = [part for part in (f"said {text!r}" if text else "", calls) if part]
     return f"turn {block.turn}: " + "; ".join(parts or ["(nothing)"])
 
 

@@ -254,9 +254,9 @@ class Episode:
             | {"context_tokens": self.limits.context_tokens, "factor": round(self.calibration.factor, 4)},
         )
 
-    def record(self, asked: Exchange, purpose: str) -> None:
+    def record(self, exchange: Exchange, purpose: str) -> None:
         """Record a call of the model that is not the action."""
-        self.recorder.turn(asked.request, asked.reply, (), purpose=purpose)
+        self.recorder.turn(exchange.request, exchange.reply, (), purpose=purpose)
 
     def pin(self, text: str, pictures: tuple[Picture, ...] = ()) -> int:
         """Add a user message that no budget removes; returns its block number, to withdraw it later."""
@@ -284,8 +284,8 @@ class Episode:
 def _prompt_messages(agent: PlayingAgent, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
     system = load_prompt(agent.package, agent.system).render(turns=limits.turns, answers=prompt.answers)
     joined = "\n\n".join(part for part in (system, prompt.system) if part)
-    asked = Message(role="user", content=prompt.user, pictures=prompt.pictures)
-    return Message(role="system", content=joined), asked
+    question = Message(role="user", content=prompt.user, pictures=prompt.pictures)
+    return Message(role="system", content=joined), question
 
 
 # A reader at the side of the actor: a summariser or a critic reads the history under a prompt and a budget of its own.
@@ -365,24 +365,24 @@ class SideReader:
         A reply that calls a tool, says nothing or has a ``flaw`` is not used: it is asked for again, once. The reply
         may be as long as any: a thinking model would spend a smaller limit before it writes.
         """
-        said = [self.say(instruction)]
+        message_numbers = [self.say(instruction)]
         try:
-            asked = await self._record(purpose)
-            written = self._read(asked, limit_tokens, flaw)
-            if written.problem is not None and asked.reply.finish_reason != "content_filter":
+            exchange = await self._record(purpose)
+            written = self._read(exchange, limit_tokens, flaw)
+            if written.problem is not None and exchange.reply.finish_reason != "content_filter":
                 self._note_unused(written.problem, purpose)
-                said.append(self.say(prompt_text("ask_again", problem=written.problem)))
+                message_numbers.append(self.say(prompt_text("ask_again", problem=written.problem)))
                 written = self._read(await self._record(purpose), limit_tokens, flaw)
         except (LimitReached, ProviderError) as error:
             return SideReply(problem=str(error))
         finally:
-            self.take_out(said)
+            self.take_out(message_numbers)
         return written
 
     async def _record(self, purpose: str) -> Exchange:
-        asked = await self._ask()
-        self._episode.record(asked, purpose)
-        return asked
+        exchange = await self._ask()
+        self._episode.record(exchange, purpose)
+        return exchange
 
     def _note_unused(self, problem: str, purpose: str) -> None:
         detail = {"turn": self._episode.turn, "role": purpose, "problem": problem}
@@ -405,20 +405,20 @@ class SideReader:
             excess += tokens - room
         return messages, tokens
 
-    def _read(self, asked: Exchange, limit_tokens: int, flaw: Flaw) -> SideReply:
-        text, problem = read_text(asked.reply.message, asked.reply.finish_reason)
-        problem = problem or flaw(without_thinking(asked.reply.message.content or ""))
+    def _read(self, exchange: Exchange, limit_tokens: int, flaw: Flaw) -> SideReply:
+        text, problem = read_text(exchange.reply.message, exchange.reply.finish_reason)
+        problem = problem or flaw(without_thinking(exchange.reply.message.content or ""))
         if problem:
             return SideReply(problem=problem)
         fitted = cut_text(text, self._episode.counter, limit_tokens, notice=cut_notice)
-        return SideReply(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")
+        return SideReply(text=fitted, cut=fitted is not text or exchange.reply.finish_reason == "length")
 
 
 def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:
     """Return what a reply says (no thinking, nothing around a summary), or the problem why it says nothing."""
-    said = without_thinking(message.content or "")
-    inside = _SUMMARY.findall(said)
-    text = _TAGS.sub("", inside[-1] if inside else said).strip()
+    reply_text = without_thinking(message.content or "")
+    inside = _SUMMARY.findall(reply_text)
+    text = _TAGS.sub("", inside[-1] if inside else reply_text).strip()
     if message.tool_calls or "<tool_call" in text:
         return "", "it called a tool instead"
     if finish_reason == "content_filter":
@@ -448,8 +448,8 @@ async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
         return Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
     except ProviderError as error:
         withheld = isinstance(error, PromptWithheld)
-        said = f"{error} (status {error.status}, {error.attempts} attempts)"
-        return Ending(finish="content_filter" if withheld else "error", error=said)
+        error_text = f"{error} (status {error.status}, {error.attempts} attempts)"
+        return Ending(finish="content_filter" if withheld else "error", error=error_text)
     except ToolBroke as error:
         state.recorder.note("tool_broke", {"error": str(error), "traceback": format_exception(error.__cause__)})
         return Ending(finish="error", error=str(error))

@@ -141,35 +141,35 @@ class _Loop:
                 self.state.fit(error)
         return await choose()
 
-    async def _act(self, asked: Exchange) -> Ending | None:
+    async def _act(self, exchange: Exchange) -> Ending | None:
         """Do what a reply asks for; returns the ending if it is one."""
-        message = with_own_names(self._called(asked), self.state.environment.toolset)
+        message = with_own_names(self._called(exchange), self.state.environment.toolset)
         message = unique_ids(message, self.state.used_ids)
         if message.tool_calls:
             self.reminded = 0
-            return await self._answer_calls(asked, message)
-        return await self._take_text(asked, message)
+            return await self._answer_calls(exchange, message)
+        return await self._take_text(exchange, message)
 
-    def _called(self, asked: Exchange) -> Message:
+    def _called(self, exchange: Exchange) -> Message:
         """Return the reply's message, with the calls it wrote as text."""
-        said = asked.reply.message
-        if not self.settings.written_calls or asked.reply.finish_reason in ("length", "content_filter"):
-            return said
-        message = with_written_calls(said, {schema.name for schema in asked.request.tools})
-        if message is not said:
+        original = exchange.reply.message
+        if not self.settings.written_calls or exchange.reply.finish_reason in ("length", "content_filter"):
+            return original
+        message = with_written_calls(original, {schema.name for schema in exchange.request.tools})
+        if message is not original:
             detail = {"turn": self.state.turn, "calls": len(message.tool_calls)}
             self.state.recorder.note("written_call", detail)
         return message
 
-    async def _answer_calls(self, asked: Exchange, message: Message) -> Ending | None:
+    async def _answer_calls(self, exchange: Exchange, message: Message) -> Ending | None:
         state = self.state
-        offered = [schema.name for schema in asked.request.tools]
+        offered = [schema.name for schema in exchange.request.tools]
         if state.trial_turn >= state.limits.turns and not self.settings.forced_finish:
             state.environment.accept_any_answer()
         observations = await self.runner.run(message.tool_calls, offered)
-        self._record(asked, message, observations)
+        self._record(exchange, message, observations)
         if len(message.tool_calls) > MOST_CALLS:
-            refused = max(asked.reply.calls_left_out, len(message.tool_calls) - MOST_CALLS)
+            refused = max(exchange.reply.calls_left_out, len(message.tool_calls) - MOST_CALLS)
             state.recorder.note("calls", {"turn": state.turn, "most": MOST_CALLS, "not_run": refused})
         sent_back = as_sent_back(message)
         if sent_back is not message:
@@ -195,10 +195,10 @@ class _Loop:
     async def _bound(self, given: str) -> tuple[str, ...] | None:
         """Ask once more, the reply bound to the labels by a schema; a failure here leaves the episode without one."""
         state = self.state
-        said = (Message(role="assistant", content=given),) if given.strip() else ()
-        asked = load_prompt("wardround.agents", "bind").render(kind=state.answers)
+        given_message = (Message(role="assistant", content=given),) if given.strip() else ()
+        instruction = load_prompt("wardround.agents", "bind").render(kind=state.answers)
         request = Request(
-            messages=(*state.last_prompt, *said, Message(role="user", content=asked)),
+            messages=(*state.last_prompt, *given_message, Message(role="user", content=instruction)),
             settings=state.settings,
             episode=state.id,
             ordinal=state.model_calls,
@@ -213,41 +213,41 @@ class _Loop:
         state.recorder.note("answer", {"turn": state.turn, "bound": bound.value})
         return state.answers.settle(bound.value, about=state.about)
 
-    async def _take_text(self, asked: Exchange, message: Message) -> Ending | None:
+    async def _take_text(self, exchange: Exchange, message: Message) -> Ending | None:
         """Send a reply without a call back with a reminder, or take it as the final text."""
         state = self.state
-        self._record(asked, message, ())
+        self._record(exchange, message, ())
         text = (message.content or "").strip()
         if self.settings.written_calls and not without_thinking(text).strip():
-            return await self._take_nothing(asked)
+            return await self._take_nothing(exchange)
         if self.reminded >= self.settings.reminders:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
-            finish = _end_of_text(asked.reply)
+            finish = _end_of_text(exchange.reply)
             read = state.answers.read(text, about=state.about, whole=finish == "text")
             answer = await self._read(read, text)
             return Ending(finish=finish, answer=answer)
         self.reminded += 1
-        reason = _reminder_reason(asked.reply, text)
+        reason = _reminder_reason(exchange.reply, text)
         state.recorder.note("reminder", {"turn": state.turn, "reason": reason})
         if text:
             state.history.add(Message(role="assistant", content=message.content), turn=state.turn, kind="turn")
         state.remind(load_prompt("wardround.agents", "reminder").render(reason=reason))
         return None
 
-    async def _take_nothing(self, asked: Exchange) -> Ending | None:
+    async def _take_nothing(self, exchange: Exchange) -> Ending | None:
         """Answer an empty reply: with a reminder, and after several empty replies in a row with the forced call."""
         state = self.state
         self.reminded += 1
         if self.closing or self.reminded > MOST_EMPTY:
-            return None if self.closing else await self._close(_end_of_text(asked.reply))
+            return None if self.closing else await self._close(_end_of_text(exchange.reply))
         state.recorder.note("reminder", {"turn": state.turn, "reason": "empty"})
         state.remind(load_prompt("wardround.agents", "reminder").render(reason="empty"))
         return None
 
-    def _record(self, asked: Exchange, message: Message, observations: Sequence[Observation]) -> None:
+    def _record(self, exchange: Exchange, message: Message, observations: Sequence[Observation]) -> None:
         self.state.acts += 1
-        reply = asked.reply if message is asked.reply.message else replace(asked.reply, message=message)
-        self.state.recorder.turn(asked.request, reply, [seen.record for seen in observations], purpose="act")
+        reply = exchange.reply if message is exchange.reply.message else replace(exchange.reply, message=message)
+        self.state.recorder.turn(exchange.request, reply, [seen.record for seen in observations], purpose="act")
 
     async def _close(self, finish: Finish) -> Ending:
         """End at a limit: at once, or after one forced call that offers only ``finish``."""

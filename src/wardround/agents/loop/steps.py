@@ -103,14 +103,14 @@ class StepPlayer(Protocol):
 
 async def run_stay(player: StepPlayer, state: Episode, feed: StepFeed) -> Ending:
     """Run one stay to its end, to the limit of steps, or to whatever else ends an episode."""
-    said: list[str] = []
-    ending = await to_its_ending(_play(player, state, feed, said), state)
+    notes: list[str] = []
+    ending = await to_its_ending(_play(player, state, feed, notes), state)
     if ending.finish in _FAILED:
         return ending
-    return replace(ending, answer=tuple(said))  # what was said before a limit counts: each of these steps was whole
+    return replace(ending, answer=tuple(notes))  # what was said before a limit counts: each of these steps was whole
 
 
-async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Ending:
+async def _play(player: StepPlayer, state: Episode, feed: StepFeed, notes: list[str]) -> Ending:
     player.begin(feed.past, feed.carried, _SealedScore(Sealed(feed)))
     bundle: Bundle | None = feed.first()
     while bundle is not None:
@@ -119,7 +119,7 @@ async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[s
         if state.spent:
             return Ending(finish="budget")
         prediction = await player.predict(state, bundle)
-        said.extend(answer_of(state.turn, prediction))
+        notes.extend(answer_of(state.turn, prediction))
         state.turn += 1
         bundle = feed.after(prediction)
     return Ending(finish="finish")

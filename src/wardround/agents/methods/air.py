@@ -81,7 +81,7 @@ async def _refine(search: ChartSearch, found: Evidence, *, path: str, beside: Ev
     return read_query(written.text, found.queries)
 
 
-def read_query(text: str, asked: Sequence[str]) -> Refined:
+def read_query(text: str, earlier_queries: Sequence[str]) -> Refined:
     """Read a refined query, or ENOUGH, out of a reply. ENOUGH is a line of its own: in a sentence it may be denied."""
     lines = [line for line in text.splitlines() if line.strip(" \t*`'\"#-")]
     if any(_is_enough(line) for line in lines):
@@ -90,7 +90,7 @@ def read_query(text: str, asked: Sequence[str]) -> Refined:
     if not words:
         return Refined(stop=NO_QUERY)
     query = " ".join(words[:MOST_WORDS])
-    known = {_plain(one) for one in asked}
+    known = {_plain(one) for one in earlier_queries}
     if _plain(query) in known or _plain(" ".join(words)) in known:
         return Refined(query=query, stop="repeated", words=len(words))
     return Refined(query=query, words=len(words))
@@ -205,12 +205,12 @@ def read_step(text: str, found: Evidence) -> tuple[Refined, str]:
 
     The first query counts: what follows it, where anything does, was made up in place of what the search finds.
     """
-    asked = _QUERY.search(text)
-    before = text[: asked.start()] if asked else text
+    match = _QUERY.search(text)
+    before = text[: match.start()] if match else text
     behind = [line for line in text.splitlines() if _THOUGHT.match(line)]
     lines = before.splitlines() if before.strip() else behind[:1]
     enough = [line for line in text.splitlines() if line.strip(" *`.\"'").upper() == ENOUGH]
-    wants = [asked[1]] if asked else enough
+    wants = [match[1]] if match else enough
     thought = " ".join(line.strip() for line in lines if line.strip())
     thought = _THOUGHT.sub("", thought.replace(ENOUGH, "")).strip()
     refined = read_query(wants[0], found.queries) if wants else Refined(stop=NO_QUERY)

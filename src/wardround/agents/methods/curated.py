@@ -35,10 +35,10 @@ class ShowCurated(Hooks):
         package = curated_input(chart, _window(episode, chart))
         pictures, unseen = await _pictures(episode)
         room = episode.room() - sum(count_message(episode.counter, one) for one in episode.history.prompt)
-        asked = to_microseconds(chart.as_of)
-        told = prompt_text("curated_unseen", number=len(unseen)) if unseen else ""
-        text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS - episode.counter.count(told), asked)
-        episode.pin(f"{text}\n\n{told}" if told else text, pictures)
+        asked_at = to_microseconds(chart.as_of)
+        unseen_text = prompt_text("curated_unseen", number=len(unseen)) if unseen else ""
+        text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS - episode.counter.count(unseen_text), asked_at)
+        episode.pin(f"{text}\n\n{unseen_text}" if unseen_text else text, pictures)
         shown = {"pictures": len(pictures), "pictures_not_shown": unseen}
         episode.recorder.note("curated", {"turn": episode.turn, **facts, **(shown if pictures or unseen else {})})
 
@@ -56,12 +56,12 @@ async def _pictures(episode: Episode) -> tuple[tuple[Picture, ...], dict[str, st
 
 
 def _window(episode: Episode, chart: Chart) -> CuratedWindow:
-    asked = episode.question.curated if episode.question is not None else None
-    return asked or CuratedWindow(start=chart.as_of - _WINDOW, most_events=_MOST_EVENTS)
+    curated = episode.question.curated if episode.question is not None else None
+    return curated or CuratedWindow(start=chart.as_of - _WINDOW, most_events=_MOST_EVENTS)
 
 
-def _fitted(package: CuratedInput, episode: Episode, room: int, asked: int) -> tuple[str, dict[str, float]]:
-    """Return the package as a text of at most ``room`` tokens, what was cut, and how many hours before ``asked``
+def _fitted(package: CuratedInput, episode: Episode, room: int, asked_at: int) -> tuple[str, dict[str, float]]:
+    """Return the package as a text of at most ``room`` tokens, what was cut, and how many hours before ``asked_at``
     it reaches back, of how many."""
     counter = episode.counter
     whole = len(package.summary)
@@ -76,7 +76,7 @@ def _fitted(package: CuratedInput, episode: Episode, room: int, asked: int) -> t
         summary = summary[: len(summary) * 3 // 4]
     cut = whole - len(summary)
     text = _text(replace(package, summary=summary), cut=cut)
-    shown, hours = package.shown_of(asked)
+    shown, hours = package.shown_of(asked_at)
     facts = {"events": len(events), "events_left_out": package.events_left_out, "summary_characters_cut": cut}
     reach = {"hours_shown": round(shown, 2), "hours": round(hours, 2)}
     return text, facts | reach | {"tokens": counter.count(text)}

@@ -173,7 +173,7 @@ class Gathering(Hooks):
 
     async def before_episode(self, episode: Episode) -> None:
         """Retrieve, argue if there are two sides, pin. Of a case told in words there is nothing to retrieve."""
-        if episode.environment.told is not None:
+        if episode.environment.text_case is not None:
             return
         search = await ChartSearch.open(episode, share=self._share)
         numbers = await numeric_evidence(search) if self._recipe.numeric else Evidence()
@@ -348,9 +348,9 @@ class LabelProbabilities(Hooks):
         return False
 
     async def _scores(self, episode: Episode, labels: tuple[str, ...]) -> LabelScores:
-        asked = load_prompt("wardround.agents", "label_only").render(names=episode.answers.class_names)
+        instruction = load_prompt("wardround.agents", "label_only").render(names=episode.answers.class_names)
         request = Request(
-            messages=(*episode.last_prompt, Message(role="user", content=asked)),
+            messages=(*episode.last_prompt, Message(role="user", content=instruction)),
             settings=replace(episode.settings, max_output_tokens=_ROOM),
             episode=episode.id,
             ordinal=episode.model_calls,

@@ -66,11 +66,11 @@ class CandidateSelection:
         prompt = episode.render(reserve=_reserve(episode))
         tokens = episode.rendered_tokens
         sampled = await self._sample(episode, prompt)
-        distinct = list({_identity(asked): asked for asked in reversed(sampled)}.values())[::-1]
+        distinct = list({_identity(exchange): exchange for exchange in reversed(sampled)}.values())[::-1]
         chosen = distinct[0] if len(distinct) == 1 else await self._chosen(episode, prompt, tokens, distinct)
-        for asked in sampled:
-            if asked is not chosen:
-                episode.record(asked, "candidate")
+        for exchange in sampled:
+            if exchange is not chosen:
+                episode.record(exchange, "candidate")
         return chosen
 
     async def _sample(self, episode: Episode, prompt: tuple[Message, ...]) -> list[Exchange]:
@@ -82,7 +82,7 @@ class CandidateSelection:
         came = await asyncio.gather(*asking, return_exceptions=True)
         failed = [error for error in came if isinstance(error, BaseException)]
         wrong = [error for error in failed if not isinstance(error, ProviderError)]
-        sampled = [asked for asked in came if isinstance(asked, Exchange)]
+        sampled = [exchange for exchange in came if isinstance(exchange, Exchange)]
         if wrong or not sampled:
             raise (wrong or failed)[0]
         if failed:
@@ -92,8 +92,8 @@ class CandidateSelection:
     async def _chosen(
         self, episode: Episode, prompt: tuple[Message, ...], tokens: int, distinct: Sequence[Exchange]
     ) -> Exchange:
-        texts = [_action_text(asked.reply.message) for asked in distinct]
-        tools = frozenset(call.name for asked in distinct for call in asked.reply.message.tool_calls)
+        texts = [_action_text(exchange.reply.message) for exchange in distinct]
+        tools = frozenset(call.name for exchange in distinct for call in exchange.reply.message.tool_calls)
         question = Message(
             role="user",
             content=prompt_text(
@@ -105,15 +105,17 @@ class CandidateSelection:
         counted = tokens + count_message(episode.counter, question)
         detail: dict[str, Any] = {"turn": episode.turn, "distinct": len(distinct)}
         try:
-            asked = await episode.ask(
+            exchange = await episode.ask(
                 (*prompt, question), settings=_brief(episode.settings), counted=counted, text_only=True
             )
         except ProviderError as error:
             episode.recorder.note("choice", {**detail, "chosen": 1, "failed": str(error)})
             return distinct[0]
-        episode.record(asked, "choose")
-        number = _called(asked, distinct) or _choice(without_thinking(asked.reply.message.content or ""), len(distinct))
-        unread = {} if number else {"unreadable": (asked.reply.message.content or "")[:200]}
+        episode.record(exchange, "choose")
+        number = _called(exchange, distinct) or _choice(
+            without_thinking(exchange.reply.message.content or ""), len(distinct)
+        )
+        unread = {} if number else {"unreadable": (exchange.reply.message.content or "")[:200]}
         episode.recorder.note("choice", {**detail, "chosen": number or 1, **unread})
         return distinct[(number or 1) - 1]
 
@@ -151,16 +153,16 @@ class IterativeRefinement:
         detail: dict[str, Any] = {"turn": episode.turn, "review": number}
         try:
             counted = tokens + count_message(episode.counter, question)
-            asked = await episode.ask((*prompt, question), counted=counted)
+            exchange = await episode.ask((*prompt, question), counted=counted)
         except ProviderError as error:
             episode.recorder.note("refinement", {**detail, "changed": False, "failed": str(error)})
             return None
-        changed = bool(asked.reply.message.tool_calls) and _identity(asked) != _identity(proposal)
+        changed = bool(exchange.reply.message.tool_calls) and _identity(exchange) != _identity(proposal)
         episode.recorder.note("refinement", {**detail, "changed": changed})
         if not changed:
-            episode.record(asked, "reflect")
+            episode.record(exchange, "reflect")
             return None
-        return asked
+        return exchange
 
 
 def _reserve(episode: Episode) -> int:
@@ -182,9 +184,9 @@ def _brief(settings: ModelSettings) -> ModelSettings:
     return replace(settings, max_output_tokens=min(_VERIFIER_TOKENS, settings.max_output_tokens))
 
 
-def _identity(asked: Exchange) -> object:
+def _identity(exchange: Exchange) -> object:
     """Return what makes two actions the same: the calls in order, or the text where there is none."""
-    message = asked.reply.message
+    message = exchange.reply.message
     return tuple(map(_call_identity, message.tool_calls)) or (message.content or "").strip()
 
 
@@ -196,9 +198,9 @@ def _call_identity(call: ToolCall) -> tuple[str, str]:
 
 
 def _action_text(message: Message) -> str:
-    said = (message.content or "").strip()
+    text = (message.content or "").strip()
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-    return "\n".join([*([said] if said else []), *(calls or ["(no tool call: this would be the final text)"])])
+    return "\n".join([*([text] if text else []), *(calls or ["(no tool call: this would be the final text)"])])
 
 
 def _fitted(episode: Episode, texts: Sequence[str]) -> list[str]:
@@ -207,11 +209,11 @@ def _fitted(episode: Episode, texts: Sequence[str]) -> list[str]:
     return [cut_text(text, episode.counter, share, notice=cut_notice) for text in texts]
 
 
-def _called(asked: Exchange, distinct: Sequence[Exchange]) -> int | None:
+def _called(exchange: Exchange, distinct: Sequence[Exchange]) -> int | None:
     """Return the number of the action that a reply makes instead of naming it; None if it makes none of them."""
-    if not asked.reply.message.tool_calls:
+    if not exchange.reply.message.tool_calls:
         return None
-    return next((place for place, one in enumerate(distinct, start=1) if _identity(one) == _identity(asked)), None)
+    return next((place for place, one in enumerate(distinct, start=1) if _identity(one) == _identity(exchange)), None)
 
 
 def _choice(text: str, most: int) -> int | None:

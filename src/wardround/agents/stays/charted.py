@@ -31,11 +31,11 @@ from wardround.clinical.protocols import (
     ReadingCourse,
     Stated,
     TimesBaseline,
-    asked_keys,
     is_allergic,
     is_allergy,
     is_problem,
     keys_of,
+    lookup_keys,
 )
 from wardround.clinical.vocabulary import (
     Bounds,
@@ -219,7 +219,7 @@ class StateFacts:
 
     def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
         """How often it was done in the last hours: at least, and at most."""
-        asked, since = asked_keys(action), self.now - timedelta(hours=hours)
+        asked, since = lookup_keys(action), self.now - timedelta(hours=hours)
         noted = [each for name, some in self._counts.items() if not asked.isdisjoint(keys_of(name)) for each in some]
         if not noted and not self._carries(kinds_of_action(action)):
             return None
@@ -235,7 +235,7 @@ class StateFacts:
 
     def last_done(self, action: str, *, ever: bool = False) -> datetime | None:
         """When an action was last done in this encounter; None where the state remembers none."""
-        moments = [self._done[key] for key in asked_keys(action) if key in self._done]
+        moments = [self._done[key] for key in lookup_keys(action) if key in self._done]
         last = max(moments, default=None)
         return None if last is None or (last <= self._since and not ever) else last
 
@@ -284,7 +284,7 @@ class StateFacts:
         return tuple(dict.fromkeys(one.row_id for one in (inside[:1] + inside[-1:])))
 
     def _rows_done(self, action: str, *, ever: bool = False) -> tuple[str, ...]:
-        last, asked = self.last_done(action, ever=ever), asked_keys(action)
+        last, asked = self.last_done(action, ever=ever), lookup_keys(action)
         done = (one for one in self.state.actions.values() if one.last == last)
         return tuple(one.row_id for one in done if not asked.isdisjoint(keys_of(one.concept)))
 

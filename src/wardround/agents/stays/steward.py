@@ -86,7 +86,7 @@ def _trend(trend: Trend) -> str:
 
 def shown_rules(rules: Sequence[HeldRule], counter: TokenCounter, most_tokens: int) -> str:
     """Return the rules that are read, with what of each is still to be done."""
-    lines = [f"[{one.id}] {one.compiled.rule.said}{_due(one)}" for one in rules]
+    lines = [f"[{one.id}] {one.compiled.rule.wording}{_due(one)}" for one in rules]
     return "\n".join(lines_that_fit(lines, counter, most_tokens))
 
 

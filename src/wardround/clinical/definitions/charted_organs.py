@@ -57,8 +57,8 @@ class Kidneys:
 
     def weight(self, at: datetime) -> float | None:
         """Return the weight in force at a moment, else the first charted later."""
-        held = [value for time, value in self.weights if time <= at]
-        return held[-1] if held else self.weights[0][1] if self.weights else None
+        charted = [value for time, value in self.weights if time <= at]
+        return charted[-1] if charted else self.weights[0][1] if self.weights else None
 
     def rates(self, at: datetime) -> UrineRates:
         """Return the urine of 6, 12 and 24 hours up to the newest charting, which is at most 6 hours old."""
@@ -286,8 +286,8 @@ class Infusions:
             for row in self.charted.rows(drug, columns):
                 rate = row["originalrate"] if row["rate"] is None else row["rate"]
                 known = rate is not None and row["rateuom"]
-                said = in_unit(rate, row["rateuom"], unit, weight=row["patientweight"]) if known else None
-                found.append(Run(drug=drug, start=row["starttime"], end=row["endtime"], rate=said))
+                charted_rate = in_unit(rate, row["rateuom"], unit, weight=row["patientweight"]) if known else None
+                found.append(Run(drug=drug, start=row["starttime"], end=row["endtime"], rate=charted_rate))
         return tuple(found)
 
     def now(self, at: datetime) -> dict[str, float | None]:
@@ -302,6 +302,6 @@ class Infusions:
 def _highest(runs: Iterable[Run]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for run in runs:
-        held = found.get(run.drug, 0.0)
-        found[run.drug] = None if held is None or run.rate is None else max(held, run.rate)
+        highest = found.get(run.drug, 0.0)
+        found[run.drug] = None if highest is None or run.rate is None else max(highest, run.rate)
     return found

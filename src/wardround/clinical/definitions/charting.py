@@ -143,9 +143,9 @@ def _respiration(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
     any; one of whoever is not known to have a machine counts as breathed alone, and may be more."""
     gases = window(bed.lungs.gases, at - span, at)
     breathing = [(gas.ratio, bed.lungs.ventilated(time)) for time, gas in gases]
-    told = [sofa_respiration(ratio, ventilated=machine) for ratio, machine in breathing]
-    points = max((one for one in told if one is not None), default=None)
-    if points is None or None in told:
+    scores = [sofa_respiration(ratio, ventilated=machine) for ratio, machine in breathing]
+    points = max((one for one in scores if one is not None), default=None)
+    if points is None or None in scores:
         return points, Bounds(points or 0, MOST_POINTS)
     most = max(sofa_respiration(ratio, ventilated=machine is not False) or 0 for ratio, machine in breathing)
     return points, Bounds(points, most)
@@ -160,11 +160,11 @@ def _circulation(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
         {drug: rate for drug, rate in bed.infusions.until(mark).items() if drug in _SOFA_DRUGS} for mark in marks
     ]
     pressure = bed.worst("mean_pressure", min, at, span)
-    told = [
+    scores = [
         sofa_circulation(pressure, **{drug: _SOME if rate is None else rate for drug, rate in rates.items()})
         for rates in running
     ]
-    points = max((one for one in told if one is not None), default=None)
+    points = max((one for one in scores if one is not None), default=None)
     if any(rate is None for rates in running for rate in rates.values()) and points != MOST_POINTS:
         return None, Bounds(points or 0, MOST_POINTS)
     whole = points is not None and bed.charted.has_rows("inputevents")
@@ -178,8 +178,8 @@ def _sofa(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
 def _quick_sofa(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
     breaths, systolic = bed.worst("breaths", max, at, span), bed.worst("systolic", min, at, span)
     coma = bed.coma_bounds(at, span)
-    is_told = coma.is_exact or coma.high < _MOST_COMA
-    return _partial(quick_sofa(breaths, systolic, int(coma.high) if is_told else None))
+    is_known = coma.is_exact or coma.high < _MOST_COMA
+    return _partial(quick_sofa(breaths, systolic, int(coma.high) if is_known else None))
 
 
 def _sirs(bed: _Bedside, at: datetime, span: timedelta) -> _Found:

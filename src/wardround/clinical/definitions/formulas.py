@@ -147,10 +147,10 @@ def inflammatory_response(
     )
 
 
-def _criteria(told: Mapping[str, tuple[bool | None, ...]]) -> PartialScore:
+def _criteria(criteria: Mapping[str, tuple[bool | None, ...]]) -> PartialScore:
     """Count criteria, each met where one of its measurements meets it."""
     parts, within = {}, {}
-    for name, each in told.items():
+    for name, each in criteria.items():
         known = [one for one in each if one is not None]
         parts[name] = int(any(known)) if known else None
         within[name] = Bounds(int(any(known)), int(any(known) or len(known) < len(each)))
@@ -302,8 +302,8 @@ def is_antibiotic(drug: str, route: str | None) -> bool:
     given to desensitize."""
     if any(form in drug.lower() for form in _LOCAL_FORMS):
         return False
-    said = (route or "").lower()
-    local = said in _LOCAL_ROUTES or any(word in said for word in _LOCAL_WORDS)
+    route_text = (route or "").lower()
+    local = route_text in _LOCAL_ROUTES or any(word in route_text for word in _LOCAL_WORDS)
     return not local and is_drug(drug, "antibiotics")
 
 

@@ -42,7 +42,7 @@ from wardround.clinical.protocols.facts import (
     is_problem,
     is_same_action,
 )
-from wardround.clinical.protocols.index import CompiledRule, RuleIndex, asked_keys, compile_rule, keys_of
+from wardround.clinical.protocols.index import CompiledRule, RuleIndex, compile_rule, keys_of, lookup_keys
 from wardround.clinical.protocols.language import Trigger, compile_trigger
 from wardround.clinical.protocols.lint import (
     ProtocolFault,
@@ -125,7 +125,6 @@ __all__ = [
     "TimesBaseline",
     "Trigger",
     "Verb",
-    "asked_keys",
     "can_hold_together",
     "check_examples",
     "compile_rule",
@@ -143,6 +142,7 @@ __all__ = [
     "is_same_action",
     "keys_of",
     "lint_protocol",
+    "lookup_keys",
     "merge_protocols",
     "protocol_text",
     "read_examples",

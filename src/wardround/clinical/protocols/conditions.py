@@ -114,9 +114,9 @@ class HeldFor:
         """Return whether a course meets it."""
         if course is None or not course.recent:
             return None
-        told = {place: self.value.holds_of(one, course.charted) for place, one in enumerate(course.readings)}
+        truths = {place: self.value.holds_of(one, course.charted) for place, one in enumerate(course.readings)}
         series = [(one.time, float(place)) for place, one in enumerate(course.readings)]
-        return held_for(series, lambda place: told[int(place)], self.minutes)
+        return held_for(series, lambda place: truths[int(place)], self.minutes)
 
     def __str__(self) -> str:
         return f"{self.value} for {number(self.minutes)} min"
@@ -143,10 +143,10 @@ class InWindow:
         if course is None:
             return None
         since = course.now - timedelta(hours=self.hours)
-        told = [self.value.holds_of(reading, course.charted) for reading in course.readings if reading.time >= since]
-        if not told:
+        truths = [self.value.holds_of(reading, course.charted) for reading in course.readings if reading.time >= since]
+        if not truths:
             return None
-        return any_of(told) if self.how == "any" else all_of(told)
+        return any_of(truths) if self.how == "any" else all_of(truths)
 
     def __str__(self) -> str:
         return f"{self.how} {self.value} in last {number(self.hours)} h"
@@ -336,8 +336,8 @@ class CountedActions:
         counts = facts.times_done(self.concept, self.hours)
         if counts is None:
             return None
-        told = {bool(RELATIONS[self.relation](one, self.threshold)) for one in range(counts[0], counts[1] + 1)}
-        return told.pop() if len(told) == 1 else None
+        truths = {bool(RELATIONS[self.relation](count, self.threshold)) for count in range(counts[0], counts[1] + 1)}
+        return truths.pop() if len(truths) == 1 else None
 
     def __str__(self) -> str:
         compared = f"{self.relation} {number(self.threshold)}"

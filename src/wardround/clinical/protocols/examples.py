@@ -55,9 +55,9 @@ def _check(index: RuleIndex, example: ProtocolExample) -> ExampleResult:
     unknown = [name for name in example.holds if name not in index.by_id]
     if unknown:
         raise UserError(f"case {example.name!r}: the protocol has no rule {', '.join(unknown)}")
-    held = {rule.rule.id for rule in index.rules if rule.holds(example.facts)}
+    satisfied = {rule.rule.id for rule in index.rules if rule.holds(example.facts)}
     return ExampleResult(
         name=example.name,
-        missing=tuple(name for name in example.holds if name not in held),
-        wrong=tuple(sorted(held - set(example.holds))),
+        missing=tuple(name for name in example.holds if name not in satisfied),
+        wrong=tuple(sorted(satisfied - set(example.holds))),
     )

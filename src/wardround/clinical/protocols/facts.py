@@ -183,11 +183,11 @@ class GivenFacts:
     def rate(self, drug: str, unit: str) -> float | None:
         """See Facts."""
         weight = self.value("weight")
-        said = (
+        weight_unit = (
             None if weight is None else reading_unit(weight.value, weight.unit, "weight", self.charted_units("weight"))
         )
-        kilograms = None if weight is None or said is None else convert(weight.value, said, "kg")
-        found = [said for name, said in self.rates.items() if is_drug(name, drug)]
+        kilograms = None if weight is None or weight_unit is None else convert(weight.value, weight_unit, "kg")
+        found = [rate for name, rate in self.rates.items() if is_drug(name, drug)]
         if not found:
             return 0.0 if self.taking(drug) is False else None
         read = parse_quantity(found[0])
@@ -235,10 +235,10 @@ _NOW = datetime(2000, 1, 1)
 
 
 @lru_cache(maxsize=65_536)
-def drug_key(asked: str) -> DrugKey:
+def drug_key(name: str) -> DrugKey:
     """Return the key of a drug name: the class if it names one, else the drug."""
-    named = drug_class(asked)
-    return ("drug", drug_name(asked)) if named is None else ("class", named)
+    named = drug_class(name)
+    return ("drug", drug_name(name)) if named is None else ("class", named)
 
 
 @lru_cache(maxsize=65_536)
@@ -249,12 +249,12 @@ def drug_keys(given: str) -> frozenset[DrugKey]:
 
 
 @lru_cache(maxsize=65_536)
-def is_problem(active: str, asked: str) -> bool:
+def is_problem(active: str, wanted: str) -> bool:
     """Return whether an active problem, as charted, is the one asked for or one of its kind ("Severe sepsis").
 
     What the title denies, or tells of the past or of the family, is not active.
     """
-    return "present" in _titled(active).statuses(asked)
+    return "present" in _titled(active).statuses(wanted)
 
 
 _SUSPECTED = re.compile(r"^(?:suspected|probable|presumed|likely)\s+", re.IGNORECASE)
@@ -280,11 +280,11 @@ def is_allergic(known: tuple[str, ...], substance: str) -> Truth:
 
 
 @lru_cache(maxsize=65_536)
-def is_same_action(done: str, asked: str) -> bool:
+def is_same_action(done: str, wanted: str) -> bool:
     """Return whether what was done is what was asked for: by its clinical name, as one of its kind, or as a drug."""
-    if clinical_name(done) == clinical_name(asked) or is_drug(done, asked):
+    if clinical_name(done) == clinical_name(wanted) or is_drug(done, wanted):
         return True
-    first, second = find_concept(done), find_concept(asked)
+    first, second = find_concept(done), find_concept(wanted)
     return first is not None and second is not None and is_a(first, second)
 
 

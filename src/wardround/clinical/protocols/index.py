@@ -102,7 +102,7 @@ class RuleIndex:
         if needed is None:
             self._always.append(place)
             return
-        for key in {key for condition in needed for key in asked_keys(condition.concept)}:
+        for key in {key for condition in needed for key in lookup_keys(condition.concept)}:
             self._by_concept.setdefault(key, []).append(place)
 
 
@@ -110,8 +110,8 @@ def compile_rule(rule: ProtocolRule) -> CompiledRule:
     """Read a rule's trigger and actions."""
     actions = tuple(RuleAction.parse(action) for action in rule.actions)
     shares = dict(zip(reversed(actions), reversed(rule.shares), strict=True)) if rule.shares else {}
-    said = ((RuleAction.parse(action), weight) for action, weight in rule.weights.items())
-    weights = {(str(action.kind), action.name): weight for action, weight in said}
+    weighted_actions = ((RuleAction.parse(action), weight) for action, weight in rule.weights.items())
+    weights = {(str(action.kind), action.name): weight for action, weight in weighted_actions}
     trigger = compile_trigger(rule.trigger)
     return CompiledRule(rule=rule, trigger=trigger, actions=actions, shares=shares, weights=weights)
 
@@ -129,7 +129,7 @@ def _counted(rules: Iterable[CompiledRule]) -> dict[str, float]:
     found: dict[str, float] = {}
     for condition in _conditions(rules):
         if isinstance(condition, CountedActions):
-            for key in asked_keys(condition.concept):
+            for key in lookup_keys(condition.concept):
                 found[key] = max(found.get(key, 0.0), condition.hours)
     return found
 
@@ -147,7 +147,7 @@ def keys_of(name: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=65_536)
-def asked_keys(name: str) -> frozenset[str]:
+def lookup_keys(name: str) -> frozenset[str]:
     """Return the keys under which a rule looks up a name: the class if it is one, else as a test or as a drug."""
     named = drug_class(name)
     spelt = {clinical_name(name), drug_name(name)}

@@ -128,14 +128,14 @@ class _Reader:
             return Stated(what="problem", concept=self._names.problem(), ever=True)
         if tokens.take_all("ever", "problem") or tokens.take_all("ever", "done"):
             tokens.back_to(tokens.mark() - 1)
-            return replace(self._said(str(tokens.take("problem", "done"))), ever=True)
+            return replace(self._stated_condition(str(tokens.take("problem", "done"))), ever=True)
         if first.is_word("allergic"):
             tokens.skip()
             tokens.take("to")
-            return self._said("allergy")
+            return self._stated_condition("allergy")
         if first.is_word(*_STATED):
             tokens.skip()
-            return self._said(_STATED[first.text.lower()])
+            return self._stated_condition(_STATED[first.text.lower()])
         if first.is_word("any", "every"):
             tokens.skip()
             value = self._value(self._names.measured())
@@ -149,7 +149,7 @@ class _Reader:
             return self._change(name, noun)
         return self._named()
 
-    def _said(self, what: str) -> Stated:
+    def _stated_condition(self, what: str) -> Stated:
         """``on``, ``problem``, ``allergy`` or ``done`` of a name."""
         self._stated = what
         if what in ("on", "allergy"):
@@ -238,11 +238,15 @@ class _Reader:
             if read is not None:
                 how = f"between {read.value:g} and {read.high:g}" if read.high else f"> {read.value:g}"
                 raise UserError(f"{raw!r}: how does {last} compare? Write `{words} {how}`")
-            said = find_concept(raw)
-            hint = "`on`" if said is not None and said.kind in ("drug", "drug_class") else "`problem`, `on` or `done`"
+            concept = find_concept(raw)
+            hint = (
+                "`on`"
+                if concept is not None and concept.kind in ("drug", "drug_class")
+                else "`problem`, `on` or `done`"
+            )
             raise UserError(f"{raw!r} is asked nothing: compare it (NAME > 4), or write {hint} in front of it")
         self._tokens.back_to(place)
-        return self._said(self._stated)
+        return self._stated_condition(self._stated)
 
     def _not_done(self, raw: str) -> Node:
         if self._tokens.take("done", "drawn", "sent", "taken"):
@@ -253,17 +257,17 @@ class _Reader:
 
     def _state_of(self, name: str) -> Node:
         token = self._tokens.peek()
-        said = token.text.lower() if token is not None else ""
-        if said in _LEVELS:
+        word = token.text.lower() if token is not None else ""
+        if word in _LEVELS:
             self._tokens.skip()
-            return AtLevel(concept=name, level=_LEVELS[said])  # type: ignore[arg-type]
-        if said in ("rising", "falling", "steady"):
+            return AtLevel(concept=name, level=_LEVELS[word])  # type: ignore[arg-type]
+        if word in ("rising", "falling", "steady"):
             self._tokens.skip()
-            return Moving(concept=name, direction=said)  # type: ignore[arg-type]
+            return Moving(concept=name, direction=word)  # type: ignore[arg-type]
         if token is not None and token.kind == "sign":
             return self._compared(name)
         states = ", ".join(["rising", "falling", "steady", *_LEVELS])
-        raise UserError(f"{name!r} is {said!r}: say one of {states}")
+        raise UserError(f"{name!r} is {word!r}: say one of {states}")
 
     def _compared(self, name: str) -> Node:
         """``NAME > 4 mmol/L``, ``... for 30 min``, ``... in last 6 h``, ``NAME >= 1.5 x baseline``."""
@@ -366,8 +370,8 @@ class _Reader:
             unit = SCORE_UNITS.get(score, "points")
             if hours is not None or amount.of_baseline or (amount.unit and read_unit(amount.unit) != read_unit(unit)):
                 raise UserError(f"{score} is compared to a number of {unit} alone: `{score} >= 2`")
-            is_told = amount.value < OLDEST or (relation, amount.value) in ((">=", OLDEST), ("<", OLDEST))
-            if score == "age" and not is_told:
+            is_known = amount.value < OLDEST or (relation, amount.value) in ((">=", OLDEST), ("<", OLDEST))
+            if score == "age" and not is_known:
                 raise UserError("older people's ages are all told as 90: write `age >= 90`, or a lower age")
             return AtScore(score=score, relation=relation, threshold=amount.value)
 

@@ -165,23 +165,23 @@ def _ranges(relation: str, threshold: float, positive: bool) -> list[tuple[float
     if relation == "=":
         below, above = (-math.inf, True, threshold, True), (threshold, True, math.inf, True)
         return [(threshold, False, threshold, False)] if positive else [below, above]
-    said = relation if positive else opposite[relation]
-    if said in (">", ">="):
-        return [(threshold, said == ">", math.inf, True)]
-    return [(-math.inf, True, threshold, said == "<")]
+    stated = relation if positive else opposite[relation]
+    if stated in (">", ">="):
+        return [(threshold, stated == ">", math.inf, True)]
+    return [(-math.inf, True, threshold, stated == "<")]
 
 
 def _follows(stronger: Alternative, weaker: Alternative) -> bool:
-    return all(any(_covers(wanted, held) for held in stronger) for wanted in weaker)
+    return all(any(_covers(wanted, literal) for literal in stronger) for wanted in weaker)
 
 
-def _covers(wanted: _Literal, held: _Literal) -> bool:
-    if wanted.about != held.about:
+def _covers(wanted: _Literal, literal: _Literal) -> bool:
+    if wanted.about != literal.about:
         return False
-    if wanted.states or held.states:
-        return held.states <= wanted.states
-    low = held.low > wanted.low or (held.low == wanted.low and (held.low_open or not wanted.low_open))
-    high = held.high < wanted.high or (held.high == wanted.high and (held.high_open or not wanted.high_open))
+    if wanted.states or literal.states:
+        return literal.states <= wanted.states
+    low = literal.low > wanted.low or (literal.low == wanted.low and (literal.low_open or not wanted.low_open))
+    high = literal.high < wanted.high or (literal.high == wanted.high and (literal.high_open or not wanted.high_open))
     return low and high
 
 
@@ -192,12 +192,12 @@ def _share(first: Alternative, second: Alternative) -> bool:
 def _possible(literals: Alternative) -> bool:
     """Return whether all of them can hold at once."""
     for about in {literal.about for literal in literals}:
-        held = [literal for literal in literals if literal.about == about]
-        if held[0].states and not frozenset.intersection(*(one.states for one in held)):
+        about_same = [literal for literal in literals if literal.about == about]
+        if about_same[0].states and not frozenset.intersection(*(one.states for one in about_same)):
             return False
-        low, high = max(one.low for one in held), min(one.high for one in held)
-        touching = any(one.low == low and one.low_open for one in held) or any(
-            one.high == high and one.high_open for one in held
+        low, high = max(one.low for one in about_same), min(one.high for one in about_same)
+        touching = any(one.low == low and one.low_open for one in about_same) or any(
+            one.high == high and one.high_open for one in about_same
         )
         if low > high or (low == high and touching):
             return False
@@ -249,7 +249,7 @@ def _single(index: RuleIndex) -> Iterator[ProtocolFault]:
         elif not can_hold_together(rule.trigger.node, rule.trigger.node):
             text = f"its trigger can never hold: {rule.rule.trigger}"
             yield ProtocolFault(fault="never-holds", rules=(rule.rule.id,), text=text)
-        words = len(rule.rule.said.split())
+        words = len(rule.rule.wording.split())
         if words > MOST_WORDS:
             yield ProtocolFault(fault="long", rules=(rule.rule.id,), text=f"it has {words} words")
 
@@ -302,8 +302,8 @@ def _opposed(first: CompiledRule, second: CompiledRule) -> str | None:
 
 def _is_within(first: CompiledRule, second: CompiledRule) -> bool:
     """Return whether everything the first asks for the second asks for too."""
-    asked = {(action.verb, action.key) for action in second.actions}
-    return {(action.verb, action.key) for action in first.actions} <= asked
+    second_actions = {(action.verb, action.key) for action in second.actions}
+    return {(action.verb, action.key) for action in first.actions} <= second_actions
 
 
 def _fault(fault: Fault, first: CompiledRule, second: CompiledRule, text: str) -> ProtocolFault:

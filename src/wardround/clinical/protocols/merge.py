@@ -49,7 +49,7 @@ def merge_protocols(first: GlobalProtocol, second: GlobalProtocol) -> MergedProt
     same: dict[str, str] = {}
     renamed: dict[str, str] = {}
     for rule in second.rules:
-        known = _said_already(compile_rule(rule), compiled.values())
+        known = _duplicate_of(compile_rule(rule), compiled.values())
         if known is not None:
             same[rule.id] = known
             rules[known] = _counted_together(rules[known], rule)
@@ -78,10 +78,10 @@ def found_rules(protocol: GlobalProtocol, wanted: GlobalProtocol) -> dict[str, t
     """Return, by rule of the second protocol, the rules of the first that ask for one of its actions where it holds:
     their triggers can hold together, and say the same of a concept: both that it is high, or low."""
     compiled = [compile_rule(rule) for rule in protocol.rules]
-    asked = [compile_rule(rule) for rule in wanted.rules]
+    wanted_rules = [compile_rule(rule) for rule in wanted.rules]
     return {
         one.rule.id: tuple(other.rule.id for other in compiled if _says_too(other, one))
-        for one in asked
+        for one in wanted_rules
         if any(action.verb not in FORBIDDING for action in one.actions)
     }
 
@@ -89,13 +89,13 @@ def found_rules(protocol: GlobalProtocol, wanted: GlobalProtocol) -> dict[str, t
 def _says_too(found: CompiledRule, wanted: CompiledRule) -> bool:
     if found.trigger.node is None or wanted.trigger.node is None:
         return False
-    shared = _said(wanted.trigger.node) & _said(found.trigger.node)
+    shared = _statements(wanted.trigger.node) & _statements(found.trigger.node)
     positive = [action for action in wanted.actions if action.verb not in FORBIDDING]
     same = any(action.verb == other.verb and action.names(other.name) for action in positive for other in found.actions)
     return bool(shared) and same and not excludes(found.trigger.node, wanted.trigger.node)
 
 
-def _said(node: Node) -> set[tuple[str, str]]:
+def _statements(node: Node) -> set[tuple[str, str]]:
     """Return a trigger's statements on concepts, without the numbers: lactate is high, whether above 2 or above 2.1."""
     return {(clinical_name(condition.concept), _direction(condition)) for condition in conditions_of(node)}
 
@@ -112,11 +112,13 @@ def _changes(before: ProtocolRule, after: ProtocolRule) -> dict[str, tuple[objec
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _said_already(rule: CompiledRule, known: Iterable[CompiledRule]) -> str | None:
-    asked = {(action.verb, action.key, action.dose) for action in rule.actions}
-    for one in known:
-        if {(action.verb, action.key, action.dose) for action in one.actions} == asked and _same_trigger(one, rule):
-            return one.rule.id
+def _duplicate_of(rule: CompiledRule, known: Iterable[CompiledRule]) -> str | None:
+    actions = {(action.verb, action.key, action.dose) for action in rule.actions}
+    for candidate in known:
+        if {(action.verb, action.key, action.dose) for action in candidate.actions} == actions and _same_trigger(
+            candidate, rule
+        ):
+            return candidate.rule.id
     return None
 
 
@@ -143,8 +145,8 @@ def _without_weights(protocol: GlobalProtocol) -> GlobalProtocol:
     return protocol.with_rules(tuple(replace(rule, weights={}) for rule in protocol.rules))
 
 
-def _free(name: str, taken: dict[str, ProtocolRule]) -> str:
+def _free(name: str, rules: dict[str, ProtocolRule]) -> str:
     number, free = 2, name
-    while free in taken:
+    while free in rules:
         free, number = f"{name}-{number}", number + 1
     return free

@@ -124,7 +124,7 @@ class ProtocolRule:
                 )
 
     @property
-    def said(self) -> str:
+    def wording(self) -> str:
         """The rule in words: its text, else one made of its parts."""
         return self.text or f"IF {self.trigger} THEN {', '.join(self.actions)}."
 
@@ -162,7 +162,7 @@ class GlobalProtocol:
     def digest(self) -> str:
         """Hash of all that it says, as its file would: names a frozen protocol whatever its file is called."""
         return content_hash(
-            canonical_json([self.name, self.about, self._induced, [_said(rule) for rule in self.rules]])
+            canonical_json([self.name, self.about, self._induced, [_rule_body(rule) for rule in self.rules]])
         )
 
     @property
@@ -177,13 +177,13 @@ class GlobalProtocol:
         return len(self.rules)
 
 
-def _said(rule: ProtocolRule) -> dict[str, Any]:
+def _rule_body(rule: ProtocolRule) -> dict[str, Any]:
     """Everything a rule says, its shares in as many digits as files have."""
-    said = asdict(rule)
-    said["precision"] = None if rule.precision is None else round(rule.precision, 4)
-    said["shares"] = [round(share, 4) for share in rule.shares]
-    said["weights"] = {action: round(weight, 4) for action, weight in rule.weights.items()}
-    return said
+    body = asdict(rule)
+    body["precision"] = None if rule.precision is None else round(rule.precision, 4)
+    body["shares"] = [round(share, 4) for share in rule.shares]
+    body["weights"] = {action: round(weight, 4) for action, weight in rule.weights.items()}
+    return body
 
 
 # A protocol as a TOML file that people read and edit, read strictly and written the same way every time.
@@ -245,8 +245,8 @@ def protocol_text(protocol: GlobalProtocol) -> str:
     if protocol.about:
         head.append(f"about = {_text(protocol.about)}")
     if protocol.induced is not None:
-        said = asdict(protocol.induced) | {"fractions": list(protocol.induced.fractions)}
-        head += ["", "[induced]", *(f"{name} = {json.dumps(value)}" for name, value in said.items())]
+        induced = asdict(protocol.induced) | {"fractions": list(protocol.induced.fractions)}
+        head += ["", "[induced]", *(f"{name} = {json.dumps(value)}" for name, value in induced.items())]
     return "\n".join([*head, *(line for rule in protocol.rules for line in _rule_lines(rule))]) + "\n"
 
 
@@ -267,8 +267,8 @@ def _rule_lines(rule: ProtocolRule) -> Iterator[str]:
     if rule.weights:
         written = (f"{_text(action)} = {round(weight, 4)}" for action, weight in rule.weights.items())
         yield f"weights = {{ {', '.join(written)} }}"
-    said = {"origin": rule.provenance.origin, "source": rule.provenance.source, "doi": rule.provenance.doi}
-    yield f"provenance = {{ {', '.join(f'{name} = {_text(value)}' for name, value in said.items() if value)} }}"
+    provenance = {"origin": rule.provenance.origin, "source": rule.provenance.source, "doi": rule.provenance.doi}
+    yield f"provenance = {{ {', '.join(f'{name} = {_text(value)}' for name, value in provenance.items() if value)} }}"
 
 
 def _text(value: str) -> str:

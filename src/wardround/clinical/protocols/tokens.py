@@ -81,8 +81,8 @@ class Tokens:
 
     def take_all(self, *words: str) -> bool:
         """Take several words in a row, all or none."""
-        there = [self.peek(ahead) for ahead in range(len(words))]
-        found = all(token is not None and token.is_word(word) for token, word in zip(there, words, strict=True))
+        ahead_tokens = [self.peek(ahead) for ahead in range(len(words))]
+        found = all(token is not None and token.is_word(word) for token, word in zip(ahead_tokens, words, strict=True))
         self._place += len(words) * found
         return found
 
@@ -243,7 +243,7 @@ class NameReader:
         token = self._tokens.peek()
         if token is None or token.kind == "quoted":
             return None
-        found = SCORES.get(" ".join(words_of(self.raw())) or "") or SCORES.get(self._said_since(place).lower())
+        found = SCORES.get(" ".join(words_of(self.raw())) or "") or SCORES.get(self._text_since(place).lower())
         if found == "urine_output" and "/kg" not in self._tokens.rest.lower():
             found = None
         if found is None:
@@ -308,34 +308,34 @@ class NameReader:
 
     def check_several(self, name: str) -> None:
         """UserError if a name asks for several drugs of a class."""
-        if find_concept(name) is None and "several of a class" in (said := _unknown(name, "drug", "drug")):
-            raise UserError(said)
+        if find_concept(name) is None and "several of a class" in (problem := _unknown(name, "drug", "drug")):
+            raise UserError(problem)
 
-    def _one_meaning(self, asked: str) -> str:
+    def _one_meaning(self, kind: str) -> str:
         """Take a name; UserError if it is short for several things."""
         name = self.raw()
-        meanings = () if self._quoted else meanings_of(name, asked)
+        meanings = () if self._quoted else meanings_of(name, kind)
         if meanings:
             raise UserError(f"{name!r} stands for {', '.join(meanings[:-1])} or {meanings[-1]}: write which")
         return name
 
-    def _said_since(self, place: int) -> str:
+    def _text_since(self, place: int) -> str:
         here = self._tokens.mark()
         self._tokens.back_to(place)
-        said: list[str] = []
+        words: list[str] = []
         while self._tokens.mark() < here:
             token = self._tokens.peek()
-            said.append(token.text if token is not None else "")
+            words.append(token.text if token is not None else "")
             self._tokens.skip()
-        return " ".join(said)
+        return " ".join(words)
 
 
 def _unknown(name: str, what: str, kind: str) -> str:
-    said = words_of(name)
-    if set(said) <= _VERBAL and {"verbal", "gcs"} <= set(said):
+    words = words_of(name)
+    if set(words) <= _VERBAL and {"verbal", "gcs"} <= set(words):
         return f"{name!r}: whoever has a tube is charted as 1: write `gcs < 9`, or `gcs motor < 6`"
-    drug = " ".join(word for word in said if word not in _SEVERAL)
-    if len(drug) < len(" ".join(said)) and is_known_drug(drug):
+    drug = " ".join(word for word in words if word not in _SEVERAL)
+    if len(drug) < len(" ".join(words)) and is_known_drug(drug):
         return f"{name!r}: several of a class are not counted: write `on norepinephrine AND on vasopressin`, by name"
     near = [found for found, _, _ in process.extract(name.lower(), _names_of(kind), limit=3, score_cutoff=78)]
     meant = f"; did you mean {', '.join(near)}?" if near else ""

@@ -56,13 +56,13 @@ from wardround.clinical.vocabulary.text import (
     KnownFindings,
     TextFinding,
     TextReading,
+    as_past,
     defining_values,
     denies,
     is_lasting,
     leaves_a_mark,
     read_findings,
     read_text,
-    told_before,
 )
 from wardround.clinical.vocabulary.text_values import Person, Sex, read_person
 from wardround.clinical.vocabulary.time import (
@@ -115,6 +115,7 @@ __all__ = [
     "add_concepts",
     "all_of",
     "any_of",
+    "as_past",
     "baseline",
     "change",
     "charted_allergies",
@@ -162,7 +163,6 @@ __all__ = [
     "reading_unit",
     "records_allergy",
     "rises_by",
-    "told_before",
     "usual_units",
     "words_of",
 ]

@@ -86,7 +86,7 @@ def allergies_of(text: str, section: SectionKind = "") -> Iterator[Allergy]:
             yield from _listed(body)
         elif part.kind != "family":
             for start, end in sentences_of(body):
-                yield from _told(body[start:end])
+                yield from _stated(body[start:end])
 
 
 def charted_allergies(name: str) -> tuple[Allergy, ...]:
@@ -138,22 +138,22 @@ def allergy_truth(allergies: Iterable[Allergy], substance: str) -> Truth:
     return None if may_react else truth
 
 
-def _covers(allergen: str, asked: str) -> bool:
-    if words_of(allergen) == words_of(asked) or is_drug(allergen, asked):
+def _covers(allergen: str, substance: str) -> bool:
+    if words_of(allergen) == words_of(substance) or is_drug(allergen, substance):
         return True
-    given, wanted = find_concept(allergen), find_concept(asked)
+    given, wanted = find_concept(allergen), find_concept(substance)
     if given is not None and wanted is not None and is_a(given, wanted):
         return True
-    return conflicts(asked, allergen) is True
+    return conflicts(substance, allergen) is True
 
 
 def _listed(body: str) -> Iterator[Allergy]:
     if _NONE_KNOWN.search(body) or _NOTHING.match(body):
         yield Allergy("", is_denied=True)
         return
-    told = list(_told(body))
-    yield from told
-    if told:
+    allergies = list(_stated(body))
+    yield from allergies
+    if allergies:
         return
     while (plain := re.sub(r"\([^()]*\)|\[[^\[\]]*\]", " ", body)) != body:
         body = plain
@@ -161,7 +161,7 @@ def _listed(body: str) -> Iterator[Allergy]:
         yield from _allergen(piece)
 
 
-def _told(sentence: str) -> Iterator[Allergy]:
+def _stated(sentence: str) -> Iterator[Allergy]:
     if _NONE_KNOWN.search(sentence):
         yield Allergy("", is_denied=True)
         return

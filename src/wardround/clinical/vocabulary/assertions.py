@@ -99,22 +99,22 @@ def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterat
     if tokens[-1].text == "?" and "?" not in [token.text for token in tokens[:1]]:
         standings = ["possible" if one in ("present", "history", "listed") else one for one in standings]
     is_recent = _RECENT.search(text, start, end) is not None
-    held: list[WordToken] = []
+    words: list[WordToken] = []
     standing = standings[0]
     for place, token in enumerate(tokens):
         breaks = place in in_cue or not token.is_word or token.text in ("and", "or", "nor")
-        if token.text in ("-", "'", "(", ")", "/") and held and place + 1 < len(tokens) and place not in in_cue:
+        if token.text in ("-", "'", "(", ")", "/") and words and place + 1 < len(tokens) and place not in in_cue:
             breaks = token.text == "/" or (token.text in "()" and not _is_short_aside(tokens, place))
             if not breaks:
                 continue
-        if held and (breaks or standings[place] != standing):
-            yield Statement(tokens=tuple(held), standing=standing, section=section, is_recent=is_recent)
-            held = []
+        if words and (breaks or standings[place] != standing):
+            yield Statement(tokens=tuple(words), standing=standing, section=section, is_recent=is_recent)
+            words = []
         if not breaks:
-            held.append(token)
+            words.append(token)
             standing = standings[place]
-    if held:
-        yield Statement(tokens=tuple(held), standing=standing, section=section, is_recent=is_recent)
+    if words:
+        yield Statement(tokens=tuple(words), standing=standing, section=section, is_recent=is_recent)
 
 
 def _is_of_patient(tokens: Sequence[WordToken]) -> bool:
@@ -134,28 +134,28 @@ def _is_short_aside(tokens: Sequence[WordToken], place: int) -> bool:
 def _act(sentence: _Sentence) -> set[int]:
     """Let every cue act; return the places that cues take up."""
     tokens = sentence.tokens
-    taken = {place for cue in sentence.cues if _is_taken(cue, tokens) for place in range(cue.start, cue.end)}
+    cue_places = {place for cue in sentence.cues if _is_only_cue(cue, tokens) for place in range(cue.start, cue.end)}
     for cue in sentence.cues:
         if cue.direction in ("after", "both") or (cue.direction == "before" and not cue.start):
-            _act_after(sentence, cue, taken)
+            _act_after(sentence, cue, cue_places)
         if cue.direction in ("before", "both"):
-            _act_before(sentence, cue, taken)
+            _act_before(sentence, cue, cue_places)
         if cue.direction == "beside":
             for place in range(cue.start - 1, max(-1, cue.start - 5), -1):
-                if place in taken or not tokens[place].is_word or tokens[place].text in _VERBS:
+                if place in cue_places or not tokens[place].is_word or tokens[place].text in _VERBS:
                     break
                 sentence.closing[place].add(cue.standing)
-    _act_kin(sentence, taken)
-    _act_said(sentence, taken)
-    return taken
+    _act_kin(sentence, cue_places)
+    _act_marks(sentence, cue_places)
+    return cue_places
 
 
-def _is_taken(cue: Cue, tokens: Sequence[WordToken]) -> bool:
+def _is_only_cue(cue: Cue, tokens: Sequence[WordToken]) -> bool:
     """Return whether a cue's words say nothing but the cue."""
     return cue.direction != "beside" and not tokens[cue.start].text.startswith("postop")
 
 
-def _act_after(sentence: _Sentence, cue: Cue, taken: set[int]) -> None:
+def _act_after(sentence: _Sentence, cue: Cue, cue_places: set[int]) -> None:
     if cue.standing in ("end", "nothing"):
         return
     tokens, separated, content = sentence.tokens, False, 0
@@ -169,7 +169,7 @@ def _act_after(sentence: _Sentence, cue: Cue, taken: set[int]) -> None:
                 return
             if content and other.standing == "nothing" and separated:
                 return
-        if place in taken:
+        if place in cue_places:
             separated = False
             continue
         if token in _VERBS and content and (cue.standing not in ("family", "other") or separated):
@@ -194,14 +194,14 @@ def _ends(cue: Cue, other: Cue, separated: bool) -> bool:
     return separated or other.standing in ("present", "absent")
 
 
-def _act_before(sentence: _Sentence, cue: Cue, taken: set[int]) -> None:
+def _act_before(sentence: _Sentence, cue: Cue, cue_places: set[int]) -> None:
     tokens = sentence.tokens
     if cue.end < len(tokens) and tokens[cue.end].text == "for" and cue.standing == "absent":
         return
     reach: list[int] = []
     listed = False
     for place in range(cue.start - 1, -1, -1):
-        if place in taken:
+        if place in cue_places:
             if any(one.standing == "end" and one.start <= place < one.end for one in sentence.cues):
                 break
             if cue.standing == "present" or not reach:
@@ -236,7 +236,7 @@ def _is_asserted(sentence: _Sentence, cue: Cue, place: int) -> bool:
     return earlier.standing in ("present", "nothing", "history")
 
 
-def _act_kin(sentence: _Sentence, taken: set[int]) -> None:
+def _act_kin(sentence: _Sentence, cue_places: set[int]) -> None:
     """Mark a relative's findings, and what is stated about a relative."""
     tokens = sentence.tokens
     words = [token.text for token in tokens]
@@ -274,7 +274,7 @@ def _act_kin(sentence: _Sentence, taken: set[int]) -> None:
         if "in" in before or "among" in before:
             for earlier in range(place - 1, -1, -1):
                 if (
-                    earlier in taken
+                    earlier in cue_places
                     and sentence.cues
                     and any(c.standing == "end" and c.start <= earlier < c.end for c in sentence.cues)
                 ):
@@ -306,7 +306,7 @@ def _act_kin(sentence: _Sentence, taken: set[int]) -> None:
             one = words[later]
             if separated and (one in _PRONOUNS or (one in _KIN_SPEAKS) or (relative and one in _VERBS)):
                 break
-            if later in taken and any(
+            if later in cue_places and any(
                 c.standing == "end" and c.start == later and words[later] == "but" for c in sentence.cues
             ):
                 break
@@ -314,14 +314,14 @@ def _act_kin(sentence: _Sentence, taken: set[int]) -> None:
             sentence.acting[later].add("family")
 
 
-def _act_said(sentence: _Sentence, taken: set[int]) -> None:
+def _act_marks(sentence: _Sentence, cue_places: set[int]) -> None:
     """``Edema: none``, ``+ cough, - rash`` and ``surgery in 2012``: marks and years that say how a thing stands."""
     words = [token.text for token in sentence.tokens]
     last = len(words) - 1 - (words[-1] == ".")
     if last >= 2 and words[last - 1] in (":", "-", "\u2013") and words[last] in _DENIALS:
         for place in range(last - 1):
             sentence.closing[place].add("absent")
-        taken.add(last)
+        cue_places.add(last)
     if any(word == "+" and (not place or words[place - 1] == ",") for place, word in enumerate(words)):
         for place, word in enumerate(words[:-1]):
             if word in ("+", "-") and (not place or words[place - 1] == ",") and words[place + 1][0].isalpha():
@@ -344,11 +344,11 @@ def _act_said(sentence: _Sentence, taken: set[int]) -> None:
                     "who",
                 )
                 sentence.acting[after].add("absent" if alone and rest != "-" else "other")
-                taken.add(place)
+                cue_places.add(place)
     for place, word in enumerate(words):
         if re.fullmatch(r"(?:19|20)\d\d", word) and place and not set(words[:place]) & (_ONSET | {"diagnosed", "from"}):
             for earlier in range(place - 1, -1, -1):
-                if words[earlier] in (",", ";", ":") or earlier in taken:
+                if words[earlier] in (",", ";", ":") or earlier in cue_places:
                     break
                 sentence.closing[earlier].add("past")
 

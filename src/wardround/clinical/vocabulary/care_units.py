@@ -53,4 +53,4 @@ def _words(text: str) -> str:
 
 def _named(kind: str, words: str) -> set[str]:
     rows = table_rows("care_units", 3)
-    return {said for one, said, cell in rows if one == kind and any(f" {part} " in words for part in cell_parts(cell))}
+    return {name for one, name, cell in rows if one == kind and any(f" {part} " in words for part in cell_parts(cell))}

@@ -62,14 +62,14 @@ Concept(kind='drug', name='ampicillin-sulbactam'))
     return next((candidate for candidate in _candidates(text) if kind in (None, candidate.kind)), None)
 
 
-def meanings_of(text: str, asked: str) -> tuple[str, ...]:
+def meanings_of(text: str, kind: str) -> tuple[str, ...]:
     """Return the several things that a short name may stand for where a problem, something ``done`` or a drug that is
     ``on`` is asked for; nothing if it stands for one, or a user's table says which.
 
     >>> meanings_of("AS", "problem")
     ('aortic stenosis', 'ankylosing spondylitis')
     """
-    return () if words_of(text) in _of_user() else _short_names().get((asked, text.strip().lower()), ())
+    return () if words_of(text) in _of_user() else _short_names().get((kind, text.strip().lower()), ())
 
 
 def concepts_in(text: str, start: int = 0, end: int | None = None) -> tuple[Mention, ...]:
@@ -94,14 +94,14 @@ def known_names() -> Mapping[str, Concept]:
 
 
 @lru_cache(maxsize=65_536)
-def is_a(given: Concept, asked: Concept) -> bool:
+def is_a(given: Concept, wanted: Concept) -> bool:
     """Return whether one concept is the other or one of its kind (septic shock is a sepsis, warfarin an
     anticoagulant)."""
-    if given == asked:
+    if given == wanted:
         return True
-    if given.kind in ("drug", "drug_class") and asked.kind in ("drug", "drug_class"):
-        return is_drug(given.name, asked.name)
-    return asked.name in _above(given.name)
+    if given.kind in ("drug", "drug_class") and wanted.kind in ("drug", "drug_class"):
+        return is_drug(given.name, wanted.name)
+    return wanted.name in _above(given.name)
 
 
 def add_concepts(table: Path | str) -> int:
@@ -213,12 +213,12 @@ def _mention_at(text: str, words: list[tuple[int, int, str]], place: int) -> Men
         if concept is None:
             continue
         start, end = words[place][0], words[place + length - 1][1]
-        said = text[start:end]
-        if " ".join(key) in _WORDS_TOO and (not said.isupper() or _is_shouted(text, start, end)):
+        spelling = text[start:end]
+        if " ".join(key) in _WORDS_TOO and (not spelling.isupper() or _is_shouted(text, start, end)):
             continue
         if _means_otherwise(concept, " ".join(key), text[max(0, start - _BESIDE) : start], text[end : end + _BESIDE]):
             continue
-        return Mention(concept=concept, start=start, end=end, text=said)
+        return Mention(concept=concept, start=start, end=end, text=spelling)
     return None
 
 
@@ -260,9 +260,9 @@ def _of_user() -> frozenset[tuple[str, ...]]:
 def _short_names() -> Mapping[tuple[str, str], tuple[str, ...]]:
     return MappingProxyType(
         {
-            (asked, name.lower()): cell_parts(meanings)
+            (kind, name.lower()): cell_parts(meanings)
             for several, name, meanings in table_rows("short_names", 3)
-            for asked in cell_parts(several)
+            for kind in cell_parts(several)
         }
     )
 

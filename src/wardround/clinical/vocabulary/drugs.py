@@ -59,8 +59,8 @@ def ingredients(name: str) -> frozenset[str]:
     words = _DOSING.split(normalise_label(name))[0].split()
     starts = (" ".join(words[:length]) for length in range(min(len(words), 4), 0, -1))
     found = (_read_ingredients(start) for start in starts if start not in _MINERALS)
-    held = next((one for one in found if not one.isdisjoint(_known())), read)
-    return held | {normalise_label(name)} if held is not read and _WITH_MORE.search(" ".join(words)) else held
+    known = next((one for one in found if not one.isdisjoint(_known())), read)
+    return known | {normalise_label(name)} if known is not read and _WITH_MORE.search(" ".join(words)) else known
 
 
 def _read_ingredients(name: str) -> frozenset[str]:
@@ -78,18 +78,18 @@ def drug_classes(name: str) -> tuple[str, ...]:
     own = drug_class(name)
     within = load_drug_classes()
     if own is not None:
-        held = [(len(members), one) for one, members in within.items() if within[own] <= members]
+        matching = [(len(members), one) for one, members in within.items() if within[own] <= members]
     else:
         inside = _actives(name)
-        held = [(len(members), one) for one, members in within.items() if inside & members]
-    return tuple(one for _, one in sorted(held))
+        matching = [(len(members), one) for one, members in within.items() if inside & members]
+    return tuple(one for _, one in sorted(matching))
 
 
 @lru_cache(maxsize=_CACHED)
 def main_class(name: str) -> str | None:
     """Return the class that a drug is counted under: the first of the table that holds it; None if none does."""
-    own, held = drug_class(name), set(drug_classes(name))
-    return own or next((main_class for main_class in _main_classes() if main_class in held), None)
+    own, classes = drug_class(name), set(drug_classes(name))
+    return own or next((main_class for main_class in _main_classes() if main_class in classes), None)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -136,28 +136,28 @@ def misspelled_drug(name: str) -> str | None:
 
 
 @lru_cache(maxsize=_CACHED)
-def is_drug(given: str, asked: str) -> bool:
+def is_drug(given: str, wanted: str) -> bool:
     """Return whether a given drug is the one asked for, holds it, or is of the class asked for.
 
     >>> is_drug("Unasyn", "penicillins"), is_drug("Unasyn", "ampicillin"), is_drug("ampicillin", "Unasyn")
     (True, True, False)
     """
-    if drug_class(asked) is not None:
-        return drug_class(asked) in drug_groups(given)
-    return drug_name(asked) == drug_name(given) or (
-        bool(ingredients(given)) and ingredients(asked) <= ingredients(given)
+    if drug_class(wanted) is not None:
+        return drug_class(wanted) in drug_groups(given)
+    return drug_name(wanted) == drug_name(given) or (
+        bool(ingredients(given)) and ingredients(wanted) <= ingredients(given)
     )
 
 
 @lru_cache(maxsize=_CACHED)
-def may_hold(given: str, asked: str) -> bool:
+def may_hold(given: str, wanted: str) -> bool:
     """Return whether a given drug is, holds, or may turn out to be, what is asked for: a class may be any of its
     members."""
-    given, mineral = _given(given), normalise_label(asked)
+    given, mineral = _given(given), normalise_label(wanted)
     is_salt = mineral in _MINERALS and not _NO_DRUG.search(normalise_label(given))
     if is_salt and any(f"{ingredient} ".startswith(f"{mineral} ") for ingredient in ingredients(given)):
         return True
-    return is_drug(given, asked) or not _contents(given).isdisjoint(_actives(asked))
+    return is_drug(given, wanted) or not _contents(given).isdisjoint(_actives(wanted))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -240,8 +240,8 @@ def _conflict(drug: str, allergen: str) -> Truth:
 
 def _not_a_drug(drug: str, allergen: str) -> Truth:
     """Return whether a food stands against a drug: only where the table says so (egg and a fat emulsion)."""
-    held = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
-    return any_of(_VERDICTS[_crossing().get((allergen, one), "no")] for one in sorted(held))
+    contents = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
+    return any_of(_VERDICTS[_crossing().get((allergen, one), "no")] for one in sorted(contents))
 
 
 def _between(ingredient: str, allergen: str) -> Truth:
@@ -249,8 +249,10 @@ def _between(ingredient: str, allergen: str) -> Truth:
     sources = _sources(allergen)
     if ingredient in sources:
         return True
-    asked = [drug_class(allergen)] if drug_class(allergen) else [*sorted(sources), *drug_classes(allergen)]
-    for source in asked:
+    sources_and_classes = (
+        [drug_class(allergen)] if drug_class(allergen) else [*sorted(sources), *drug_classes(allergen)]
+    )
+    for source in sources_and_classes:
         for target in (ingredient, *drug_classes(ingredient)):
             verdict = _crossing().get((str(source), target))
             if verdict is not None:
@@ -280,8 +282,8 @@ def _contents(name: str) -> frozenset[str]:
 def _actives(name: str) -> frozenset[str]:
     """Return the ingredients that matter for an allergy. An inhibitor that only occurs with another drug is not an
     allergen."""
-    held = _contents(name)
-    return held - load_drug_classes()["beta-lactamase inhibitors"] or held
+    contents = _contents(name)
+    return contents - load_drug_classes()["beta-lactamase inhibitors"] or contents
 
 
 @cache

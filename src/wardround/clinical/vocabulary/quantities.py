@@ -103,9 +103,9 @@ class ThresholdTest:
         """Return whether a number meets the threshold."""
         relation = RELATIONS[self.relation]
         for group in self.groups:
-            said = {bool(relation(value, one.threshold)) for one in group if one.low <= value <= one.high}
-            if said:
-                return said.pop() if len(said) == 1 else None
+            truths = {bool(relation(value, one.threshold)) for one in group if one.low <= value <= one.high}
+            if truths:
+                return truths.pop() if len(truths) == 1 else None
         return None
 
     def holds_of(self, values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -161,10 +161,10 @@ def comparison(
     """Return how readings in a unit are held against a threshold, worked out once for all of them."""
     known = find_measurement(concept) if concept is not None else None
     reading_unit = None if is_unitless(unit, known) else unit
-    asked_unit = None if is_unitless(threshold_unit, known) else threshold_unit
+    limit_unit = None if is_unitless(threshold_unit, known) else threshold_unit
     here = tuple(one for one in charted if not is_unitless(one, known))
     known = _charted_as(known, here)
-    groups = _groups(reading_unit, threshold, asked_unit, known, here)
+    groups = _groups(reading_unit, threshold, limit_unit, known, here)
     return ThresholdTest(relation=relation, groups=tuple(group for group in groups if group))
 
 
@@ -218,8 +218,8 @@ def _groups(
         return (_in_unit(unit, _meant(threshold, unit, known, charted), measured),)
     readings = measured or known
     if threshold_unit is not None:
-        return _of_bare_reading(((threshold, threshold_unit),), readings, charted, asked=True)
-    return _of_bare_reading(_meant(threshold, None, known, charted), readings, charted, asked=False)
+        return _of_bare_reading(((threshold, threshold_unit),), readings, charted, has_unit=True)
+    return _of_bare_reading(_meant(threshold, None, known, charted), readings, charted, has_unit=False)
 
 
 def _meant(
@@ -262,7 +262,7 @@ def _is_same_size(first: str | None, second: str | None, known: Measurement) -> 
 
 
 def _in_unit(unit: str, meant: tuple[tuple[float, str | None], ...], known: Measurement | None) -> tuple[_Reading, ...]:
-    found = [_converted(number, asked, unit, known) for number, asked in meant]
+    found = [_converted(number, limit_unit, unit, known) for number, limit_unit in meant]
     if any(one is None for one in found):
         return ()
     low, high = _believed(unit, known)
@@ -287,13 +287,13 @@ def _is_mistakable(unit: str | None) -> bool:
 
 
 def _of_bare_reading(
-    meant: tuple[tuple[float, str | None], ...], known: Measurement, charted: Sequence[str], *, asked: bool
+    meant: tuple[tuple[float, str | None], ...], known: Measurement, charted: Sequence[str], *, has_unit: bool
 ) -> tuple[tuple[_Reading, ...], ...]:
     """Return the ways to read bare numbers: those in the store's units first, and the others' of what fits none of
     them. Where the store has none, a bare threshold and a bare reading that both fit a unit are both in it."""
     here = tuple(one for one in known.units if _is_charted(one, known, charted))
     others = tuple(one for one in known.units if one not in here)
-    together = not (asked or here)
+    together = not (has_unit or here)
 
     def ways(units: tuple[UsualUnit, ...]) -> tuple[_Reading, ...]:
         return tuple(

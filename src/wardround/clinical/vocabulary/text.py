@@ -19,7 +19,7 @@ from wardround.clinical.vocabulary.cues import section_kind, tokens_of
 from wardround.clinical.vocabulary.measurements import Concept, singular
 from wardround.clinical.vocabulary.quantities import Quantity, parse_quantity
 from wardround.clinical.vocabulary.tables import cell_parts, named_words, table_rows
-from wardround.clinical.vocabulary.text_values import told_values
+from wardround.clinical.vocabulary.text_values import find_values
 from wardround.clinical.vocabulary.time import Relation, Truth
 
 _FILLERS = named_words("fillers") | {singular(word) for word in named_words("fillers")}
@@ -154,19 +154,19 @@ def _is_of(kind: str, name: str) -> bool:
 
 def _denied_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a denied statement that name what is denied, without place, time and method."""
-    held: list[str] = []
+    kept: list[str] = []
     for word in words:
-        if word in _NOT_NARROWING and any(one not in _FILLERS for one in held):
+        if word in _NOT_NARROWING and any(one not in _FILLERS for one in kept):
             break
-        held.append(word)
-    return tuple(word for word in held if word not in _FILLERS or word == "status")
+        kept.append(word)
+    return tuple(word for word in kept if word not in _FILLERS or word == "status")
 
 
 def _values(text: str, statements: Sequence[Statement]) -> Iterator[TextFinding]:
     """Return the values of a text, each with the assertion of the words around its number."""
     by_place = [(*statement.span, statement) for statement in statements]
     for start, end in sentences_of(text):
-        for value in told_values(text, start, end):
+        for value in find_values(text, start, end):
             inside = [one for first, last, one in by_place if first < value.end and last > value.start]
             standings = {one.standing for one in inside}
             if standings & {"other", "risk", "family", "absent"}:
@@ -188,7 +188,7 @@ class KnownFindings:
     alone: dict[str, set[str]] = field(default_factory=dict)
     """By word how it is told where it is no part of a longer name ("shock", not that of shock wave lithotripsy)."""
     allergies: list[Allergy] = field(default_factory=list)
-    _asked: dict[str, frozenset[str]] = field(default_factory=dict)
+    _statuses_by_name: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, reading: TextReading) -> None:
         """Take in what a text says."""
@@ -208,14 +208,14 @@ class KnownFindings:
 
     def statuses(self, name: str) -> frozenset[Status]:
         """Return every way in which something is told of the patient; empty if nothing names it."""
-        if name not in self._asked:
-            self._asked[name] = frozenset(self._statuses(name))
-        return cast(frozenset[Status], self._asked[name] - {_RECENT})
+        if name not in self._statuses_by_name:
+            self._statuses_by_name[name] = frozenset(self._statuses(name))
+        return cast(frozenset[Status], self._statuses_by_name[name] - {_RECENT})
 
-    def told_recently(self, name: str) -> bool:
+    def has_recent(self, name: str) -> bool:
         """Return whether something of the past is told with a time of some days or weeks."""
         self.statuses(name)
-        return _RECENT in self._asked[name]
+        return _RECENT in self._statuses_by_name[name]
 
     def allergic_to(self, substance: str) -> Truth:
         """Return whether an allergy to a substance or class is told; unknown if only others are."""
@@ -223,49 +223,49 @@ class KnownFindings:
 
     def _statuses(self, name: str) -> Iterator[str]:
         words = tuple(word for word in compared_words(name) if word not in _MODIFIERS) or compared_words(name)
-        asked = find_concept(" ".join(words)) or find_concept(name)
-        if asked is not None:
-            for given, told in self.by_concept.items():
-                if is_a(given, asked):
-                    yield from (way for ways in told.values() for way in ways if way != "absent")
-                if is_a(asked, given) and any("absent" in ways for ways in told.values()):
+        wanted = find_concept(" ".join(words)) or find_concept(name)
+        if wanted is not None:
+            for given, statements in self.by_concept.items():
+                if is_a(given, wanted):
+                    yield from (way for ways in statements.values() for way in ways if way != "absent")
+                if is_a(wanted, given) and any("absent" in ways for ways in statements.values()):
                     yield "absent"
         yield from self._part_by_part(words)
         if len(words) == 1:
             yield from (one for one in self.alone.get(words[0], ()) if one != "absent")
         else:
             rarest = min((self.by_word.get(word, {}) for word in words), key=len, default={})
-            for said, ways in rarest.items():
-                if _holds(said, words):
+            for statement_words, ways in rarest.items():
+                if _holds(statement_words, words):
                     yield from (way for way in ways if way != "absent")
         for word in words:
-            for said, ways in self.by_word.get(word, {}).items():
-                if "absent" in ways and set(said) <= set(words) and said[-1] == words[-1]:
+            for statement_words, ways in self.by_word.get(word, {}).items():
+                if "absent" in ways and set(statement_words) <= set(words) and statement_words[-1] == words[-1]:
                     yield "absent"
 
     def _part_by_part(self, words: tuple[str, ...]) -> Iterator[str]:
         """Return the statuses of a concept with more words beside it in one statement ("COPD exacerbation")."""
         for cut in range(1, len(words)):
             for core, rest in ((words[:cut], words[cut:]), (words[cut:], words[:cut])):
-                asked = find_concept(" ".join(core))
-                if asked is None or asked.kind not in _STANDING_KINDS:
+                wanted = find_concept(" ".join(core))
+                if wanted is None or wanted.kind not in _STANDING_KINDS:
                     continue
-                for given, told in self.by_concept.items():
-                    if is_a(given, asked):
-                        for around, statuses in told.items():
+                for given, statements in self.by_concept.items():
+                    if is_a(given, wanted):
+                        for around, statuses in statements.items():
                             if set(rest) <= set(around):
                                 yield from (one for one in statuses if one != "absent")
 
 
-def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
+def _holds(statement: Sequence[str], words: Sequence[str]) -> bool:
     """Return whether a statement names something: its words in a row, or all of them near each other."""
     size = len(words)
-    for place in range(len(told) - size + 1):
-        if tuple(told[place : place + size]) == tuple(words):
+    for place in range(len(statement) - size + 1):
+        if tuple(statement[place : place + size]) == tuple(words):
             return True
     if size < 2:
         return False
-    places = [told.index(word) for word in words if word in told]
+    places = [statement.index(word) for word in words if word in statement]
     return len(places) == size and max(places) - min(places) <= size + 2
 
 
@@ -291,10 +291,10 @@ def _forms() -> Mapping[str, str]:
     return {form: name for name, forms in table_rows("word_forms", 2) for form in cell_parts(forms)}
 
 
-def told_before(reading: TextReading) -> TextReading:
+def as_past(reading: TextReading) -> TextReading:
     """Return what an earlier stay says as it stands now: the past, but for what lasts; what was denied says nothing."""
-    held = (finding for finding in reading.findings if finding.status in ("present", "past", "family"))
-    return TextReading(findings=tuple(map(_now_past, held)), allergies=reading.allergies)
+    lasting = (finding for finding in reading.findings if finding.status in ("present", "past", "family"))
+    return TextReading(findings=tuple(map(_now_past, lasting)), allergies=reading.allergies)
 
 
 def _now_past(one: TextFinding) -> TextFinding:

@@ -66,7 +66,7 @@ class TextValue:
     end: int
 
 
-def told_values(text: str, start: int = 0, end: int | None = None) -> Iterator[TextValue]:
+def find_values(text: str, start: int = 0, end: int | None = None) -> Iterator[TextValue]:
     """Return the measurements told in one sentence of a text."""
     end = len(text) if end is None else end
     for found in _PRESSURE.finditer(text, start, end):

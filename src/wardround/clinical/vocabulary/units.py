@@ -77,14 +77,14 @@ _DEGREES: Mapping[str, tuple[float, float]] = {
                     (5 / 9, -160 / 9)),
 }  # fmt: skip
 _TENS = re.compile(r"x?10(?:[*^e]|\()?([369]|12)\)?(?=/|ul|mcl|l|$)")
-_SAID_NOTHING = frozenset({"", "n/a", "na", "none", "null", "-", "+/-"})
+_NO_UNIT = frozenset({"", "n/a", "na", "none", "null", "-", "+/-"})
 
 
 @lru_cache(maxsize=8_192)
 def plain_unit(text: str | None) -> str | None:
     """Return the form in which units are compared; None without a unit (empty, "N/A")."""
     spelt = _spelt(text or "")
-    return None if spelt in _SAID_NOTHING else spelt
+    return None if spelt in _NO_UNIT else spelt
 
 
 @lru_cache(maxsize=8_192)

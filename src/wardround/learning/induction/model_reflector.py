@@ -301,8 +301,8 @@ class _Reflecting:
             if not budget.left or len(found.protocol) >= self.settings.rules:
                 break
             await self._take(missed, found, budget)
-            report(Progress(label="reflecting", done=budget.asked, total=self.settings.calls, unit="calls"))
-        found.calls = budget.asked
+            report(Progress(label="reflecting", done=budget.calls, total=self.settings.calls, unit="calls"))
+        found.calls = budget.calls
         rules = measured(found.protocol.rules, self.store, taught.samples)
         found.protocol = merge_protocols(self.base, self.base.with_rules(rules)).protocol
         return found

@@ -95,7 +95,7 @@ class AskingBudget:
     """How many more calls there may be; ``refused`` counts what was not asked for want of them."""
 
     left: int = MOST_CALLS
-    asked: int = 0
+    calls: int = 0
     refused: int = 0
 
     def take(self) -> bool:
@@ -104,7 +104,7 @@ class AskingBudget:
             self.refused += 1
             return False
         self.left -= 1
-        self.asked += 1
+        self.calls += 1
         return True
 
 
@@ -237,7 +237,7 @@ def _experience(
     draft: Mapping[str, Any], kind: Polarity, seen: Sequence[Attempt], origin: Provenance, facts: Mapping[str, Any]
 ) -> Experience:
     material = seen[0].material
-    said = f"{draft['title']} {draft['condition']} {draft['content']}"
+    text = f"{draft['title']} {draft['condition']} {draft['content']}"
     return Experience(
         kind=kind,
         title=draft["title"],
@@ -250,7 +250,7 @@ def _experience(
         score=material.score,
         provenance=origin,
         evidence=evidence_of(seen),
-        facts={**facts, "cited_steps": draft.get("steps", []), "names_answer": names_answer(said, material.target)},
+        facts={**facts, "cited_steps": draft.get("steps", []), "names_answer": names_answer(text, material.target)},
     )
 
 

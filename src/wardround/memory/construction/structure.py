@@ -78,14 +78,14 @@ def grounded_entities(
     named: Sequence[Mapping[str, Any]], experience: Experience
 ) -> tuple[tuple[Entity, ...], Counter[str]]:
     """Return the entities that are accepted, in order, and those that were left out."""
-    said = set(plain_words(f"{experience.title} {experience.condition} {experience.content}").split())
+    experience_words = set(plain_words(f"{experience.title} {experience.condition} {experience.content}").split())
     kept: dict[str, Entity] = {}
     roles: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     for one in named:
         name, role = normal_name(one["entity"]), one["role"]
         words = plain_words(name).split()
-        reason = _unfit(name, words, role, said, kept, roles)
+        reason = _unfit(name, words, role, experience_words, kept, roles)
         if reason:
             left_out[reason] += 1
             continue
@@ -120,11 +120,16 @@ def allowed_edges() -> list[str]:
 
 
 def _unfit(
-    name: str, words: Sequence[str], role: Role, said: set[str], kept: Mapping[str, Entity], roles: Counter[str]
+    name: str,
+    words: Sequence[str],
+    role: Role,
+    experience_words: set[str],
+    kept: Mapping[str, Entity],
+    roles: Counter[str],
 ) -> str:
     if not 0 < len(words) <= LONGEST_NAME:
         return "not 1 to 3 words"
-    if not said.issuperset(words):
+    if not experience_words.issuperset(words):
         return "not in the text"
     if name in kept:
         return "named twice"
@@ -139,7 +144,7 @@ def _unfit(
 NAME_PROMPTS = ("same_name",)
 _MOST_SHARING = 50
 """A word that more names have tells nothing of what they mean."""
-_MOST_ASKED = 12
+_MAX_QUESTIONS = 12
 _SCHEMA = object_schema({"same": {"type": "array", "items": {"type": "integer"}}})
 
 
@@ -189,7 +194,7 @@ async def normalise_names(
             pairs += [(entity.name, other) for other in _other_meanings(bank, entity.name, names.near(entity.name))]
         names.add(entity.name)
     if asker is not None and pairs:
-        made += await _asked(bank, pairs[:_MOST_ASKED], asker, budget)
+        made += await _ask_same_name(bank, pairs[:_MAX_QUESTIONS], asker, budget)
     return made
 
 
@@ -208,7 +213,7 @@ def _shares_half(first: set[str], second: set[str]) -> bool:
     return 2 * len(first & second) >= len(first | second)
 
 
-async def _asked(bank: Bank, pairs: Sequence[tuple[str, str]], asker: Asker, budget: AskingBudget) -> int:
+async def _ask_same_name(bank: Bank, pairs: Sequence[tuple[str, str]], asker: Asker, budget: AskingBudget) -> int:
     prompt = load_prompt("wardround.memory", "same_name").render(pairs=pairs)
     try:
         value: Mapping[str, list[int]] = await ask_value(asker, prompt, _SCHEMA, purpose="same_name", budget=budget)

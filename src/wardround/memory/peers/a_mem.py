@@ -77,9 +77,9 @@ async def draw_note(case: Case, asking: PeerAsking | None, settings: PeerSetting
     title = f"A case of {case.attempts[0].material.task}"
     if asking is None:
         return [note_of(case, "a-mem", title=title, description=_by_rules(case).text, content=content)]
-    said = await asking.value("a_mem_note", _NOTE, document=content)
+    described = await asking.value("a_mem_note", _NOTE, document=content)
     attributes = Attributes(
-        context=_line(said["context"]), keywords=_names(said["keywords"]), tags=_names(said["tags"])
+        context=_line(described["context"]), keywords=_names(described["keywords"]), tags=_names(described["tags"])
     )
     return [note_of(case, "a-mem", title=title, description=attributes.text, content=content, **asking.origin)]
 
@@ -93,8 +93,8 @@ async def settle_note(note: Experience, memory: PeerMemory, asking: PeerAsking |
         links, attributes = _evolution_by_rules(note, near)
     else:
         others = [other for other, _ in near]
-        said = await asking.value("a_mem_evolve", _EVOLUTION, note=note, others=others)
-        links, attributes = _evolution(said, near)
+        evolution = await asking.value("a_mem_evolve", _EVOLUTION, note=note, others=others)
+        links, attributes = _evolution(evolution, near)
     evolved = {
         other.id: NewNote(note=_evolved(other, attributes[other.id]), hands=(note.provenance,), replaces=other.id)
         for other, _ in near
@@ -145,13 +145,13 @@ def _evolution_by_rules(
 
 
 def _evolution(
-    said: Mapping[str, Any], near: Sequence[tuple[Experience, float]]
+    evolution: Mapping[str, Any], near: Sequence[tuple[Experience, float]]
 ) -> tuple[dict[str, float], dict[str, Attributes]]:
     """Return the changes that a model asks for, without numbers that name no neighbour."""
     numbered = dict(enumerate(near, start=1))
-    links = {numbered[one][0].id: numbered[one][1] for one in said["links"] if one in numbered}
+    links = {numbered[one][0].id: numbered[one][1] for one in evolution["links"] if one in numbered}
     attributes = {}
-    for one in said["evolved"]:
+    for one in evolution["evolved"]:
         if one["note"] in numbered:
             other = numbered[one["note"]][0]
             attributes[other.id] = replace(

@@ -60,23 +60,23 @@ async def distil_items(case: Case, asking: PeerAsking | None, settings: PeerSett
     if asking is None:
         return _in_order(_by_rules(case))
     document = case_document(case, max_tokens=settings.document_tokens)
-    said = await asking.value("flex_distil", _ITEMS, document=document)
-    return _in_order([_item(case, one, **asking.origin) for one in said])
+    items = await asking.value("flex_distil", _ITEMS, document=document)
+    return _in_order([_item(case, one, **asking.origin) for one in items])
 
 
 async def update_library(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
     """Add an item under its parent, merge it into one of its shelf, or skip it."""
     near = [one for one in memory.nearest(searched_text(note), limit=_NEAR) if _zone(one[0]) == _zone(note)]
     shelf = [other for other, _ in near if _level(other) == _level(note)][:_COMPARED]
-    said: Mapping[str, Any] = _update_by_rules(note, shelf)
+    update: Mapping[str, Any] = _update_by_rules(note, shelf)
     if asking is not None and shelf:
-        said = await asking.value("flex_update", _UPDATE, note=note, shelf=shelf)
-    into = dict(enumerate(shelf, start=1)).get(said.get("into", 0))
-    if said["action"] == "skip":
+        update = await asking.value("flex_update", _UPDATE, note=note, shelf=shelf)
+    into = dict(enumerate(shelf, start=1)).get(update.get("into", 0))
+    if update["action"] == "skip":
         memory.counts["skipped"] += 1
         return NoteChanges()
-    if said["action"] == "merge" and into is not None:
-        merged = replace(into, content=said.get("content") or into.content, id="")
+    if update["action"] == "merge" and into is not None:
+        merged = replace(into, content=update.get("content") or into.content, id="")
         return NoteChanges(new=(NewNote(note=merged, hands=(note.provenance,), replaces=into.id),))
     return NoteChanges(new=(NewNote(note=note),), links=_under_its_parent(note, near))
 
@@ -93,8 +93,8 @@ def read_downwards(case: PeerCase) -> Sequence[Remembered]:
     parents: list[Remembered] = []
     for level, places in zip(LEVELS, _places(min(case.settings.k, _FIRST)), strict=True):
         under = {note.id for parent in parents for note, _ in case.linked(parent.note.id)}
-        there = [one for one in nearest if _level(one.note) == level]
-        ordered = sorted(there, key=lambda one: one.note.id not in under)
+        on_level = [one for one in nearest if _level(one.note) == level]
+        ordered = sorted(on_level, key=lambda one: one.note.id not in under)
         parents = [_marked(one, under) for one in ordered[:places]]
         shown |= {one.note.id: one for one in parents}
     return [*shown.values(), *(one for one in nearest if one.note.id not in shown)]
@@ -146,10 +146,10 @@ def _by_rules(case: Case) -> list[Experience]:
     return found
 
 
-def _item(case: Case, said: Mapping[str, Any], **origin: Any) -> Experience:
-    place = {"zone": said["zone"], "level": said["level"]}
-    title = f"{said['zone']} {said['level']}: {said['title']}"
-    return note_of(case, "flex", title=title, content=said["content"], facts=place, **origin)
+def _item(case: Case, fields: Mapping[str, Any], **origin: Any) -> Experience:
+    place = {"zone": fields["zone"], "level": fields["level"]}
+    title = f"{fields['zone']} {fields['level']}: {fields['title']}"
+    return note_of(case, "flex", title=title, content=fields["content"], facts=place, **origin)
 
 
 def _in_order(items: Sequence[Experience]) -> list[Experience]:

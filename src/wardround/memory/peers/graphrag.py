@@ -133,11 +133,11 @@ async def draw_graph(case: Case, asking: PeerAsking | None, settings: PeerSettin
     title = f"A case of {case.attempts[0].material.task}"
     if asking is None:
         return [note_of(case, "graphrag", title=title, content=content, facts=_by_rules(case))]
-    said = await asking.value("graphrag_extract", _GRAPH, document=content)
-    entities = [normal_name(name) for name in said["entities"]][:_MOST_ENTITIES]
+    graph = await asking.value("graphrag_extract", _GRAPH, document=content)
+    entities = [normal_name(name) for name in graph["entities"]][:_MOST_ENTITIES]
     relations = [
         [normal_name(one["source"]), one["relation"], normal_name(one["target"]), float(one["strength"])]
-        for one in said["relations"]
+        for one in graph["relations"]
     ]
     facts = _facts(entities, [relation for relation in relations if {relation[0], relation[2]} <= set(entities)])
     return [note_of(case, "graphrag", title=title, content=content, facts=facts, **asking.origin)]
@@ -202,9 +202,9 @@ def _community(group: frozenset[str], documents: Sequence[Experience]) -> _Commu
     relations: Counter[tuple[str, str, str]] = Counter()
     joining = {}
     for note in documents:
-        for source, said, target, strength in note.facts["relations"]:
+        for source, phrase, target, strength in note.facts["relations"]:
             if {source, target} <= group:
-                relations[source, said, target] += strength
+                relations[source, phrase, target] += strength
                 joining[note.id] = note
     return _Community(entities=tuple(sorted(group)), relations=relations, documents=tuple(joining.values()))
 
@@ -216,8 +216,8 @@ async def _report(community: _Community, asking: PeerAsking | None) -> NewNote:
     report = ". ".join(community.lines())
     if asking is not None:
         values = {"entities": community.entities, "relations": community.lines(), "documents": community.documents}
-        said = await asking.value("graphrag_report", _REPORT, **values)
-        title, report = said["title"], said["report"]
+        written = await asking.value("graphrag_report", _REPORT, **values)
+        title, report = written["title"], written["report"]
         origin = replace(origin, **asking.origin)
     note = replace(
         first,

@@ -58,8 +58,10 @@ async def draw_triplets(case: Case, asking: PeerAsking | None, settings: PeerSet
     if asking is None:
         return [by_rule for drawn in draw_by_rules(case) for by_rule in _by_rules(case, drawn)]
     document = case_document(case, max_tokens=settings.document_tokens)
-    said = await asking.value("mem0_graph_extract", _TRIPLETS, document=document)
-    return [_triplet(case, one["source"], one["relation"], one["target"], one["fact"], **asking.origin) for one in said]
+    triplets = await asking.value("mem0_graph_extract", _TRIPLETS, document=document)
+    return [
+        _triplet(case, one["source"], one["relation"], one["target"], one["fact"], **asking.origin) for one in triplets
+    ]
 
 
 async def settle_triplet(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
@@ -148,16 +150,16 @@ class FactChanges:
 
 async def package_changes(conversation: str, memory: PeerMemory, asking: PeerAsking) -> FactChanges:
     """Let the package read a conversation. Raises what the endpoint raises, and UserError without the package."""
-    told = _ToldStore(memory)
-    model = _AskedModel(asking, asyncio.get_running_loop())
-    mem0 = _mem0(model, told)
+    store = _RecordingStore(memory)
+    model = _PackageModel(asking, asyncio.get_running_loop())
+    mem0 = _mem0(model, store)
     await asyncio.to_thread(mem0.add, [{"role": "user", "content": conversation}], user_id=memory.peer)
     if model.failure is not None:  # the package keeps some of them to itself
         raise model.failure
-    return told.changes
+    return store.changes
 
 
-class _ToldStore:
+class _RecordingStore:
     """What the package takes for its vector store."""
 
     def __init__(self, memory: PeerMemory) -> None:
@@ -189,7 +191,7 @@ class _ToldStore:
         self.changes.deleted.append(vector_id)
 
 
-class _AskedModel:
+class _PackageModel:
     """What the package takes for its language model; every call is recorded as any other."""
 
     def __init__(self, asking: PeerAsking, loop: asyncio.AbstractEventLoop) -> None:
@@ -200,10 +202,10 @@ class _AskedModel:
     def generate_response(self, messages: Sequence[Mapping[str, str]], **_: Any) -> str:
         """Ask, from the package's thread."""
         purpose = "mem0_extract" if messages[0]["role"] == "system" else "mem0_update"
-        asked = [Message(role=message["role"], content=message["content"]) for message in messages]  # type: ignore[arg-type]
+        request = [Message(role=message["role"], content=message["content"]) for message in messages]  # type: ignore[arg-type]
         try:
             reply = asyncio.run_coroutine_threadsafe(
-                self._asking.asker.ask(asked, purpose=purpose), self._loop
+                self._asking.asker.ask(request, purpose=purpose), self._loop
             ).result()
         except Exception as error:
             self.failure = error
@@ -211,7 +213,7 @@ class _AskedModel:
         return reply.message.content or ""
 
 
-def _mem0(model: _AskedModel, store: _ToldStore) -> Any:
+def _mem0(model: _PackageModel, store: _RecordingStore) -> Any:
     """Return a memory of the package, made without its factories, which would open stores and clients of their own."""
     package = _package()
     made = package.Memory.__new__(package.Memory)

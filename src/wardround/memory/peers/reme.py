@@ -106,7 +106,7 @@ async def prune(memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
 
 def utility_of(memory: PeerMemory, note: str) -> Utility:
     """Return the results of training episodes that were shown a lesson."""
-    values = [said.value or 0.0 for said in memory.bank.feedback(note) if said.kind == USED]
+    values = [event.value or 0.0 for event in memory.bank.feedback(note) if event.kind == USED]
     return Utility(uses=len(values), helped=sum(values))
 
 
@@ -120,14 +120,14 @@ def scenario_of(note: Experience) -> str:
     return note.description
 
 
-def _lesson(case: Case, said: Mapping[str, Any], value: float | None = None, **origin: Any) -> Experience:
+def _lesson(case: Case, fields: Mapping[str, Any], value: float | None = None, **origin: Any) -> Experience:
     return note_of(
         case,
         "reme",
-        title=said["title"],
-        description=f"When: {said['when_to_use']}",
-        content=said["content"],
-        facts={"source": said["source"], "value": value},
+        title=fields["title"],
+        description=f"When: {fields['when_to_use']}",
+        content=fields["content"],
+        facts={"source": fields["source"], "value": value},
         **origin,
     )
 

@@ -209,13 +209,13 @@ def _treatments(units: list[_Unit]) -> Iterator[dict[str, object]]:
 
 def _cultures(source: HospitalTables, of_stay: dict[str, list[_Unit]]) -> Iterator[dict[str, object]]:
     for place, row in enumerate(source.rows("microbiologyevents")):
-        taken = row["charttime"] or f"{row['chartdate'][:10]} 12:00:00"
-        unit = _of(of_stay, row, taken)
+        taken_at = row["charttime"] or f"{row['chartdate'][:10]} 12:00:00"
+        unit = _of(of_stay, row, taken_at)
         if unit is not None:
             yield {
                 "microlabid": place + 1,
                 "patientunitstayid": unit.number,
-                "culturetakenoffset": unit.minutes(taken),
+                "culturetakenoffset": unit.minutes(taken_at),
                 "culturesite": row["spec_type_desc"],
                 "organism": row["org_name"] or "no growth",
                 "antibiotic": row["ab_name"],

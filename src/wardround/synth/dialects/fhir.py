@@ -154,15 +154,15 @@ def isolates(source: HospitalTables) -> Iterator[Resource]:
     """Yield of every stay a sample of what grew in another, dated like the draw, and its result, at the end."""
     for key, row in source.admissions.items():
         about = {"subject": {"reference": f"Patient/{row['subject_id']}"}}
-        taken = {"collection": {"collectedDateTime": _added_at(row["admittime"])}}
-        yield {"resourceType": "Specimen", "id": f"draw{key}", "type": {"text": "Sample"}, **about, **taken}
+        collection = {"collection": {"collectedDateTime": _added_at(row["admittime"])}}
+        yield {"resourceType": "Specimen", "id": f"draw{key}", "type": {"text": "Sample"}, **about, **collection}
         origin = {"parent": [{"reference": f"Specimen/draw{key}"}]}
         yield {
             "resourceType": "Specimen",
             "id": f"isolate{key}",
             "type": {"text": "Isolate"},
             **about,
-            **taken,
+            **collection,
             **origin,
         }
         yield {
@@ -373,22 +373,22 @@ def _outputs(source: HospitalTables) -> Iterator[Resource]:
 def _cultures(source: HospitalTables) -> Iterator[Resource]:
     """Yield a test for each culture, an organism for each that grew, a susceptibility for each antibiotic."""
     category = [_code("laboratory", system=f"{_CODES}/observation-category"), _code("MB", system=f"{_CODES}/v2-0074")]
-    told: set[str] = set()
+    written: set[str] = set()
     for row in source.rows("microbiologyevents"):
-        taken = _at(row["charttime"] or row["chartdate"][:10])
+        taken_at = _at(row["charttime"] or row["chartdate"][:10])
         test = f"m{row['micro_specimen_id']}-{row['test_seq']}"
         common = {"status": "final", "category": category}
-        if test not in told:
-            told.add(test)
+        if test not in written:
+            written.add(test)
             code = _code(row["test_itemid"], row["test_name"], f"{_MIMIC}/mimic-microbiology-test")
-            yield _resource("Observation", test, row, code=code, effectiveDateTime=taken, **common)
+            yield _resource("Observation", test, row, code=code, effectiveDateTime=taken_at, **common)
         organism = f"{test}-{row['org_itemid']}-{row['isolate_num']}"
-        if row["org_itemid"] and organism not in told:
-            told.add(organism)
+        if row["org_itemid"] and organism not in written:
+            written.add(organism)
             code = _code(row["org_itemid"], row["org_name"], f"{_MIMIC}/mimic-microbiology-organism")
             origin = [{"reference": f"Observation/{test}"}]
             yield _resource(
-                "Observation", organism, row, code=code, effectiveDateTime=taken, derivedFrom=origin, **common
+                "Observation", organism, row, code=code, effectiveDateTime=taken_at, derivedFrom=origin, **common
             )
         if row["ab_itemid"]:
             code = _code(row["ab_itemid"], row["ab_name"], f"{_MIMIC}/mimic-microbiology-antibiotic")

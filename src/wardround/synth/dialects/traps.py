@@ -91,9 +91,9 @@ def _final_rate(row: Row) -> Row:
 def _early_services(source: HospitalTables) -> list[Row]:
     """Bill a service on the day of admission in every third stay."""
     made = list(source.rows("hcpcsevents"))
-    told = {row["hadm_id"] for row in made}
+    stays_with_service = {row["hadm_id"] for row in made}
     for row in list(source.rows("admissions"))[::3]:
-        if row["hadm_id"] not in told:
+        if row["hadm_id"] not in stays_with_service:
             day = {"chartdate": row["admittime"][:10], "hcpcs_cd": "G0378", "seq_num": "1"}
             service = {"short_description": "Hospital observation per hr"}
             made.append({"subject_id": row["subject_id"], "hadm_id": row["hadm_id"]} | day | service)

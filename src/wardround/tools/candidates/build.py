@@ -174,12 +174,12 @@ def _named_space(played: _Played) -> CandidateSpace | None:
         for cells in rows_of_one:
             label = labels.spelling(*cells[: len(labels.columns)])
             if label:
-                found.setdefault(label, set()).update(_said_beside(name, role, cells))
+                found.setdefault(label, set()).update(_descriptions(name, role, cells))
         seen.add(group, found)
     return seen_space(played.space, seen, played.training, listed, LABORATORY if name == "lab" else "")
 
 
-def _said_beside(name: str, role: RowRole, cells: Cells) -> tuple[str, ...]:
+def _descriptions(name: str, role: RowRole, cells: Cells) -> tuple[str, ...]:
     """Return the texts that describe a label, from the rows with the label."""
     if name == "order":
         return (cells[0],) if cells[0] else ()
@@ -264,8 +264,8 @@ def _training_subjects(played: _Played, columns: tuple[str, ...]) -> Iterator[tu
     for subject, batch in played.store.scan(role.table):
         if subject in training:
             batch = batch.filter(pa.array(CodedRows(batch=batch).meet(role.where))) if role.where else batch
-            held = [column for column in dict.fromkeys(columns) if column in batch.schema.names]
-            yield training[subject], set(_rows(batch.select(held).to_pydict(), columns))
+            present = [column for column in dict.fromkeys(columns) if column in batch.schema.names]
+            yield training[subject], set(_rows(batch.select(present).to_pydict(), columns))
 
 
 def _rows(data: Mapping[str, list[object]], columns: tuple[str, ...]) -> Iterator[Cells]:

@@ -88,11 +88,11 @@ def peak_box(places: Numbers) -> Outline:
     joined, waiting = {(row, column)}, [(row, column)]
     while waiting:
         here = waiting.pop()
-        for there in _neighbours(here):
-            inside = 0 <= there[0] < rows and 0 <= there[1] < columns
-            if inside and there not in joined and high[there]:
-                joined.add(there)
-                waiting.append(there)
+        for neighbour in _neighbours(here):
+            inside = 0 <= neighbour[0] < rows and 0 <= neighbour[1] < columns
+            if inside and neighbour not in joined and high[neighbour]:
+                joined.add(neighbour)
+                waiting.append(neighbour)
     down, across = [place[0] for place in joined], [place[1] for place in joined]
     return min(across) / columns, min(down) / rows, (max(across) + 1) / columns, (max(down) + 1) / rows
 

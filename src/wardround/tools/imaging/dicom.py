@@ -87,8 +87,8 @@ _OVERLAYS, _OVERLAY_ROWS = 0x6000, 0x0010
 
 def allowed_tags(dataset: Any) -> dict[str, str]:
     """Return the headers that may be told, by keyword."""
-    told = {name: _as_text(dataset.get(name)) for name in ALLOWED}
-    return {name: text for name, text in told.items() if re.fullmatch(ALLOWED[name], text)}
+    tags = {name: _as_text(dataset.get(name)) for name in ALLOWED}
+    return {name: text for name, text in tags.items() if re.fullmatch(ALLOWED[name], text)}
 
 
 def _as_text(value: Any) -> str:
@@ -116,7 +116,7 @@ def remarks_of(dataset: Any, frames: int) -> tuple[str, ...]:
     """Return what to mind before anything is read out of an image."""
     burned = str(dataset.get("BurnedInAnnotation", "") or "").upper()
     part = str(dataset.get("BodyPartExamined", "") or "").upper()
-    said = {
+    remarks = {
         "text may be burned into this picture": burned == "YES",
         "whether text is burned into this picture is not said": burned not in ("YES", "NO"),
         "this is no picture of a chest, by its header": bool(part) and part not in _CHEST,
@@ -126,7 +126,7 @@ def remarks_of(dataset: Any, frames: int) -> tuple[str, ...]:
         f"this file has {frames} frames": frames > 1,
         "this file has an overlay (marks or text drawn over the picture), which is not shown": _has_overlay(dataset),
     }
-    return tuple(text for text, holds in said.items() if holds)
+    return tuple(text for text, holds in remarks.items() if holds)
 
 
 # From stored values to what is seen: rescaling, windows and tables of a DICOM file's own headers.
@@ -140,7 +140,7 @@ def shown_values(dataset: Any, stored: Grey, frame: int, window: GreyWindow | No
     padding = _padding(dataset, stored)
     try:
         values = _rescaled(dataset, stored, frame)
-        shares, said = _windowed(dataset, values, frame, window, padding)
+        shares, window_text = _windowed(dataset, values, frame, window, padding)
         shares = _presented(dataset, shares)
     except ToolFailure:
         raise
@@ -150,7 +150,7 @@ def shown_values(dataset: Any, stored: Grey, frame: int, window: GreyWindow | No
         shares = 1.0 - shares
     if padding is not None:
         shares = np.where(padding, np.float32(0.0), shares)
-    return shares.astype(np.float32), said
+    return shares.astype(np.float32), window_text
 
 
 def _rescaled(dataset: Any, stored: Grey, frame: int) -> Grey:
@@ -168,13 +168,13 @@ def _rescaled(dataset: Any, stored: Grey, frame: int) -> Grey:
 def _windowed(dataset: Any, values: Grey, frame: int, window: GreyWindow | None, padding: Any) -> tuple[Grey, str]:
     """VOI: the window that was asked for, else the file's table, else its first window, else its whole range."""
     if window is not None:
-        return window.apply(values), window.said
+        return window.apply(values), window.description
     if "VOILUTSequence" in dataset and dataset.VOILUTSequence:
         return _by_table(dataset.VOILUTSequence[0], values), "the file's VOI table"
     found = windows_of(dataset, frame)
     if found:
         more = f" (the first of {len(found)})" if len(found) > 1 else ""
-        return found[0].apply(values), found[0].said + more
+        return found[0].apply(values), found[0].description + more
     inside = values if padding is None or padding.all() else values[~padding]
     low, high = float(inside.min()), float(inside.max())
     span = high - low or 1.0
@@ -321,10 +321,10 @@ def read_dicom(data: bytes, *, window: GreyWindow | None = None, frame: int = 1)
     if not 1 <= frame <= frames:
         raise ToolFailure(f"this image has {frames} frame{'s' if frames > 1 else ''}; there is no frame {frame}.")
     values = _stored_values(dataset, frame - 1)
-    pixels, said = shown_values(dataset, values, frame - 1, window)
+    pixels, window_text = shown_values(dataset, values, frame - 1, window)
     return Radiograph(
         pixels=pixels,
-        window=said,
+        window=window_text,
         spacing_mm=spacing_of(dataset),
         view=str(dataset.get("ViewPosition", "") or ""),
         frame=frame,

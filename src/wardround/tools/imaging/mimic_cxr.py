@@ -45,14 +45,14 @@ def prepare_mimic_cxr(release: Path, out: Path, *, notes: Path | None = None) ->
     found, images = PreparedRelease(), []
     studies: dict[tuple[str, str], datetime] = {}
     for row in _rows(metadata):
-        taken = study_moment(row.get("StudyDate", ""), row.get("StudyTime", ""))
-        if taken is None:
+        study_time = study_moment(row.get("StudyDate", ""), row.get("StudyTime", ""))
+        if study_time is None:
             found.left_out["pictures without a readable date and time"] += 1
             continue
         key = (row["subject_id"], row["study_id"])
-        studies[key] = min(taken, studies.get(key, taken))
+        studies[key] = min(study_time, studies.get(key, study_time))
         view, size = row.get("ViewPosition", ""), (row.get("Rows", ""), row.get("Columns", ""))
-        images.append((*key, row["dicom_id"], str(taken), view, *size, row.get("SOPInstanceUID", "")))
+        images.append((*key, row["dicom_id"], str(study_time), view, *size, row.get("SOPInstanceUID", "")))
     _write(out / "cxr_images.csv", _IMAGES, images, found)
     _write(out / "cxr_reports.csv", _TEXTS, _reports(release, studies, _finished(notes, studies), found), found)
     _write(out / "cxr_labels.csv", _FINDINGS, _labels(release, studies), found)
@@ -79,16 +79,16 @@ def _reports(
     found: PreparedRelease,
 ) -> Iterator[tuple[str, ...]]:
     read = _report_reader(release)
-    for (subject, study), taken in studies.items():
+    for (subject, study), study_time in studies.items():
         text = read(f"files/p{subject[:2]}/p{subject}/s{study}.txt")
         if text is None:
             found.left_out["examinations without a report"] += 1
             continue
-        written, added = finished.get((subject, taken.strftime("%Y-%m-%d %H:%M")), ("", ""))
+        written, added = finished.get((subject, study_time.strftime("%Y-%m-%d %H:%M")), ("", ""))
         stored = added if "addendum" in text.casefold() else written
         if not stored:
             found.left_out["reports whose time is not known (they count from the end of the next day on)"] += 1
-        yield subject, study, str(taken), stored, text.strip()
+        yield subject, study, str(study_time), stored, text.strip()
 
 
 def _report_reader(release: Path) -> Callable[[str], str | None]:

@@ -67,13 +67,13 @@ class Abilities:
     def names(self) -> frozenset[str]:
         """What there is. Phrases can also be found, roughly, by a classifier's maps."""
         classifier = self.network("classifier") is not None
-        there: dict[Ability, bool] = {
+        availability: dict[Ability, bool] = {
             "classifier": classifier,
             "segmentation": self.network("segmentation") is not None,
             "report": self._settings.report_model is not None or bool(self._checkpoints()),
             "grounding": self._settings.grounding_model is not None or classifier,
         }
-        return frozenset(name for name, is_there in there.items() if is_there)
+        return frozenset(name for name, is_available in availability.items() if is_available)
 
     def network(self, kind: ModelKind) -> OpenNetwork | None:
         """Return the network of a kind, None if its weights are not here."""

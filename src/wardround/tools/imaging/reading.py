@@ -35,10 +35,10 @@ def read_raster(data: bytes, *, window: GreyWindow | None = None) -> Radiograph:
     except Exception as error:  # a foreign file can fail in any way
         raise ToolFailure(f"the file of this image is damaged ({type(error).__name__}).") from error
     pixels = np.clip(values / most, 0.0, 1.0).astype(np.float32) if window is None else window.apply(values)
-    said = "as stored" if window is None else window.said
+    window_text = "as stored" if window is None else window.description
     tags = {"Rows": str(values.shape[0]), "Columns": str(values.shape[1])}
     remarks = ("this is no DICOM file: nothing is known of view, spacing and windows",)
-    return Radiograph(pixels=pixels, window=said, tags=tags, remarks=remarks)
+    return Radiograph(pixels=pixels, window=window_text, tags=tags, remarks=remarks)
 
 
 def _png_size(data: bytes) -> tuple[int, int]:
@@ -73,13 +73,13 @@ def read_radiograph(data: bytes, *, window: GreyWindow | None = None, frame: int
     ToolFailure: it is damaged, of another kind, or takes too much.
     """
     try:
-        told, (pixels,) = _READER.read(data, window=None if window is None else asdict(window), frame=frame)
+        header, (pixels,) = _READER.read(data, window=None if window is None else asdict(window), frame=frame)
     except UnreadableBytes as error:
         raise ToolFailure(f"the file of this image is damaged or made to take too much ({error}).") from None
-    shape, spacing = told["shape"], told["spacing_mm"]
+    shape, spacing = header["shape"], header["spacing_mm"]
     return Radiograph(
         pixels=np.frombuffer(pixels, np.float32).reshape(shape),
-        **{**told["facts"], "remarks": tuple(told["facts"]["remarks"])},
+        **{**header["facts"], "remarks": tuple(header["facts"]["remarks"])},
         spacing_mm=None if spacing is None else (spacing[0], spacing[1]),
     )
 
@@ -90,8 +90,8 @@ def read_confined(data: bytes, arguments: Mapping[str, Any]) -> tuple[dict[str, 
     found = decode(data, window=None if window is None else GreyWindow(**window), frame=arguments["frame"])
     facts = asdict(replace(found, pixels=_NO_PIXELS))
     del facts["pixels"]
-    told = {"shape": found.pixels.shape, "spacing_mm": facts.pop("spacing_mm"), "facts": facts}
-    return told, [np.ascontiguousarray(found.pixels, np.float32).data]
+    header = {"shape": found.pixels.shape, "spacing_mm": facts.pop("spacing_mm"), "facts": facts}
+    return header, [np.ascontiguousarray(found.pixels, np.float32).data]
 
 
 def decode(data: bytes, *, window: GreyWindow | None = None, frame: int = 1) -> Radiograph:

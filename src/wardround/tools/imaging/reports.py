@@ -153,8 +153,8 @@ class EndpointReports:
 
     def write(self, picture: Picture) -> WrittenReport:
         """Ask once; the reply is bound to the two parts where the endpoint binds it, else prose is read too."""
-        asked = load_prompt("wardround.tools.imaging", "film_report").render()
-        value = _answer(self._ask, self._model, asked, picture, _REPORT, read_report)
+        prompt = load_prompt("wardround.tools.imaging", "film_report").render()
+        value = _answer(self._ask, self._model, prompt, picture, _REPORT, read_report)
         return WrittenReport(findings=value["findings"], impression=value["impression"], by=self._model.name)
 
 
@@ -172,8 +172,8 @@ class EndpointPhrases:
 
     def find(self, picture: Picture, phrase: str) -> tuple[Outline, ...]:
         """Ask once; boxes without area or outside the picture are left out."""
-        asked = load_prompt("wardround.tools.imaging", "phrase_grounding").render(phrase=phrase)
-        value = _answer(self._ask, self._model, asked, picture, _BOXES, read_boxes)
+        prompt = load_prompt("wardround.tools.imaging", "phrase_grounding").render(phrase=phrase)
+        value = _answer(self._ask, self._model, prompt, picture, _BOXES, read_boxes)
         boxes = (tuple(float(side) for side in box) for box in value["boxes"])
         return tuple((box[0], box[1], box[2], box[3]) for box in boxes if _is_inside(box))
 
@@ -312,30 +312,30 @@ def _clauses(text: str) -> Iterator[str]:
 
 _CLEAR = 0.1
 """So far from 0.5 a score has to be before it contradicts a text."""
-_SAID = {True: "present", False: "absent"}
+_PRESENCE = {True: "present", False: "absent"}
 
 
 def conflicts_of(report: WrittenReport, classified: Collection[ClassifiedFinding] = ()) -> tuple[str, ...]:
     """Return a line for each contradiction."""
     findings, impression = mentions_of(report.findings), mentions_of(report.impression)
     lines = [
-        f"{name}: the findings say {_SAID[there]}, the impression {_SAID[impression[name]]}"
-        for name, there in findings.items()
-        if impression.get(name, there) != there
+        f"{name}: the findings say {_PRESENCE[is_present]}, the impression {_PRESENCE[impression[name]]}"
+        for name, is_present in findings.items()
+        if impression.get(name, is_present) != is_present
     ]
     lines += _against_scores({**impression, **findings}, classified)
     return tuple(lines)
 
 
-def _against_scores(said: Mapping[str, bool], classified: Collection[ClassifiedFinding]) -> list[str]:
+def _against_scores(mentioned: Mapping[str, bool], classified: Collection[ClassifiedFinding]) -> list[str]:
     lines = []
     for finding in classified:
-        there = said.get(finding.name)
+        is_present = mentioned.get(finding.name)
         clear = abs(finding.score - 0.5) >= _CLEAR
-        if there is not None and clear and there != finding.is_above:
+        if is_present is not None and clear and is_present != finding.is_above:
             side = "above" if finding.is_above else "below"
             lines.append(
-                f"{finding.name}: the report says {_SAID[there]}, the classifier's score {finding.score:.2f} is {side} "
-                "its operating point"
+                f"{finding.name}: the report says {_PRESENCE[is_present]}, "
+                f"the classifier's score {finding.score:.2f} is {side} its operating point"
             )
     return lines

@@ -31,7 +31,7 @@ MOST_BYTES = 256 * 1024 * 1024
 """The largest file that is read. A film of 14 bits has about 25 MB, a plain CT slice half of one."""
 _SUFFIXES = (".dcm", ".png", ".jpg", ".jpeg", "")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-NOT_THERE = "the file of this image is not there; its row and its report are all there is."
+FILE_MISSING = "the file of this image is not there; its row and its report are all there is."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class ImageFolder:
         """Return a file's bytes."""
         path = self._find(name)
         if path is None:
-            raise ToolFailure(NOT_THERE)
+            raise ToolFailure(FILE_MISSING)
         try:
             with path.open("rb") as file:
                 data = file.read(MOST_BYTES + 1)
@@ -162,7 +162,7 @@ class DicomWeb:
         body, _ = self._get(query, accept="application/dicom+json", most=_MOST_JSON)
         found = _own(_decoded(body), name)
         if found is None:
-            raise ToolFailure(NOT_THERE)
+            raise ToolFailure(FILE_MISSING)
         path = f"/studies/{_value(found, _STUDY)}/series/{_value(found, _SERIES)}/instances/{name.instance}"
         with self._finding:
             self._found[name.subject, name.instance] = path
@@ -172,7 +172,7 @@ class DicomWeb:
         try:
             with self._client.stream("GET", f"{self.base_url}{path}", headers={"Accept": accept}) as reply:
                 if reply.status_code in (204, 404):
-                    raise ToolFailure(NOT_THERE)
+                    raise ToolFailure(FILE_MISSING)
                 if reply.status_code != 200:
                     raise ToolFailure(f"the image server answers with status {reply.status_code}.")
                 body = _bounded(reply, most, time.monotonic() + _SECONDS_IN_ALL)
@@ -214,8 +214,8 @@ def _own(found: Any, name: ImageName) -> Mapping[str, Any] | None:
 
 
 def _value(one: Mapping[str, Any], tag: str) -> str:
-    held = one.get(tag)
-    values = held.get("Value") if isinstance(held, dict) else None
+    element = one.get(tag)
+    values = element.get("Value") if isinstance(element, dict) else None
     return str(values[0]) if isinstance(values, list) and values else ""
 
 
@@ -250,7 +250,7 @@ class ChartImage:
     handle: str
     study: str
     view: str
-    taken: datetime | None
+    taken_at: datetime | None
     name: ImageName
 
 
@@ -327,7 +327,7 @@ class ChartImages:
             handle=row["row_id"],
             study=study,
             view=_text(row, role.view),
-            taken=times[0] if times else None,
+            taken_at=times[0] if times else None,
             name=ImageName(
                 subject=self._subject, image=_text(row, role.id), study=study, instance=_text(row, role.instance)
             ),

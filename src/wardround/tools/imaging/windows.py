@@ -39,7 +39,7 @@ class GreyWindow:
         return as_grey(np.clip(share, 0.0, 1.0))
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The window in words."""
         curve = "" if self.function == "LINEAR" else f", {self.function}"
         named = f"{self.name}: " if self.name else ""

@@ -159,8 +159,8 @@ def _manifest(folder: Path, name: str, form: CorpusFormat, *, licence: str, date
         known = read_manifest(folder)
         if known.format != form.name:
             raise UserError(f"the corpus {name!r} is made of {known.format} files, these are {form.name}")
-        said = {"licence": licence, "date": date, "title": title}
-        known = replace(known, **{key: value for key, value in said.items() if value})  # type: ignore[arg-type]
+        changes = {"licence": licence, "date": date, "title": title}
+        known = replace(known, **{key: value for key, value in changes.items() if value})  # type: ignore[arg-type]
         read_day(known.date, "--date")
         return known
     if not licence or not date:

@@ -269,8 +269,8 @@ class Browser:
         if link < 0:
             return page, 0
         if link not in page.links:
-            there = f"they are 0 to {max(page.links)}" if page.links else "it has none"
-            raise ToolFailure(f"the page has no link {link}; {there}.")
+            known_links = f"they are 0 to {max(page.links)}" if page.links else "it has none"
+            raise ToolFailure(f"the page has no link {link}; {known_links}.")
         url, place = page.links[link], page.places.get(link, 0)
         known = next((one for one in reversed(self._pages) if one.url == url and not one.listing), None)
         place = place - _LINES_BEFORE_A_HIT if place > _LINES_BEFORE_A_HIT else place

@@ -272,13 +272,13 @@ def _styled(tree: LexborHTMLParser) -> Styled:
     by_selector = list(rules("\n".join(sheets)))
     inline = [(node, declarations(str(node.attributes.get("style") or ""))) for node in tree.css("[style]")]
     variables = dict(chain.from_iterable(values.items() for _, values in (*by_selector, *inline)))
-    said = [
+    styles = [
         one for selector, values in by_selector for one in _selected(tree, selector, substituted(values, variables))
     ]
-    said += ((node, substituted(values, variables)) for node, values in inline)
-    said += ((node, {"color": str(node.attributes.get("color"))}) for node in tree.css("font[color]"))
-    said += ((node, {"background-color": str(node.attributes.get("bgcolor"))}) for node in tree.css("[bgcolor]"))
-    return said
+    styles += ((node, substituted(values, variables)) for node, values in inline)
+    styles += ((node, {"color": str(node.attributes.get("color"))}) for node in tree.css("font[color]"))
+    styles += ((node, {"background-color": str(node.attributes.get("bgcolor"))}) for node in tree.css("[bgcolor]"))
+    return styles
 
 
 def _selected(tree: LexborHTMLParser, selector: str, values: Mapping[str, str]) -> Styled:

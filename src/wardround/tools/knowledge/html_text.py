@@ -69,14 +69,14 @@ def read_html(body: bytes, url: str) -> ReadableText:
     if len(body) > MOST_BYTES:
         raise ToolFailure(f"the page has more than {MOST_BYTES:,} bytes of HTML and was not read.")
     try:
-        told, _ = _READER.read(body, url=url)
+        page, _ = _READER.read(body, url=url)
     except UnreadableBytes as error:
         raise ToolFailure(f"the page is damaged or made to take too much ({error}) and was not read.") from None
-    links = {int(number): link for number, link in told["links"].items()}
-    day = told["published"]
+    links = {int(number): link for number, link in page["links"].items()}
+    day = page["published"]
     return ReadableText(
-        title=told["title"],
-        text=told["text"],
+        title=page["title"],
+        text=page["text"],
         links=links,
         published=None if day is None else date.fromisoformat(day),
     )

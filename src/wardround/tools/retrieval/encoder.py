@@ -174,7 +174,7 @@ CREATE TABLE vector (
     if_other_version="delete it or name another file",
 )
 _DELETE = "DELETE FROM vector WHERE text_hash = ?"
-_ASKED_AT_ONCE = 500
+_HASHES_PER_QUERY = 500
 
 
 class VectorCache:
@@ -189,8 +189,8 @@ class VectorCache:
         """Return the vectors it has, by text hash."""
         found: dict[str, Vectors] = {}
         with self._lock:
-            for start in range(0, len(hashes), _ASKED_AT_ONCE):
-                some = [bytes.fromhex(one) for one in hashes[start : start + _ASKED_AT_ONCE]]
+            for start in range(0, len(hashes), _HASHES_PER_QUERY):
+                some = [bytes.fromhex(one) for one in hashes[start : start + _HASHES_PER_QUERY]]
                 marks = ", ".join("?" * len(some))
                 query = f"SELECT text_hash, vector FROM vector WHERE encoder = ? AND text_hash IN ({marks})"
                 for text_hash, blob in self._connection.execute(query, (encoder, *some)):

@@ -72,11 +72,11 @@ class EventLines:
 
     def _make(self, places: Places) -> list[_Line]:
         columns = self._columns
-        taken = pa.array(places)
+        indices = pa.array(places)
         times = time_texts(columns.time[places], columns.is_static[places])
         numbers = number_texts(columns.numeric_value[places])
-        texts = columns.text_array.take(taken).to_pylist()
-        units = columns.unit_array.take(taken).to_pylist()
+        texts = columns.text_array.take(indices).to_pylist()
+        units = columns.unit_array.take(indices).to_pylist()
         rows = zip(places.tolist(), times, numbers, texts, units, strict=True)
         return [self._line(place, time, number, text, unit) for place, time, number, text, unit in rows]
 
@@ -93,10 +93,10 @@ class EventLines:
             value = "" if shown == name else shown
         value = f"{value} {_one_line(unit)}" if value and unit else value
         notes = [_cut(_one_line(note), self._limit) for note in columns.notes.notes(place)]
-        said = tuple(part for part in dict.fromkeys((value, *notes)) if part)
-        if nameless and borrowed is None and said:  # the name of its table says less than what stands in the row
-            name, said = said[0], said[1:]
-        return _Line(time=time, kind=self._kinds[concept], name=name, said=said)
+        values = tuple(part for part in dict.fromkeys((value, *notes)) if part)
+        if nameless and borrowed is None and values:  # the name of its table says less than what stands in the row
+            name, values = values[0], values[1:]
+        return _Line(time=time, kind=self._kinds[concept], name=name, values=values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +106,17 @@ class _Line:
     time: str
     kind: str
     name: str
-    said: tuple[str, ...]
+    values: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        return f"[{self.time}] {self.kind} - {self.name}" + (f" (value: {'; '.join(self.said)})" if self.said else "")
+        return f"[{self.time}] {self.kind} - {self.name}" + (
+            f" (value: {'; '.join(self.values)})" if self.values else ""
+        )
 
     @property
     def part(self) -> str:
-        return f"{self.name}: {', '.join(self.said)}" if self.said else self.name
+        return f"{self.name}: {', '.join(self.values)}" if self.values else self.name
 
 
 def _joined(panel: Sequence[_Line]) -> str:

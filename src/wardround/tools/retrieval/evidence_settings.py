@@ -15,9 +15,9 @@ Spread = Literal["auto", "none", "periods"]
 Lines = Literal["telling", "all"]
 
 
-def _own(default: Any, help: str, **said: Any) -> Any:
+def _own(default: Any, help: str, **metadata: Any) -> Any:
     """Declare a setting that the paper names, unless another source is said."""
-    return setting(default, help, **{"source": "EHR-RAG, appendix A"} | said)
+    return setting(default, help, **{"source": "EHR-RAG, appendix A"} | metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,13 +110,13 @@ def _labels(keys: list[tuple[str, str, str | None]]) -> dict[tuple[str, str, str
     for name, code, unit in keys:
         label = f"{name} [{code}]" if len(codes[name]) > 1 else name
         labels[name, code, unit] = f"{label} [{unit or 'no unit'}]" if len(units[name, code]) > 1 else label
-    taken: set[str] = set()
+    used_labels: set[str] = set()
     for key in sorted(labels, key=lambda key: (labels[key], str(key))):  # a name may itself look like another's label
         label, number = labels[key], 2
-        while labels[key] in taken:
+        while labels[key] in used_labels:
             labels[key] = f"{label} ({number})"
             number += 1
-        taken.add(labels[key])
+        used_labels.add(labels[key])
     return labels
 
 

@@ -43,13 +43,13 @@ def spread_out(score: Scores, times: Times, k: int) -> npt.NDArray[np.int64]:
     of the stay that the question is about. ``times`` are microseconds; a period is 90 days to either side.
     """
     left = score.astype(np.float64).copy()
-    taken: list[int] = []
+    chosen: list[int] = []
     for _ in range(min(k, len(score))):
         best = int(np.lexsort((-np.arange(len(left)), -left))[0])
-        taken.append(best)
+        chosen.append(best)
         left[np.abs(times - times[best]) <= _PERIOD_DAYS * _MICROSECONDS_PER_DAY] -= _SAME_PERIOD_COSTS
         left[best] = -np.inf
-    return np.asarray(taken, np.int64)
+    return np.asarray(chosen, np.int64)
 
 
 def stretched(similarity: Scores) -> Scores:

@@ -19,7 +19,7 @@ from wardround.agents.stays.charted import DRUGS, KEPT_HOURS, kinds_of_action
 from wardround.clinical.bundles import NOTHING_KNOWN, BundleStream, Carried, StateEncounter, StateLimits, encounters
 from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR, STOPS, EventKind, Integers
 from wardround.clinical.bundles.fold import DONE, RUNNING, TRENDS
-from wardround.clinical.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
+from wardround.clinical.protocols import DrugKey, drug_key, drug_keys, is_allergy, is_problem, keys_of, lookup_keys
 from wardround.clinical.vocabulary import clinical_name, is_lasting
 from wardround.core import from_microseconds, to_microseconds
 
@@ -319,7 +319,7 @@ class BatchFacts:
 
     def last_done(self, action: str, *, ever: bool = False) -> Integers:
         """Return of every bundle when an action was last done in its encounter, in microseconds; ``NEVER``: never."""
-        keys = asked_keys(action)
+        keys = lookup_keys(action)
         if keys not in self._last_done:
             concepts = dict.fromkeys(each for key in keys for each in self._by_key.get(key, ()))
             places = self.onward.places(concepts, _mask_of(*DONE))

@@ -26,7 +26,7 @@ from wardround.clinical.protocols import (
     HeldFor,
     InWindow,
     TimesBaseline,
-    asked_keys,
+    lookup_keys,
 )
 from wardround.clinical.protocols import keys_of as keys_of_name
 from wardround.clinical.vocabulary import (
@@ -250,7 +250,7 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
 
 def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
     """Yield of each bundle from the first time on when something was done and when that was known."""
-    events, asked = facts.stream.columns, asked_keys(concept)
+    events, asked = facts.stream.columns, lookup_keys(concept)
     names = [place for place, name in enumerate(events.names) if not asked.isdisjoint(keys_of_name(name))]
     wanted = np.isin(events.concept, names) & np.isin(events.kind, DONE)
     by_bundle = defaultdict(list)

@@ -100,14 +100,14 @@ class GraphBuilder:
         dimensions they have."""
         helper, kinds = self._onnx.helper, self._onnx.TensorProto
         nodes = [*self._nodes, *(helper.make_node("Identity", [of], [name]) for name, (of, _) in results.items())]
-        held = [self._onnx.numpy_helper.from_array(value, name) for name, value in self._held.items()]
+        initializers = [self._onnx.numpy_helper.from_array(value, name) for name, value in self._held.items()]
         name, shape = given
         graph = helper.make_graph(
             nodes,
             "wardround",
             [helper.make_tensor_value_info(name, kinds.FLOAT, list(shape))],
             [helper.make_tensor_value_info(one, kinds.FLOAT, [None] * rank) for one, (_, rank) in results.items()],
-            held,
+            initializers,
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
         self._onnx.checker.check_model(model)

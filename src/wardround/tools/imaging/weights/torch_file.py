@@ -86,16 +86,16 @@ class _Machine:
     def group(self) -> list[Any]:
         """Take everything down to the latest mark."""
         place = max(n for n, value in enumerate(self.stack) if isinstance(value, _Mark))
-        taken = self.stack[place + 1 :]
+        items = self.stack[place + 1 :]
         del self.stack[place:]
-        return taken
+        return items
 
 
 def _tuple_of(count: int) -> Callable[[_Machine, Any], None]:
     def make(machine: _Machine, argument: Any) -> None:
-        taken = tuple(machine.stack[-count:])
+        items = tuple(machine.stack[-count:])
         del machine.stack[-count:]
-        machine.stack.append(taken)
+        machine.stack.append(items)
 
     return make
 
@@ -154,8 +154,8 @@ def _set_items(machine: _Machine, argument: Any) -> None:
 
 
 def _set(target: Any, items: Mapping[Any, Any]) -> None:
-    held = target.items if isinstance(target, InertObject) else target
-    held.update(items)
+    target_items = target.items if isinstance(target, InertObject) else target
+    target_items.update(items)
 
 
 def _global(machine: _Machine, argument: Any) -> None:
@@ -331,13 +331,13 @@ def _read_stream(path: Path) -> tuple[Any, Storages]:
     value = read_pickle(stream)
     keys = read_pickle(stream)
     widths = {identity[2]: np.dtype(_TYPES[_kind(identity)]).itemsize for identity in _storages_in(value)}
-    held: dict[str, bytes] = {}
+    storages: dict[str, bytes] = {}
     for key in keys:
         count = int.from_bytes(stream.read(8), "little")
-        held[key] = stream.read(count * widths.get(key, 1))
+        storages[key] = stream.read(count * widths.get(key, 1))
 
     def storage(key: str, kind: str, count: int) -> npt.NDArray[Any]:
-        return np.frombuffer(held[key], _TYPES[kind])[:count]
+        return np.frombuffer(storages[key], _TYPES[kind])[:count]
 
     return value, storage
 
@@ -388,13 +388,13 @@ def _state_dict(value: Any) -> Mapping[str, Any]:
     """Return a dict of tensors: the file's own, one inside a training checkpoint, or the content of a whole module."""
     if isinstance(value, InertObject) and isinstance(value.state, dict) and "_modules" in value.state:
         return _of_module(value, "", 0)
-    held = value.items if isinstance(value, InertObject) else value
-    if not isinstance(held, dict):
+    entries = value.items if isinstance(value, InertObject) else value
+    if not isinstance(entries, dict):
         raise UserError("neither a state dict nor a module is in it")
-    inner = next((held[name] for name in _WRAPPERS if name in held), None)
+    inner = next((entries[name] for name in _WRAPPERS if name in entries), None)
     if inner is not None and _tensor_parts(inner) is None:
         return _state_dict(inner)
-    return {str(name): part for name, part in held.items()}
+    return {str(name): part for name, part in entries.items()}
 
 
 def _of_module(module: InertObject, prefix: str, depth: int) -> dict[str, Any]:
@@ -409,8 +409,8 @@ def _of_module(module: InertObject, prefix: str, depth: int) -> dict[str, Any]:
 
 
 def _entries(value: Any) -> Mapping[Any, Any]:
-    held = value.items if isinstance(value, InertObject) else value
-    return held if isinstance(held, dict) else {}
+    entries = value.items if isinstance(value, InertObject) else value
+    return entries if isinstance(entries, dict) else {}
 
 
 def _tensor_parts(value: Any) -> tuple[Any, ...] | None:

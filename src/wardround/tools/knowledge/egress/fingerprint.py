@@ -289,7 +289,7 @@ def fingerprint_of(chart: Chart) -> Fingerprint:
                 traits.identified_by(values)
             if _NAME_COLUMNS.search(column):
                 traits.names |= _name_words(value for value in values if isinstance(value, str))
-            traits.told_in(values)
+            traits.add_cells(values)
     return traits.fingerprint()
 
 
@@ -311,7 +311,7 @@ class _Traits:
             elif isinstance(value, int):
                 self.numbers.add(str(value))
 
-    def told_in(self, values: Iterable[object]) -> None:
+    def add_cells(self, values: Iterable[object]) -> None:
         """Take in what cells of any column tell: days, and of texts their words, names, days and long numbers."""
         for value in values:
             if isinstance(value, datetime):

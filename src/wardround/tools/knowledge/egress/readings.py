@@ -313,18 +313,18 @@ def _sum(parts: Sequence[str]) -> int:
 
 def _spelt_digits(parts: Sequence[str]) -> list[str]:
     """Return the numbers that parts spell one after the other: a ten and a unit after it are one number."""
-    said: list[str] = []
+    digits: list[str] = []
     open_tens, times = False, 1
     for part in parts:
         value = _value(part)
         if part in _TIMES:
             times = _TIMES[part]
         elif open_tens and 0 < value < 10:
-            said[-1], open_tens = str(int(said[-1]) + value), False
+            digits[-1], open_tens = str(int(digits[-1]) + value), False
         else:
-            said += [str(value) if part in _VALUES else part] * times
+            digits += [str(value) if part in _VALUES else part] * times
             open_tens, times = part in _VALUES and value >= 20, 1
-    return said
+    return digits
 
 
 def _value(part: str) -> int:
@@ -407,7 +407,7 @@ _WORDS = {word: str(digit) for digit, word in enumerate(_DIGIT_WORDS.split())}
 _BURIED = re.compile("|".join((*_WORDS, r"\d")))
 _ROMAN = {word: str(digit) for digit, word in enumerate(_NUMERALS.split(), start=1)}
 _LIKE_NUMBERS = re.compile(r"\d|^[oil|!]+$|^[oqdil!|zeas$gbt]{5,}$")
-_SAID = (
+_FOREIGN_DIGITS = (
     "zero un deux trois quatre cinq six sept huit neuf",
     "null eins zwei drei vier funf sechs sieben acht neun",
     "cero uno dos tres cuatro cinco seis siete ocho nueve",
@@ -418,7 +418,7 @@ _SAID = (
     "owe wun to free fower five six seven ait nein",
 )
 """Digits in French, German, Spanish, Italian, Dutch and Portuguese, and as English ones sound."""
-_OF_SAID = _WORDS | {word: str(digit) for words in _SAID for digit, word in enumerate(words.split())}
+_DIGIT_OF_WORD = _WORDS | {word: str(digit) for words in _FOREIGN_DIGITS for digit, word in enumerate(words.split())}
 _TOKEN = re.compile(r"[a-z0-9!|$]+")
 _LIKE_DIGITS = str.maketrans("oqdil!|zeas$gbt", "000111123455687")
 _LIKE_OTHERS = _LIKE_DIGITS | str.maketrans("gbq", "989")
@@ -454,9 +454,9 @@ def _split(text: str) -> str:
     return "".join(_WORDS.get(found, found) for found in _BURIED.findall(letters_and_digits(text)))
 
 
-def _said(text: str) -> str:
+def _foreign_digits(text: str) -> str:
     """Digits in words of other languages, or as they sound."""
-    return _lines(_OF_SAID.get(token, token if token.isdigit() else "") for token in _tokens(text))
+    return _lines(_DIGIT_OF_WORD.get(token, token if token.isdigit() else "") for token in _tokens(text))
 
 
 def _roman(text: str) -> str:
@@ -482,7 +482,7 @@ def _lettered(text: str, digits: Mapping[int, int]) -> str:
 DIGIT_LETTERS: tuple[Callable[[str], str], ...] = (
     _buried,
     _split,
-    _said,
+    _foreign_digits,
     _roman,
     partial(_alike, digits=_LIKE_DIGITS),
     partial(_alike, digits=_LIKE_OTHERS),

@@ -349,12 +349,12 @@ def _read(address: WebAddress, response: httpcore2.Response) -> Fetched | WebAdd
     kind, _, parameters = headers.get("content-type", "").partition(";")
     kind = kind.strip().lower()
     if kind not in _TYPES:
-        raise ToolFailure(f"the address is of {_told_type(kind)}, not of a page that can be read.")
+        raise ToolFailure(f"the address is of {_shown_type(kind)}, not of a page that can be read.")
     body = _body(response, headers)
     return Fetched(url=address.text, content_type=kind, charset=_charset(parameters), body=body)
 
 
-def _told_type(kind: str) -> str:
+def _shown_type(kind: str) -> str:
     """Return a content type as it may be shown; a server can write anything there."""
     plain = all(part.isalnum() or part in "/+.-" for part in kind)
     return f"type {kind[:60]}" if kind and plain else "no known type"

@@ -136,24 +136,24 @@ class EUtilities:
 
     def search(self, query: str, topn: int, until: date | None) -> Sequence[SearchResult]:
         """Return papers by relevance."""
-        asked: dict[str, Any] = {"db": "pubmed", "retmode": "json", **self._key}
+        params: dict[str, Any] = {"db": "pubmed", "retmode": "json", **self._key}
         dated = {} if until is None else {"datetype": "pdat", "mindate": "1000/01/01", "maxdate": f"{until:%Y/%m/%d}"}
         terms = {"term": query, "retmax": topn, "sort": "relevance", **dated}
-        found = self._service.ask("GET", "/esearch.fcgi", params={**asked, **terms})
+        found = self._service.ask("GET", "/esearch.fcgi", params={**params, **terms})
         ids = [one for one in _value(_value(found, "esearchresult"), "idlist", list) if str(one).isdigit()][:topn]
         if not ids:
             return []
-        told = self._service.ask("GET", "/esummary.fcgi", params={**asked, "id": ",".join(map(str, ids))})
-        papers = _value(told, "result")
+        summaries = self._service.ask("GET", "/esummary.fcgi", params={**params, "id": ",".join(map(str, ids))})
+        papers = _value(summaries, "result")
         return [_paper(str(one), _value(papers, str(one))) for one in ids]
 
 
-def _paper(pmid: str, told: Mapping[str, Any]) -> SearchResult:
+def _paper(pmid: str, summary: Mapping[str, Any]) -> SearchResult:
     return SearchResult(
         url=_PUBMED.format(pmid),
-        title=visible(str(told.get("title") or pmid)),
-        summary=visible(f"{told.get('source') or ''} {told.get('pubdate') or ''}"),
-        published=last_day(str(told.get("pubdate") or "")),
+        title=visible(str(summary.get("title") or pmid)),
+        summary=visible(f"{summary.get('source') or ''} {summary.get('pubdate') or ''}"),
+        published=last_day(str(summary.get("pubdate") or "")),
     )
 
 

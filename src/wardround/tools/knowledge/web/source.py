@@ -39,11 +39,11 @@ class PageCache:
     def get(self, *request: str) -> Mapping[str, Any] | None:
         """Return what answered a request, None if it was never asked."""
         try:
-            asked = json.loads(self._asked(request).read_bytes())
-            body = gzip.decompress(self._content(asked["content"]).read_bytes())
+            entry = json.loads(self._request_file(request).read_bytes())
+            body = gzip.decompress(self._content(entry["content"]).read_bytes())
         except (OSError, ValueError, KeyError):
             return None
-        if hashlib.sha256(body).hexdigest() != asked["content"]:
+        if hashlib.sha256(body).hexdigest() != entry["content"]:
             return None
         answer: Mapping[str, Any] = json.loads(body)
         return answer
@@ -53,10 +53,10 @@ class PageCache:
         body = json.dumps(answer, sort_keys=True, ensure_ascii=False).encode()
         name = hashlib.sha256(body).hexdigest()
         _write(self._content(name), gzip.compress(body, mtime=0))
-        told = {"request": request, "content": name, "fetched": datetime.now(UTC).isoformat(timespec="seconds")}
-        _write(self._asked(request), json.dumps(told, indent=1).encode())
+        entry = {"request": request, "content": name, "fetched": datetime.now(UTC).isoformat(timespec="seconds")}
+        _write(self._request_file(request), json.dumps(entry, indent=1).encode())
 
-    def _asked(self, request: tuple[str, ...]) -> Path:
+    def _request_file(self, request: tuple[str, ...]) -> Path:
         return self.folder / "asked" / f"{content_hash(list(request))}.json"
 
     def _content(self, name: str) -> Path:
