@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -261,3 +261,43 @@ def test_people_left_alone_have_the_files_that_they_had(hospital: Path) -> None:
     report = audit_pipeline(run, hospital, SAMPLES[:5], read=READ, source=swap_table(), settings=settings)
     assert report.status == 0
     assert {frozenset(people) for people in seen} == {frozenset({"1", "2", "3", "4", "5"})}
+
+
+def test_minutes_from_a_unit_are_compared_by_stays_in_hospital(tmp_path: Path) -> None:
+    """Of eICU, two units of one stay have one clock: the second begins 600 minutes after the first."""
+    units = [
+        "patientunitstayid,patienthealthsystemstayid,uniquepid,hospitaladmitoffset,hospitaldischargeoffset,unitdischargeoffset,hospitaldischargestatus"
+    ]
+    labs = ["labid,patientunitstayid,labresultoffset,labresultrevisedoffset,labname,labresult"]
+    for who in range(1, 21):
+        units += [
+            f"{2 * who},{100 + who},p{who},-60,4000,3000,Alive",
+            f"{2 * who + 1},{100 + who},p{who},-660,3400,2400,Alive",
+        ]
+        labs += [f"{9 * who},{2 * who},100,130,BUN,{who}", f"{9 * who + 1},{2 * who + 1},1500,1530,BUN,{50 + who}"]
+    raw = tmp_path / "eicu"
+    raw.mkdir()
+    (raw / "patient.csv").write_text("\n".join(units) + "\n")
+    (raw / "lab.csv").write_text("\n".join(labs) + "\n")
+    table = load_swap_table("eicu")
+    samples = draw_samples(table, [raw], "unit+24h")
+    first = [one for one in samples if int(one.keys["patientunitstayid"]) % 2 == 0]
+    assert {(one.time, one.keys["minutes"]) for one in first} == {(datetime(2000, 1, 2, 1), "1440")}
+
+    def run(raw: Path, out: Path) -> None:
+        with (raw / "lab.csv").open() as lines, (raw / "patient.csv").open() as stays:
+            results = list(csv.DictReader(lines))
+            rows = [
+                f"{row['patientunitstayid']},{row['unitdischargeoffset']},"
+                + "+".join(
+                    each["labresult"]
+                    for each in results
+                    if each["patientunitstayid"] == row["patientunitstayid"]
+                    and int(each["labresultrevisedoffset"]) <= 1440
+                )
+                for row in csv.DictReader(stays)
+            ]
+        out.joinpath("f.csv").write_text("patientunitstayid,minutes_there,results\n" + "\n".join(rows) + "\n")
+
+    report = audit_pipeline(run, raw, samples, read="rows:{out}/f.csv,key=patientunitstayid", source=table)
+    assert [(one.verdict, one.feature) for one in report.findings] == [("LEAK", "minutes_there")]

@@ -36,6 +36,7 @@ from wardround.audits.pipeline.copies import (
     kept_copy,
     keys_in,
     linked_copy,
+    placed,
     unruled_files,
 )
 from wardround.audits.pipeline.readers import Output, ReadOutput, parse_reading, plain
@@ -83,8 +84,6 @@ def audit_pipeline(
     """
     folders = tuple(map(Path, (raw,) if isinstance(raw, Path | str) else raw))
     table = load_swap_table(source) if isinstance(source, str) else source
-    if table.subject_by is not None:
-        raise UserError(f"source {table.name} counts in minutes and has no subjects of its own: not yet for pipelines")
     settings = settings or PipelineSettings()
     with tempfile.TemporaryDirectory(prefix="wardround-leak-test-") as there:
         place = Path(there) if settings.keep is None else settings.keep
@@ -172,7 +171,9 @@ class _Audit:
         raw = self._folder("raw")
         if self.settings.alone:
             nobody = dict.fromkeys(subjects.values())
-            self.folders = tuple(write_swapped(self.table, self.folders, raw, nobody, others=False)[0])
+            place = placed(self.table, self.folders)
+            made = write_swapped(self.table, self.folders, raw, nobody, placement=place, others=False)
+            self.folders = tuple(made[0])
         else:
             self.folders = tuple(kept_copy(self.folders, raw))
         self.written = self._written()
@@ -415,6 +416,7 @@ class _Audit:
             moments=moments,
             there=self._folder(f"whole-{number}"),
             kept=_STRICT if self.settings.bisect else None,
+            placement=placed(self.table, self.folders),
         )
 
     def _folder(self, name: str) -> Path:

@@ -198,6 +198,29 @@ def unruled_files(table: SwapTable, folders: Sequence[Path]) -> list[str]:
     return found
 
 
+_ADMITTED = datetime(2000, 1, 1)
+"""Where stays in hospital begin of a source that has no dates."""
+
+
+def placed(table: SwapTable, folders: Sequence[Path]) -> Placement:
+    """Return where the stays of a source in minutes lie: each stay in hospital is a subject, and begins on one day.
+
+    Of several stays of a person nobody can say which comes first, so each stands for itself.
+    """
+    if table.subject_by is None or table.placed_by is None:
+        return NOWHERE
+    (file, unit), (stay, begins) = table.subject_by, table.placed_by
+    zeros: dict[str, datetime] = {}
+    subjects: dict[str, int] = {}
+    paths = [path for folder in folders for path in files_below(folder) if stem(path).casefold() == file]
+    for record in (record for path in paths for record in read_records(path)):
+        for key in record.texts(unit)[:1]:
+            minutes = float("".join(record.texts(begins)[:1]) or 0)
+            zeros[key] = _ADMITTED - timedelta(minutes=minutes)
+            subjects[key] = int("".join(record.texts(stay)[:1]) or key)
+    return Placement(zeros=zeros, subjects=subjects)
+
+
 def rule_of(table: SwapTable, kind: str, record: RawRecord) -> KnowledgeRule | None:
     """Return the rule of a record."""
     return next((rule for rule in table.of(kind) or () if rule.fits(record)), None)
@@ -215,7 +238,7 @@ def keys_in(table: SwapTable, folders: Sequence[Path]) -> set[str]:
 
 def anchored(table: SwapTable, folders: Sequence[Path]) -> Clockwork:
     """Return what the clocks of a source need besides the row: the moments of other rows."""
-    source = SwapSource(table=table)
+    source = SwapSource(table=table, placement=placed(table, folders))
     held: dict[str, list[RawRecord]] = {}
     for kind, record in raw_records(table, folders, waited_for=True):
         for anchor in source.anchors(kind, record):

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
-from wardround.audits.pipeline.copies import anchored, raw_records, rule_of
-from wardround.audits.swap.change import RawRecord
-from wardround.audits.swap.knowledge import Clockwork, StaySpan, SwapTable, latest
+from wardround.audits.pipeline.copies import anchored, placed, raw_records, rule_of
+from wardround.audits.swap.knowledge import SwapTable, latest
+from wardround.audits.swap.write import Placement, SwapSource
 from wardround.core import UserError, parse_time
 
 _DRAW = re.compile(r"(\w+?)(?:(:end)|\+(\d+)(min|h|d))?")
@@ -81,9 +81,13 @@ def draw_samples(
 
     ``how``: ``icu+24h`` (24 hours after the beginning of a stay that is still going on then), ``admission``,
     ``discharge`` or ``icu:end`` (the end of a stay), ``random`` (any moment of any stay), ``hunt`` (between the time
-    that a row bears and the time at which it could be known). UserError: the source has no such stay.
+    that a row bears and the time at which it could be known). Of a source in minutes, as eICU, a subject is a stay in
+    hospital that begins on 2000-01-01, and ``unit+24h`` counts from the unit's admission; no ``hunt``. UserError: the
+    source has no such stay.
     """
     dice = Random(f"{how} {seed}")
+    if how == "hunt" and table.subject_by is not None:
+        raise UserError(f"--draw hunt: source {table.name} counts in minutes; draw unit+24h, unit:end or random")
     if how == "hunt":
         found = list(_hunted(table, folders, dice))
     else:
@@ -112,6 +116,8 @@ def write_samples(samples: Iterable[PipelineSample], file: Path) -> None:
 
 def _of_stays(table: SwapTable, folders: Sequence[Path], how: str, dice: Random) -> Iterator[PipelineSample]:
     name, end, after = None, None, timedelta()
+    placement = placed(table, folders)
+    work = SwapSource(table=table, placement=placement).clockwork()
     if how != "random":
         found = _DRAW.fullmatch("admission:end" if how == "discharge" else how)
         if found is None:
@@ -126,7 +132,7 @@ def _of_stays(table: SwapTable, folders: Sequence[Path], how: str, dice: Random)
         for span in spans.values():
             if kind.casefold() != span.file:
                 continue
-            begins, ends = _bounds(span, record)
+            begins, ends = latest(span.start, record, work), latest(span.end, record, work)
             keys = {path: record.texts(path)[0] for path in (table.subject, *span.keys) if record.texts(path)}
             if begins is None or table.subject not in keys:
                 continue
@@ -141,12 +147,16 @@ def _of_stays(table: SwapTable, folders: Sequence[Path], how: str, dice: Random)
                 time = begins + after
                 if ends is not None and time > ends:
                     continue
-            yield PipelineSample(subject=keys[table.subject], time=time, keys=keys)
+            yield _sample(table, placement, keys, time)
 
 
-def _bounds(span: StaySpan, record: RawRecord) -> tuple[datetime | None, datetime | None]:
-    work = Clockwork()
-    return latest(span.start, record, work), latest(span.end, record, work)
+def _sample(table: SwapTable, placement: Placement, keys: dict[str, str], time: datetime) -> PipelineSample:
+    """Return a sample; of a source in minutes its subject is the stay in hospital, and ``minutes`` says when."""
+    key = keys[table.subject]
+    if table.subject_by is None:
+        return PipelineSample(subject=key, time=time, keys=keys)
+    minutes = (time - placement.zeros[key]).total_seconds() / 60
+    return PipelineSample(subject=f"{placement.subjects[key]}", time=time, keys={**keys, "minutes": f"{minutes:.0f}"})
 
 
 def _hunted(table: SwapTable, folders: Sequence[Path], dice: Random) -> Iterator[PipelineSample]:

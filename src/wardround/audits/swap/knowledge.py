@@ -352,6 +352,8 @@ class SwapTable:
     anchors: tuple[Anchor, ...]
     rules: Mapping[str, tuple[KnowledgeRule, ...]]
     recorded: frozenset[str] = frozenset()
+    placed_by: tuple[str, str] | None = None
+    """Of a source in minutes, columns of the file in ``subject_by``: the stay in hospital, and when it began."""
     spans: Mapping[str, StaySpan] = field(default_factory=dict)
     _asked: dict[str, tuple[KnowledgeRule, ...] | None] = field(default_factory=dict, init=False, repr=False)
     """What was answered before: it is asked for every row."""
@@ -403,6 +405,7 @@ def swap_table(content: Mapping[str, Any]) -> SwapTable:
         minutes_of=source.get("minutes_of"),
         fixed=tuple(source.get("fixed", ())),
         recorded=frozenset(source.get("recorded", ())),
+        placed_by=None if by is None or "stay" not in by else (by["stay"], by["begins"]),
         anchors=anchors,
         rules={name: tuple(_rules(name, parts, numbers, anchors)) for name, parts in content["files"].items()},
         spans={name: _span(part) for name, part in content.get("stays", {}).items()},

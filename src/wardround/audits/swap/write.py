@@ -475,14 +475,25 @@ class _Swap:
         )
 
     def _written(self, file: _File) -> Iterator[RawRecord]:
-        lines = self.counts.lines[file.target] = bytearray()
+        lines = bytearray()
+        for rows in self._in_place(file):
+            if self.others:  # of a whole hospital, from which few are taken, they would fill the memory
+                lines.append(len(rows))
+            yield from rows
+        if self.others:
+            self.counts.lines[file.target] = lines
+        if not self.cut:
+            for each in self._born(file):
+                self.counts.written += 1
+                yield each
+
+    def _in_place(self, file: _File) -> Iterator[Sequence[RawRecord]]:
+        """Yield what stands in the place of each record."""
         rows = self._rows(file) if file.made is None else self._from_made(file)
         for _, record, made in rows:
             subject = self.source.subject(record)
             if subject is None or subject not in self.moments:
-                lines.append(is_copied := self._is_copied(record))
-                if is_copied:
-                    yield record
+                yield (record,) if self._is_copied(record) else ()
                 continue
             if self.moments[subject] is not None:
                 self.counts.rows += 1
@@ -490,23 +501,17 @@ class _Swap:
                 if made is None and self.source.place(kind, record) == len(self.table.of(kind) or ()):
                     self.counts.unruled[kind] = self.counts.unruled.get(kind, 0) + 1
             if made is None:
-                lines.append(1)
                 self.counts.written += 1
-                yield record
+                yield (record,)
                 continue
             if file.made is None:
                 self._follow(made)
-            lines.append(len(made.rows))
             if self.note is not None:
                 self.note(kind, made.rule, record, made.rows)
             changed = len(made.rows) != 1 or made.rows[0].content != record.content
             self.counts.changed += changed
             self.counts.written += len(made.rows)
-            yield from made.rows if changed else (record,)
-        if not self.cut:
-            for each in self._born(file):
-                self.counts.written += 1
-                yield each
+            yield made.rows if changed else (record,)
 
     def _from_made(self, file: _File) -> Iterator[tuple[int, RawRecord, _Made | None]]:
         for place, record in enumerate(read_lines(file.path)):
