@@ -61,7 +61,11 @@ def test_no_command_asks_for_an_extra_when_it_is_loaded() -> None:
     """In a Python in which no package of an extra can be imported, as after a plain ``pip install``."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {_module(line) for line in project["dependencies"]}
-    extras = {_module(line) for lines in project["optional-dependencies"].values() for line in lines} - needed - {"wardround"}
+    extras = (
+        {_module(line) for lines in project["optional-dependencies"].values() for line in lines}
+        - needed
+        - {"wardround"}
+    )
     assert {"matplotlib", "adbc_driver_postgresql", "mcp", "starlette", "ray", "torch"} <= extras
     hidden = (
         f"import importlib, sys; sys.modules.update(dict.fromkeys({sorted(extras)}))\n"
