@@ -160,7 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
-    checklists: list[Path] = []
+    checklists: list[tuple[Path, str]] = []
     if arguments.checklist or arguments.methods_text:
         audits = [AuditResult.read(file) for file in arguments.audit]
         facts = RunFacts.of(folder, score_run(folder), summary, audits)
@@ -172,8 +172,11 @@ def run(arguments: argparse.Namespace) -> int:
     print_summary(folder, summary, is_wide=arguments.wide)
     if summary.by:
         print_subgroups(summary.subgroups, summary.by)
-    for file in checklists:
-        print(f"\nchecklist: {file.resolve()}")
+    made = {"tables": arguments.tables, "figures": arguments.figures}
+    lines = [f"{what}: {place.resolve()}" for what, place in made.items() if place is not None]
+    lines += [f"checklist: {file.resolve()} ({told})" for file, told in checklists]
+    if lines:
+        print("\n" + "\n".join(lines))
     print_place(page)
     return 0
 

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from textwrap import fill
 
 from wardround.cli.output import print_comparisons
 from wardround.cli.report import print_place
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"wardround: note: no figures: {missing}", file=sys.stderr)
     for sentence in compared_answers(found.comparisons):
-        print(sentence)
+        print(fill(sentence, 100, subsequent_indent="    "))
     print_comparisons(found.comparisons, is_wide=arguments.wide)
     print_place(found.page)
     return 0

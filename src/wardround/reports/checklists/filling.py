@@ -81,12 +81,17 @@ def checklist_table(checklist: Checklist, filled: Sequence[FilledItem]) -> Table
     )
 
 
-def write_checklist(name: str, facts: Mapping[str, str], folder: Path) -> Path:
-    """Fill a checklist and write it as ``NAME.md``; return the file. UserError: no such checklist."""
+def write_checklist(name: str, facts: Mapping[str, str], folder: Path) -> tuple[Path, str]:
+    """Fill a checklist and write it as ``NAME.md``; return the file, and how far it is filled. UserError: no such
+    checklist."""
     if name not in CHECKLISTS:
         raise UserError(f"no checklist {name!r}; there are {', '.join(CHECKLISTS.names)}")
     checklist = CHECKLISTS.get(name)
     private_folder(folder)
     file = folder / f"{name}.md"
-    write_atomically(file, as_markdown(checklist_table(checklist, fill_checklist(checklist, facts))), durable=False)
-    return file
+    filled = fill_checklist(checklist, facts)
+    write_atomically(file, as_markdown(checklist_table(checklist, filled)), durable=False)
+    answered, whole = (
+        sum(map(bool, some)) for some in zip(*((one.answer, not one.author) for one in filled), strict=True)
+    )
+    return file, f"{answered} of {len(filled)} items answered by the run, {whole} of them wholly"
