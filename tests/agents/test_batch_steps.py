@@ -207,6 +207,41 @@ def test_who_has_more_entries_than_a_state_keeps_is_played_one_by_one() -> None:
     assert not batch_steps(stream_of(1, []), roles_of(EVERY_RULE)).folded
 
 
+def test_what_was_done_longest_ago_is_forgotten_where_more_was_done_than_a_state_keeps() -> None:
+    rules = (
+        ProtocolRule(id="A", category="ANY", trigger="done intubation", actions=("order sodium",)),
+        ProtocolRule(id="B", category="ANY", trigger="hours since intubation < 6", actions=("perform intubation",)),
+        ProtocolRule(id="C", category="ANY", trigger="NOT done intubation", actions=("order potassium",)),
+    )
+    times = [
+        (1, 1.0),
+        (6, 0.5),
+        (7, 7.0),
+    ]  # told, done: the second was done before the first, which is forgotten by then
+    tubes = [event_of(EventKind.PROCEDURE, "Intubation", at(h), time=at(t), row_id=f"t:{h}") for h, t in times]
+    others = [
+        event_of(EventKind.PROCEDURE, f"Procedure {place}", at(2 + place // 100), row_id=f"p:{place}")
+        for place in range(400)
+    ]
+    few = [event_of(EventKind.PROCEDURE, "Intubation", at(1), row_id="t")]
+    found = check(together(few, [*tubes, *others]), roles_of(rules))
+    assert not found.folded
+    held = ["".join(rule.id for rule in step.held) for step in found]
+    assert held == ["AB", "AB", "AB", "AB", "AB", "C", "A", "AB"]  # of the 401 names at hour 5 the first goes
+    counting = ProtocolRule(
+        id="D", category="ANY", trigger="count of heparin in last 9 h >= 2", actions=("order sodium",)
+    )
+    assert set(check(together(few, [*tubes, *others]), roles_of((*rules, counting))).folded) == set(range(1, 8))
+
+
+def test_a_drug_that_runs_under_the_name_of_its_class_is_the_one_asked_for() -> None:
+    rule = ProtocolRule(id="A", category="ANY", trigger="glucose > 2", actions=("start Insulin Human Regular",))
+    runs = event_of(EventKind.MEDICATION_START, "Insulin", at(1), row_id="i:1")
+    glucose = [event_of(EventKind.LAB, "Glucose", at(hour), value=9.0, row_id=f"g:{hour}") for hour in (0, 2)]
+    found = check(stream_of(1, [runs, *glucose]), roles_of((rule,)))
+    assert [[action.name for action in step.actions] for step in found] == [["Insulin Human Regular"], [], []]
+
+
 def test_the_command_writes_the_words_and_the_step_of_every_bundle(synthetic_store: Store, tmp_path: Path) -> None:
     protocol = Path(__file__).parents[2] / "examples" / "sepsis.toml"
     words = [

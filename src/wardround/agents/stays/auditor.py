@@ -8,7 +8,7 @@ one that passed at the step before has been judged, and code goes on checking it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -199,26 +199,25 @@ def find_objections(
 
 def find_unchecked(actions: Sequence[PredictedAction], facts: DrugFacts) -> tuple[Unchecked, ...]:
     """Return the drugs that no table knows, and those of which a charted allergy cannot be judged."""
-    found = []
-    for action in actions:
-        if action.kind != "MEDICATIONS" and not is_known_drug(action.name):
-            continue
-        unclear = facts.unclear_allergies(action.name)
-        if unclear:
-            found.append(Unchecked(action=action, because=f"not checked against the allergy to {'; '.join(unclear)}"))
-        if has_no_table(action):
-            found.append(unknown_drug(action))
-    return tuple(found)
+    return tuple(
+        Unchecked(action=action, because=because)
+        for action in actions
+        if is_checked(action)
+        for because in why_unchecked(action.name, facts.unclear_allergies(action.name))
+    )
 
 
-def has_no_table(action: PredictedAction) -> bool:
-    """Whether an action is of a drug that no table knows."""
-    return action.kind == "MEDICATIONS" and not is_known_drug(action.name)
+def is_checked(action: PredictedAction) -> bool:
+    """Whether an action is to be looked up in the tables of drugs."""
+    return action.kind == "MEDICATIONS" or is_known_drug(action.name)
 
 
-def unknown_drug(action: PredictedAction) -> Unchecked:
-    """Return what is noted of a drug that no table knows."""
-    return Unchecked(action=action, because="no table knows this drug: not checked by ingredient or class")
+def why_unchecked(drug: str, unclear: Sequence[str]) -> Iterator[str]:
+    """Yield why nobody can say whether a drug may be given; ``unclear``: the allergies that cannot be judged."""
+    if unclear:
+        yield f"not checked against the allergy to {'; '.join(unclear)}"
+    if not is_known_drug(drug):
+        yield "no table knows this drug: not checked by ingredient or class"
 
 
 def without(

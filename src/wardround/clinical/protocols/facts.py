@@ -17,9 +17,6 @@ from wardround.clinical.vocabulary import (
     clinical_name,
     conflicts,
     convert,
-    drug_class,
-    drug_groups,
-    drug_name,
     find_concept,
     is_a,
     is_drug,
@@ -32,7 +29,6 @@ from wardround.clinical.vocabulary import (
 T = TypeVar("T")
 Level = Literal["low", "normal", "high"]
 Direction = Literal["rising", "falling", "steady"]
-DrugKey = tuple[Literal["drug", "class"], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,20 +228,6 @@ class GivenFacts:
 
 
 _NOW = datetime(2000, 1, 1)
-
-
-@lru_cache(maxsize=65_536)
-def drug_key(name: str) -> DrugKey:
-    """Return the key of a drug name: the class if it names one, else the drug."""
-    named = drug_class(name)
-    return ("drug", drug_name(name)) if named is None else ("class", named)
-
-
-@lru_cache(maxsize=65_536)
-def drug_keys(given: str) -> frozenset[DrugKey]:
-    """Return all keys under which a given drug is found: its name, its ingredients, their classes, and the class that
-    it names."""
-    return frozenset((kind, name) for name in drug_groups(given) for kind in ("drug", "class"))
 
 
 @lru_cache(maxsize=65_536)

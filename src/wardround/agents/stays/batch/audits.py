@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import numpy as np
 
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.auditor import has_no_table, is_risky
+from wardround.agents.stays.auditor import Unchecked, is_checked, is_risky, why_unchecked
 from wardround.agents.stays.batch.due import DueActions, DueAsks, Holding
-from wardround.agents.stays.batch.facts import BatchFacts, Mask
+from wardround.agents.stays.batch.facts import BatchFacts
+from wardround.agents.stays.batch.onward import Mask
 from wardround.clinical.bundles.events import Integers
 from wardround.clinical.vocabulary import drug_class, ingredients, is_known_drug, misspelled_drug
 
@@ -18,12 +20,12 @@ from wardround.clinical.vocabulary import drug_class, ingredients, is_known_drug
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAudits:
     """``by_hand``: (b,) after which bundles the checks have to be made one by one, as something may be said against an
-    action; of the others ``risky``: whether an action of the risk vocabulary is new. ``unchecked``: (m,) the due
-    actions that no table knows."""
+    action; of the others ``risky``: whether an action of the risk vocabulary is new. ``notes``: by place of a due
+    action why a check says nothing of it."""
 
     by_hand: Mask
     risky: Mask
-    unchecked: Mask
+    notes: dict[int, tuple[str, ...]]
 
     @classmethod
     def of(cls, due: DueAsks, actions: DueActions, holding: Holding, facts: BatchFacts) -> BatchAudits:
@@ -42,13 +44,14 @@ class BatchAudits:
         found = cls(
             by_hand=_warned(actions, holding, facts),
             risky=np.zeros(len(facts.stream), bool),
-            unchecked=np.zeros(len(due.ask), bool),
+            notes={},
         )
         for action, places in named.items():
             bundles = due.bundle[places]
             found.by_hand[bundles] |= _may_be_wrong(action, bundles, facts)
-            found.unchecked[places] = has_no_table(action)
-        found.by_hand[_with_several(due, named)] = True
+            if is_checked(action):
+                found.notes.update(_notes(action.name, places, bundles, facts))
+        found.by_hand[_repeating(due, named)] = True
         risky = {action.name for action in named if is_risky(action)}
         for name in risky:
             several = [places for action, places in named.items() if action.name == name]
@@ -58,12 +61,34 @@ class BatchAudits:
             found.risky[fresh[~np.isin(fresh, old)]] = True
         return found
 
+    def unchecked(self, own: slice, actions: Sequence[PredictedAction]) -> tuple[Unchecked, ...]:
+        """Return what of some due actions could not be checked."""
+        if not self.notes:
+            return ()
+        return tuple(
+            Unchecked(action=actions[place], because=because)
+            for place in range(own.start, own.stop)
+            for because in self.notes.get(place, ())
+        )
+
+
+def _notes(drug: str, places: Integers, bundles: Integers, facts: BatchFacts) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the places at which a drug cannot be checked, with the reasons."""
+    unclear = facts.unclear_allergies(drug)
+    which = np.array([mask[bundles] for mask in unclear.values()], bool).reshape(len(unclear), len(bundles))
+    for told in np.unique(which, axis=1).T:
+        names = sorted(compress(unclear, told.tolist()))
+        reasons = tuple(why_unchecked(drug, names))
+        for place in places[(which == told[:, None]).all(axis=0)].tolist() if reasons else ():
+            yield place, reasons
+
 
 def _warned(actions: DueActions, holding: Holding, facts: BatchFacts) -> Mask:
     """Say after which bundles a rule holds that says to avoid something."""
     avoiding = [place for place, one in enumerate(actions.rules) if any(each.verb == "avoid" for each in one.actions)]
     found = np.zeros(len(facts.stream), bool)
-    found[holding.bundle[np.isin(holding.rule, avoiding)]] = True
+    for own in (own for place, own in enumerate(holding.of_rules(len(actions.rules))) if place in avoiding):
+        found[holding.bundle[own]] = True
     return found
 
 
@@ -74,19 +99,20 @@ def _may_be_wrong(action: PredictedAction, bundles: Integers, facts: BatchFacts)
     if action.kind == "LABS" and not is_known:
         return found
     found |= facts.allergic_to(name)[0][bundles]
-    for mask in facts.unclear_allergies(name).values():
-        found |= mask[bundles]
     if action.kind == "MEDICATIONS" and drug_class(name) is None:
         found |= facts.taking(name)[0][bundles]
     return found
 
 
-def _with_several(due: DueAsks, named: dict[PredictedAction, Integers]) -> Integers:
-    """Return the bundles after which drugs are due of which one may be what another holds."""
+def _repeating(due: DueAsks, named: Mapping[PredictedAction, Integers]) -> Integers:
+    """Return the bundles after which a drug is due that one before it holds."""
     drugs = [action for action in named if action.kind == "MEDICATIONS"]
-    alike = [named[one] for one in drugs if any(_holds(one, other) or _holds(other, one) for other in drugs)]
-    bundles, counts = np.unique(due.bundle[np.concatenate([*alike, _NONE])], return_counts=True)
-    return bundles[counts > 1]
+    found = [_NONE]
+    for one, other in ((one, other) for one in drugs for other in drugs if _holds(one, other)):
+        own, before = named[one], named[other]
+        _, at, there = np.intersect1d(due.bundle[own], due.bundle[before], assume_unique=True, return_indices=True)
+        found.append(due.bundle[own[at[before[there] < own[at]]]])
+    return np.concatenate(found)
 
 
 def _holds(one: PredictedAction, other: PredictedAction) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from wardround.agents.stays.batch.facts import BatchFacts, Mask
+from wardround.agents.stays.batch.facts import BatchFacts
+from wardround.agents.stays.batch.onward import Mask
 from wardround.agents.stays.router import action_place, is_withheld, predicted_of
 from wardround.clinical.bundles.events import Integers
 from wardround.clinical.protocols import FORBIDDING, CompiledRule, RuleAction, RuleIndex
@@ -26,13 +27,13 @@ def asked_of(compiled: CompiledRule) -> tuple[RuleAction, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """Pairs (p,) of a rule and a bundle after which it holds, in the protocol's order and then by bundle. ``since``:
-    the end of the hour in which it came to hold, in microseconds; ``due``: (p, a) which of its actions that it asks
-    for are still to be done."""
+    the end of the hour in which it came to hold, in microseconds; ``due``: by rule (k, a) after which of its bundles
+    which of the actions that it asks for are still to be done."""
 
     rule: Integers
     bundle: Integers
     since: Integers
-    due: Mask
+    due: tuple[Mask, ...]
 
     def of_rules(self, rules: int) -> Iterator[slice]:
         """Yield the pairs of each rule."""
@@ -40,15 +41,18 @@ class Holding:
         return (slice(start, stop) for start, stop in pairwise(starts))
 
 
-def due_of(index: RuleIndex, rule: Integers, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
-    """Return (p, a) which of the actions that a rule asks for are still to be done."""
-    most = max((len(asked_of(one)) for one in index.rules), default=0)
-    due = np.zeros((len(rule), most), dtype=bool)
+def due_of(index: RuleIndex, rule: Integers, bundle: Integers, since: Integers, facts: BatchFacts) -> tuple[Mask, ...]:
+    """Return by rule (k, a) which of the actions that it asks for are still to be done after the bundles where it
+    holds."""
     starts = np.searchsorted(rule, np.arange(len(index.rules) + 1)).tolist()
-    for compiled, start, stop in zip(index.rules, starts, starts[1:], strict=False):
-        for place, action in enumerate(asked_of(compiled) if stop > start else ()):
-            due[start:stop, place] = ~_is_fulfilled(action, bundle[start:stop], since[start:stop], facts)
-    return due
+    found = []
+    for compiled, (start, stop) in zip(index.rules, pairwise(starts), strict=True):
+        asked = asked_of(compiled)
+        due = np.empty((stop - start, len(asked)), bool)
+        for place, action in enumerate(asked if stop > start else ()):
+            due[:, place] = ~_is_fulfilled(action, bundle[start:stop], since[start:stop], facts)
+        found.append(due)
+    return tuple(found)
 
 
 def _is_fulfilled(action: RuleAction, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
@@ -66,6 +70,11 @@ class DueAsks:
     ask: Integers
 
 
+def order_of(numbers: Integers, count: int) -> Integers:
+    """Return the stable order of numbers below a count; those that fit two bytes are sorted by their digits."""
+    return np.argsort(numbers.astype(np.uint16) if count < 1 << 16 else numbers, kind="stable")
+
+
 class DueActions:
     """The due actions of all rules that hold, at most so many of a type.
 
@@ -78,7 +87,8 @@ class DueActions:
         asked = [(place, slot) for place, one in enumerate(self.rules) for slot in range(len(asked_of(one)))]
         asks = [(place, slot, asked_of(self.rules[place])[slot]) for place, slot in asked]
         asks.sort(key=lambda ask: -self.rules[ask[0]].share(ask[2]))
-        actions = {action_place(action): action for _, _, action in reversed(asks)}
+        named = {action_place(action): action for _, _, action in reversed(asks)}
+        actions = dict(sorted(named.items(), key=lambda one: one[0][0]))  # those of a type lie side by side
         columns = {place: column for column, place in enumerate(actions)}
         self.predicted = [predicted_of(action, self.rules[place].rule.id) for place, _, action in asks]
         self.rule_of = np.array([place for place, _, _ in asks], np.int64)
@@ -87,14 +97,14 @@ class DueActions:
             (place, slot, columns[action_place(action)], self.rules[place].share(action))
             for place, slot, action in asks
         ]
-        self._weights = np.array([[rule.weights.get(column, 0.0) for column in columns] for rule in self.rules])
+        self._weights = np.array([[*(rule.weights.get(column, 0.0) for column in columns), 0.0] for rule in self.rules])
         waits = [[one for one in rule.actions if one.verb == "hold"] for rule in self.rules]
         self._withheld_by = [
             [column for column, action in enumerate(actions.values()) if is_withheld(action, said)] if said else []
             for said in waits
         ]
         kinds, keys = [kind for kind, _ in actions], [(one.verb, one.key) for one in actions.values()]
-        self._kind = np.array([kinds.index(kind) for kind in kinds], np.int64)
+        self._kind = np.array([sorted({*kinds}).index(kind) for kind in kinds], np.int64)
         self._key = np.array([keys.index(key) for key in keys], np.int64)
         """By column numbers of its type, and of what is predicted once under whichever of its names."""
 
@@ -110,20 +120,15 @@ class DueActions:
         """Return after each of some bundles (b, c) how probable is what each column names, minus infinity where no rule
         asks for it, and which ask is the first of it."""
         count, columns = stop - start, len(self._kind)
-        total = np.zeros((count, columns))
         # by column and bundle, as those in a row lie side by side in memory
         first = np.full((columns, count), len(self.predicted))
         sure, weighed = np.full((columns, count), -np.inf), np.zeros((columns, count), bool)
         withheld = np.zeros((columns, count), bool)
         held = []
         for place, own in enumerate(holding.of_rules(len(self.rules))):
-            begin, end = (own.start + np.searchsorted(holding.bundle[own], [start, stop])).tolist()
-            rows = holding.bundle[begin:end] - start
-            held.append((rows, holding.due[begin:end]))
-            if self.rules[
-                place
-            ].weights:  # the sum of one bundle is made in the protocol's order, as ``due_actions`` does
-                total[rows] += self._weights[place]
+            begin, end = np.searchsorted(holding.bundle[own], [start, stop]).tolist()
+            rows = holding.bundle[own][begin:end] - start
+            held.append((rows, holding.due[place][begin:end]))
             for column in self._withheld_by[place]:
                 withheld[column, rows] = True
         for ask, (place, slot, column, share) in reversed([*enumerate(self._asks)]):
@@ -136,19 +141,37 @@ class DueActions:
                 weighed[column, rows] = True
             else:
                 sure[column, rows] = share  # the surest comes last
+        total = self._summed([rows for rows, _ in held], count)
         probable = np.where(weighed, total.T, -np.inf)
         np.maximum(probable, sure, out=probable)
         probable[withheld] = -np.inf
         return np.ascontiguousarray(probable.T), first.T
 
+    def _summed(self, held: Sequence[Integers], count: int) -> npt.NDArray[np.float64]:
+        """Return the sums (b, c) of the weights of the rules that hold. ``held``: by rule after which bundles it does.
+        One bundle's are added in the protocol's order, as ``due_actions`` adds them: the last digit decides too."""
+        weighed = [(place, rows) for place, rows in enumerate(held) if self.rules[place].weights]
+        rule = np.repeat([place for place, _ in weighed], [len(rows) for _, rows in weighed]).astype(np.int64)
+        bundle = np.concatenate([*(rows for _, rows in weighed), np.empty(0, np.int64)])
+        by_bundle = order_of(bundle, count)
+        rule, starts = rule[by_bundle], np.searchsorted(bundle[by_bundle], np.arange(count + 1)).tolist()
+        width = self._weights.shape[1]
+        total, room = np.zeros((count, width)), np.empty((len(self.rules), width))
+        for row, (start, stop) in enumerate(pairwise(starts)):
+            if stop > start:
+                own = self._weights.take(rule[start:stop], axis=0, out=room[: stop - start], mode="clip")
+                np.add.reduce(own, axis=0, out=total[row])  # row by row, where there is more than one column
+        return total[:, :-1]
+
     def _best(self, probable: npt.NDArray[np.float64], first: Integers) -> tuple[Integers, Integers]:
         """Return rows and asks of the most probable of each type, by row and then the most probable first."""
         could = np.isfinite(probable)
         for kind in np.unique(self._kind):
-            own = np.flatnonzero(self._kind == kind)
-            enough = self.most + len(own) - len(np.unique(self._key[own]))
-            if enough < len(own):
-                at = len(own) - enough
+            own = slice(*np.searchsorted(self._kind, [kind, kind + 1]).tolist())
+            keys = self._key[own]
+            enough = self.most + len(keys) - len(np.unique(keys))
+            if enough < len(keys):
+                at = len(keys) - enough
                 could[:, own] &= probable[:, own] >= np.partition(probable[:, own], at, axis=1)[:, [at]]
         rows, columns = np.nonzero(could)
         order = np.lexsort((first[rows, columns], -probable[rows, columns], rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
@@ -14,126 +14,19 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from wardround.agents.loop.steps import SubjectScore
+from wardround.agents.stays.batch.onward import Forgotten, Mask, Onward, Runs, mask_of
 from wardround.agents.stays.batch.readings import Courses, LookedBack, NamedReadings, read_trends
 from wardround.agents.stays.charted import DRUGS, KEPT_HOURS, kinds_of_action
 from wardround.clinical.bundles import NOTHING_KNOWN, BundleStream, Carried, StateEncounter, StateLimits, encounters
-from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR, STOPS, EventKind, Integers
-from wardround.clinical.bundles.fold import DONE, RUNNING, TRENDS
-from wardround.clinical.protocols import DrugKey, drug_key, drug_keys, is_allergy, is_problem, keys_of, lookup_keys
-from wardround.clinical.vocabulary import clinical_name, is_lasting
+from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR, EventKind, Integers
+from wardround.clinical.bundles.fold import DONE, TRENDS
+from wardround.clinical.protocols import STAY, is_allergy, is_problem, keys_of, lookup_keys
+from wardround.clinical.vocabulary import clinical_name, is_drug, is_lasting
 from wardround.core import from_microseconds, to_microseconds
-
-# What events mean for the bundles from theirs on: the newest of some, whether one was there, what still runs.
-
-
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Onward:
-    """A stream of n events in b bundles. ``bundle``: (n,) the bundle of each event; ``subject``: (b,) a number of the
-    subject of each, from 0; ``places``: by concept the events of it."""
-
-    stream: BundleStream
-    bundle: Integers
-    subject: Integers
-    ordered: Integers
-    starts: Integers
-
-    @classmethod
-    def of(cls, stream: BundleStream) -> Onward:
-        """Prepare a stream."""
-        concept = stream.columns.concept
-        ordered = np.argsort(concept, kind="stable")
-        return cls(
-            stream=stream,
-            bundle=np.repeat(np.arange(len(stream)), np.diff(stream.starts)),
-            subject=np.unique(stream.subjects, return_inverse=True)[1].astype(np.int64),
-            ordered=ordered,
-            starts=np.searchsorted(concept[ordered], np.arange(len(stream.columns.names) + 1)),
-        )
-
-    def places(self, concepts: Iterable[int], kinds: Mask) -> Integers:
-        """Return the events of some concepts and kinds; ``kinds``: by number whether it is wanted."""
-        of_each = [self.ordered[self.starts[each] : self.starts[each + 1]] for each in concepts]
-        found = np.concatenate(of_each) if of_each else np.empty(0, np.int64)
-        return found[kinds[self.stream.columns.kind[found]]]
-
-    def greatest(self, places: Integers, score: Integers) -> Integers:
-        """Return of every bundle the greatest score of the subject's events among these until its end, 0 where there
-        is none; ``score``: above 0, one for each place."""
-        most = int(score.max(initial=0)) + 1
-        found = self.subject * most
-        np.maximum.at(found, self.bundle[places], found[self.bundle[places]] + score)
-        np.maximum.accumulate(found, out=found)
-        found -= self.subject * most
-        return found
-
-    def by_then(self, places: Integers) -> Mask:
-        """Say of every bundle whether one of these events was there by its end."""
-        return self.greatest(places, np.ones(len(places), np.int64)) > 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
-    """Orders and infusions (m,): the event that begins each, the bundle after which it runs, and the first after which
-    it does not."""
-
-    event: Integers
-    concept: Integers
-    first: Integers
-    stop: Integers
-    bundles: int
-
-    @classmethod
-    def of(cls, onward: Onward) -> Runs:
-        """Find what ends each: its own end, a new start of the same row, the discharge, or the record's end."""
-        events = onward.stream.columns
-        subject = onward.subject[onward.bundle]
-        rows = events.row_id.dictionary_encode()
-        row = subject * (len(rows.dictionary) + 1) + np.asarray(rows.indices, np.int64)
-        starts = np.flatnonzero(np.isin(events.kind, RUNNING))
-        of_row = np.flatnonzero(np.isin(events.kind, [*RUNNING, *(STOPS[kind] for kind in RUNNING)]))
-        discharges = np.flatnonzero(events.kind == EventKind.DISCHARGE)
-        stop = np.minimum(_next(row, of_row, starts), _next(subject, discharges, starts))
-        last = np.searchsorted(onward.subject, onward.subject[onward.bundle[starts]], side="right")
-        bundle = np.append(onward.bundle, len(onward.stream))
-        return cls(
-            event=starts,
-            concept=events.concept[starts],
-            first=onward.bundle[starts],
-            stop=np.minimum(bundle[stop], last),
-            bundles=len(onward.stream),
-        )
-
-    def count(self, chosen: Mask) -> Integers:
-        """Return how many of some run after every bundle."""
-        begun = np.bincount(self.first[chosen], minlength=self.bundles + 1)
-        ended = np.bincount(self.stop[chosen], minlength=self.bundles + 1)
-        return np.cumsum(begun - ended)[: self.bundles]
-
-
-def afterwards(held: Mask, stay: Integers) -> Mask:
-    """Say of every bundle whether something held after one of those before it of the same stay."""
-    found = stay * 2
-    found[1:] += held[:-1] & (stay[1:] == stay[:-1])
-    before: Mask = np.maximum.accumulate(found) - stay * 2 > 0
-    return before
-
-
-def _next(group: Integers, marks: Integers, places: Integers) -> Integers:
-    """Return for every place the first mark of its group after it, the number of events where there is none."""
-    most = len(group) + 1
-    keys = np.sort(group[marks] * most + marks)
-    at = np.searchsorted(keys, group[places] * most + places, side="right")
-    found = np.append(keys, -1)[at]
-    return np.where(found // most == group[places], found % most, len(group))
-
 
 # What rules may ask of every bundle of a stream at once (``StateFacts`` as columns).
 
 
-_KINDS = max(EventKind) + 1
 NEVER = int(np.iinfo(np.int64).min)
 """The time of what was never done."""
 _NEVER_ASKED = -np.inf
@@ -169,10 +62,6 @@ class Truths:
         return Truths(self.yes | other.yes, self.no & other.no)
 
 
-def _mask_of(*kinds: EventKind) -> Mask:
-    return np.isin(np.arange(_KINDS), kinds)
-
-
 @dataclass(kw_only=True)
 class BatchFacts:
     """The facts of b bundles, each subject's as its state has them after the bundle. ``suspected``: by problem, after
@@ -189,8 +78,10 @@ class BatchFacts:
     _allergic: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
     _unclear: dict[str, Mapping[str, Mask]] = field(default_factory=dict)
     _carrying: dict[frozenset[EventKind], Mask] = field(default_factory=dict)
-    _last_done: dict[frozenset[str], Integers] = field(default_factory=dict)
+    _last_done: dict[frozenset[str], tuple[Integers, Integers]] = field(default_factory=dict)
     _taking: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
+    _of_kinds: dict[tuple[EventKind, ...], list[int]] = field(default_factory=dict)
+    _hours_since: dict[str, FloatArray] = field(default_factory=dict)
     _looked_back: dict[str, LookedBack] = field(default_factory=dict)
 
     @cached_property
@@ -202,6 +93,11 @@ class BatchFacts:
     def runs(self) -> Runs:
         """What runs from when to when."""
         return Runs.of(self.onward)
+
+    @cached_property
+    def forgotten(self) -> Forgotten:
+        """What of what was done a state keeps no more."""
+        return Forgotten.of(self.onward, StateLimits().actions)
 
     @cached_property
     def now(self) -> Integers:
@@ -314,7 +210,9 @@ class BatchFacts:
             return np.ones(len(self.stream), dtype=bool)
         if kinds not in self._carrying:
             places = np.flatnonzero(np.isin(self.stream.columns.kind, list(kinds)))
-            self._carrying[kinds] = self.onward.by_then(places)
+            seen = self.forgotten.greatest(places, np.ones(len(places), np.int64)) > 0
+            running = self.runs.count(np.isin(self.stream.columns.kind[self.runs.event], list(kinds))) > 0
+            self._carrying[kinds] = seen | running
         return self._carrying[kinds]
 
     def last_done(self, action: str, *, ever: bool = False) -> Integers:
@@ -322,12 +220,22 @@ class BatchFacts:
         keys = lookup_keys(action)
         if keys not in self._last_done:
             concepts = dict.fromkeys(each for key in keys for each in self._by_key.get(key, ()))
-            places = self.onward.places(concepts, _mask_of(*DONE))
+            places = self.onward.places(concepts, mask_of(*DONE))
             order, times = self._times
-            newest = self.onward.greatest(places, order[places] + 1)
-            self._last_done[keys] = np.append(NEVER, times)[newest]
-        last = self._last_done[keys]
-        return last if ever else np.where(last > self.since, last, NEVER)
+            newest = self.forgotten.greatest(places, order[places] + 1)
+            last = np.append(NEVER, times)[newest]
+            self._last_done[keys] = last, np.where(last > self.since, last, NEVER)
+        return self._last_done[keys][0 if ever else 1]
+
+    def hours_since(self, action: str) -> FloatArray:
+        """Return of every bundle the hours from when that was last done to its end, NaN where it never was; of the
+        ``stay`` since it began."""
+        if action not in self._hours_since:
+            last = self.began if action == STAY else self.last_done(action)
+            hours = (self.now - np.maximum(last, 0)) / HOUR
+            hours = hours if action == STAY else np.where(last != NEVER, np.maximum(0.0, hours), np.nan)
+            self._hours_since[action] = hours
+        return self._hours_since[action]
 
     def scores(self, name: str, hours: float | None, where: Mask) -> tuple[FloatArray, FloatArray]:
         """Return the least and the most that a score can be after the bundles that are asked about, NaN where nothing
@@ -346,8 +254,9 @@ class BatchFacts:
     def taking(self, drug: str) -> tuple[Mask, Mask]:
         """Say of every bundle whether an order or infusion of that drug or class runs, and whether none does."""
         if drug not in self._taking:
-            concepts = self._by_drug.get(drug_key(drug), ())
-            running = self.runs.count(np.isin(self.runs.concept, concepts)) > 0
+            is_asked = np.zeros(len(self._concepts), bool)
+            is_asked[[each for each in self._running if is_drug(self._concepts[each], drug)]] = True
+            running = self.runs.count(is_asked[self.runs.concept]) > 0
             self._taking[drug] = running, ~running & self._carries(DRUGS)
         return self._taking[drug]
 
@@ -376,8 +285,7 @@ class BatchFacts:
         """Return by charted allergy of which nobody can say whether it forbids a substance after which bundles it is
         known."""
         if substance not in self._unclear:
-            events = self.stream.columns
-            named = (self._concepts[one] for one in np.unique(events.concept[np.isin(events.kind, ALLERGIC)]).tolist())
+            named = [self._concepts[each] for each in self._concepts_of(ALLERGIC)]
             unclear = [name for name in named if is_allergy(name, substance) is None]
             self._unclear[substance] = {name: self._named(ALLERGIC, partial(eq, name)) for name in unclear}
         return self._unclear[substance]
@@ -386,10 +294,15 @@ class BatchFacts:
         return self.onward.by_then(self._places(kinds, is_asked))
 
     def _places(self, kinds: tuple[EventKind, ...], is_asked: Callable[[str], bool]) -> Integers:
-        events = self.stream.columns
-        named = np.unique(events.concept[np.isin(events.kind, kinds)]).tolist()
-        concepts = [each for each in named if is_asked(self._concepts[each])]
-        return self.onward.places(concepts, _mask_of(*kinds))
+        concepts = [each for each in self._concepts_of(kinds) if is_asked(self._concepts[each])]
+        return self.onward.places(concepts, mask_of(*kinds))
+
+    def _concepts_of(self, kinds: tuple[EventKind, ...]) -> list[int]:
+        """The concepts of events of some kinds."""
+        if kinds not in self._of_kinds:
+            events = self.stream.columns
+            self._of_kinds[kinds] = np.unique(events.concept[mask_of(*kinds)[events.kind]]).tolist()
+        return self._of_kinds[kinds]
 
     @cached_property
     def _times(self) -> tuple[Integers, Integers]:
@@ -410,7 +323,7 @@ class BatchFacts:
     def _readings(self) -> NamedReadings:
         events = self.stream.columns
         names = np.array([self._names[clinical_name(name)] for name in self._concepts], np.int64)
-        places = np.flatnonzero(_mask_of(*TRENDS)[events.kind] & ~np.isnan(events.value))
+        places = np.flatnonzero(mask_of(*TRENDS)[events.kind] & ~np.isnan(events.value))
         return read_trends(events, places, names, self.units[0], self.onward.subject[self.onward.bundle], StateLimits())
 
     @cached_property
@@ -423,13 +336,10 @@ class BatchFacts:
         return found
 
     @cached_property
-    def _by_drug(self) -> Mapping[DrugKey, list[int]]:
-        """The concepts that run, by what they may be asked for as."""
-        found = defaultdict(list)
-        for place in np.unique(self.runs.concept).tolist():
-            for key in drug_keys(self._concepts[place]):
-                found[key].append(place)
-        return found
+    def _running(self) -> list[int]:
+        """The concepts of orders and infusions that run at some time."""
+        running: list[int] = np.unique(self.runs.concept).tolist()
+        return running
 
     @property
     def _concepts(self) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 
-from wardround.agents.stays.batch.facts import NEVER, BatchFacts, FloatArray, Mask, Truths
+from wardround.agents.stays.batch.facts import NEVER, BatchFacts, FloatArray, Truths
+from wardround.agents.stays.batch.onward import Mask
 from wardround.agents.stays.batch.readings import LookedBack
 from wardround.agents.stays.charted import kilograms_of, rate_in
 from wardround.clinical.bundles.events import HOUR, Integers

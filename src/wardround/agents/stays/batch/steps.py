@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from itertools import compress, pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from wardround.agents.stays.auditor import AuditRecord, Unchecked, unknown_drug
+from wardround.agents.stays.auditor import AuditRecord, Unchecked
 from wardround.agents.stays.batch.audits import BatchAudits
-from wardround.agents.stays.batch.due import DueActions, Holding, asked_of, due_of
-from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Mask, Truths, afterwards
+from wardround.agents.stays.batch.due import DueActions, Holding, asked_of, due_of, order_of
+from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Truths
+from wardround.agents.stays.batch.onward import Mask, afterwards
 from wardround.agents.stays.batch.over_time import at_rate, counted, meets, over_time, within
 from wardround.agents.stays.charted import LEVELS
 from wardround.agents.stays.player import NO_ROWS, NOTHING_HELD, CodedRoles, CodedStep
@@ -26,7 +26,6 @@ from wardround.clinical.bundles.state import STEADY_SHARE
 from wardround.clinical.protocols import (
     FORBIDDING,
     HOUR_OF_DAY,
-    STAY,
     AndOr,
     AtLevel,
     AtRate,
@@ -143,12 +142,8 @@ def _moving(node: Moving, facts: BatchFacts) -> Truths:
 
 
 def _hours_since(node: HoursSince, facts: BatchFacts) -> Truths:
-    if node.concept == STAY:
-        hours = (facts.now - facts.began) / HOUR
-        return Truths.where(np.ones(len(hours), dtype=bool), RELATIONS[node.relation](hours, node.threshold))
-    last = facts.last_done(node.concept)
-    hours = np.maximum(0.0, (facts.now - np.maximum(last, 0)) / HOUR)
-    return Truths.where(last != NEVER, RELATIONS[node.relation](hours, node.threshold))
+    hours = facts.hours_since(node.concept)
+    return Truths.where(~np.isnan(hours), RELATIONS[node.relation](hours, node.threshold))
 
 
 def _stated(node: Stated, facts: BatchFacts) -> Truths:
@@ -171,9 +166,8 @@ def _stated(node: Stated, facts: BatchFacts) -> Truths:
 def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
     """Find what holds. What rules make suspect is a problem to others from the next bundle on."""
     held = _held(index, facts)
-    rules = [place for place, mask in held.items() for _ in range(int(np.count_nonzero(mask)))]
-    rule = np.array(rules, np.int64)
     bundles = [np.flatnonzero(mask) for mask in held.values()]
+    rule = np.repeat(np.array([*held], np.int64), [len(own) for own in bundles])
     bundle = np.concatenate(bundles) if bundles else rule
     since = _since(rule, bundle, facts)
     due = due_of(index, rule, bundle, since, facts)
@@ -265,7 +259,6 @@ class BatchSteps:
         audits = BatchAudits.of(due, asks, self.holding, self.facts)
         by_hand = audits.by_hand | self.roles.settings.unsure_by_shares
         actions = [asks.predicted[ask] for ask in due.ask.tolist()]
-        unchecked = audits.unchecked.tolist()
         of_each = zip(
             by_hand.tolist(), audits.risky.tolist(), _parts(due.bundle, len(self)), *self._held_rules(), strict=True
         )
@@ -277,43 +270,39 @@ class BatchSteps:
             elif is_looked_at:
                 yield self.roles.answered(_DrugsAfter(self.facts, bundle), held, tuple(actions[own]))
             else:
-                told = tuple(actions[own])
-                unknown = tuple(map(unknown_drug, compress(told, unchecked[own])))
-                yield CodedStep(
-                    actions=told, read=read, held=held, audit=_passed(unknown, is_risky=is_risky), rows=NO_ROWS
-                )
+                audit = _passed(audits.unchecked(own, actions), is_risky=is_risky)
+                yield CodedStep(actions=tuple(actions[own]), read=read, held=held, audit=audit, rows=NO_ROWS)
 
     def _held_rules(self) -> tuple[Iterator[tuple[HeldRule, ...]], Iterator[tuple[HeldRule, ...]]]:
         """Return after each bundle the rules that hold, and those of which anything is due; bundles in a row of which
         all is the same of a rule share one."""
-        rule, since, due = self.holding.rule, self.holding.since, self.holding.due
-        another = (rule[1:] != rule[:-1]) | (since[1:] != since[:-1]) | (due[1:] != due[:-1]).any(axis=1)
-        firsts = np.flatnonzero(np.append([True], another)[: len(rule)])
-        moments = since[firsts].view("datetime64[us]").tolist()
-        found = np.empty(len(firsts), object)
-        found[:] = list(map(self._held, rule[firsts].tolist(), moments, due[firsts].tolist()))
-        by_bundle = np.argsort(self.holding.bundle, kind="stable")
-        number = (np.cumsum(np.bincount(firsts, minlength=len(rule))) - 1)[by_bundle]
-        bundle, asking = self.holding.bundle[by_bundle], np.asarray(due.any(axis=1))[by_bundle]
-        held, read = found[number].tolist(), found[number[asking]].tolist()
+        holding, found = self.holding, list[HeldRule]()
+        number, asking = np.zeros(len(holding.rule), np.int64), np.zeros(len(holding.rule), bool)
+        for place, own in enumerate(holding.of_rules(len(holding.due))):
+            since, due = holding.since[own], holding.due[place]
+            another = (since[1:] != since[:-1]) | (due[1:] != due[:-1]).any(axis=1)
+            firsts = np.append([True], another)[: len(since)]
+            number[own] = np.cumsum(firsts) + (len(found) - 1)
+            asking[own] = due.any(axis=1)
+            found += self._held(place, since[firsts], due[firsts])
+        by_bundle = order_of(holding.bundle, len(self))
+        number, asking, bundle = number[by_bundle], asking[by_bundle], holding.bundle[by_bundle]
+        held = [found[each] for each in number.tolist()]
+        read = [*compress(held, asking.tolist())]
         return (
             (tuple(held[own]) for own in _parts(bundle, len(self))),
             (tuple(read[own]) for own in _parts(bundle[asking], len(self))),
         )
 
-    def _held(self, rule: int, since: datetime, due: list[bool]) -> HeldRule:
-        asked, forbids = self._actions[rule]
-        return HeldRule(
-            compiled=self.roles.index.rules[rule], since=since, due=tuple(compress(asked, due)), forbids=forbids
-        )
-
-    @cached_property
-    def _actions(self) -> list[tuple[tuple[RuleAction, ...], tuple[RuleAction, ...]]]:
-        """By rule what it asks for, and what it says is not to be done."""
-        return [
-            (asked_of(one), tuple(action for action in one.actions if action.verb in FORBIDDING))
-            for one in self.roles.index.rules
-        ]
+    def _held(self, place: int, since: Integers, due: Mask) -> Iterator[HeldRule]:
+        """Yield a rule as it holds, for each of some times; actions that are due together are told once."""
+        compiled = self.roles.index.rules[place]
+        asked, told = asked_of(compiled), dict[bytes, tuple[RuleAction, ...]]()
+        forbids = tuple(action for action in compiled.actions if action.verb in FORBIDDING)
+        for moment, flags in zip(since.view("datetime64[us]").tolist(), map(bytes, due), strict=True):
+            if flags not in told:
+                told[flags] = tuple(compress(asked, flags))
+            yield HeldRule(compiled=compiled, since=moment, due=told[flags], forbids=forbids)
 
 
 def _parts(bundle: Integers, bundles: int) -> Iterator[slice]:
@@ -361,7 +350,7 @@ def _folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> dict[in
     """Play those whose state the columns do not have."""
     stream = facts.stream
     found: dict[int, CodedStep] = {}
-    for subject in _to_be_folded(facts, after).tolist():
+    for subject in _to_be_folded(roles, facts, after).tolist():
         start, stop = np.searchsorted(stream.subjects, [subject, subject + 1]).tolist()
         found.update(enumerate(_one_by_one(roles, [*stream.between(start, stop)]), start))
     return found
@@ -376,11 +365,12 @@ def _one_by_one(roles: CodedRoles, bundles: Iterable[Bundle]) -> Iterator[CodedS
         yield roles.play(steward.state_at(bundle), bundle.hour, memory, before)
 
 
-def _to_be_folded(facts: BatchFacts, after: BatchStates) -> Integers:
-    """Return the subjects of whom rows were amended, or who have more entries of a kind than a state keeps."""
+def _to_be_folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> Integers:
+    """Return the subjects of whom rows were amended, or who have more entries of a kind than a state keeps: more that
+    was done only where rules count it."""
     events, limits = facts.stream.columns, after.limits
     over = [events.subject[is_amendment(events)]]
-    for name in ("problems", "trends", "allergies", "actions"):
+    for name in ("problems", "trends", "allergies", *(("actions",) if roles.index.counted else ())):
         owners, counts = np.unique(after.events.subject[getattr(after, name).last], return_counts=True)
         over.append(owners[counts > getattr(limits, name)])
     running = facts.runs.count(np.ones(len(facts.runs.concept), dtype=bool))
