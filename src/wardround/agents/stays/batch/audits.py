@@ -52,13 +52,7 @@ class BatchAudits:
             if is_checked(action):
                 found.notes.update(_notes(action.name, places, bundles, facts))
         found.by_hand[_repeating(due, named)] = True
-        risky = {action.name for action in named if is_risky(action)}
-        for name in risky:
-            several = [places for action, places in named.items() if action.name == name]
-            new = [places for action, places in named.items() if action.name == name and is_risky(action)]
-            old = _began_before(due, actions, holding, facts, np.concatenate(several))
-            fresh = due.bundle[np.concatenate(new)]
-            found.risky[fresh[~np.isin(fresh, old)]] = True
+        found.risky[_newly_risky(due, actions, holding, facts, named)] = True
         return found
 
     def unchecked(self, own: slice, actions: Sequence[PredictedAction]) -> tuple[Unchecked, ...]:
@@ -120,12 +114,31 @@ def _holds(one: PredictedAction, other: PredictedAction) -> bool:
     return bool(own) and one.name != other.name and own <= ingredients(other.name)
 
 
-def _began_before(due: DueAsks, actions: DueActions, holding: Holding, facts: BatchFacts, places: Integers) -> Integers:
-    """Return the bundles of some due actions whose rule held before the bundle's hour."""
+def _newly_risky(
+    due: DueAsks,
+    actions: DueActions,
+    holding: Holding,
+    facts: BatchFacts,
+    named: Mapping[PredictedAction, Integers],
+) -> Integers:
+    """Return the bundles after which an action of the risk vocabulary is due under a name that no rule that held before
+    the bundle's hour asks for (``proposed_before``)."""
+    names = dict.fromkeys(action.name for action in named if is_risky(action))
+    number = {name: place for place, name in enumerate(names)}
+    of_name = [
+        (number[action.name], places, is_risky(action)) for action, places in named.items() if action.name in names
+    ]
+    if not of_name:
+        return _NONE
+    places = np.concatenate([places for _, places, _ in of_name])
+    sizes = [len(places) for _, places, _ in of_name]
     bundle, rule = due.bundle[places], actions.rule_of[due.ask[places]]
     count = len(facts.stream)
     pair = np.searchsorted(holding.rule * count + holding.bundle, rule * count + bundle)
-    return bundle[holding.since[pair] < facts.now[bundle]]
+    key = np.repeat([name for name, _, _ in of_name], sizes) * count + bundle
+    old = key[holding.since[pair] < facts.now[bundle]]
+    risky = np.repeat([is_risky for _, _, is_risky in of_name], sizes)
+    return np.setdiff1d(key[risky], old) % count
 
 
 _NONE: Integers = np.empty(0, np.int64)

@@ -141,11 +141,10 @@ class DueActions:
                 weighed[column, rows] = True
             else:
                 sure[column, rows] = share  # the surest comes last
-        total = self._summed([rows for rows, _ in held], count)
-        probable = np.where(weighed, total.T, -np.inf)
-        np.maximum(probable, sure, out=probable)
-        probable[withheld] = -np.inf
-        return np.ascontiguousarray(probable.T), first.T
+        probable = np.where(weighed.T, self._summed([rows for rows, _ in held], count), -np.inf)
+        np.maximum(probable, sure.T, out=probable)
+        probable[withheld.T] = -np.inf
+        return probable, first.T
 
     def _summed(self, held: Sequence[Integers], count: int) -> npt.NDArray[np.float64]:
         """Return the sums (b, c) of the weights of the rules that hold. ``held``: by rule after which bundles it does.
