@@ -15,6 +15,7 @@ demo: $(VENV)/demo-installed
 	$(BIN)/wardround run --benchmark demo/bench --store demo/store --agent react --model offline --out demo/run
 	$(BIN)/wardround report demo/run
 	$(BIN)/python scripts/demo_seeking.py demo/seeking
+	$(BIN)/python scripts/demo_end.py demo
 
 # A few episodes with a real language model of 135 million parameters, served on this machine: slow, and bad at it.
 demo-model: weights

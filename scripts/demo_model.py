@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from wardround.models.local import LOCAL_MODELS, serving
+from wardround.reports import OpenedRun
 
 SETTINGS = Path(__file__).with_name("small_model.toml")
 
@@ -43,7 +44,45 @@ def main() -> int:
         who = ["--agent", *given.agent, "--model", f"openai/{model.name}", "--base-url", url]
         how = ["--limit", str(given.limit), "--workers", "1", "--concurrency", "1"]
         status = wardround(["run", str(SETTINGS), *what, *who, *how])
-    return status or wardround(["report", run])
+    if status := status or wardround(["report", run]):
+        return status
+    print(screen(OpenedRun.open(run)))
+    return 0
+
+
+_LIMITS = {
+    "finish": "it answered",
+    "text": "it answered in words",
+    "turn_limit": "the limit of {turns} turns was met",
+    "time_limit": "the limit of {seconds:g} seconds was met",
+    "length": "the limit of {tokens} tokens of a reply was met",
+    "budget": "its window of {window:,} tokens was full",
+}
+
+
+def screen(run: OpenedRun) -> str:
+    """Return how each episode ended: which limit was met, if any, and where the report is."""
+    budget = run.settings.budget
+    limits = {
+        "turns": budget.turns,
+        "seconds": budget.episode_seconds,
+        "tokens": budget.reply_tokens,
+        "window": budget.context_tokens,
+    }
+    lines = ["", "=" * 78]
+    for score in run.scored():
+        seconds = score.use.model_seconds + score.use.tool_seconds
+        ended = _LIMITS.get(score.finish, score.finish).format(**limits)
+        lines.append(
+            f"{score.agent} on {score.task}: {score.use.turns} turns, {seconds:.0f} s; {ended}; F1 {score.value:.3f}"
+        )
+    lines += [
+        "A model of 135 million parameters: it tests prompts and parsers, its scores say nothing about a method.",
+        f"report  {run.path}/report/index.html",
+        f"try     wardround run {SETTINGS} ... with --model and --base-url of your own endpoint (docs/real-model.md)",
+        "=" * 78,
+    ]
+    return "\n".join(lines)
 
 
 def wardround(words: list[str]) -> int:

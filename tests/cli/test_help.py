@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from wardround import __version__
 from wardround.cli import main
 from wardround.cli.main import COMMANDS
 
+REPOSITORY = Path(__file__).parents[2]
 ACTIONS = {
     "bench": ["build", "show"],
     "export": ["bundles"],
@@ -98,5 +100,10 @@ def test_doctor_names_what_is_there_and_how_to_get_the_rest(capsys: pytest.Captu
     assert main(["doctor", "--json"]) == 0
     found = {row["what"]: row for row in json.loads(capsys.readouterr().out)}
     assert found["numpy"]["state"] == "ok"
+    declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = {name.removeprefix("extra "): row for name, row in found.items() if name.startswith("extra ")}
+    assert set(extras) == set(declared)
+    assert all(row["detail"] for row in extras.values())
+    assert extras["view"]["megabytes"] > 0
     missing = [row for row in found.values() if row["state"] == "missing"]
     assert all("pip install" in row["detail"] or "wardround codes add" in row["detail"] for row in missing)

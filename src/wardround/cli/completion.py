@@ -7,7 +7,6 @@ import importlib
 
 from wardround.cli.main import COMMANDS
 from wardround.cli.parser import Parser
-from wardround.core import needs_extra
 
 EXAMPLES = """
   wardround --completion bash > ~/.local/share/bash-completion/completions/wardround
@@ -25,8 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
-    with needs_extra("completion"):
-        import shtab
+    import shtab
+
     print(shtab.complete(whole_parser(), arguments.shell))
     return 0
 

@@ -26,5 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        print_rows(("what", "state", "detail"), [(f.what, f.state, f.detail) for f in findings])
+        sizes = [("" if f.megabytes is None else f"{f.megabytes:,}") for f in findings]
+        rows = [(f.what, f.state, size, f.detail) for f, size in zip(findings, sizes, strict=True)]
+        print_rows(("what", "state", "MB", "detail"), rows)
     return 1 if any(finding.state == "broken" for finding in findings) else 0
