@@ -45,3 +45,29 @@ def test_what_code_found_and_what_nobody_could_check_are_told_where_the_gate_sta
     audit = {"fired": [], "status": "FAIL", "critique": "Bleeding.", "unchecked": ["Xylozomab: no table knows it"]}
     (only,) = shown(STEP | {"audit": audit})
     assert only.audit == "FAIL: Bleeding.; unchecked: Xylozomab: no table knows it"
+
+
+def test_proposals_stand_with_the_text_of_their_rules_and_what_was_done_is_marked() -> None:
+    played = SimpleNamespace(notes=[SimpleNamespace(kind="step", detail=STEP)], outcome={"answer": []})
+    stay = SimpleNamespace(target=("00001|LABS|lactate", "00001|MEDICATIONS|Aspirin", "00002|LABS|Sodium"))
+    (only,) = timeline(cast(Any, played), cast(Any, stay), {"r9": "IF shock THEN order Lactate."})
+    assert [(one.actions, one.reasons) for one in only.proposals] == [
+        ("labs: Lactate", (("r9", "IF shock THEN order Lactate."),)),
+        ("labs: Sodium; medications: Heparin", ()),
+    ]
+    assert only.done == (("lactate", True), ("Aspirin", False))
+
+
+def test_what_the_audit_stopped_says_why_and_what_took_its_place() -> None:
+    audit = {
+        "fired": [],
+        "status": "FAIL",
+        "critique": "Heparin: bleeding.",
+        "objections": [{"action": "Heparin", "flaw": "contraindicated", "because": "Platelet Count 20"}],
+        "corrected_action": [{"kind": "MEDICATIONS", "name": "Pantoprazole", "dose": None, "because": []}],
+    }
+    (only,) = shown(STEP | {"audit": audit})
+    assert only.stopped == (
+        "Heparin: contraindicated, because Platelet Count 20",
+        "proposed instead: medications: Pantoprazole",
+    )

@@ -107,7 +107,9 @@ def test_the_report_prints_the_figures(run: RunFolder, capsys: pytest.CaptureFix
     assert "Stays, step by step" in page
     stay = next((run.path / "report" / "episodes").glob("*.html")).read_text(encoding="utf-8")
     assert "The stay, step by step" in stay
-    assert all(f"<dt>{said}</dt>" in stay for said in ("state", "rules read", "foretold", "what came"))
+    assert all(f"<dt>{said}</dt>" in stay for said in ("state", "rules read", "proposed", "then done"))
+    pages = "".join(file.read_text(encoding="utf-8") for file in (run.path / "report" / "episodes").glob("*.html"))
+    assert "rule LABS: “IF hours since Creatinine &gt;= 4 THEN order Creatinine" in pages, "the text of the rule"
     assert re.search(r"<pre>\[\d{4}-\d\d-\d\d \d\d:00\]", stay), "the bundle of the hour"
     assert re.search(r"<dt>state</dt><dd>[^<]*(given now [+−]|rising|falling|steady)", stay)
 
@@ -123,7 +125,7 @@ def test_a_report_without_its_store_says_what_it_leaves_out(run: RunFolder, tmp_
     stay = next((tmp_path / "report" / "episodes").glob("*.html")).read_text(encoding="utf-8")
     assert "The store is not there" in stay
     assert "<dt>state</dt>" not in stay
-    assert "<dt>foretold</dt>" in stay
+    assert "<dt>proposed</dt>" in stay
 
 
 def test_a_step_limit_ends_a_stay_and_what_was_said_counts(

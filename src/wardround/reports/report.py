@@ -44,7 +44,7 @@ from wardround.reports.forest import forest, forest_groups
 from wardround.reports.predictions import predictor_notes
 from wardround.reports.run_tables import difference_table, score_table, terms_of, work_table
 from wardround.reports.siblings import siblings
-from wardround.reports.stay_pages import StayHour, stay_hours, timeline
+from wardround.reports.stay_pages import StayHour, rule_texts, stay_hours, timeline
 from wardround.reports.stream_sections import stream_sections
 from wardround.reports.summary import (
     RunSummary,
@@ -138,15 +138,17 @@ def episode_parts(
     *,
     patient: PatientFacts | None = None,
     missing: str = "",
+    rules: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return what the template of an episode's page shows. ``hours``: those of a stay, where its store is there;
-    ``patient``: as of the question, None where there is no chart, and ``missing`` says why."""
+    ``patient``: as of the question, None where there is no chart, and ``missing`` says why; ``rules``: a stay's rules
+    in words."""
     return {
         "result": result,
         "card": episode_card(result, sample, get_task(result.task), labels, patient, missing=missing),
         "sample": sample,
         "trajectory": trajectory,
-        "timeline": timeline(trajectory, sample),
+        "timeline": timeline(trajectory, sample, rules),
         "hours": hours,
         "policy": policy,
         "contender": contender(result),
@@ -389,6 +391,7 @@ class EpisodePages:
         self._template = page_environment().get_template("episode.html.jinja")
         self._store, self._missing = _store_or_reason(folder)
         self._policy = folder.manifest["policy"]
+        self._rules = rule_texts(folder.settings) if any(result.steps is not None for result in results) else {}
 
     def html(self, result: EpisodeScore, trajectory: Trajectory) -> str:
         """Return the page of an episode."""
@@ -400,7 +403,15 @@ class EpisodePages:
             hours = () if result.steps is None else stay_hours(self._store, sample)
         labels = self._labels[result.task]
         parts = episode_parts(
-            result, sample, trajectory, labels, self._policy, hours, patient=patient, missing=self._missing
+            result,
+            sample,
+            trajectory,
+            labels,
+            self._policy,
+            hours,
+            patient=patient,
+            missing=self._missing,
+            rules=self._rules if result.steps is not None else {},
         )
         return self._template.render(parts)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wardround.clinical.bundles import Bundle, BundleEvent, PatientState, Trend, bundle_text, event_text, states
 from wardround.clinical.bundles.events import EventKind, amends
+from wardround.clinical.codes import normalise_label
+from wardround.core import UserError
 from wardround.log import Trajectory
 from wardround.records import Store
+from wardround.runs.models import protocols_of
+from wardround.runs.settings import RunSettings
 from wardround.runs.stays import played_bundles
 from wardround.tasks.answers import StepAction
 from wardround.tasks.benchmarks import Sample
@@ -43,6 +47,13 @@ def stay_hours(store: Store, sample: Sample) -> tuple[StayHour, ...]:
         hours.append(_hour(bundle, before, after))
         before = after
     return tuple(hours[len(past) :])
+
+
+def stay_state(store: Store, sample: Sample, step: int) -> PatientState | None:
+    """Return the state of a stay after a step; None where it has no such step. Raises UserError as ``stay_hours``."""
+    past, bundles = played_bundles(store, sample)
+    every = list(states([*past, *bundles]))[len(past) :]
+    return every[step] if 0 <= step < len(every) else None
 
 
 def _hour(bundle: Bundle, before: PatientState, after: PatientState) -> StayHour:
@@ -104,24 +115,52 @@ def _cut(text: str) -> str:
 # A stay's timeline for its page: at every step what was foretold, what came, and what the audit said.
 
 
-_MOST_RULES = 15
+_MOST_RULES, _LONGEST_RULE = 15, 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StayProposal:
+    """Actions that stand on the same rules. ``actions``: by type in words; ``reasons``: each rule's id and its text,
+    empty where the protocol is not there; no rule where a model proposed by itself."""
+
+    actions: str
+    reasons: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineStep:
-    """One step in words. ``recall``: by type, hits of decisions, empty where nothing was decided."""
+    """One step in words. ``proposals``: what was proposed, by the rules that it stands on; ``done``: what was decided
+    until the next step, and whether it had been proposed; ``stopped``: what the audit objected to, and what took its
+    place. ``recall``: by type, hits of decisions, empty where nothing was decided."""
 
     step: int
     hour: str
     rules: str
     foretold: str
+    proposals: tuple[StayProposal, ...]
+    done: tuple[tuple[str, bool], ...]
     came: str
     recall: str
     audit: str
+    stopped: tuple[str, ...]
 
 
-def timeline(trajectory: Trajectory, sample: Sample) -> tuple[TimelineStep, ...]:
-    """Return a stay's steps in order; none of an episode that was played by turns."""
+def rule_texts(settings: RunSettings) -> dict[str, str]:
+    """Return the rules of a run's protocols in words, by id, as their files say it now; none where a file is gone."""
+    try:
+        return {rule.id: _short(rule.wording) for protocol in protocols_of(settings) for rule in protocol.rules}
+    except (UserError, OSError):
+        return {}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_RULE else f"{text[:_LONGEST_RULE]} …"
+
+
+def timeline(
+    trajectory: Trajectory, sample: Sample, rules: Mapping[str, str] | None = None
+) -> tuple[TimelineStep, ...]:
+    """Return a stay's steps in order; none of an episode that was played by turns. ``rules``: their texts by id."""
     came: dict[int, list[str]] = {}
     for action in map(StepAction.parse, sample.target if _by_steps(trajectory) else ()):
         came.setdefault(action.step or 0, []).append(action.name)
@@ -135,9 +174,12 @@ def timeline(trajectory: Trajectory, sample: Sample) -> tuple[TimelineStep, ...]
             hour=note.detail["hour"],
             rules=_rules(note.detail),
             foretold=_foretold(note.detail),
+            proposals=tuple(_proposals(note.detail, rules or {})),
+            done=tuple(_done(came.get(note.detail["step"], ()), note.detail)),
             came=", ".join(came.get(note.detail["step"], ())),
             recall=", ".join(hits.get(note.detail["step"], ())),
             audit=_audit(note.detail.get("audit", {})),
+            stopped=tuple(_stopped(note.detail.get("audit", {}))),
         )
         for note in trajectory.notes
         if note.kind == "step"
@@ -158,10 +200,38 @@ def _rules(detail: Mapping[str, Any]) -> str:
 
 def _foretold(detail: Mapping[str, Any]) -> str:
     """At most so many names of each type."""
+    return _by_kind(detail["actions"])
+
+
+def _by_kind(actions: Iterable[Mapping[str, Any]]) -> str:
     by_kind: dict[str, list[str]] = {}
-    for action in detail["actions"]:
+    for action in actions:
         by_kind.setdefault(action["kind"], []).append(action["name"])
     return "; ".join(f"{kind.lower()}: {', '.join(names[:MOST])}" for kind, names in by_kind.items())
+
+
+def _proposals(detail: Mapping[str, Any], rules: Mapping[str, str]) -> Iterator[StayProposal]:
+    """Group the actions by the rules that they stand on, in the order in which they were proposed."""
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for action in detail["actions"]:
+        groups.setdefault(tuple(action.get("because", ())), []).append(action)
+    for because, actions in groups.items():
+        yield StayProposal(actions=_by_kind(actions), reasons=tuple((one, rules.get(one, "")) for one in because))
+
+
+def _done(names: Sequence[str], detail: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """What was decided, and whether it is among the names that were proposed."""
+    proposed = {normalise_label(action["name"]) for action in detail["actions"]}
+    yield from ((name, normalise_label(name) in proposed) for name in names)
+
+
+def _stopped(audit: Mapping[str, Any]) -> Iterator[str]:
+    """Each objection with its reason, then what took the place of what was objected to."""
+    for one in audit.get("objections", ()):
+        yield f"{one['action']}: {one['flaw']}, because {one['because']}"
+    corrected = _by_kind(audit.get("corrected_action", ()))
+    if corrected:
+        yield f"proposed instead: {corrected}"
 
 
 def _audit(audit: Mapping[str, Any]) -> str:

@@ -14,13 +14,13 @@ from wardround.records import Chart
 from wardround.reports.episode_card import facts_of, question_text
 from wardround.reports.report import episode_parts
 from wardround.reports.standing import StandingRecord, document_tables, standing_record
-from wardround.reports.stay_pages import StayHour, stay_hours, timeline
+from wardround.reports.stay_pages import timeline
 from wardround.serve.viewer.record import HEIGHT, WIDTH, Interest, draw_timeline
 from wardround.serve.viewer.record_documents import draw_documents
 from wardround.serve.viewer.record_lists import record_lists
 from wardround.serve.viewer.run import NotFound, ViewedRun, sample_page
 from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
-from wardround.tasks.benchmarks import Sample, get_task
+from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import EpisodeScore
 
 # The course of an episode as places on a drawing: tokens of every model call under the line of the window, cost as it
@@ -337,39 +337,3 @@ def bank_title(run: ViewedRun) -> Any:
     """Return what names an experience by its id; nothing where the bank is not there."""
     bank = bank_or_reason(run)
     return (lambda name: None) if bank is None or isinstance(bank, str) else bank.title
-
-
-# A stay that was played bundle by bundle, page by page: what came in each hour, what was foretold, what came then.
-
-
-def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
-    """Return what a page of steps shows, from 1. NotThere: the episode has no such page."""
-    score = run.score(page)
-    sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
-    every = timeline(trajectory, sample)
-    pages = -(-len(every) // STEPS)
-    if not 1 <= number <= pages:
-        raise NotFound(f"the episode has {pages} pages of steps, not {number}")
-    steps = every[(number - 1) * STEPS : number * STEPS]
-    stem = episode_stem(page)
-    hours, missing = _hours(run, sample)
-    return {
-        "result": score,
-        "sample": sample,
-        "steps": [(one, hours[one.step] if one.step < len(hours) else None) for one in steps],
-        "missing": missing,
-        "number": number,
-        "pager": [(_label(n, len(every)), f"{stem}.steps-{n}.html") for n in range(1, pages + 1)],
-        "stem": stem,
-    }
-
-
-def _hours(run: ViewedRun, sample: Sample) -> tuple[Sequence[StayHour], str | None]:
-    try:
-        return stay_hours(run.store, sample), None
-    except UserError as error:  # a store that was moved leaves the rest of the page as it is
-        return (), str(error)
-
-
-def _label(number: int, steps: int) -> str:
-    return f"{(number - 1) * STEPS} to {min(number * STEPS, steps) - 1}"

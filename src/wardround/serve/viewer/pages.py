@@ -18,7 +18,6 @@ from wardround.serve.viewer.episode import (
     episode_stem,
     episode_view,
     record_then_view,
-    steps_view,
     transcript_view,
 )
 from wardround.serve.viewer.hidden_rows import ROWS, held_back, page_count, page_of
@@ -33,6 +32,7 @@ from wardround.serve.viewer.review.marks import (
     median_seconds,
 )
 from wardround.serve.viewer.run import ORDERS, ListedSamples, NotFound, SampleQuery, ViewedRun, choices, sample_page
+from wardround.serve.viewer.ward_round import steps_view
 
 MOST_MARKED = 200
 _HELD = 4
