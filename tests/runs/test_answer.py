@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from wardround.reports import Comparison, summarise_run
-from wardround.reports.answer import answer_of, compared_answers, main_differences
+from wardround.reports.answer import answer_of, compared_answers, main_differences, p_cell, p_text
 from wardround.reports.forest import forest, forest_groups
 from wardround.reports.ticks import round_ticks, tick_labels
 from wardround.tasks.scoring import Interval, PairedTest
@@ -65,6 +65,11 @@ def test_few_patients_and_equal_scores_have_words_of_their_own() -> None:
     assert compared_answers([row]) == [
         "b · m is not shown to differ from a · m on labs; every sample has the same score in both."
     ]
+
+
+def test_a_p_value_is_never_printed_as_zero() -> None:
+    assert [p_cell(p) for p in (None, 0.00004, 0.0001, 1.0)] == [None, "< 0.0001", "0.0001", "1.0000"]
+    assert [p_text(p) for p in (None, 0.0009, 0.001)] == ["p not known", "p < 0.001", "p = 0.001"]
 
 
 def test_a_run_without_scores_says_nothing() -> None:

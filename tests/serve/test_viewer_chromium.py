@@ -24,6 +24,8 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from wardround.records import load_source_spec
+from wardround.reports.report import no_pages, report_run
+from wardround.runs import RunFolder
 from wardround.serve.viewer import (
     MarksFile,
     ReviewPages,
@@ -367,3 +369,36 @@ def test_an_episode_prints(browser: Chromium, addresses: dict[str, str]) -> None
     printed = browser.pdf()
     assert printed.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) > 1
+
+
+CLIPPED = """(() => [...document.querySelectorAll('.scroll')]
+  .filter(one => one.scrollWidth > one.clientWidth + 1)
+  .map(one => one.querySelector('th, td').textContent + ' ' + one.scrollWidth + ' of ' + one.clientWidth))()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_report_fits_a_wide_and_a_narrow_screen(
+    browser: Chromium, viewed_run_path: Path, tmp_path: Path, dark: bool
+) -> None:
+    """No table of the run's figures is clipped; what is folded opens by keys alone; words have contrast."""
+    folder = RunFolder.open(viewed_run_path)
+    _, page = report_run(folder, pages=no_pages, out=tmp_path / "report")
+    assert page is not None
+    for width in (1400, NARROW):
+        browser.look(width=width, dark=dark)
+        browser.open(page.as_uri())
+        closed = browser.value("document.querySelectorAll('details:not([open])').length")
+        assert closed
+        for _ in range(200):
+            browser.press("Tab")
+            if browser.value(
+                "document.activeElement.tagName === 'SUMMARY' && !document.activeElement.parentElement.open"
+            ):
+                browser.press("Enter")
+            if not browser.value("document.querySelectorAll('details:not([open])').length"):
+                break
+        assert browser.value("document.querySelectorAll('details:not([open])').length") == 0
+        assert browser.value("document.documentElement.scrollWidth") <= width
+        assert browser.value(CLIPPED) == []
+        assert browser.value(CONTRAST) == []
+    browser.look()

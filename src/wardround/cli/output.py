@@ -14,6 +14,7 @@ from typing import Any
 from wardround.core.table import Table, TableColumn, as_text, table_of
 from wardround.learning import stages
 from wardround.reports import Comparison, arm_table, subgroup_table
+from wardround.reports.answer import p_cell
 from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
 from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.judging import JUDGEMENTS, unjudged
@@ -146,8 +147,8 @@ _DIFFERENCES: tuple[TableColumn[Comparison], ...] = (
     TableColumn(name="unpaired", value=lambda row: row.test.unpaired),
     TableColumn(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
     TableColumn(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
-    TableColumn(name="p", value=lambda row: row.test.p_value, format=".4f", missing="–"),
-    TableColumn(name="p (max-T)", value=lambda row: row.adjusted_p, format=".4f", missing="–"),
+    TableColumn(name="p", value=lambda row: p_cell(row.test.p_value), missing="–"),
+    TableColumn(name="p (max-T)", value=lambda row: p_cell(row.adjusted_p), missing="–"),
     TableColumn(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
 )
 _WIDE_ONLY = frozenset({"samples", "unpaired", "p"})

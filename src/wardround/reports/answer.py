@@ -81,6 +81,13 @@ def p_text(p_value: float | None) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
+def p_cell(p_value: float | None) -> str | None:
+    """Write a p-value for a cell of a table; None where nothing could be tested. It is never printed as 0."""
+    if p_value is None:
+        return None
+    return "< 0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
+
+
 def _could_show(some: Sequence[Comparison]) -> str:
     """The smallest differences that these patients could show, the best task and the worst."""
     every = [one.test.difference for one in some]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from wardround.core.table import Table, TableColumn, table_of
+from wardround.reports.answer import p_cell
 from wardround.reports.comparing import Comparison
 from wardround.reports.summary import contender
 from wardround.tasks.scoring import SET_F1, SummaryRow
@@ -139,7 +140,7 @@ _DIFFERENCES: tuple[TableColumn[Comparison], ...] = (
     TableColumn(name="in", value=lambda row: row.metric, kind="text"),
     TableColumn(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
     TableColumn(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
-    TableColumn(name="p", value=lambda row: row.test.p_value, format=".4f", missing="–"),
-    TableColumn(name="p (max-T)", value=lambda row: row.adjusted_p, format=".4f", missing="–"),
+    TableColumn(name="p", value=lambda row: p_cell(row.test.p_value), missing="–"),
+    TableColumn(name="p (max-T)", value=lambda row: p_cell(row.adjusted_p), missing="–"),
     TableColumn(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
 )
