@@ -122,10 +122,11 @@ leak-tutorial: $(VENV)/dev-installed
 	  --run '$(BIN)/python examples/leaking_features.py {raw} {out} {samples} --mended' \
 	  --read 'rows:{out}/features.csv,key=stay_id'
 
-# The leak test on what people use; data that is not there is left out.
+# The leak test on what people use, each outside package in an environment of its own; what is not to be had is left out.
 DATA ?= ../shared/data
 leak-survey: $(VENV)/dev-installed
-	$(BIN)/python benchmarks/leak_survey.py --raw $(DATA)/mimic-iv-demo-2.2 --concepts $(DATA)/mimic-code-concepts-duckdb
+	$(BIN)/python benchmarks/leak_survey.py --raw $(DATA)/mimic-iv-demo-2.2 --concepts $(DATA)/mimic-code-concepts-duckdb \
+	  --environments leak-survey-environments
 
 # Every agent on three tasks with the real small model: an hour or more. A wrong answer is no fault, an error is.
 sweep: weights

@@ -22,6 +22,7 @@ FOLDERS = {
     "methods": "Methods",
     "api": "API reference",
     "design": "Decisions",
+    "leak-test": "Findings of the leak test",
     "examples": "Examples",
     "project": "Project",
 }

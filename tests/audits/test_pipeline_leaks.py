@@ -172,7 +172,8 @@ def test_the_command_line_ends_with_1_at_a_leak_and_writes_the_page(
     printed = capsys.readouterr().out
     assert "LEAK" in printed
     assert "los: " in printed
-    assert "<table>" in page.read_text()
+    assert "<h2>LEAK</h2>" in page.read_text()
+    assert "<td>los<br>" in page.read_text()
 
 
 @pytest.mark.parametrize(

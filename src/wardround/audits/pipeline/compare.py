@@ -28,7 +28,7 @@ VERDICTS: Mapping[Verdict, str] = {
     "POPULATION": "differs of people whose own files are unchanged: a statistic, an index or a draw over everybody",
     "ORDER": "differs when only the order of later rows changed",
     "NOT DETERMINISTIC": "differs between two runs on the same files: nothing can be said of it",
-    "LABELS": "what is to be foretold: expected to differ",
+    "LABELS": "is what a model is to predict: expected to differ",
 }
 LEAKS: frozenset[Verdict] = frozenset({"LEAK", "LATE-RECORDED", "IDENTIFIERS"})
 """What makes an audit end with status 1."""
