@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train test-exports test-ray tour doors conformance sweep long leak-survey leak-tutorial mutants declared api site lint types check clean
+.PHONY: demo demo-model release weights test test-busy test-model test-train test-exports test-ray tour doors conformance sweep long leak-survey leak-tutorial mutants declared api site lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -75,6 +75,10 @@ test-ray: $(VENV)/dev-installed
 # The wheel, outside the tree, and the commands of tour and tutorials: TRANSCRIPT=docs/tour-transcript.md keeps what was seen.
 tour:
 	$(PYTHON) scripts/follow_tour.py tour-followed $(if $(TRANSCRIPT),--transcript $(TRANSCRIPT))
+
+# Wheel, source archive and bill of materials (CycloneDX), the same bytes for the same commit: dist/.
+release:
+	$(PYTHON) scripts/release.py dist
 
 # Fine-tuning of a tiny model, and an update of the real one with its episodes before and after: needs torch (its CPU build,
 # exactly this version) and half a gigabyte.
