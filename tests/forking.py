@@ -30,8 +30,9 @@ from typing import Any, Self
 from effort import LONG
 
 LOADED = (
-    "wardround.cli.main",
+    "wardround.cli.ending",
     "wardround.cli.run",
+    "wardround.cli.scores",
     "wardround.tasks.benchmarks",
     "wardround.predictors",
     "wardround.runs",

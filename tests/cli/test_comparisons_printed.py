@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wardround.cli.output import print_comparisons
+from wardround.cli.scores import print_comparisons
 from wardround.reports import Comparison
 from wardround.tasks.scoring import paired_test
 

@@ -61,8 +61,8 @@ def test_no_help_imports_what_only_work_needs(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", ASKED, json.dumps(asked_for)]
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=True)
     asked = dict(zip(map(" ".join, asked_for), map(set, json.loads(done.stdout)), strict=True))
-    assert "argparse" in asked["--version"]
-    assert not asked["--help"] & RECORDS
+    assert "wardround.cli.main" in asked["--version"]
+    assert not asked["--help"] & {"argparse", "wardround.core"}  # the list of commands comes at once
     assert asked["run --help"] > RECORDS  # so the program hears what is imported
     assert "wardround.synth" not in asked["run --help"]
     assert "wardround.synth" in asked["synth --help"]

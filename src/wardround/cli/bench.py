@@ -17,8 +17,9 @@ from wardround.cli.bench_sharing import (
     rebuild_benchmark,
     share_benchmark,
 )
-from wardround.cli.output import add_json_option, print_card, print_json, print_rows, print_warnings
+from wardround.cli.output import add_json_option, print_json, print_rows
 from wardround.cli.parser import add_executor_options
+from wardround.cli.scores import print_card, print_warnings
 from wardround.core import TerminalProgress, UserError
 from wardround.records import Store
 from wardround.reports.baseline_card import honesty_card

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
 
-from wardround.cli.output import print_comparisons
+from wardround.cli.scores import print_comparisons
 from wardround.reports import Comparison, compare_runs
 from wardround.reports.answer import compared_answers
 from wardround.reports.study import run_names, tidy_runs, write_study_figures

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-import errno
 import gc
 import importlib
-import os
-import shlex
-import signal
 import sys
-import threading
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from wardround import __version__
-from wardround.cli.parser import Parser
-from wardround.core import LeakError, UserError, WardroundError, keep_private, load_plugins, printable, printing
+
+if TYPE_CHECKING:
+    import argparse
 
 STORIES: dict[str, dict[str, tuple[str, str]]] = {
     "make data": {
@@ -67,53 +58,6 @@ COMMANDS = {name: said for commands in STORIES.values() for name, said in comman
 _COMPLETION = "--completion"
 
 
-# How a command is told to end, and what it prints through: SIGTERM ends it like Ctrl-C, and no text commands the
-# terminal.
-
-
-INTERRUPTED, TERMINATED = 130, 143
-
-
-@contextmanager
-def printable_output() -> Iterator[None]:
-    """Everything that is printed goes through :func:`wardround.core.printable`, a bug's traceback too."""
-    before, sys.excepthook = sys.excepthook, _show_bug
-    with redirect_stdout(printing(sys.stdout)), redirect_stderr(printing(sys.stderr)):
-        yield
-    sys.excepthook = before  # kept where a bug ends the program: the interpreter shows it after this
-
-
-def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    sys.stderr.write(printable("".join(traceback.format_exception(kind, error, trace))))
-
-
-@contextmanager
-def terminable() -> Iterator[list[int]]:
-    """SIGTERM does in here what Ctrl-C does, once: a KeyboardInterrupt where nobody handles it otherwise.
-
-    Yields what came, so that the exit status can tell the two apart.
-    """
-    came: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield came  # only the main thread may set handlers
-        return
-
-    def end(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if len(came) > 1:  # the first one is being answered
-            return
-        handler = signal.getsignal(signal.SIGINT)
-        if not callable(handler):  # ignored: a shell's background job
-            raise KeyboardInterrupt
-        handler(signal.SIGINT, frame)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 # Finds the subcommand, imports only its module, runs it, and turns errors into one clear line and an exit status.
 #
 # Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted, 143 told
@@ -139,67 +83,21 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    with printable_output(), terminable() as terminated:
-        return _ended(words, terminated, is_process=argv is None)
-
-
-def _ended(words: list[str], terminated: Sequence[int], *, is_process: bool) -> int:
-    try:
-        return _dispatch(words, is_process=is_process)
-    except UserError as error:
-        return _fail(str(error))
-    except LeakError as error:
-        return _fail(f"stopped, because something from the future was about to be seen: {error}")
-    except WardroundError as error:
-        return _fail(str(error))
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("wardround."):
-            raise
-        return _fail(f"this installation was made without the part {error.name}; install wardround whole")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: `wardround ... | head`
-        return 141
-    except OSError as error:
-        return _fail(_explain(error))
-    except KeyboardInterrupt:
-        print(f"\nwardround: interrupted; what was finished is kept{_how_to_go_on(words)}", file=sys.stderr)
-        return TERMINATED if terminated else INTERRUPTED
-
-
-_RESUMED = ("run", "grid", "memory evolve")
-_REPEATED = ("ingest", "reproduce", "train predictors")
-"""Commands that go on with --resume, and those that go on when they are given again."""
-
-
-def _how_to_go_on(words: Sequence[str]) -> str:
-    """Name the command that continues an interrupted one; empty where nothing can be continued."""
-    command = next((name for name in (*_RESUMED, *_REPEATED) if " ".join(words).startswith(f"{name} ")), "")
-    if command in _REPEATED:
-        return "; give the same command again to go on"
-    out = _value_of(words, "--resume") or _value_of(words, "--out")
-    if not command or out is None or not (Path(out) / "manifest.json").is_file():
-        return ""
-    bank = _value_of(words, "--bank") if command == "memory evolve" else None
-    rest = [] if bank is None else ["--bank", bank]
-    return f"; go on with: {shlex.join(['wardround', *command.split(), '--resume', out, *rest])}"
-
-
-def _value_of(words: Sequence[str], option: str) -> str | None:
-    for place, word in enumerate(words):
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-        if word == option and place + 1 < len(words):
-            return words[place + 1]
-    return None
-
-
-def _dispatch(words: list[str], *, is_process: bool) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0 if words else 2
     if words[0] in ("-V", "--version"):
         print(f"wardround {__version__}")
         return 0
+    from wardround.cli.ending import ended  # all else is imported where a command runs
+
+    return ended(_dispatch, words, is_process=argv is None)
+
+
+def _dispatch(words: list[str], *, is_process: bool) -> int:
+    from wardround.cli.parser import Parser
+    from wardround.core import UserError, keep_private, load_plugins
+
     name, *rest = words
     if name not in COMMANDS and name != _COMPLETION:
         raise UserError(f"no command {name!r}; the commands are {', '.join(COMMANDS)} (wardround --help)")
@@ -245,6 +143,8 @@ def _without_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
             continue
         file = value if equals else next(waiting, "")
         if not file:
+            from wardround.core import UserError
+
             raise UserError("--plugin names a Python file, for example --plugin my_plugin.py")
         files.append(file)
     return rest, files
@@ -268,17 +168,3 @@ def _overview() -> str:
             "             wardround run --benchmark bench --store store --out run && wardround report run",
         ]
     )
-
-
-def _explain(error: OSError) -> str:
-    where = f" ({error.filename})" if error.filename else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"the disk is full{where}; free some space and run the same command again, it continues where it was"
-    return f"{error.strerror or error}{where}"
-
-
-def _fail(line: str) -> int:
-    if os.environ.get("WARDROUND_TRACEBACK"):
-        raise
-    print("wardround: " + " ".join(line.split()), file=sys.stderr)
-    return 2

@@ -1,26 +1,15 @@
-"""Terminal output: tables, progress, JSON, baseline card, arms, judge notes, subgroups."""
+"""What every command prints with: plain tables and JSON. It imports no room below; scores are printed by ``scores``."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from textwrap import fill
 from typing import Any
 
-from wardround.core.table import Table, TableColumn, as_text, table_of
-from wardround.learning import stages
-from wardround.reports import Comparison, arm_table, subgroup_table
-from wardround.reports.answer import p_cell
-from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
-from wardround.runs import RunFolder, open_benchmark
-from wardround.runs.judging import JUDGEMENTS, unjudged
-from wardround.tasks.scoring import ArmRow, SummaryRow
-from wardround.tasks.scoring.judging import WORDS
-from wardround.tasks.scoring.tables import ALL
+from wardround.core.table import Table, as_text
 
 # Plain text tables for the terminal.
 
@@ -54,146 +43,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-# The baseline card in a terminal.
-
-
-def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
-    """Print what no reading at all scores, a row per task; the best of each is marked. ``is_wide``: of the rows that
-    exist the best five instead of one."""
-    print("\nbaseline card: scores of trivial baselines on these samples (* the best of a task)")
-    print_rows(
-        ("task", "n", "in", *CONTENDERS), [(row.task, str(row.n), row.metric, *_card_cells(row)) for row in rows]
-    )
-    for reason, names in _reasons(rows).items():
-        print(fill(f"–: {reason} ({', '.join(names)})", 100))
-    told = [row for row in rows if row.by_moment]
-    if told:
-        print("\nwithout reading: what the moment of the question, or which rows exist, answers by itself (over")
-        print("the whole benchmark, fitted on training people; AUC, or F1 and its difference to the prior)")
-    for row in told:
-        for line in (
-            f"{row.task}: the moment alone {figure_text(row.by_moment)}, most by {row.by_moment['most_by']}",
-            *_existence(row, 5 if is_wide else 1),
-        ):
-            print(fill(line, 100, subsequent_indent="    "))
-    untold = [row.task for row in rows if not row.by_moment]
-    if untold:
-        print(
-            fill(
-                f"–: no figures without reading (too few people, a stay by steps, other clocks): {', '.join(untold)}",
-                100,
-            )
-        )
-
-
-def _existence(row: CardRow, most: int) -> list[str]:
-    best = sorted(row.by_existence, key=lambda one: -float(one["low"]))[:most]
-    return [f"    '{one['what']}' alone {figure_text(one)}" for one in best]
-
-
-def print_warnings(rows: Sequence[CardRow]) -> None:
-    """Print beside the scores which tasks are answered by when they are asked, or by which rows exist."""
-    for row in rows:
-        if row.warning is not None:
-            print(fill(f"! {row.warning}", 100, subsequent_indent="    "))
-
-
-def _card_cells(row: CardRow) -> list[str]:
-    marked = {name: "*" if name == row.best else "" for name in CONTENDERS}
-    return ["–" if (mean := row.means[name]) is None else f"{mean:.3f}{marked[name]}" for name in CONTENDERS]
-
-
-def _reasons(rows: Sequence[CardRow]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        for name, reason in row.unavailable.items():
-            found.setdefault(reason, []).append(f"{name} of {row.task}")
-    return found
-
-
-# Paired comparisons.
-
-
-def print_comparisons(comparisons: Sequence[Comparison], *, is_wide: bool) -> None:
-    """Print a table per metric and baseline: a row per task and contender; ``is_wide``: the strata too."""
-    some = [row for row in comparisons if is_wide or row.stratum == ALL]
-    columns = [column for column in _DIFFERENCES if is_wide or column.name not in _WIDE_ONLY]
-    for metric, baseline in dict.fromkeys((row.metric, row.baseline) for row in some):
-        rows = [row for row in some if (row.metric, row.baseline) == (metric, baseline)]
-        print(f"\n{metric} less that of {baseline}")
-        print(as_text(table_of(rows, columns)))
-    if some:
-        print("p (max-T): permutation test over patients, corrected for contenders and tasks; detectable: the")
-        print("smallest difference that so many patients would show in four of five studies (p < 0.05)")
-
-
-_DIFFERENCES: tuple[TableColumn[Comparison], ...] = (
-    TableColumn(name="task", value=lambda row: "mean of tasks" if row.task == ALL else row.task, kind="text"),
-    TableColumn(
-        name="contender",
-        value=lambda row: row.contender,
-        kind="text",
-        is_shown=lambda rows: len({row.contender for row in rows}) > 1,
-    ),
-    TableColumn(
-        name="stratum",
-        value=lambda row: row.stratum,
-        kind="text",
-        is_shown=lambda rows: len({row.stratum for row in rows}) > 1,
-    ),
-    TableColumn(name="samples", value=lambda row: row.test.difference.n),
-    TableColumn(name="unpaired", value=lambda row: row.test.unpaired),
-    TableColumn(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
-    TableColumn(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
-    TableColumn(name="p", value=lambda row: p_cell(row.test.p_value), missing="–"),
-    TableColumn(name="p (max-T)", value=lambda row: p_cell(row.adjusted_p), missing="–"),
-    TableColumn(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
-)
-_WIDE_ONLY = frozenset({"samples", "unpaired", "p"})
-
-
-# Curated input against evidence seeking, on the terminal.
-
-
-def print_arms(rows: Sequence[ArmRow]) -> None:
-    """Print both arms of every model and group; nothing where only one was played."""
-    if rows:
-        print(
-            "\ncurated input against evidence seeking (F1 in per cent; tokens in + out, a mean per episode; "
-            "how many packages left events out, and the hours shown; ceilings: per cent of targets within reach)"
-        )
-        print(as_text(arm_table(rows)))
-
-
-# What a run's judge took, and what it has not judged, for ``wardround report``.
-
-
-def print_judge(folder: RunFolder) -> None:
-    """Print the judge's calls and tokens; say on stderr how many answers it has yet to judge."""
-    judge = folder.settings.scoring.judge
-    if judge is None:
-        return
-    protocol = "" if judge == WORDS else f" by the protocol {folder.settings.scoring.judge_protocol}"
-    asked = stages(folder, JUDGEMENTS)
-    read = sum(stage.usage.input_tokens for stage in asked)
-    written = sum(stage.usage.output_tokens for stage in asked)
-    calls = sum(stage.calls for stage in asked)
-    print(f"judge: {calls:,} calls of {judge}{protocol}, {read:,} tokens in, {written:,} out")
-    waiting = unjudged(folder, open_benchmark(folder))
-    if waiting:
-        print(
-            f"wardround: note: {len(waiting):,} answers have no verdict of the judge and stand in no table; "
-            f"go on with: wardround run --resume {folder.path}",
-            file=sys.stderr,
-        )
-
-
-# The terminal's table of results by subgroup.
-
-
-def print_subgroups(rows: Sequence[SummaryRow], by: str) -> None:
-    """Print a row per contender, task and subgroup, which stands in ``stratum``; few patients have no interval."""
-    print(f"\nby {by}, as the chart told it when the question was asked")
-    print(as_text(subgroup_table(rows, by)))

@@ -13,14 +13,7 @@ from textwrap import fill
 
 from wardround.audits import AuditResult
 from wardround.cli.compare import print_no_difference
-from wardround.cli.output import (
-    print_arms,
-    print_card,
-    print_comparisons,
-    print_judge,
-    print_subgroups,
-    print_warnings,
-)
+from wardround.cli.scores import print_arms, print_card, print_comparisons, print_judge, print_subgroups, print_warnings
 from wardround.core import UserError, changed_plugins, must_be_new, private_folder
 from wardround.predictors import MANIFEST
 from wardround.reports import (

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from wardround.cli.output import print_comparisons
 from wardround.cli.report import print_place
+from wardround.cli.scores import print_comparisons
 from wardround.core import TerminalProgress, UserError
 from wardround.reports.answer import compared_answers
 from wardround.reports.figures import without_figures
