@@ -89,13 +89,13 @@ def main() -> None:
     taught = training_steps(store, training, RuleIndex(GlobalProtocol(name="none", rules=())))
     table = StepTable.of(taught, support=settings.support, hits=settings.hits)
     protocol = GlobalProtocol(name="induced", rules=reflect(table, settings))
-    asked = training_steps(store, testing, RuleIndex(protocol), learnt=training)
+    asked = training_steps(store, testing, RuleIndex(protocol), reference_samples=training)
     print(f"{len(taught):,} steps of {len(training)} training stays, {len(asked):,} of {len(testing)} test stays")
     print(f"{len(table.triggers):,} triggers, {len(table.actions)} actions, {len(protocol)} rules")
     rates = np.array([table.rate(place) for place in range(len(table.actions))], np.float32)
     figures = {
         "frequency prior": first_five(table, asked, np.tile(rates, (len(asked), 1))),
-        "induced rules": [step.foretold for step in asked],
+        "induced rules": [step.predicted for step in asked],
     }
     models = {
         "decision tree": DecisionTreeRegressor(min_samples_leaf=20, random_state=arguments.seed),

@@ -33,7 +33,8 @@ def declared() -> Mapping[str, list[Row]]:
 def settings_of(section: type) -> list[Row]:
     """The rows of a section as the code has it."""
     return [
-        (one.name, plainly(one.default), *map(_cell, map(one.said.__getattribute__, SAID))) for one in leaves(section)
+        (one.name, plainly(one.default), *map(_cell, map(one.setting.__getattribute__, SAID)))
+        for one in leaves(section)
     ]
 
 

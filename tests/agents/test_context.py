@@ -248,8 +248,8 @@ def test_whatever_a_model_says_the_wire_is_correct(script: list[Reply], context_
     class Spoken(ScriptedModel):
         """Keeps ids as the model gave them, repeated ones too."""
 
-        def _spoken(self, line: object, request: Request) -> Reply:
-            return line if isinstance(line, Reply) else super()._spoken(line, request)  # type: ignore[arg-type]
+        def _as_reply(self, line: object, request: Request) -> Reply:
+            return line if isinstance(line, Reply) else super()._as_reply(line, request)  # type: ignore[arg-type]
 
     model = Spoken([*script, *[say("Nothing more.")] * 3])
     recorder = ListRecorder()

@@ -194,7 +194,7 @@ def test_repeated_call_ids_become_unique() -> None:
     reply = call("think").message
     model = ScriptedModel(lambda request: finish("x") if request.ordinal == 3 else reply)
     fixed = ScriptedModel(model._script)
-    fixed._spoken = lambda line, request: line if isinstance(line, Reply) else _reply(line)  # type: ignore[method-assign]
+    fixed._as_reply = lambda line, request: line if isinstance(line, Reply) else _reply(line)  # type: ignore[method-assign]
     play(fixed)
     check_wire(fixed.requests[3].messages)
     assert len({one.id for message in fixed.requests[3].messages for one in message.tool_calls}) == 3

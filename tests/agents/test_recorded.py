@@ -25,8 +25,8 @@ SCRIPT = [
 class Careless(ScriptedModel):
     """Gives every call the same id."""
 
-    def _spoken(self, line: object, request: Request) -> Reply:
-        reply = super()._spoken(line, request)  # type: ignore[arg-type]
+    def _as_reply(self, line: object, request: Request) -> Reply:
+        reply = super()._as_reply(line, request)  # type: ignore[arg-type]
         calls = tuple(ToolCall(id="call_0", name=one.name, arguments=one.arguments) for one in reply.message.tool_calls)
         return replace(reply, message=Message(role="assistant", content=reply.message.content, tool_calls=calls))
 

@@ -74,7 +74,7 @@ def test_the_swap_from_the_command_line(invented: Invented, capsys: pytest.Captu
     assert main([*words, "--sample", f"{subject},{as_of.isoformat()}"]) == 0
     said = capsys.readouterr().out
     assert "outcome swap" in said
-    assert "not compared: candidates: they are made by everybody" in said
+    assert "not compared: candidates: candidates come from all subjects" in said
 
 
 def test_a_source_without_roles_says_what_cannot_be_looked_at(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def _found(futures: Futures) -> Compared:
 def _found_in_agentehr(futures: Futures, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """The same of that family's questions alone."""
     for family in ("_ehrshot", "_clinseek", "_films"):
-        monkeypatch.setattr(other_questions, family, lambda store, moments: other_questions.AskedQuestions())
+        monkeypatch.setattr(other_questions, family, lambda store, moments: other_questions.QuestionSet())
     return _found(futures)
 
 
@@ -98,11 +98,11 @@ def test_a_draw_by_place_among_all_events_is_found(
 
     assert faultless.declared[leaks.draw_reason()] > 0
     monkeypatch.setattr("wardround.tasks.benchmarks.other_futures.choose_event", in_the_middle)
-    assert any("another is drawn" in one for one in _found_in_agentehr(mimic, monkeypatch).differences)
+    assert any("another one is drawn" in one for one in _found_in_agentehr(mimic, monkeypatch).differences)
 
 
 def test_stays_that_are_asked_about_by_their_length_are_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_not_over_night", lambda start, end: "long" if end - start > 4 * rules.DAY else "")
+    monkeypatch.setattr(rules, "_same_day_reason", lambda start, end: "long" if end - start > 4 * rules.DAY else "")
     assert any("guo_los" in one for one in _found(mimic).differences)
 
 
@@ -147,7 +147,7 @@ def test_what_is_not_declared_is_a_difference(
     chosen = sum(found.declared.values()) - found.declared[leaks.draw_reason()]
     assert len(_found(futures).differences) == chosen
     monkeypatch.undo()
-    monkeypatch.setattr(other_questions._Known, "_is_told_late", lambda known, admission: False)
+    monkeypatch.setattr(other_questions._Availability, "_kind_is_late", lambda known, admission: False)
     late = _found_in_agentehr(futures, monkeypatch).differences
     assert any("labevents" in one for one in late), "cells that come late say whether a visit was a stay"
 
@@ -180,5 +180,7 @@ def test_evidence_of_what_is_not_known_is_found(mimic: Futures) -> None:
     late = as_of + timedelta(days=400)
     found = list(differing_answers(store.chart(subject, late), other.chart(subject, late)))
     assert any(one.startswith("retrieve_evidence") for one in found)
-    assert any(one.startswith("run_sql_query SELECT COUNT") and one.endswith("answers otherwise") for one in found)
+    assert any(
+        one.startswith("run_sql_query SELECT COUNT") and one.endswith("gives a different answer") for one in found
+    )
     assert not any("cannot be called" in one for one in found)

@@ -35,13 +35,13 @@ def test_every_form_has_a_swap_table() -> None:
 @pytest.mark.parametrize("source", DIALECTS)
 def test_another_future_changes_nothing_that_is_shown(invented: Invented, source: str) -> None:
     asked = invented.samples(source)[_OTHERS:]
-    own = task_of_text(OWN, invented.store(source).spec, "own", source="own").asked
+    own = task_of_text(OWN, invented.store(source).spec, "own", source="own").question_rule
     report = audit_swap(
         invented.store(source),
         asked,
         invented.raw(source),
         charts=[differing_answers, differing_bundles],
-        stores=[differing_questions, differing_candidates, differing_records, DifferingMoments(asked={"own": own})],
+        stores=[differing_questions, differing_candidates, differing_records, DifferingMoments(rules={"own": own})],
     )
     assert report.clean, report.as_text()
     assert report.compared["questions of own"] > 3 or source == "fhir"  # its encounters are written down when they end

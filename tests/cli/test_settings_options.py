@@ -20,7 +20,7 @@ from wardround.models.wire import encode_request
 from wardround.runs import RunSettings
 from wardround.runs.banks import Memories
 from wardround.runs.experiment import every_setting
-from wardround.runs.models import asked_with
+from wardround.runs.models import candidates_for
 from wardround.runs.settings import SECTIONS, EpisodeKey
 from wardround.runs.worker import open_agents
 
@@ -125,7 +125,7 @@ def test_a_wrong_setting_is_one_line(words: list[str], told: str) -> None:
         ("[budgets]\nturns = 3\n", "there is no 'budgets'. Did you mean budget?"),
         ("[budget]\nturn = 3\n", "[budget]: there is no 'turn'. Did you mean turns?"),
         ("[budget]\nturns = 'x'\n", "[budget] turns: expected int, got str"),
-        ("[budget\n", "is no TOML"),
+        ("[budget\n", "is not valid TOML"),
     ],
 )
 def test_a_wrong_file_is_one_line_that_names_it(tmp_path: Path, text: str, told: str) -> None:
@@ -158,7 +158,7 @@ def test_a_setting_without_a_flag_is_said_to_be_assigned(
 
 
 def test_about_twenty_flags_stay_and_the_help_of_settings_shows_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = [leaf for leaf in every_setting() if leaf.said.flag and not leaf.name.startswith("predictors.")]
+    flags = [leaf for leaf in every_setting() if leaf.setting.flag and not leaf.name.startswith("predictors.")]
     assert len(flags) <= 20
     with pytest.raises(SystemExit):
         parsed("--help-settings")
@@ -176,7 +176,7 @@ def test_a_flag_given_twice_names_both_times() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    assert [leaf.name for leaf in every_setting() if not leaf.said.help] == []
+    assert [leaf.name for leaf in every_setting() if not leaf.setting.help] == []
 
 
 def test_several_models_have_endpoints_and_sampling_of_their_own(experiment: Path) -> None:
@@ -186,15 +186,15 @@ def test_several_models_have_endpoints_and_sampling_of_their_own(experiment: Pat
     assert (offline.name, offline.base_url, offline.temperature) == ("offline", None, 0.2)
     cooler = settings(str(experiment), "--set", "models.fast.temperature=0")
     key = EpisodeKey(agent="react", model="fast", task="t", sample="s", epoch=0)
-    assert asked_with(cooler, key).temperature == 0
-    assert asked_with(read, key).temperature == 0.2
+    assert candidates_for(cooler, key).temperature == 0
+    assert candidates_for(read, key).temperature == 0.2
 
 
 def test_a_presence_penalty_reaches_the_request_and_none_is_sent_unless_set(experiment: Path) -> None:
     key = EpisodeKey(agent="react", model="fast", task="t", sample="s", epoch=0)
 
     def body(*words: str) -> Any:
-        asked = asked_with(settings(str(experiment), *words), key)
+        asked = candidates_for(settings(str(experiment), *words), key)
         request = Request(messages=(Message(role="user", content="?"),), settings=asked, episode="e", ordinal=0)
         return json.loads(encode_request(request, "m"))
 

@@ -78,9 +78,9 @@ def test_a_replay_gives_the_same_replies_and_the_same_log(recorded: Path, tmp_pa
     [
         (
             {"messages": (START[0], Message(role="user", content="other"))},
-            r"turn 0: message 1 \(user\) differs: asked .*other",
+            r"turn 0: message 1 \(user\) differs: requested .*other",
         ),
-        ({"messages": START[:1]}, "asked with 1 messages, recorded with 2"),
+        ({"messages": START[:1]}, "requested with 1 messages, recorded with 2"),
         ({"tools": ()}, r"the tools differ \(get_latest_records\)"),
         (
             {"tools": (ToolSchema(name=TOOLS[0].name, description="x", parameters={}),)},
@@ -88,7 +88,7 @@ def test_a_replay_gives_the_same_replies_and_the_same_log(recorded: Path, tmp_pa
         ),
         ({"settings": ModelSettings(temperature=0.1)}, "the settings or the response schema differ"),
         ({"ordinal": 9}, "turn 9: the recording has 5 turns and ends before it"),
-        ({"episode": "f"}, "episode 'f' turn 0: no such episode is recorded; there are e"),
+        ({"episode": "f"}, "episode 'f' turn 0: no such episode is recorded; recorded are e"),
     ],
 )
 def test_a_miss_says_which_turn_differs_and_how(recorded: Path, change: Mapping[str, Any], words: str) -> None:

@@ -24,7 +24,7 @@ from wardround.cli import main
 from wardround.core import Progress, UserError
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors, read_predictions
 from wardround.predictors import fit as fit_module
-from wardround.predictors.catalogue import asked_predictors
+from wardround.predictors.catalogue import requested_predictors
 from wardround.predictors.representations import read_representations
 from wardround.records import Store
 
@@ -230,10 +230,10 @@ def test_vectors_that_lack_samples_are_refused_with_their_number(store: Store, t
     with pytest.raises(UserError, match="no vector for 20 of 60 samples"):
         fit_predictors(store, bench, tmp_path / "out", settings)
     twice = write_vectors(tmp_path / "twice.parquet", [*range(1, SUBJECTS + 1), 1])
-    with pytest.raises(UserError, match="came before"):
+    with pytest.raises(UserError, match="repeat a subject and time"):
         fit_predictors(store, bench, tmp_path / "out", replace(settings, representations=str(twice)))
     hole = write_vectors(tmp_path / "hole.parquet", range(1, SUBJECTS + 1), float("nan"))
-    with pytest.raises(UserError, match="60 vectors hold a value that is none"):
+    with pytest.raises(UserError, match="60 vectors have a value that is no number"):
         fit_predictors(store, bench, tmp_path / "out", replace(settings, representations=str(hole)))
 
 
@@ -242,11 +242,11 @@ def test_vectors_that_lack_samples_are_refused_with_their_number(store: Store, t
     [
         ({"subject_id": ["1", "x"]}, "whole numbers"),
         ({"subject_id": [1.5, 2.0]}, "whole numbers"),
-        ({"subject_id": [1, None]}, "1 rows lack their subject_id"),
-        ({"prediction_time": [NOON, None]}, "1 rows lack their prediction_time"),
+        ({"subject_id": [1, None]}, "1 rows have no subject_id"),
+        ({"prediction_time": [NOON, None]}, "1 rows have no prediction_time"),
         ({"prediction_time": ["2120-05-01", "2120-05-02"]}, "times"),
         ({"prediction_time": pa.array([NOON, NOON], pa.timestamp("us", "UTC"))}, "UTC.*; write it .* without a zone"),
-        ({"vector": [[1.0], None]}, "1 rows lack their vector"),
+        ({"vector": [[1.0], None]}, "1 rows have no vector"),
         ({"vector": [[1.0], [1.0, 2.0]]}, "not all of one length"),
         ({"vector": [[], []]}, "list of numbers"),
         ({"vector": ["a", "b"]}, "list of numbers"),
@@ -264,7 +264,7 @@ def test_a_file_of_vectors_that_is_not_one_says_why(changed: dict[str, Any], sai
 def test_an_npz_that_is_cut_off_or_lacks_times_says_so(tmp_path: Path) -> None:
     times = np.array([NOON, "NaT"], "datetime64[us]")
     np.savez(tmp_path / "nat.npz", subject_id=np.array([1, 2]), prediction_time=times, vector=np.ones((2, 3)))
-    with pytest.raises(UserError, match="1 rows lack their prediction_time"):
+    with pytest.raises(UserError, match="1 rows have no prediction_time"):
         read_representations(tmp_path / "nat.npz")
     whole = (tmp_path / "nat.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
@@ -274,9 +274,9 @@ def test_an_npz_that_is_cut_off_or_lacks_times_says_so(tmp_path: Path) -> None:
 
 def test_wrong_settings_say_what_is_right() -> None:
     with pytest.raises(UserError, match="count-gbm"):
-        asked_predictors(PredictorSettings(names=("forest",)))
+        requested_predictors(PredictorSettings(names=("forest",)))
     with pytest.raises(UserError, match="--representations"):
-        asked_predictors(PredictorSettings(names=("clmbr-lr",)))
+        requested_predictors(PredictorSettings(names=("clmbr-lr",)))
     with pytest.raises(UserError, match="'0'"):
         PredictorSettings(shots=("0",))
 
@@ -315,7 +315,7 @@ def test_matrices_are_made_once_a_kind_and_held_for_one_task(monkeypatch: pytest
         made.append((problem.task, kind))
         return len(made), 0, 0
 
-    monkeypatch.setattr(fit_module._Bench, "_made", making)
+    monkeypatch.setattr(fit_module._Bench, "_build_matrices", making)
     bench = fit_module._Bench(counts=None, vectors=None, settings=QUICK)
     problems: dict[str, Any] = {task: SimpleNamespace(task=task) for task in ("los", "death")}
     wanted = [("los", "counts"), ("los", "vectors"), ("los", "counts"), ("death", "counts"), ("los", "vectors")]

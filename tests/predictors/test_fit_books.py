@@ -26,7 +26,7 @@ from wardround.predictors.features import (
     read_counts,
     write_counts,
 )
-from wardround.predictors.fit import Problem, Shots, _fit_keys, _sample_facts, _settle, _usable, read_manifest
+from wardround.predictors.fit import Problem, Shots, _check_manifest, _fit_keys, _sample_facts, _usable, read_manifest
 from wardround.predictors.heads import _best, _can_rank, _constant, _on_dev, _points, _used_columns
 from wardround.predictors.results import FitRow, append_row, drop_torn_line, read_predictions
 from wardround.tasks.benchmarks import Sample
@@ -112,13 +112,13 @@ def test_a_folder_goes_on_only_with_what_decides_its_figures(
     tmp_path: Path, changed: dict[str, Any], named: str | None
 ) -> None:
     assert read_manifest(tmp_path) is None
-    _settle(tmp_path, manifest())
+    _check_manifest(tmp_path, manifest())
     assert read_manifest(tmp_path) == manifest()
     if named is None:
-        _settle(tmp_path, manifest(**changed))
+        _check_manifest(tmp_path, manifest(**changed))
     else:
         with pytest.raises(UserError, match=f"made with other {named}; use another folder"):
-            _settle(tmp_path, manifest(**changed))
+            _check_manifest(tmp_path, manifest(**changed))
     assert read_manifest(tmp_path) == manifest()
 
 

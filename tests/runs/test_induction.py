@@ -17,7 +17,7 @@ from wardround.clinical.protocols import ProtocolRule, read_protocol
 from wardround.core import UserError
 from wardround.learning.induction import InductionSettings, induce_protocol
 from wardround.learning.induction.coded_reflector import GrownRule, grow_rules, reflect
-from wardround.learning.induction.inducing import done_so_far, measured, within_budget
+from wardround.learning.induction.inducing import done_so_far, with_measures, within_budget
 from wardround.learning.induction.step_table import (
     RUNNING,
     Action,
@@ -38,7 +38,7 @@ EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
 def step(number: int, triggers: set[str], *decided: Action, foretold: tuple[Action, ...] = ()) -> TrainingStep:
     """A step of a stay of its own, at which nothing was done yet."""
     return TrainingStep(
-        stay=number, hour=1.0, triggers=frozenset(triggers), done={}, decided=decided, foretold=foretold
+        stay=number, hour=1.0, triggers=frozenset(triggers), done={}, decided=decided, predicted=foretold
     )
 
 
@@ -229,7 +229,7 @@ def test_an_action_is_done_where_it_is_done_as_its_kind(synthetic_stays_path: Pa
         ProtocolRule(id=verb, category="C", trigger="hours since stay >= 0", actions=(f"{verb} {name}",))
         for verb in ("start", "order")
     )
-    found = measured((started, ordered), synthetic_store, samples)
+    found = with_measures((started, ordered), synthetic_store, samples)
     assert all(rule.support > 0 for rule in found)
     assert found[0].precision is not None
     assert (found[0].precision > 0, found[1].precision) == (True, 0.0), kind

@@ -153,7 +153,7 @@ def loose(**settings: Any) -> InductionSettings:
 
 def test_a_step_says_since_when_what_holds_and_when_what_was_done() -> None:
     steps = [
-        TrainingStep(stay=0, hour=1.0, triggers=frozenset("t"), done={}, decided=(EKG, SODIUM), foretold=(SODIUM,)),
+        TrainingStep(stay=0, hour=1.0, triggers=frozenset("t"), done={}, decided=(EKG, SODIUM), predicted=(SODIUM,)),
         TrainingStep(stay=0, hour=2.5, triggers=frozenset("t"), done={EKG: 2.0, HEPARIN: RUNNING}, decided=(HEPARIN,)),
         TrainingStep(stay=1, hour=1.5, triggers=frozenset("tu"), done={}, decided=()),
     ]

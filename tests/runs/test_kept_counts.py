@@ -114,7 +114,7 @@ def test_steps_are_kept_whole() -> None:
         triggers=frozenset({"lactate > 4", "hour of day >= 2"}),
         done={fluids: RUNNING, lactate: -0.1},
         decided=(lactate, fluids),
-        foretold=(("PROCEDURES", "EKG"),),
+        predicted=(("PROCEDURES", "EKG"),),
     )
     empty = TrainingStep(stay=3, hour=2.0, triggers=frozenset(), done={}, decided=())
     assert list(unpacked(packed([step, empty]), 3)) == [step, empty]
@@ -134,7 +134,7 @@ def test_whose_stays_they_are_is_part_of_a_counts_name(synthetic_store: Store, s
             synthetic_store,
             samples,
             inducing.RuleIndex(GlobalProtocol(name="none", rules=())),
-            taught=taught,
+            source_name=taught,
             keep=keep,
         )
     assert len(set(names)) == 4

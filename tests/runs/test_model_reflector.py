@@ -19,7 +19,7 @@ from wardround.cli import main
 from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, read_protocol
 from wardround.core import UserError
 from wardround.learning.induction import ReflectionSettings, reflect_by_model
-from wardround.learning.induction.inducing import measured, training_stays, training_steps
+from wardround.learning.induction.inducing import training_stays, training_steps, with_measures
 from wardround.learning.induction.model_reflector import MissedDecision, in_turn
 from wardround.learning.induction.step_table import StepTable
 from wardround.log import LogReader
@@ -108,7 +108,7 @@ def induce(training: RunFolder, out: Path, *more: str) -> list[str]:
 
 def test_each_decision_is_asked_about_once_and_its_rule_counts_at_once(training: RunFolder, speaker: Speaker) -> None:
     found = reflect_by_model(training, ReflectionSettings(calls=6))
-    assert (found.calls, found.asked, len(speaker.asked)) == (6, 6, 6)
+    assert (found.calls, found.reflected, len(speaker.asked)) == (6, 6, 6)
     assert found.missed > 100
     wanted = [one[1] for one in map(_WANTED.search, speaker.asked) if one]
     assert len(set(wanted)) == 6, "what a rule made before foretells is not asked about"
@@ -155,11 +155,11 @@ def test_killed_while_it_waits_it_asks_nothing_twice(training: RunFolder, speake
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"text": "IF subject {subject} is admitted THEN act."}, "holds an identifier of the record"),
-        ({"trigger": "hours since stay >= 0 AND admitted on 2150-03-01"}, "holds a full date"),
-        ({"category": "nurse@ward.org"}, "holds an e-mail address"),
-        ({"action": "order Unobtainium"}, "asks for something else than what was missed"),
-        ({"action": "{another_kind} {action}"}, "asks for something else than what was missed"),
+        ({"text": "IF subject {subject} is admitted THEN act."}, "contains an identifier of the record"),
+        ({"trigger": "hours since stay >= 0 AND admitted on 2150-03-01"}, "contains a full date"),
+        ({"category": "nurse@ward.org"}, "contains an e-mail address"),
+        ({"action": "order Unobtainium"}, "has another action than the missed decision"),
+        ({"action": "{another_kind} {action}"}, "has another action than the missed decision"),
         ({"trigger": "hours since stay < 0"}, "its trigger did not hold when the decision was missed"),
         ({"trigger": None}, "no usable reply"),
     ],
@@ -238,6 +238,6 @@ def test_a_rule_is_measured_where_it_speaks_as_induction_counts_it(
     row = max((row for row, (kind, _) in enumerate(table.actions) if kind == "LABS"), key=table.rate)
     due = table.due(row)[table.triggers.index(trigger)]
     rule = ProtocolRule(id="R", category="C", trigger=trigger, actions=(f"order {table.actions[row][1]}",))
-    (counted,) = measured((rule,), synthetic_store, samples)
+    (counted,) = with_measures((rule,), synthetic_store, samples)
     assert counted.support == int(due.sum()) > 0
     assert counted.precision == pytest.approx(table.decided[row][due].mean(), abs=1e-4)

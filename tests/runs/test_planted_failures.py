@@ -24,7 +24,7 @@ from wardround.memory import (
     text_key,
 )
 from wardround.runs import RunSettings, execute, score_run, start
-from wardround.tasks.benchmarks import CaseFiles, build_told
+from wardround.tasks.benchmarks import CaseFiles, build_text_cases
 from wardround.tools.retrieval import LexicalEncoder
 
 REGRESSION = (
@@ -59,7 +59,7 @@ def played(place: Path, case: str, right: str, bank: Path, solve: Any, *, seeds:
     """The score of gsem-walk on one invented case, and the titles of what it was served."""
     graph = GraphRecallSettings(seeds=SeedSettings(k=seeds), seed_pool=seeds, serve_unchecked=True)
     row = report(1, "treatment", "R1", task=case, answer=right)
-    build_told("medr-bench", CaseFiles(test=(write_list(place / "case.json.gz", [row]),)), place / "bench")
+    build_text_cases("medr-bench", CaseFiles(test=(write_list(place / "case.json.gz", [row]),)), place / "bench")
     with FakeServer(lambda body: _answer(solve, body)) as server:
         settings = RunSettings.of(
             benchmark=str(place / "bench"),

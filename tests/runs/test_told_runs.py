@@ -20,7 +20,7 @@ from wardround.memory import Bank, Experience, Provenance, Subject
 from wardround.reports import summarise_run
 from wardround.runs import RunFolder, RunSettings, execute, read_results, score_run, start
 from wardround.runs.judging import JUDGEMENTS, unjudged
-from wardround.tasks.benchmarks import CaseFiles, build_told
+from wardround.tasks.benchmarks import CaseFiles, build_text_cases
 from wardround.tasks.scoring.judging import REASONING_FIGURES
 
 PLAYER, JUDGE = "openai/player", "openai/judge"
@@ -33,7 +33,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cases=(write_list(place / "train.json.gz", both(range(20), "T")),),
         test=(write_list(place / "test.json.gz", both(range(40, 46), "R")),),
     )
-    build_told("medr-bench", files, place / "bench")
+    build_text_cases("medr-bench", files, place / "bench")
     return place / "bench"
 
 
@@ -41,7 +41,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("questions")
     rows = [question(n, "medqa") for n in range(6)] + [question(n, "medmcqa") for n in range(6, 8)]
-    build_told("medagentsbench", CaseFiles(test=(write_lines(place / "q.jsonl", rows),)), place / "bench")
+    build_text_cases("medagentsbench", CaseFiles(test=(write_lines(place / "q.jsonl", rows),)), place / "bench")
     return place / "bench"
 
 
@@ -409,7 +409,7 @@ def test_a_bank_of_the_tests_own_reports_is_refused(reports: Path, tmp_path: Pat
     """The same report is training in one benchmark and test in another: a bank of the first is none for the second."""
     bank, other = tmp_path / "bank.sqlite", tmp_path / "other"
     path = write_list(tmp_path / "train.json.gz", both(range(20), "T"))
-    build_told("medr-bench", CaseFiles(test=(path,)), other)
+    build_text_cases("medr-bench", CaseFiles(test=(path,)), other)
     with serving(Ward(right=range(20))) as server:
         training = start(tmp_path / "training", settings(reports, server.url, split="train", limit=1, judge="words"))
         execute(training)
@@ -451,7 +451,7 @@ def text_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("text-cases")
     test = write_published(place / "published", range(40, 44))
     files = CaseFiles(cases=(write_list(place / "train.json.gz", both(range(20), "T")),), test=test)
-    build_told("text-cases", files, place / "bench")
+    build_text_cases("text-cases", files, place / "bench")
     return place / "bench"
 
 

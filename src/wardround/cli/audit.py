@@ -42,7 +42,7 @@ from wardround.runs import check_files
 from wardround.tasks.benchmarks import Benchmark, get_task, leak_check, names_its_answer
 from wardround.tasks.benchmarks.early_columns import audit_columns
 from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
-from wardround.tasks.benchmarks.own import asked_of
+from wardround.tasks.benchmarks.own import moment_comparison
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench
@@ -379,7 +379,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
     report: LeakReport | SwapReport
     if arguments.swap:
         samples += random_moments(store, arguments.random)
-        own = [] if arguments.benchmark is None else [asked_of(Benchmark.open(arguments.benchmark))]
+        own = [] if arguments.benchmark is None else [moment_comparison(Benchmark.open(arguments.benchmark))]
         report = audit_swap(
             store,
             samples,

@@ -30,7 +30,7 @@ from wardround.tasks.benchmarks import (
     FAMILIES,
     SPLITS,
     STRATA,
-    TOLD_FAMILIES,
+    TEXT_CASE_FAMILIES,
     Benchmark,
     Conversion,
     Sample,
@@ -89,7 +89,7 @@ def _counted(counts: Counter[str]) -> str:
 
 def add_told_options(parser: argparse.ArgumentParser) -> None:
     """Declare what cases told in words take."""
-    told = parser.add_argument_group(", ".join(TOLD_FAMILIES), "cases told in words: no store, no chart")
+    told = parser.add_argument_group(", ".join(TEXT_CASE_FAMILIES), "cases told in words: no store, no chart")
     told.add_argument(
         "--cases",
         nargs="+",
@@ -288,9 +288,9 @@ _KEYWORDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 def _build(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
     """Build what the options describe; UserError for an option of another family."""
     family, known = arguments.name, options_of(arguments.name)
-    if family in TOLD_FAMILIES and (arguments.store is not None or arguments.policy != "known_at"):
+    if family in TEXT_CASE_FAMILIES and (arguments.store is not None or arguments.policy != "known_at"):
         raise UserError(f"{family} tells its cases in words: it takes no --store and has no clocks")
-    if arguments.store is None and family not in TOLD_FAMILIES:
+    if arguments.store is None and family not in TEXT_CASE_FAMILIES:
         raise UserError(f"{family} is built from a store: --store FOLDER")
     if arguments.policy != "known_at" and "policy" not in known:
         raise UserError(f"{family} has no published clocks: a bundle is what became known within an hour")

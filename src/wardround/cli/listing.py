@@ -139,8 +139,8 @@ def _encoders(arguments: argparse.Namespace) -> Rows:
 
 def _settings(arguments: argparse.Namespace) -> Rows:
     return [
-        {"setting": leaf.name, "default": str(leaf.default), "unit": leaf.said.unit, "help": leaf.said.help}
-        | {"source": leaf.said.source}
+        {"setting": leaf.name, "default": str(leaf.default), "unit": leaf.setting.unit, "help": leaf.setting.help}
+        | {"source": leaf.setting.source}
         for leaf in every_setting()
     ]
 

@@ -45,7 +45,7 @@ def _add_predictor_options(parser: argparse.ArgumentParser) -> None:
     """Declare what decides the figures: a flag for each common setting, and two that switch something off."""
     group = parser.add_argument_group("predictors")
     for leaf in leaves(PredictorSettings):
-        if leaf.said.flag:
+        if leaf.setting.flag:
             add_flag(group, leaf)
     group.add_argument(
         "--no-hierarchy", action="store_true", help="count an event for its own code only, not for its ancestors"

@@ -59,7 +59,7 @@ def configure_induce(induce: argparse.ArgumentParser) -> None:
     induce.add_argument("--limit", type=int, help="at most so many training stays, drawn by the seed")
     induce.add_argument("--seed", type=int, default=0, help="seed of the draw")
     for leaf in leaves(InductionSettings):
-        induce.add_argument(f"--{leaf.name}", type=type(leaf.default), default=leaf.default, help=leaf.said.help)
+        induce.add_argument(f"--{leaf.name}", type=type(leaf.default), default=leaf.default, help=leaf.setting.help)
 
 
 def induce(arguments: argparse.Namespace) -> int:
@@ -116,7 +116,7 @@ def _induced_by_model(arguments: argparse.Namespace, base: GlobalProtocol | None
 
 
 def _print_reflection(found: Reflection) -> None:
-    print(f"{found.missed:,} decisions were missed; {found.asked:,} were asked about in {found.calls:,} calls")
+    print(f"{found.missed:,} decisions were missed; {found.reflected:,} were asked about in {found.calls:,} calls")
     print(f"{found.covered:,} were foretold by rules made before; {found.same:,} rules said what another says")
     for reason, number in found.refused.most_common():
         print(f"{number:,} refused: {reason}")

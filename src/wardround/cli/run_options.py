@@ -53,7 +53,7 @@ def add_settings_options(parser: argparse.ArgumentParser, *, without: Sequence[s
     groups: dict[str, argparse._ArgumentGroup] = {}
     for leaf in settings:
         section = leaf.name.partition(".")[0]
-        if not leaf.said.flag or leaf.name in without or section not in _TITLES:
+        if not leaf.setting.flag or leaf.name in without or section not in _TITLES:
             continue
         if section not in groups:
             groups[section] = parser.add_argument_group(_TITLES[section])
@@ -75,7 +75,7 @@ def add_settings_options(parser: argparse.ArgumentParser, *, without: Sequence[s
 
 def add_flag(group: argparse._ArgumentGroup, leaf: SettingField) -> None:
     """Declare the flag of a setting; what is not given is not in what was parsed."""
-    group.add_argument(leaf.said.flag, dest=leaf.name, default=argparse.SUPPRESS, **_read_as(leaf))
+    group.add_argument(leaf.setting.flag, dest=leaf.name, default=argparse.SUPPRESS, **_read_as(leaf))
 
 
 def asked_settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -108,18 +108,18 @@ def _read_as(leaf: SettingField) -> dict[str, Any]:
 def _metavar(leaf: SettingField) -> str:
     """What stands for the value in the help: its unit where that is a kind of value, N for numbers, else the flag."""
     shown = {"folder": "FOLDER", "file": "FILE", "URL": "URL", "URLs": "URL", "name of a variable": "NAME"}
-    if leaf.said.unit in shown:
-        return shown[leaf.said.unit]
+    if leaf.setting.unit in shown:
+        return shown[leaf.setting.unit]
     if {int, float} & {leaf.kind, *get_args(leaf.kind)}:
         return "N"
-    return leaf.said.flag.removeprefix("--").upper().replace("-", "_")
+    return leaf.setting.flag.removeprefix("--").upper().replace("-", "_")
 
 
 def _values_text(leaf: SettingField) -> str:
     """What is said of a setting, and its default where that says something."""
     value = " ".join(map(str, leaf.default)) if isinstance(leaf.default, tuple) else leaf.default
     default = "" if value in (None, "") else f" (default: {value})"
-    return f"{leaf.said.help}{default}".replace("%", "%%")
+    return f"{leaf.setting.help}{default}".replace("%", "%%")
 
 
 class _ShowSettings(argparse.Action):
@@ -142,7 +142,7 @@ def settings_lines(settings: Iterable[SettingField]) -> list[str]:
         if section != group:
             group = section
             lines += ["", f"[{section}]"]
-        told = " · ".join(filter(None, (_values_text(leaf).replace("%%", "%"), leaf.said.unit, leaf.said.source)))
+        told = " · ".join(filter(None, (_values_text(leaf).replace("%%", "%"), leaf.setting.unit, leaf.setting.source)))
         lines.append(f"  {leaf.name.rpartition('.')[2]:<20} {told}".rstrip())
     lines += ["", '[models.NAME] takes name = "openai/..." and what [model] takes, for one model of several.']
     return lines[1:]
@@ -152,7 +152,7 @@ def _assigned(settings: Iterable[SettingField]) -> dict[str, str]:
     """Return how the settings without a flag here are written, by the flag that somebody may expect."""
     names: dict[str, list[str]] = {}
     for leaf in settings:
-        if not leaf.said.flag or leaf.name.partition(".")[0] not in _TITLES:
+        if not leaf.setting.flag or leaf.name.partition(".")[0] not in _TITLES:
             last = leaf.name.rpartition(".")[2].replace("_", "-")
             names.setdefault(f"--{last}", []).append(f"--set {leaf.name}=VALUE")
     return {flag: " or ".join(ways) for flag, ways in names.items()}

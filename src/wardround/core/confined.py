@@ -120,23 +120,23 @@ class _Process:
 
     def ask(self, arguments: bytes, body: bytes, seconds: float) -> tuple[dict[str, Any], list[memoryview]]:
         """Send one call and wait for its reply. UnreadableBytes: the process ended, or took too long."""
-        given, taken = self._process.stdin, self._process.stdout
-        assert given is not None
-        assert taken is not None
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         ends = time.monotonic() + seconds
         try:
-            _write(given.fileno(), _LENGTHS.pack(len(arguments), len(body)), arguments, body)
-            length, rest = _LENGTHS.unpack(_read(taken.fileno(), _LENGTHS.size, ends))
-            head: dict[str, Any] = json.loads(_read(taken.fileno(), length, ends))
-            data = _read(taken.fileno(), rest, ends)
+            _write(stdin.fileno(), _LENGTHS.pack(len(arguments), len(body)), arguments, body)
+            length, rest = _LENGTHS.unpack(_read(stdout.fileno(), _LENGTHS.size, ends))
+            head: dict[str, Any] = json.loads(_read(stdout.fileno(), length, ends))
+            data = _read(stdout.fileno(), rest, ends)
         except TimeoutError:
             raise UnreadableBytes(f"took longer than {seconds:g} s") from None
         except (EOFError, BrokenPipeError, ValueError):
             raise UnreadableBytes(f"took more than {self._cpu_seconds} s of CPU, or ended the process") from None
-        blobs, place = [], 0
+        blobs, offset = [], 0
         for size in head.get("blobs", ()):
-            blobs.append(memoryview(data)[place : place + size])
-            place += size
+            blobs.append(memoryview(data)[offset : offset + size])
+            offset += size
         return head, blobs
 
     def end(self) -> None:

@@ -90,7 +90,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call a model asked for. ``arguments`` is the text as the model wrote it, valid JSON or not."""
+    """One tool call of a model. ``arguments`` is the text as the model wrote it, valid JSON or not."""
 
     id: str
     name: str
@@ -111,7 +111,7 @@ def _encoded(wire: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSchema:
-    """What a model is told of a tool. ``parameters`` is a JSON schema of type object, ``strict`` if in strict form."""
+    """A tool's description for a model. ``parameters``: a JSON schema of type object; ``strict``: in strict form."""
 
     name: str
     description: str

@@ -64,11 +64,13 @@ def _load(path: Path) -> Plugin:
         raise UserError(f"{str(path)!r} cannot be a plug-in: name a file like my_plugin.py")
     source = _source(path)
     plugin = Plugin(path=path, module=name, sha256=hashlib.sha256(source).hexdigest())
-    known = _LOADED.get(name)
-    if known is not None and known != plugin:
-        told = "was changed after it was imported" if known.path == path else f"and {str(known.path)!r} have one name"
-        raise UserError(f"the plug-in {str(path)!r} {told}; start again with one of them")
-    if known is None:
+    loaded = _LOADED.get(name)
+    if loaded is not None and loaded != plugin:
+        problem = (
+            "was changed after it was imported" if loaded.path == path else f"and {str(loaded.path)!r} have one name"
+        )
+        raise UserError(f"the plug-in {str(path)!r} {problem}; start again with one of them")
+    if loaded is None:
         _import(plugin, source)
         _LOADED[name] = plugin
     return plugin

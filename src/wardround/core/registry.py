@@ -1,4 +1,4 @@
-"""Registries of everything people add, and names with a user part such as ``openai/qwen3-4b``."""
+"""Registries of everything people can add, and names with a user part such as ``openai/qwen3-4b``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Generic, Protocol, TypeVar
 
 from wardround.core.errors import UserError
 
-# Registries: what people add, by name. Our own things and those of plug-ins go in through the same door.
+# Registries: components by name. Built-in components and plug-ins are registered in the same way.
 #
-# A thing is registered where it is defined, or is an entry point of the group ``wardround.<kind>`` of any installed
-# package. Entry points are looked up when a name is asked for that nobody registered, or when all are listed; a foreign
-# package's code runs only when one of its names is asked for.
+# A component is registered where it is defined, or is an entry point of the group ``wardround.<kind>`` of any installed
+# package. Entry points are looked up for unknown names and for listings; a foreign package's code runs only when one of
+# its names is requested.
 
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Generic[T]):
-    """One name of a registry: what it is in one line, the place that registered it, and how to have it."""
+    """One name of a registry: its title, the place that registered it, and its loader."""
 
     name: str
     title: str
@@ -35,12 +35,12 @@ class Registered(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """The things of one kind by name, in the order in which they were registered.
+    """The components of one kind by name, in order of registration.
 
-    ``kind`` is the plural that entry points name (``wardround.agents``), ``one`` what an error calls a single one,
-    ``of`` the class that everything here is of (None: not checked), ``title`` says in one line what a thing is.
-    ``part`` is an optional package of ours that registers things when it is imported, which is done when something is
-    first looked up; where it was left out, its things are not there.
+    ``kind``: the plural in the entry-point group (``wardround.agents``). ``one``: the singular for error messages.
+    ``of``: the class of all components (None: not checked). ``title``: returns the title of a component. ``part``: an
+    optional package of ours that registers components on import; it is imported at the first lookup, and its
+    components are missing where it was left out.
     """
 
     def __init__(
@@ -60,21 +60,21 @@ class Registry(Generic[T]):
         self._entries: dict[str, Registered[T]] = {}
 
     def add(self, name: str, thing: T) -> T:
-        """Register a thing under a name and return it; UserError names both places where the name is taken."""
+        """Register a component and return it. UserError names both places where the name exists already."""
         place = _caller()
-        taken = self._entries.get(name)
-        if taken is not None:
-            raise UserError(f"{self.one} {name!r} is registered twice: in {taken.place} and in {place}; rename one")
+        existing = self._entries.get(name)
+        if existing is not None:
+            raise UserError(f"{self.one} {name!r} is registered twice: in {existing.place} and in {place}; rename one")
         self._check(name, thing, place)
         self._entries[name] = Registered(name=name, title=self._title(thing), place=place, load=lambda: thing)
         return thing
 
     def named(self, name: str) -> Callable[[T], T]:
-        """Return the decorator that registers what it stands before: ``@CONTEXT_POLICIES.named("last-ten")``."""
+        """Return the decorator that registers a component: ``@CONTEXT_POLICIES.named("last-ten")``."""
         return lambda thing: self.add(name, thing)
 
     def get(self, name: str) -> T:
-        """Return the thing of a name; UserError names the nearest and all that exist."""
+        """Return the component of a name. UserError names the nearest name and all that exist."""
         entry = self._ours().get(name) or self._installed().get(name)
         if entry is None:
             raise UserError(self._unknown(name))
@@ -86,17 +86,17 @@ class Registry(Generic[T]):
         return name in self._ours() or name in self._installed()
 
     def __iter__(self) -> Iterator[Registered[T]]:
-        """Every entry, ours and plug-ins' first, then those of installed packages, which are not loaded for it."""
+        """Iterate over every entry: ours and plug-ins' first, then those of installed packages, not loaded."""
         return iter(self._all().values())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name there is."""
+        """All names."""
         return tuple(self._all())
 
     @property
     def registered(self) -> tuple[T, ...]:
-        """The things that were registered, without those of installed packages that nobody asked for."""
+        """The registered components, without unused ones of installed packages."""
         return tuple(entry.load() for entry in self._ours().values())
 
     @property
@@ -115,20 +115,20 @@ class Registry(Generic[T]):
         return self._entries
 
     def _installed(self) -> dict[str, Registered[T]]:
-        """The entry points of this kind; UserError where one bears a name that is taken."""
-        found: dict[str, Registered[T]] = {}
+        """Return the entry points of this kind. UserError: a name exists already."""
+        entries: dict[str, Registered[T]] = {}
         for point in importlib.metadata.entry_points(group=f"wardround.{self.kind}"):
             place = f"{point.dist.name if point.dist else 'an installed package'} ({point.value})"
-            taken = self._entries.get(point.name) or found.get(point.name)
-            if taken is not None:
+            existing = self._entries.get(point.name) or entries.get(point.name)
+            if existing is not None:
                 raise UserError(
-                    f"{self.one} {point.name!r} is registered twice: in {taken.place} and in {place}; "
+                    f"{self.one} {point.name!r} is registered twice: in {existing.place} and in {place}; "
                     "uninstall one of the packages"
                 )
-            found[point.name] = Registered(
+            entries[point.name] = Registered(
                 name=point.name, title=f"of the package {place}", place=place, load=point.load
             )
-        return found
+        return entries
 
     def _unknown(self, name: str) -> str:
         names = self.names
@@ -145,30 +145,30 @@ class Registry(Generic[T]):
 
 
 def _first_line(thing: object) -> str:
-    """What a thing says of itself: its ``title`` or ``description``, else the first line of its docstring."""
-    said = getattr(thing, "title", None) or getattr(thing, "description", None) or getattr(thing, "__doc__", None)
-    return str(said or "").strip().partition("\n")[0]
+    """Return a component's ``title`` or ``description``, else the first line of its docstring."""
+    text = getattr(thing, "title", None) or getattr(thing, "description", None) or getattr(thing, "__doc__", None)
+    return str(text or "").strip().partition("\n")[0]
 
 
 def _caller() -> str:
-    """Return file and line of whoever called into this module."""
+    """Return file and line of the code that called into this module."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-# Names with a part that is the user's own: ``openai/qwen3-4b``, ``replay:run-1``, ``lexical/512``.
+# Names with a user part: ``openai/qwen3-4b``, ``replay:run-1``, ``lexical/512``.
 #
-# Such a name is ``<backend>``, ``<backend>/<rest>`` or ``<backend>:<rest>``; the backend is what is registered, and it
-# declares in ``takes`` which of these it is (``/<name>``, ``:<folder>``, nothing).
+# Such a name is ``<backend>``, ``<backend>/<rest>`` or ``<backend>:<rest>``. The backend is registered, and declares in
+# ``takes`` which form it has (``/<name>``, ``:<folder>``, empty).
 
 
 _FIRST_SEPARATOR = re.compile(r"[/:]")
 
 
 class Backend(Protocol):
-    """What such a registry holds. ``rest_optional``: the name alone is enough."""
+    """A registry entry with a user part. ``rest_optional``: the name alone is enough."""
 
     @property
     def name(self) -> str:
@@ -177,12 +177,12 @@ class Backend(Protocol):
 
     @property
     def takes(self) -> str:
-        """The separator and what comes after it, for people: ``/<name>``; empty where nothing comes."""
+        """The separator and a description of the user part: ``/<name>``; empty without one."""
         ...
 
     @property
     def rest_optional(self) -> bool:
-        """Whether the part after the separator may be left out."""
+        """Whether the user part may be left out."""
         ...
 
 
@@ -190,11 +190,11 @@ B = TypeVar("B", bound=Backend)
 
 
 def find_backend(registry: Registry[B], text: str) -> tuple[B, str]:
-    """Return what a name's backend is and the rest of the name; UserError says what is known, or how it is spelt."""
-    found = _FIRST_SEPARATOR.search(text)
-    name, rest = (text[: found.start()], text[found.end() :]) if found else (text, "")
+    """Return a name's backend and the user part. UserError lists known names, or gives the spelling."""
+    separator_match = _FIRST_SEPARATOR.search(text)
+    name, rest = (text[: separator_match.start()], text[separator_match.end() :]) if separator_match else (text, "")
     backend = registry.get(name)
-    separator = found.group() if found else ""
+    separator = separator_match.group() if separator_match else ""
     spelt_right = separator == backend.takes[:1] and bool(rest) if separator else backend.rest_optional
     if not spelt_right and not (text == backend.name and not backend.takes):
         raise UserError(f"the {registry.one} {text!r} is spelt {spelling(backend)}")
@@ -202,5 +202,5 @@ def find_backend(registry: Registry[B], text: str) -> tuple[B, str]:
 
 
 def spelling(backend: Backend) -> str:
-    """Return how a name of this backend is written."""
+    """Return the spelling of this backend's names."""
     return f"{backend.name}[{backend.takes}]" if backend.rest_optional else backend.name + backend.takes

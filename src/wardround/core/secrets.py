@@ -39,8 +39,8 @@ class Secret:
                 "the API key is empty or holds characters that no HTTP header can carry; look at its source"
             )
         values = [self._value, *others]
-        self._forms = tuple(dict.fromkeys(form for one in values for form in _written(one)))
-        long = [one for one in values if len(one) >= _SHORTEST_IN_REPLIES]
+        self._forms = tuple(dict.fromkeys(form for value in values for form in _written(value)))
+        long = [value for value in values if len(value) >= _SHORTEST_IN_REPLIES]
         self._pattern = re.compile("|".join(map(_spelled, long)), re.IGNORECASE) if long else None
 
     def __repr__(self) -> str:

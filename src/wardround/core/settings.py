@@ -1,7 +1,7 @@
-"""Settings: how a room declares what a person may set, each once, with its default, its unit and where it comes from.
+"""Settings: each section declares its settings once, with default, unit and source.
 
-A section is a frozen dataclass whose fields are made by :func:`setting`. The name of a field is its name everywhere: in
-a TOML file, in Python, and after ``--set`` on the command line.
+A section is a frozen dataclass whose fields are made by :func:`setting`. The name of a field is its name everywhere:
+in a TOML file, in Python, and after ``--set`` on the command line.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ kinds_of: Callable[[type], Mapping[str, Any]] = cache(typing.get_type_hints)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is said of one setting. ``unit`` and ``source`` (paper, equation) may be empty; a number lies from ``least``
-    to ``most``, and above ``above``. ``flag`` is its option on the command line where it is a common one."""
+    """The declaration of one setting.
+
+    ``unit`` and ``source`` (paper, equation) may be empty. A number must be between ``least`` and ``most`` and greater
+    than ``above``. ``flag`` is its own command-line option, for common settings.
+    """
 
     help: str
     unit: str = ""
@@ -36,63 +39,71 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingField:
-    """One setting of a section: its dotted name, its type, its default and what is said of it."""
+    """One setting of a section: dotted name, type, default and declaration."""
 
     name: str
     kind: Any
     default: Any
-    said: Setting
+    setting: Setting
 
 
-_UNSAID = Setting(help="")
+_UNDECLARED = Setting(help="")
 
 
-def setting(default: Any, help: str, **said: Any) -> Any:
-    """Declare a field of a section; ``said`` are fields of :class:`Setting`. ``dict`` for a table that begins empty."""
-    first: dict[str, Any] = {"default_factory": dict} if default is dict else {"default": default}
-    return field(**first, metadata={_KEY: Setting(help=help, **said)})
+def setting(default: Any, help: str, **options: Any) -> Any:
+    """Declare a field of a section; ``options`` are fields of :class:`Setting`.
+
+    ``dict`` as default gives an empty table.
+    """
+    defaults: dict[str, Any] = {"default_factory": dict} if default is dict else {"default": default}
+    return field(**defaults, metadata={_KEY: Setting(help=help, **options)})
 
 
 def check_settings(section: Any) -> None:
-    """Raise UserError where a setting of a section is out of range or none of its choices; for ``__post_init__``."""
+    """Raise UserError where a setting is out of range or not a valid choice; for ``__post_init__``."""
     kinds = kinds_of(type(section))
-    for one in fields(section):
-        said, value = one.metadata.get(_KEY), getattr(section, one.name)
-        if said is None or value is None:
+    for section_field in fields(section):
+        declared, value = section_field.metadata.get(_KEY), getattr(section, section_field.name)
+        if declared is None or value is None:
             continue
-        _check_range(one.name, value, said)
-        choices = choices_of(kinds[one.name])
-        wrong = [part for part in (value if isinstance(value, tuple) else (value,)) if part not in choices]
-        if choices and wrong:
-            raise UserError(f"{one.name} must be one of {', '.join(map(str, choices))}, not {wrong[0]!r}")
+        _check_range(section_field.name, value, declared)
+        choices = choices_of(kinds[section_field.name])
+        invalid = [part for part in (value if isinstance(value, tuple) else (value,)) if part not in choices]
+        if choices and invalid:
+            raise UserError(f"{section_field.name} must be one of {', '.join(map(str, choices))}, not {invalid[0]!r}")
 
 
-def _check_range(name: str, value: Any, said: Setting) -> None:
+def _check_range(name: str, value: Any, declared: Setting) -> None:
     if isinstance(value, float) and not isfinite(value):
         raise UserError(f"{name} must be a number, not {value!r}")
-    if said.least is not None and not value >= said.least:
-        raise UserError(f"{name} must be at least {said.least:g}, not {value!r}")
-    if said.above is not None and not value > said.above:
-        raise UserError(f"{name} must be above {said.above:g}, not {value!r}")
-    if said.most is not None and not value <= said.most:
-        raise UserError(f"{name} must be at most {said.most:g}, not {value!r}")
+    if declared.least is not None and not value >= declared.least:
+        raise UserError(f"{name} must be at least {declared.least:g}, not {value!r}")
+    if declared.above is not None and not value > declared.above:
+        raise UserError(f"{name} must be above {declared.above:g}, not {value!r}")
+    if declared.most is not None and not value <= declared.most:
+        raise UserError(f"{name} must be at most {declared.most:g}, not {value!r}")
 
 
 def leaves(section: Any, prefix: str = "") -> Iterator[SettingField]:
-    """List the settings of a section and of the sections in it; ``section`` is one of them, or a class of them."""
+    """Yield the settings of a section, given as object or class, and of its nested sections."""
     kinds = kinds_of(section if isinstance(section, type) else type(section))
     values = section() if isinstance(section, type) else section
-    for one in fields(section):
-        name, value = f"{prefix}{one.name}", getattr(values, one.name)
+    for section_field in fields(section):
+        name, value = f"{prefix}{section_field.name}", getattr(values, section_field.name)
         if is_dataclass(value):
             yield from leaves(value, f"{name}.")
         else:
-            yield SettingField(name=name, kind=kinds[one.name], default=value, said=one.metadata.get(_KEY, _UNSAID))
+            yield SettingField(
+                name=name,
+                kind=kinds[section_field.name],
+                default=value,
+                setting=section_field.metadata.get(_KEY, _UNDECLARED),
+            )
 
 
 @cache
 def choices_of(kind: Any) -> tuple[Any, ...]:
-    """Return the values that a ``Literal`` (or an optional one) names; none of any other type."""
+    """Return the values of a ``Literal`` (or an optional one); empty for any other type."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     return next((choices for part in get_args(kind) if (choices := choices_of(part))), ())

@@ -169,11 +169,11 @@ class DatabaseFormat:
             copy = Path(scratch) / path.name
             for ending in ("", "-journal"):
                 shutil.copyfile(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
-            with closing(sqlite3.connect(copy)) as undoing:
-                has_tables(undoing)  # SQLite undoes the change before it reads
-                held = self._connect(":memory:")
-                undoing.backup(held)
-        return held
+            with closing(sqlite3.connect(copy)) as interrupted:
+                has_tables(interrupted)  # SQLite undoes the change before it reads
+                restored = self._connect(":memory:")
+                interrupted.backup(restored)
+        return restored
 
     def _make(self, connection: sqlite3.Connection, fill: Callable[[sqlite3.Connection], object]) -> None:
         with transaction(connection):

@@ -1,6 +1,6 @@
-"""Reading what people write into dataclasses, strictly: TOML files, and values given on the command line.
+"""Read TOML files and command-line values into dataclasses, strictly.
 
-A name that nobody knows is an error with the nearest one; a value of another type is an error that names the place.
+An unknown name is an error with the nearest known one; a value of another type is an error with its place.
 """
 
 from __future__ import annotations
@@ -27,43 +27,48 @@ _WHERE = re.compile(r" - at `\$?(?P<where>[^`]*)`$")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file; UserError says which file, and where in it."""
+    """Read a TOML file. UserError names the file and the place in it."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{str(path)!r} is no TOML: {error}") from error
+        raise UserError(f"{str(path)!r} is not valid TOML: {error}") from error
 
 
 def strict(kind: type[T], body: Any, where: str, parsers: Mapping[type, Callable[[str], Any]] = _NO_PARSERS) -> T:
-    """Make a dataclass of what was read. ``where`` names the place in errors, for example ``my.toml [budget]``;
-    ``parsers`` read fields of further types from their text."""
+    """Convert a parsed body to a dataclass.
+
+    ``where`` names the place in errors, for example ``my.toml [budget]``; ``parsers`` read fields of further types
+    from text.
+    """
     _refuse_unknown(kind, body, where, parsers)
     try:
         return msgspec.convert(body, kind, dec_hook=lambda part, text: parsers[part](text))
     except msgspec.ValidationError as error:
-        raise UserError(_told(str(error), where)) from None
+        raise UserError(_readable(str(error), where)) from None
     except UserError as error:  # a section's own check
         raise UserError(f"{where}: {error}") from None
 
 
 def refuse_unknown(names: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Raise UserError for the first name that is not known, with the nearest that is."""
-    there = list(known)
+    """Raise UserError for the first unknown name, with the nearest known one."""
+    known_names = list(known)
     for name in names:
-        if name not in there:
-            near = get_close_matches(name, there, n=1)
+        if name not in known_names:
+            near = get_close_matches(name, known_names, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise UserError(f"{where}: there is no {name!r}.{hint} There are: {', '.join(there)}")
+            raise UserError(f"{where}: there is no {name!r}.{hint} There are: {', '.join(known_names)}")
 
 
 def _refuse_unknown(kind: Any, body: Any, where: str, parsers: Mapping[type, Callable[[str], Any]]) -> None:
-    """Go down into sections, lists and tables of sections: msgspec passes over what a dataclass does not know, and does
-    not name the place of a text that cannot be parsed."""
+    """Check nested sections, lists and tables.
+
+    msgspec ignores unknown fields and does not name the place of a text that cannot be parsed.
+    """
     if is_dataclass(kind) and isinstance(kind, type) and isinstance(body, Mapping):
         kinds = kinds_of(kind)
-        refuse_unknown(body, (one.name for one in fields(kind) if one.init), where)
+        refuse_unknown(body, (field_.name for field_ in fields(kind) if field_.init), where)
         for name, value in body.items():
             _refuse_unknown(kinds[name], value, f"{where} {name}", parsers)
             choices = choices_of(kinds[name])
@@ -93,9 +98,9 @@ def _refuse_unknown(kind: Any, body: Any, where: str, parsers: Mapping[type, Cal
             _refuse_unknown(part, body, where, parsers)
 
 
-def _told(message: str, where: str) -> str:
+def _readable(message: str, where: str) -> str:
     """Turn ``Expected `int`, got `str` - at `$.window``` into ``<where> window: expected int, got str``."""
-    found = _WHERE.search(message)
-    place = f" {found['where'].lstrip('.')}" if found and found["where"] else ""
+    match = _WHERE.search(message)
+    place = f" {match['where'].lstrip('.')}" if match and match["where"] else ""
     text = _WHERE.sub("", message).replace("`", "")
     return f"{where}{place}: {text[:1].lower()}{text[1:]}"

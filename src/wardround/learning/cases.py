@@ -1,4 +1,4 @@
-"""A finished run on training samples, opened to learn from: its attempts as cases, and who is asked about them."""
+"""Open a finished run on training samples to learn from: its attempts as cases, and its models."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def check_teaches(folder: RunFolder) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseAsking:
-    """Who is asked for what is learnt: the run's models, recorded in a folder of the run. What was asked before is
-    served from there, so that a killed process goes on without asking twice."""
+    """The run's models, with their calls recorded in a folder of the run.
+
+    Recorded calls are replayed, so a killed process continues without repeated calls.
+    """
 
     folder: RunFolder
     models: Mapping[str, Model]
@@ -43,7 +45,7 @@ class CaseAsking:
     log: EpisodeLog
 
     def asker(self, name: str, model: str, recorder: EpisodeRecorder) -> ModelAsker:
-        """Return who asks a model under a name of the record."""
+        """Return the asker of a model under a name in the log."""
         replies = recorded_replies(self.earlier, name)
         kept = resumed(self.models[model], replies, note=recorder.note, keep=recorder.keep)
         return ModelAsker(model=kept, recorder=recorder, episode=name, settings=self.folder.settings.memory.reflection)
@@ -80,8 +82,10 @@ async def open_training_run(
 
 @dataclass(slots=True, kw_only=True)
 class CaseReader:
-    """Reads a run's episodes sample by sample. ``success``: the least score that counts as one, where it is not that
-    of the task's kind of answer."""
+    """Reads a run's episodes sample by sample.
+
+    ``success``: the minimum score of a success, where it differs from that of the task's kind of answer.
+    """
 
     folder: RunFolder
     store: Store
@@ -97,20 +101,23 @@ class CaseReader:
         self._samples = {sample.id: sample for sample in self.benchmark.all_samples}
 
     def groups(self) -> tuple[list[list[EpisodeEntry]], int]:
-        """The finished attempts by agent, model and sample; a sample of which some are still to come is left
-        out, and counted."""
-        found: dict[tuple[str, ...], list[EpisodeEntry]] = {}
+        """Return the finished attempts by agent, model and sample, and the number of unfinished samples."""
+        groups_by_sample: dict[tuple[str, ...], list[EpisodeEntry]] = {}
         for entry in self.episodes.episodes():
             key = EpisodeKey.parse(entry.key)
-            found.setdefault((key.agent, key.model, key.task, key.sample), []).append(entry)
+            groups_by_sample.setdefault((key.agent, key.model, key.task, key.sample), []).append(entry)
         expected = self.folder.settings.run.epochs
-        whole = [group for group in found.values() if sum(entry.state == "finished" for entry in group) >= expected]
-        usable = [[entry for entry in group if is_usable(entry)] for group in whole]
+        finished = [
+            group
+            for group in groups_by_sample.values()
+            if sum(entry.state == "finished" for entry in group) >= expected
+        ]
+        usable = [[entry for entry in group if is_usable(entry)] for group in finished]
         ordered = [sorted(group, key=_epoch) for group in usable if group]
-        return ordered, len(found) - len(whole)
+        return ordered, len(groups_by_sample) - len(finished)
 
     def case(self, group: Sequence[EpisodeEntry]) -> Case:
-        """A sample with its attempts. Raises LeakError for one that nothing may be learnt from."""
+        """Return a sample with its attempts. LeakError: the sample must not teach."""
         key = EpisodeKey.parse(group[0].key)
         sample = self.sample(key)
         known = case_of(self.store, self.benchmark, sample)
@@ -122,14 +129,14 @@ class CaseReader:
         )
 
     def sample(self, key: EpisodeKey) -> Sample:
-        """The sample of an episode. Raises LeakError for one that nothing may be learnt from."""
+        """Return the sample of an episode. LeakError: the sample must not teach."""
         sample = self._samples[key.sample]
         if sample.split != TRAINING_SPLIT:
-            raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
+            raise LeakError(f"sample {sample.id!r} is in split {sample.split!r}; only training samples may teach")
         return sample
 
     def provenance(self, sample: Sample) -> Provenance:
-        """Where what is learnt from a sample comes from."""
+        """Return where the experiences of a sample come from."""
         subject = Subject(source=self.store.spec.people, subject_id=sample.person)
         return Provenance(
             sample=sample.id,
@@ -139,32 +146,32 @@ class CaseReader:
         )
 
     def material(self, trajectory: Trajectory, sample: Sample) -> Material:
-        """What an attempt gives to learn from; its score is None where no judge has said it."""
+        """Return what an attempt gives to learn from; its score is None where no judge has scored it."""
         answer = (trajectory.outcome or {}).get("answer")
-        given = None if answer is None else tuple(answer)
+        prediction = None if answer is None else tuple(answer)
         return Material(
             task=sample.task,
             question=trajectory.turns[0].prompt[1].content or "",
             messages=trajectory_messages(trajectory),
-            prediction=given,
+            prediction=prediction,
             target=sample.target,
-            score=self._scores.score(trajectory.episode, given, sample),
+            score=self._scores.score(trajectory.episode, prediction, sample),
         )
 
     def _attempt(self, episode: str, sample: Sample) -> Attempt:
         trajectory = self.episodes.trajectory(episode)
         material = self.material(trajectory, sample)
         if material.score is None:
-            raise UserError(f"no judge has said what the answer of {episode!r} is worth: go on with run --resume")
+            raise UserError(f"no judge has scored the answer of {episode!r}: continue with run --resume")
         acts = [turn for turn in trajectory.turns if turn.purpose == "act"]
         rows = tuple(tuple(row for record in turn.results for row in record.row_ids) for turn in acts)
         success = is_success(material.score, sample, self.success)
         return Attempt(episode=episode, material=material, success=success, rows=rows)
 
 
-def is_success(score: float, sample: Sample, least: float | None = None) -> bool:
-    """Whether a score counts as a success: by the task's kind of answer, where nothing else is said."""
-    return score >= (get_task(sample.task).answer.success if least is None else least)
+def is_success(score: float, sample: Sample, min_score: float | None = None) -> bool:
+    """Return whether a score is a success; by default, by the task's kind of answer."""
+    return score >= (get_task(sample.task).answer.success if min_score is None else min_score)
 
 
 def _epoch(entry: EpisodeEntry) -> int:
@@ -172,5 +179,5 @@ def _epoch(entry: EpisodeEntry) -> int:
 
 
 def is_usable(entry: EpisodeEntry) -> bool:
-    """An attempt that came to an end of its own: one that an endpoint broke off teaches nothing."""
+    """Return whether an attempt ended by itself: one broken off by an endpoint teaches nothing."""
     return entry.state == "finished" and (entry.outcome or {}).get("finish") != "error" and entry.turns > 0

@@ -1,4 +1,4 @@
-"""Build a graph of experiences from the attempts of a training run, with its costs."""
+"""Build a graph of experiences from the attempts of a training run, and count its costs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.tools.retrieval import Encoder
 
-# What a construction is told, what came of it, and what each of its stages cost.
+# Settings, result and costs of a construction.
 
 
 FOLDER = "construction"
@@ -48,9 +48,10 @@ FOLDER = "construction"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstructionSettings:
-    """``success``: the least score that counts as one; by default that of the task's kind of answer.
+    """Settings of a construction.
 
-    ``rules``: draw by rules, judge nothing; with the ``offline`` model it is always so. ``link``: how edges are made.
+    ``success``: the minimum score of a success; default: that of the task's kind of answer. ``rules``: draw by rules
+    and judge nothing; the ``offline`` model always does so. ``link``: how edges are made.
     """
 
     success: float | None = None
@@ -60,8 +61,11 @@ class ConstructionSettings:
 
 @dataclass(slots=True, kw_only=True)
 class Construction:
-    """What came of it. ``graph_calls`` are the model calls for entities, names and pairs; ``most_graph_calls`` those of
-    the experience that took most. ``notes``: what a peer's memory did, by what it was (added, replaced, linked)."""
+    """The result of a construction.
+
+    ``graph_calls``: model calls for entities, names and pairs. ``most_graph_calls``: those of the most expensive
+    experience. ``notes``: a peer memory's operations by kind (added, replaced, linked).
+    """
 
     cases: int = 0
     unfinished: int = 0
@@ -83,7 +87,7 @@ class Construction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What one kind of question has cost over all constructions of a run: its purpose, calls and tokens."""
+    """The costs of one kind of question over all constructions of a run: purpose, calls and tokens."""
 
     purpose: str
     calls: int
@@ -91,7 +95,7 @@ class Stage:
 
 
 def stages(folder: RunFolder, place: str = FOLDER) -> tuple[Stage, ...]:
-    """The calls and tokens of construction by purpose; what was asked once counts once, however often it is served.
+    """Return calls and tokens of construction by purpose; a replayed call counts once.
 
     ``place``: another folder of the run whose calls are counted.
     """
@@ -105,16 +109,16 @@ def stages(folder: RunFolder, place: str = FOLDER) -> tuple[Stage, ...]:
     return tuple(Stage(purpose=name, calls=calls[name], usage=usage[name]) for name in sorted(calls))
 
 
-# Building a graph of experiences out of a run on training samples: several attempts at each become indications and
-# contraindications, their entities, and edges to what a bank holds already (section 4.1 of the GSEM paper).
+# Build a graph of experiences from a run on training samples: several attempts at each sample become indications and
+# contraindications, their entities, and edges to the experiences in the bank (section 4.1 of the GSEM paper).
 #
-# Every model call is recorded in ``construction/`` of the run folder, and a killed construction serves recorded replies
-# first. What was added and what was linked is written in the bank itself, each once, so going on does nothing twice.
+# Every model call is recorded in ``construction/`` of the run folder, and a killed construction replays recorded
+# replies first. The bank records what was added and linked, so continuing repeats nothing.
 
 
 _RULES_MODEL = "offline"
 _NAMED, _LINKED = "named", "linked"
-"""The feedback that says that an experience's names, and its pairs, were looked at."""
+"""Feedback kinds: the names of an experience were normalised; its pairs were linked."""
 _COMPARED = 10
 
 
@@ -126,9 +130,9 @@ def construct(
     concurrency: int = 8,
     report: Reporter = silent,
 ) -> Construction:
-    """Draw from every sample of a training run all of whose attempts are over, add what is new, and link it.
+    """Draw experiences from every sample whose attempts are all finished, add the new ones, and link them.
 
-    Raises UserError unless the run is on the training split: nothing else may teach.
+    UserError: the run is not on the training split; nothing else may teach.
     """
     check_teaches(folder)
     return run_to_end(_construct(folder, bank, settings, concurrency, report))
@@ -139,7 +143,7 @@ async def _construct(
 ) -> Construction:
     async with open_constructing(folder, bank, settings, concurrency) as constructing:
         groups, constructing.result.unfinished = constructing.cases.groups()
-        await constructing.take_in(groups, concurrency=concurrency, report=report)
+        await constructing.process(groups, concurrency=concurrency, report=report)
         return constructing.result
 
 
@@ -147,7 +151,7 @@ async def _construct(
 async def open_constructing(
     folder: RunFolder, bank: Bank, settings: ConstructionSettings, concurrency: int
 ) -> AsyncIterator[Constructing]:
-    """Open everything that drawing and linking takes; its calls are recorded in the run folder."""
+    """Open everything that drawing and linking need; calls are recorded in the run folder."""
     async with open_training_run(folder, bank, FOLDER, concurrency=concurrency, success=settings.success) as (
         cases,
         asking,
@@ -156,32 +160,32 @@ async def open_constructing(
         yield Constructing(folder=folder, settings=settings, cases=cases, bank=bank, encoder=encoder, asking=asking)
 
 
-async def drawn_in_order(
+async def draw_concurrently(
     groups: Sequence[Sequence[EpisodeEntry]],
     draw: Callable[[Sequence[EpisodeEntry]], Awaitable[Sequence[Experience]]],
     *,
     concurrency: int,
     report: Reporter,
 ) -> list[Sequence[Experience]]:
-    """What many cases give, drawn at once, in the order of the cases."""
+    """Draw from many cases at once and return the results in the order of the cases."""
     drawn: dict[int, Sequence[Experience]] = {}
-    waiting = list(enumerate(groups))[::-1]
+    pending = list(enumerate(groups))[::-1]
 
     async def drain() -> None:
-        while waiting:
-            place, group = waiting.pop()
-            drawn[place] = await draw(group)
+        while pending:
+            index, group = pending.pop()
+            drawn[index] = await draw(group)
             report(Progress(label="drawing", done=len(drawn), total=len(groups), unit="samples"))
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(concurrency):
             tasks.create_task(drain())
-    return [drawn[place] for place in range(len(groups))]
+    return [drawn[index] for index in range(len(groups))]
 
 
 @dataclass(slots=True, kw_only=True)
 class Constructing:
-    """What one construction holds open."""
+    """The open resources of one construction."""
 
     folder: RunFolder
     settings: ConstructionSettings
@@ -193,12 +197,14 @@ class Constructing:
     _waiting: list[Experience] | None = None
     _names: NameIndex | None = None
 
-    async def take_in(
+    async def process(
         self, groups: Sequence[Sequence[EpisodeEntry]], *, concurrency: int = 1, report: Reporter = silent
     ) -> None:
-        """Draw from many cases at once; add and link in the order of the cases, so that the bank does not depend on
-        whose reply came first."""
-        for drawn in await drawn_in_order(groups, self._draw, concurrency=concurrency, report=report):
+        """Draw from many cases at once; add and link in the order of the cases.
+
+        The bank then does not depend on which reply came first.
+        """
+        for drawn in await draw_concurrently(groups, self._draw, concurrency=concurrency, report=report):
             for experience in drawn:
                 self._add(experience)
         await self._link_all(report)
@@ -214,17 +220,17 @@ class Constructing:
             name = f"{name}|{key.epoch}"
         recorder = self.asking.log.begin(name, {"sample": key.sample, "attempts": [entry.key for entry in group]})
         if self.by_rules(key.model):
-            found = list(draw_by_rules(case))
+            experiences = list(draw_by_rules(case))
         else:
-            found = await self._ask(self.asking.asker(name, key.model, recorder), case)
-        for one in found:
-            self.result.drawn[one.kind] += 1
-            self.result.naming_answers += bool(one.facts["names_answer"])
-        recorder.finish({"ids": [one.id for one in found]})
-        return found
+            experiences = await self._ask(self.asking.asker(name, key.model, recorder), case)
+        for experience in experiences:
+            self.result.drawn[experience.kind] += 1
+            self.result.naming_answers += bool(experience.facts["names_answer"])
+        recorder.finish({"ids": [experience.id for experience in experiences]})
+        return experiences
 
     async def _ask(self, asker: ModelAsker, case: Case) -> list[Experience]:
-        """Ask for everything a case gives; what cannot be had is counted and the rest goes on."""
+        """Draw all experiences of a case; failures are counted and the rest continues."""
         drafting = Drafting(
             asker=asker,
             room=Room(
@@ -232,38 +238,38 @@ class Constructing:
                 reply_tokens=self.folder.settings.memory.reflection_tokens,
             ),
         )
-        found: list[Experience] = []
+        experiences: list[Experience] = []
         try:
-            found += await drafting.indications(case)
+            experiences += await drafting.indications(case)
         except (FormatError, ProviderError, UserError) as error:
             self.failed(error)
         for failure in case.failures:
             try:
-                found.append(await drafting.contraindication(case, failure))
+                experiences.append(await drafting.contraindication(case, failure))
             except (FormatError, ProviderError, UserError) as error:
                 self.failed(error)
-        return [await self._structured(asker, one) for one in found]
+        return [await self._structured(asker, experience) for experience in experiences]
 
     async def _structured(self, asker: ModelAsker, experience: Experience) -> Experience:
         budget = AskingBudget(left=MOST_CALLS)
         try:
-            made = await with_structure(asker, experience, budget=budget)
+            structured = await with_structure(asker, experience, budget=budget)
         except ProviderError as error:
             self.failed(error)
             return experience
-        return replace(made, facts={**made.facts, "structure_calls": budget.calls})
+        return replace(structured, facts={**structured.facts, "structure_calls": budget.calls})
 
     def failed(self, error: Exception) -> None:
-        """Count what could not be had, and why."""
+        """Count a failure and its reason."""
         self.result.failed += 1
         self.result.problems[str(error)] += 1
 
     def by_rules(self, model: str) -> bool:
-        """Whether nobody is asked: it was said, or nobody there could answer."""
+        """Return whether rules draw instead of a model: by setting, or because the model has no language."""
         return self.settings.rules or model == _RULES_MODEL
 
     def _add(self, experience: Experience) -> None:
-        """Add an experience under a key of its own, unless the bank says the same already."""
+        """Add an experience under its own key, unless the bank has an equal one."""
         if self.bank.holds(experience.id):
             return
         if any(says_the_same(experience, other) for other in self.bank.related(experience, limit=_COMPARED)):
@@ -276,35 +282,41 @@ class Constructing:
                 self._waiting.append(experience)
 
     async def _link_all(self, report: Reporter) -> None:
-        """Link what is not linked yet: names first, all of them, then pairs against one state of names and counts."""
+        """Link all unlinked experiences: first all names, then pairs against one state of names and counts."""
         if self._waiting is None:
-            self._waiting = [one for one in self.bank.experiences() if one.polar and not self._is_marked(one, _LINKED)]
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+            self._waiting = [
+                experience
+                for experience in self.bank.experiences()
+                if experience.polar and not self._is_marked(experience, _LINKED)
+            ]
+        pending, self._waiting = self._waiting, []
+        if not pending:
             return
         if self._names is None:
             self._names = NameIndex(self.bank)
-        calls = {one.id: await self._name(one, self._names) for one in waiting}
+        calls = {experience.id: await self._name(experience, self._names) for experience in pending}
         comparing = Comparing(self.bank)
-        for done, experience in enumerate(waiting, start=1):
+        for done, experience in enumerate(pending, start=1):
             used = calls[experience.id]
             if used is not None:
                 await self._link(experience, comparing, used)
-            report(Progress(label="linking", done=done, total=len(waiting), unit="experiences"))
+            report(Progress(label="linking", done=done, total=len(pending), unit="experiences"))
 
     def _is_marked(self, experience: Experience, mark: str) -> bool:
-        return any(said.kind == mark for said in self.bank.feedback(experience.id))
+        return any(entry.kind == mark for entry in self.bank.feedback(experience.id))
 
     async def _name(self, experience: Experience, names: NameIndex) -> int | None:
-        """Give the names of an experience their aliases, once; returns the calls that its graph has taken so far, None
-        where they could not be had."""
-        drawn = int(experience.facts.get("structure_calls", 0))
-        marks = [said.value for said in self.bank.feedback(experience.id) if said.kind == _NAMED]
+        """Normalise the names of an experience once; return the calls its graph has used so far.
+
+        None on failure.
+        """
+        calls_for_drawing = int(experience.facts.get("structure_calls", 0))
+        marks = [entry.value for entry in self.bank.feedback(experience.id) if entry.kind == _NAMED]
         if marks:
-            return drawn + int(marks[0] or 0)
+            return calls_for_drawing + int(marks[0] or 0)
         name = f"name|{experience.id}"
         recorder = self.asking.log.begin(name, {"experience": experience.id})
-        budget = AskingBudget(left=max(0, self.settings.link.most_calls - drawn))
+        budget = AskingBudget(left=max(0, self.settings.link.most_calls - calls_for_drawing))
         asker = self._linking_asker(name, experience, recorder)
         try:
             aliases = await normalise_names(self.bank, names, experience, asker=asker, budget=budget)
@@ -316,10 +328,10 @@ class Constructing:
         self.bank.add_feedback(experience.id, _NAMED, value=float(budget.calls), episode=name)
         self.result.aliases += aliases
         recorder.finish({"aliases": aliases, "calls": budget.calls, "refused": budget.refused})
-        return drawn + budget.calls
+        return calls_for_drawing + budget.calls
 
     def _linking_asker(self, name: str, experience: Experience, recorder: EpisodeRecorder) -> ModelAsker | None:
-        """Who judges pairs and names: the model that an experience was drawn with, where it can be asked."""
+        """Return the model that judges pairs and names: the one that drew the experience, where available."""
         model = experience.provenance.model
         return (
             self.asking.asker(name, model, recorder)
@@ -328,7 +340,7 @@ class Constructing:
         )
 
     async def _link(self, experience: Experience, comparing: Comparing, used: int) -> None:
-        """Give an experience its edges, once, in one transaction with the mark that says so."""
+        """Add the edges of an experience once, in one transaction with the mark that records it."""
         name = f"link|{experience.id}"
         recorder = self.asking.log.begin(name, {"experience": experience.id})
         budget = AskingBudget(left=max(0, self.settings.link.most_calls - used))

@@ -1,8 +1,8 @@
-"""Evolving: from the finished episodes of a run on training samples to experiences in a bank (RetroSum eq. 6-8).
+"""Evolve: turn finished episodes of a training run into experiences in a bank (RetroSum eq. 6-8).
 
-Reflection is recorded like episodes are, in ``reflections/`` of the run folder: one entry per episode and kind, its
-model calls as turns. Doing it again skips what is done and serves recorded replies first, so a killed evolve goes on
-without asking twice; an entry that failed is tried again.
+Reflections are recorded like episodes, in ``reflections/`` of the run folder: one entry per episode and kind, with
+model calls as turns. A second call skips finished reflections and replays recorded replies first, so a killed evolve
+continues without repeated calls; a failed entry is tried again.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tools.retrieval import Encoder
 
 _RULES_MODEL = "offline"
-"""The model that cannot reflect: it has no language. Rules do it in its place."""
+"""The model without language: rules reflect in its place."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Evolution:
-    """What came of it. ``problems`` counts reflections that gave nothing usable, by what they said; ``failed`` are
-    those of them whose endpoint failed or had no room: the next call tries them again."""
+    """The result of an evolve.
+
+    ``problems`` counts reflections without a usable result, by message. ``failed``: those whose endpoint failed or had
+    no room; the next call tries them again.
+    """
 
     episodes: int = 0
     unfinished: int = 0
@@ -62,7 +65,7 @@ class Evolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """One reflection to do: an episode, and the kind of experience to draw from it."""
+    """One reflection to do: an episode and a kind of experience."""
 
     key: EpisodeKey
     kind: ReflectedKind
@@ -73,10 +76,12 @@ class _Work:
 
 
 def training_strata(benchmark: Benchmark) -> tuple[str, ...]:
-    """Return the strata that experiences are drawn from: the common one, as in the paper (appendix D.2), so that rare
-    labels stay a shift; all where a benchmark has no common one."""
-    there = {sample.stratum for sample in benchmark.samples(split=TRAINING_SPLIT)}
-    return ("common",) if "common" in there else ()
+    """Return the strata that experiences are drawn from: ``common`` where it exists, else all.
+
+    As in the paper (appendix D.2), rare labels stay a distribution shift.
+    """
+    strata = {sample.stratum for sample in benchmark.samples(split=TRAINING_SPLIT)}
+    return ("common",) if "common" in strata else ()
 
 
 def evolve(
@@ -88,10 +93,10 @@ def evolve(
     concurrency: int = 8,
     report: Reporter = silent,
 ) -> Evolution:
-    """Reflect on every finished episode of a training run that was not reflected on yet, and add to the bank.
+    """Reflect on every finished episode of a training run that has no reflection yet, and add to the bank.
 
-    ``rules``: by rules without a model; with the ``offline`` model it is always so. Raises UserError unless the run is
-    on the training split: nothing else may teach.
+    ``rules``: reflect by rules without a model; the ``offline`` model always does so. UserError: the run is not on the
+    training split; nothing else may teach.
     """
     check_teaches(folder)
     return run_to_end(_evolve(folder, bank, kinds, rules, concurrency, report))
@@ -109,7 +114,7 @@ async def _evolve(
 
 @dataclass(slots=True, kw_only=True)
 class _Reflecting:
-    """What one evolve holds open."""
+    """The open resources of one evolve."""
 
     settings: RunSettings
     bank: Bank
@@ -121,23 +126,27 @@ class _Reflecting:
     keys: dict[str, Key] = field(default_factory=dict)
 
     async def all(self, kinds: Sequence[ReflectedKind], concurrency: int, report: Reporter) -> Evolution:
-        """Do everything that is left, a few episodes at once."""
-        every = self.cases.episodes.episodes()
-        entries = [entry for entry in every if is_usable(entry)]
+        """Do all remaining reflections, a few episodes at once."""
+        all_entries = self.cases.episodes.episodes()
+        entries = [entry for entry in all_entries if is_usable(entry)]
         self.result.episodes = len(entries)
-        self.result.unfinished = len(every) - len(entries)
+        self.result.unfinished = len(all_entries) - len(entries)
         run = self.cases.folder.provenance
-        held = {(one.provenance.episode, one.kind) for one in self.bank.experiences() if one.provenance.run == run}
-        waiting = [[_Work(key=EpisodeKey.parse(entry.key), kind=kind) for kind in kinds] for entry in entries]
-        waiting.reverse()
+        done_kinds = {
+            (experience.provenance.episode, experience.kind)
+            for experience in self.bank.experiences()
+            if experience.provenance.run == run
+        }
+        pending = [[_Work(key=EpisodeKey.parse(entry.key), kind=kind) for kind in kinds] for entry in entries]
+        pending.reverse()
         total = len(entries)
 
         async def drain() -> None:
-            while waiting:
-                works = [work for work in waiting.pop() if not self._is_done(work, held)]
+            while pending:
+                works = [work for work in pending.pop() if not self._is_done(work, done_kinds)]
                 if works:
                     await self._episode(works)
-                report(Progress(label="reflecting", done=total - len(waiting), total=total, unit="episodes"))
+                report(Progress(label="reflecting", done=total - len(pending), total=total, unit="episodes"))
 
         tasks = [asyncio.create_task(drain()) for _ in range(concurrency)]
         try:
@@ -148,12 +157,12 @@ class _Reflecting:
             await asyncio.gather(*tasks, return_exceptions=True)
         return self.result
 
-    def _is_done(self, work: _Work, held: set[tuple[str, Kind]]) -> bool:
-        """Whether a reflection was made and what it gave is in this bank."""
+    def _is_done(self, work: _Work, done_kinds: set[tuple[str, Kind]]) -> bool:
+        """Return whether a reflection was made and its experiences are in this bank."""
         entry = self.asking.earlier.entry(work.name)
         outcome = (entry.outcome or {}) if entry is not None and entry.state == "finished" else {}
         done = "error" not in outcome and "experiences" in outcome
-        if done and (outcome["experiences"] == 0 or (str(work.key), work.kind) in held):
+        if done and (outcome["experiences"] == 0 or (str(work.key), work.kind) in done_kinds):
             self.result.skipped += 1
             return True
         return False
@@ -178,39 +187,45 @@ class _Reflecting:
             else:
                 asker = self.asking.asker(work.name, work.key.model, recorder)
                 extractions = await self._extract(asker, work.kind, material, provenance)
-        except (ProviderError, UserError) as error:  # the latter: the context has no room for the reflection
+        except (ProviderError, UserError) as error:  # UserError: the context has no room for the reflection
             self.result.failed += 1
             self.result.problems[str(error)] += 1
             recorder.finish({"error": str(error)})
             return
-        experiences = [one for extraction in extractions for one in extraction.experiences]
+        experiences = [experience for extraction in extractions for experience in extraction.experiences]
         problems = [extraction.problem for extraction in extractions if extraction.problem]
         key = await self._key(sample)
-        self.asking.log.flush()  # killed after adding: the same replies are served again and give the same ids
+        self.asking.log.flush()  # if killed after adding, the replayed replies give the same ids
         self.result.added[work.kind] += self.bank.add(experiences, key=key, reason="evolve")
         self.result.problems.update(problems)
         self.result.reflected += 1
-        recorder.finish({"experiences": len(experiences), "ids": [one.id for one in experiences], "problems": problems})
+        recorder.finish(
+            {
+                "experiences": len(experiences),
+                "ids": [experience.id for experience in experiences],
+                "problems": problems,
+            }
+        )
 
     async def _extract(
         self, asker: ModelAsker, kind: ReflectedKind, material: Material, provenance: Provenance
     ) -> list[Extraction]:
-        said = self.settings.memory
-        room = Room(context_tokens=self.settings.budget_tokens, reply_tokens=said.reflection_tokens)
+        memory_settings = self.settings.memory
+        room = Room(context_tokens=self.settings.budget_tokens, reply_tokens=memory_settings.reflection_tokens)
         if kind == "reasoning":
-            most = said.max_reasoning_items
-            return [await extract_reasoning(asker, material, provenance=provenance, maximum=most, room=room)]
+            limit = memory_settings.max_reasoning_items
+            return [await extract_reasoning(asker, material, provenance=provenance, maximum=limit, room=room)]
         if kind == "tool":
-            most = said.max_tool_items
+            limit = memory_settings.max_tool_items
             return [
-                await extract_tool_advice(asker, material, tool=tool, provenance=provenance, maximum=most, room=room)
+                await extract_tool_advice(asker, material, tool=tool, provenance=provenance, maximum=limit, room=room)
                 for tool in _tools_called(material)
             ]
-        most = said.max_items
-        return [await extract_experiences(asker, material, kind=kind, provenance=provenance, maximum=most, room=room)]
+        limit = memory_settings.max_items
+        return [await extract_experiences(asker, material, kind=kind, provenance=provenance, maximum=limit, room=room)]
 
     async def _key(self, sample: Sample) -> Key:
-        """The key of a sample's case, made once."""
+        """Return the key of a sample's case; computed once."""
         if sample.id not in self.keys:
             case = case_of(self.cases.store, self.cases.benchmark, sample)
             self.keys[sample.id] = await asyncio.to_thread(case.key, self.encoder)
@@ -218,28 +233,28 @@ class _Reflecting:
 
 
 def _last_summary(trajectory: Trajectory) -> str:
-    """The last summary that could be used (S_final of eq. 7), as its readers saw it."""
-    written = (read_text(one.reply, one.finish_reason) for one in trajectory.turns if one.purpose == "summarise")
-    return next((text for text in reversed([text for text, _ in written]) if text), "")
+    """Return the last usable summary (S_final of eq. 7), as its readers saw it."""
+    summaries = (read_text(turn.reply, turn.finish_reason) for turn in trajectory.turns if turn.purpose == "summarise")
+    return next((text for text in reversed([text for text, _ in summaries]) if text), "")
 
 
 def _tools_called(material: Material) -> list[str]:
     return sorted({call.name for message in material.messages for call in message.tool_calls})
 
 
-def training_changes(asked: Mapping[str, Any], bank: Path) -> dict[str, Any]:
-    """Return what a run that fills a bank has besides the settings ``asked`` for, as nested tables.
+def training_changes(requested: Mapping[str, Any], bank: Path) -> dict[str, Any]:
+    """Return the settings of a run that fills a bank, besides the requested ones, as nested tables.
 
-    It is on training samples, of the strata that teach unless others are named, with last summaries. An agent that
-    reads a bank reads this very one, which is made where it is not there.
+    The run is on training samples, of the strata that teach unless others are named, with last summaries. An agent
+    that reads a bank reads this bank, which is created where it is missing.
     """
-    settings = RunSettings.read(asked)
+    settings = RunSettings.read(requested)
     changes: dict[str, Any] = {"run": {"split": TRAINING_SPLIT}, "agent": {}}
     for name in settings.run.agents:
         if hasattr(settings.of_agent(name), "final_summary"):
             changes["agent"][settings.section_of(name)] = {"final_summary": True}
-    reading = [name for name in settings.run.agents if kinds_read(settings.spelling(name))]
-    if reading:
+    reading_agents = [name for name in settings.run.agents if kinds_read(settings.spelling(name))]
+    if reading_agents:
         Bank.open(bank).close()
         changes["memory"] = {"bank": str(bank)}
     if settings.run.benchmark and not settings.run.strata:
@@ -248,13 +263,18 @@ def training_changes(asked: Mapping[str, Any], bank: Path) -> dict[str, Any]:
 
 
 def walks_a_graph(folder: RunFolder) -> bool:
-    """Whether a run's agents read a bank's graph, so that the graph itself learns; UserError where only some do."""
+    """Return whether a run's agents read a bank's graph, so that the graph itself learns.
+
+    UserError: only some of them do.
+    """
     if folder.settings.memory.banks:
-        raise UserError("evolve fills one bank, that of --bank: leave memory.banks out")
-    noted = [name for name in folder.settings.run.agents if "note" in kinds_read(folder.settings.spelling(name))]
-    if noted:
-        raise UserError(f"{noted[0]} reads another memory's notes: `wardround memory build --peer` fills them")
-    walking = [bool(set(POLARITIES) & set(kinds_read(name))) for name in folder.settings.run.agents]
-    if any(walking) and not all(walking):
-        raise UserError("evolve reflects on episodes or lets a graph learn from a stream: name agents of one sort")
-    return all(walking)
+        raise UserError("evolve fills one bank, that of --bank: leave out memory.banks")
+    note_readers = [name for name in folder.settings.run.agents if "note" in kinds_read(folder.settings.spelling(name))]
+    if note_readers:
+        raise UserError(f"{note_readers[0]} reads another memory's notes: `wardround memory build --peer` fills them")
+    reads_graph = [bool(set(POLARITIES) & set(kinds_read(name))) for name in folder.settings.run.agents]
+    if any(reads_graph) and not all(reads_graph):
+        raise UserError(
+            "evolve either reflects on episodes or lets a graph learn from a stream: name agents of one kind"
+        )
+    return all(reads_graph)

@@ -71,7 +71,7 @@ def evolve_stream(
 
 
 def stream_order(keys: Sequence[EpisodeKey], seed: int) -> list[EpisodeKey]:
-    """The order of a stream: epoch by epoch, in each all samples of all tasks as the seed shuffles them."""
+    """Return the order of a stream: epoch by epoch, all samples shuffled by the seed in each."""
     return sorted(keys, key=lambda key: (key.epoch, derive_seed(seed, "stream", key.task, key.sample)))
 
 
@@ -85,13 +85,13 @@ def live_memory(folder: RunFolder, bank: Bank) -> Memory:
     return Memory(bank=bank, encoder=encoder, masks=masks, served_tokens=settings.memory.served_tokens)
 
 
-def _masks(run: str, seed: int, said: EvolutionSettings, episode: str, experience: str, barred: bool) -> bool:
-    name, share = episode_name(run, EpisodeKey.parse(episode)), said.masked_chance(barred=barred)
+def _masks(run: str, seed: int, settings: EvolutionSettings, episode: str, experience: str, barred: bool) -> bool:
+    name, share = episode_name(run, EpisodeKey.parse(episode)), settings.masked_chance(barred=barred)
     return is_masked(name, experience, seed=seed, share=share)
 
 
 def episode_name(run: str, key: EpisodeKey) -> EpisodeName:
-    """What an episode of a run is called in the bank."""
+    """Return the name of a run's episode in the bank."""
     return EpisodeName(run=run, agent=key.agent, sample=f"{key.task}|{key.sample}", epoch=key.epoch)
 
 
@@ -122,7 +122,7 @@ async def _evolve_stream(
 
 @dataclass(slots=True, kw_only=True)
 class _Stream:
-    """What one stream holds open, and how far it is."""
+    """The open resources and the position of one stream."""
 
     folder: RunFolder
     settings: RunSettings
@@ -137,7 +137,7 @@ class _Stream:
         return self.settings.memory.evolution
 
     async def all(self, keys: Sequence[EpisodeKey], report: Reporter) -> StreamEvolution:
-        """Play, learn and insert, a batch after the other. Before the first, the bank can be named as it is."""
+        """Run, learn and insert batch by batch; before the first batch the bank may get a snapshot."""
         self.result.episodes = len(keys)
         if not any(self.bank.learnt_at(str(episode_name(self.folder.provenance, key))) for key in keys):
             self._name_snapshot(self.bank.revision)
@@ -156,7 +156,7 @@ class _Stream:
         return self.result
 
     async def _play(self, batch: Sequence[EpisodeKey]) -> None:
-        """Play what of a batch is open; all of it reads one revision."""
+        """Run the open episodes of a batch; all of them read one revision."""
         names = [str(key) for key in batch]
         leased = self.queue.lease_these(names)
         try:
@@ -203,7 +203,7 @@ class _Stream:
         self.result.steps.append(step)
 
     def _played(self, key: EpisodeKey, trajectory: Trajectory) -> PlayedEpisode | None:
-        """A finished episode as the bank learns from it; None for one that an endpoint broke off."""
+        """Return a finished episode as the bank learns from it; None if its endpoint failed."""
         outcome = trajectory.outcome or {}
         if outcome.get("finish") == "error" or not trajectory.turns:
             self.result.problems[str(outcome.get("error") or "an episode without a turn")] += 1
@@ -238,14 +238,14 @@ class _Stream:
         self.result.snapshots[name] = self.bank.name_revision(name, revision)
 
     async def _insert(self, key: EpisodeKey) -> None:
-        """Draw from an episode, score and link what is new as construction does, once."""
+        """Draw experiences from an episode, score and link the new ones, once."""
         mark = f"{_INSERTED}{episode_name(self.folder.provenance, key)}"
         entry = self.constructing.cases.episodes.entry(str(key))
         if entry is None or self.bank.learnt_at(mark) is not None:
             return
         if (entry.outcome or {}).get("finish") == "error" or not entry.turns:
             return
-        await self.constructing.take_in([[entry]])
+        await self.constructing.process([[entry]])
         self.bank.set_graph(reason="drawn from", episode=mark)
 
 
@@ -256,7 +256,9 @@ def _batches(keys: Sequence[EpisodeKey], size: int) -> Iterator[Sequence[Episode
 def _met(trajectory: Trajectory) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The experiences that an episode was shown, best first, those that coins held back from it, and those of both that
     are barred and were up to be tried again."""
-    noted = [one.detail for one in trajectory.notes if one.kind == "experiences" and one.detail.get("kind") == "graph"]
+    noted = [
+        note.detail for note in trajectory.notes if note.kind == "experiences" and note.detail.get("kind") == "graph"
+    ]
     shown = dict.fromkeys(one["id"] for detail in noted for one in detail["served"])
     masked = dict.fromkeys(name for detail in noted for name in detail.get("masked", ()) if name not in shown)
     return tuple(shown), tuple(masked), tuple(name for detail in noted for name in detail.get("retested", ()))

@@ -72,7 +72,7 @@ def export_rows(
 ) -> Iterator[TrainingRow]:
     """Yield the rows of some runs, in the order of their episodes; ``counts`` is filled on the way.
 
-    Raises LeakError before the first row where a run played a sample, or a person, that is held out: by its own
+    Raises LeakError before the first row with a sample or person that is held out: by its own
     benchmark, always, and by those of ``held_out``. Without ``row_tokenizer`` rows of any length are kept.
     """
     counts = counts if counts is not None else ExportCounts()
@@ -108,7 +108,7 @@ def _rows_of(
 
 
 def _wanted(scores: Sequence[EpisodeScore], settings: DataSettings, counts: ExportCounts) -> list[EpisodeScore]:
-    """The episodes that are kept, of each task at most so many, drawn by their names and the seed."""
+    """Return the kept episodes: at most a number per task, drawn by names and seed."""
     reasons = {score.episode: _unwanted(score, settings) for score in scores}
     counts.dropped.update(reason for reason in reasons.values() if reason)
     kept = [score for score in scores if not reasons[score.episode]]
@@ -124,7 +124,7 @@ def _wanted(scores: Sequence[EpisodeScore], settings: DataSettings, counts: Expo
 
 
 def _unwanted(score: EpisodeScore, settings: DataSettings) -> str:
-    """Why nothing of an episode is kept; empty where something is."""
+    """Return why nothing of an episode is kept; empty where something is."""
     if score.finish == "error":
         return "episode_failed"
     if settings.finishes and score.finish not in settings.finishes:
@@ -227,7 +227,7 @@ def export_folder(
     counts.pictures = write_row_pictures(folders, kept, named, out)
     if "atif" in formats:
         _write_atif(folders, kept, out / "atif.jsonl")
-    told = {
+    manifest = {
         "schema": 1,
         "wardround": __version__,
         "runs": [
@@ -237,12 +237,12 @@ def export_folder(
         "settings": asdict(settings),
         "counts": counts.to_json(),
     }
-    write_atomically(out / "export.json", json.dumps(told, indent=2) + "\n")
+    write_atomically(out / "export.json", json.dumps(manifest, indent=2) + "\n")
     return counts
 
 
 def read_rows(file: Path) -> list[TrainingRow]:
-    """Read ``rows.jsonl`` back; UserError names the line that is no row."""
+    """Read ``rows.jsonl``. UserError names an invalid line."""
     rows: list[TrainingRow] = []
     try:
         with file.open(encoding="utf-8") as lines:
@@ -264,7 +264,7 @@ def _again(first: TrainingRow, rest: Iterator[TrainingRow]) -> Iterator[Training
 def _write(
     rows: Iterator[TrainingRow], out: Path, formats: Collection[str], named: set[str], counts: ExportCounts
 ) -> set[str]:
-    """Write the rows as they come; return their episodes. ``named`` gets the hashes of their pictures."""
+    """Write the rows; return their episodes. ``named`` collects the hashes of their images."""
     kept: set[str] = set()
     waiting: list[dict[str, Any]] = []
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Judging a bank by two runs on held-out samples, one without it and one with it; the verdict is kept in the bank."""
+"""Judge a bank by two runs on held-out samples, with and without it; the bank stores the verdict."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def gate_bank(
     look = look_of(bank.file, without.provenance, with_it.provenance)
     level = look_level(look)
     verdicts = gate(pairs, seed=seed, standard=standard, level=level)
-    said = {"standard": standard, "level": level, "without": without.provenance, "with": with_it.provenance}
-    kept: dict[str, dict[str, Any]] = {task: {**asdict(one), **said} for task, one in verdicts.items()}
+    settings = {"standard": standard, "level": level, "without": without.provenance, "with": with_it.provenance}
+    kept: dict[str, dict[str, Any]] = {task: {**asdict(one), **settings} for task, one in verdicts.items()}
     record = GateRecord(revision=judged["revision"], content=judged["sha256"], look=look, verdicts=kept)
     bank.record_gate(record)
     return record
 
 
 def held_out_pairs(without: list[EpisodeScore], with_it: list[EpisodeScore]) -> dict[str, HeldOutPairs]:
-    """The scores of what both runs played, by task; a sample is the same only in the same epoch."""
+    """Return the scores of samples in both runs, by task; samples are matched by epoch."""
     first = {(one.task, one.sample, one.epoch): one for one in without}
     second = {(one.task, one.sample, one.epoch): one for one in with_it}
     shared = sorted(first.keys() & second.keys())
@@ -59,7 +59,7 @@ def held_out_pairs(without: list[EpisodeScore], with_it: list[EpisodeScore]) -> 
 
 
 def _judged(bank: Bank, without: RunFolder, with_it: RunFolder) -> Mapping[str, Any]:
-    """What the manifest says of the bank that was played with."""
+    """Return the manifest's entry about the bank of the run."""
     for folder in (without, with_it):
         run = folder.settings.run
         if run.split != HELD_OUT:

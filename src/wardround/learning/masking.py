@@ -27,14 +27,14 @@ class TokenRow:
 
 
 class ChatTokenizer(Protocol):
-    """What is asked of a tokenizer of the package transformers."""
+    """The interface of a tokenizer of the package transformers."""
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTokenizer:
-    """A tokenizer with the template that renders for it."""
+    """A tokenizer with its chat template."""
 
     tokenizer: ChatTokenizer
     template: str
@@ -59,12 +59,12 @@ class RowTokenizer:
 
 
 def _flat(values: Sequence[Any]) -> tuple[int, ...]:
-    """A batch of one, or its only row."""
+    """Return the only row of a batch of one."""
     rows = values[0] if len(values) and isinstance(values[0], Sequence) else values
     return tuple(int(value) for value in rows)
 
 
-# Chat templates for training, and the same text for serving: servers do not know the marks of what is learnt.
+# Chat templates for training, and the same text for serving: servers do not know the training marks.
 
 
 _GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")

@@ -1,7 +1,7 @@
 """Filling a peer's memory out of a training run: the same cases, attempts and model that construction draws from.
 
 Cases are drawn from at once and settled one after the other, each note once: what a killed building has done, stands in
-the bank under a mark, and what it had asked is served from the record.
+the bank under a mark, and its recorded calls are replayed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wardround.learning.constructing import (
     Constructing,
     Construction,
     ConstructionSettings,
-    drawn_in_order,
+    draw_concurrently,
     open_constructing,
 )
 from wardround.log import EpisodeEntry
@@ -47,10 +47,12 @@ async def _build(
     folder: RunFolder, bank: Bank, peer: Peer, settings: ConstructionSettings, concurrency: int, report: Reporter
 ) -> Construction:
     async with open_constructing(folder, bank, settings, concurrency) as opened:
-        said = folder.settings.memory.peers
-        memory = PeerMemory(peer=peer.name, bank=bank, encoder=opened.encoder, settings=said, keyed_by=peer.keyed_by)
+        peer_settings = folder.settings.memory.peers
+        memory = PeerMemory(
+            peer=peer.name, bank=bank, encoder=opened.encoder, settings=peer_settings, keyed_by=peer.keyed_by
+        )
         groups, opened.result.unfinished = opened.cases.groups()
-        await _PeerBuilding(opened=opened, peer=peer, memory=memory).take_in(groups, concurrency, report)
+        await _PeerBuilding(opened=opened, peer=peer, memory=memory).process(groups, concurrency, report)
         opened.result.added = memory.counts["added"]
         opened.result.notes = memory.counts
         return opened.result
@@ -58,7 +60,7 @@ async def _build(
 
 @dataclass(slots=True, kw_only=True)
 class _PeerBuilding:
-    """One building: what construction holds open, and the peer's own memory."""
+    """The open resources of one build, and the peer's own memory."""
 
     opened: Constructing
     peer: Peer
@@ -66,9 +68,9 @@ class _PeerBuilding:
     _undrawn: set[str] = field(default_factory=set)
     """The marks of cases that could not be drawn from: the next building tries again."""
 
-    async def take_in(self, groups: Sequence[Sequence[EpisodeEntry]], concurrency: int, report: Reporter) -> None:
-        """Draw from all cases, settle every note, close."""
-        drawn = await drawn_in_order(groups, self._draw, concurrency=concurrency, report=report)
+    async def process(self, groups: Sequence[Sequence[EpisodeEntry]], concurrency: int, report: Reporter) -> None:
+        """Draw from all cases, process every note, close."""
+        drawn = await draw_concurrently(groups, self._draw, concurrency=concurrency, report=report)
         for done, (group, notes) in enumerate(zip(groups, drawn, strict=True), start=1):
             await self._take(group, notes)
             report(Progress(label="settling", done=done, total=len(groups), unit="samples"))
@@ -79,7 +81,7 @@ class _PeerBuilding:
             self.memory.apply(changes or NoteChanges())
 
     async def _draw(self, group: Sequence[EpisodeEntry]) -> Sequence[Experience]:
-        """The notes of a case; none where the bank has taken it in."""
+        """Return the notes of a case; empty where the bank has the case already."""
         if self.memory.bank.learnt_at(self._mark(group)) is not None:
             return ()
         case, result = self.opened.cases.case(group), self.opened.result
@@ -111,7 +113,7 @@ class _PeerBuilding:
             self.memory.apply(NoteChanges(), mark=mark)
 
     async def _settled(self, name: str, model: str, note: Experience) -> NoteChanges | None:
-        """What becomes of a note; by rules where the model wrote nothing usable, None where it could not be asked."""
+        """Return the operation for a note; by rules where the reply is unusable, None where the call failed."""
 
         async def settle(asking: PeerAsking | None) -> NoteChanges:
             try:
@@ -123,7 +125,7 @@ class _PeerBuilding:
         return await self._asked(name, model, settle)
 
     async def _asked(self, name: str, model: str, do: Callable[[PeerAsking | None], Awaitable[T]]) -> T | None:
-        """Do something with somebody to ask, under a name in the record; None, counted, where it failed."""
+        """Run a task with a model under a name in the log; None, and counted, where it failed."""
         recorder = self.opened.asking.log.begin(name, {"peer": self.peer.name})
         asking = None
         if not self.opened.by_rules(model):
@@ -143,7 +145,7 @@ class _PeerBuilding:
         return "|".join((self.peer.name, self.opened.folder.provenance, key.agent, key.model, key.task, key.sample))
 
     def _keep_uses(self, case: Case) -> None:
-        """Write down of every note that an attempt was shown whether it succeeded: once each."""
+        """Record for every shown note whether the attempt succeeded, once each."""
         for attempt in case.attempts:
             notes = self.opened.cases.episodes.trajectory(attempt.episode).notes
             shown = [

@@ -22,7 +22,7 @@ from wardround.learning.weights import needed
 from wardround.runs.experiment import read_value
 from wardround.runs.names import merged, nested
 
-# A recipe: every setting of making training data and of fine-tuning, in a TOML file, each declared once here.
+# A recipe: all settings of training data and fine-tuning, in a TOML file; each is declared once, here.
 
 
 Precision = Literal["float32", "bf16"]
@@ -32,12 +32,12 @@ TABLE_9 = "ClinSeekAgent Table 9"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSettings:
-    """Which conversations become rows."""
+    """Settings that choose the conversations of an export."""
 
     least_score: float | None = setting(None, "only episodes that scored at least this", least=0, most=1)
     finishes: tuple[str, ...] = setting(("finish", "text"), "only episodes that ended so; all where empty")
     purposes: tuple[str, ...] = setting((), "only replies to calls of these purposes are learnt; all where empty")
-    compress: bool = setting(True, "leave out calls that asked again and got the same result")
+    compress: bool = setting(True, "leave out repeated calls that got the same result")
     episodes_per_task: int | None = setting(None, "at most so many episodes of a task, drawn by the seed", least=1)
     seed: int = setting(0, "seed of that draw")
     max_tokens: int | None = setting(52_000, "longer rows are dropped and counted", unit="tokens", source=TABLE_9)
@@ -48,7 +48,7 @@ class DataSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SftSettings:
-    """How a model is fine-tuned on the learnt replies."""
+    """Settings of supervised fine-tuning."""
 
     epochs: float = setting(3.0, "passes over the rows", above=0, source=TABLE_9)
     batch: int = setting(32, "rows of one update", least=1, source=TABLE_9)
@@ -80,7 +80,7 @@ class SftSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RlSettings:
-    """How a model is reinforced. The paper trains on trajectories alone: these are ours."""
+    """Settings of reinforcement learning. The paper trains on trajectories only: these are ours."""
 
     steps: int = setting(100, "updates", least=1)
     group: int = setting(8, "rollouts of a sample, compared with each other", least=2)
@@ -96,7 +96,7 @@ class RlSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRecipe:
-    """A recipe. ``title`` says what it repeats."""
+    """A recipe. ``title`` names what it reproduces."""
 
     title: str = ""
     data: DataSettings = field(default_factory=DataSettings)
@@ -124,7 +124,7 @@ def read_recipe(path: Path | None, assignments: Iterable[str] = ()) -> TrainingR
     return strict(TrainingRecipe, body, str(path or "recipe"))
 
 
-# Telling how far a trainer is.
+# Progress of a trainer.
 
 
 def reporting(report: Reporter, *, unit: str) -> Any:

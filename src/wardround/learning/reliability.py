@@ -30,7 +30,7 @@ from wardround.tasks.benchmarks import Sample
 FOLDER = "reliability"
 ROLLOUTS = 5
 _TRIED_FOR_EACH = 4
-"""So many cases are looked at for each one that is wanted: an experience is only tried where it applies."""
+"""Cases examined per wanted case: an experience is only tried where it applies."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +83,7 @@ async def _validate(folder: RunFolder, bank: Bank, rollouts: int, concurrency: i
 
 @dataclass(slots=True, kw_only=True)
 class _Validating:
-    """What one validation holds open."""
+    """The open resources of one validation."""
 
     folder: RunFolder
     bank: Bank
@@ -95,9 +95,11 @@ class _Validating:
     result: Reliability = field(default_factory=Reliability)
 
     async def all(self, report: Reporter) -> Reliability:
-        """One experience after the other, its rollouts at once."""
+        """Validate one experience after the other, with its rollouts in parallel."""
         known = {step.episode.rsplit("|", 1)[-1] for step in self.bank.learning_steps(f"{self._run}|done|")}
-        waiting = [one for one in self.bank.experiences() if one.polar and one.id not in known]
+        waiting = [
+            experience for experience in self.bank.experiences() if experience.polar and experience.id not in known
+        ]
         without: set[str] = set()
         for done, experience in enumerate(waiting, start=1):
             await self._try(experience, without)
@@ -129,7 +131,7 @@ class _Validating:
             await self.worker.play_as(name, key, agent)
 
     def _cases(self, experience: Experience) -> Iterator[EpisodeKey]:
-        """Cases of other subjects in which it applies, of its own task where there are any, as the seed draws them."""
+        """Return cases of other subjects where it applies, preferably of its own task, drawn by the seed."""
         own = {subject for name, _, subject, _ in self.bank.origins() if name == experience.id}
         seed = self.folder.settings.run.seed
         others = [key for key in self.keys if self._subject(self.worker.samples[key.sample]) not in own]
@@ -196,7 +198,7 @@ class _Validating:
         learn(self.bank, played, settings, rule=replace(settings.rule, writer=writer))
 
     def _score(self, logs: LogReader, name: str, key: EpisodeKey) -> float | None:
-        """The score of a rollout; None where an endpoint broke it off."""
+        """Return the score of a rollout; None if its endpoint failed."""
         trajectory = logs.trajectory(name)
         outcome = trajectory.outcome or {}
         if outcome.get("finish") == "error":

@@ -2,7 +2,7 @@
 
 The score alone pays for not reading: one answer given to everybody earns much of it. The ``gain`` counts the names for
 which the episode cites a row that it read and that speaks for them (of a class, any row that it read), less what the
-best constant earns on the same sample, less a charge for every call that asked again and got the same result. A policy
+best constant earns on the same sample, less a penalty for every repeated call with the same result. A policy
 that reads nothing earns 0 at most.
 """
 
@@ -19,7 +19,7 @@ from wardround.tools import Citation
 
 RewardKind = Literal["score", "gain"]
 REPEAT_CHARGE = 0.05
-"""For each call that is a repeat: what the record answered before costs a turn and tells nothing."""
+"""Penalty per repeated call: it costs a turn and gives no information."""
 FREE_TOOLS = frozenset({"finish", "think"})
 
 
@@ -38,7 +38,7 @@ class BestConstants:
         return self._found[task]
 
     def score(self, sample: Sample) -> float:
-        """Return what the constant scores on a sample."""
+        """Return the score of the constant on a sample."""
         constant = self.of(sample.task)
         labels = self._benchmark.labels(get_task(sample.task))
         return 0.0 if constant is None else score_answer(constant, sample, labels)
@@ -56,14 +56,14 @@ class BestConstants:
 
 
 class Repeats:
-    """Counts calls that asked again: the same tool, arguments alike, the same result."""
+    """Counts repeated calls: same tool, similar arguments, same result."""
 
     def __init__(self) -> None:
         self.count = 0
         self._answered: list[tuple[Call, str]] = []
 
     def made(self, call: Call, result: str) -> None:
-        """Note a call that was answered."""
+        """Record an answered call."""
         if call.name in FREE_TOOLS:
             return
         if any(text == result and are_similar(call, earlier) for earlier, text in self._answered):

@@ -14,15 +14,15 @@ from wardround.runs import RunFolder
 from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tasks.scoring.errors import Call, are_similar
 
-# One row to train on: a branch of an episode as chat messages with native tool calls, and which replies are learnt.
+# One training row: a branch of an episode as chat messages with native tool calls, and the weights of its replies.
 #
-# A reply is learnt once: where a later branch repeats it (a summary took the place of the history after it), its weight
-# there is 0, as is that of every assistant message that no model wrote in this episode.
+# A reply is learnt once: where a later branch repeats it (a summary replaced the history after it), its weight there is
+# 0, as is the weight of every assistant message that no model wrote in this episode.
 
 
 ALL_PURPOSES: tuple[str, ...] = ()
 PICTURES = "pictures"
-"""The folder beside exported rows in which the pictures of their messages lie."""
+"""The folder beside exported rows with the images of their messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,12 @@ class TrainingRow:
 
     @property
     def learnt(self) -> int:
-        """How many of its messages are learnt."""
+        """The number of messages that are learnt."""
         return sum(message.get("weight", 0) for message in self.messages)
 
     @property
     def has_pictures(self) -> bool:
-        """Whether a message shows a picture."""
+        """Whether a message has an image."""
         return any(message.get("pictures") for message in self.messages)
 
     def to_json(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class TrainingRow:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> TrainingRow:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(messages=tuple(body["messages"]), tools=tuple(body["tools"]), about=dict(body["about"]))
 
 
@@ -108,7 +108,7 @@ def _picture(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Templates render arguments that are an object; broken JSON stays the text that it is."""
+    """Return a call with its arguments as an object for templates; broken JSON stays text."""
     function = call["function"]
     try:
         arguments = json.loads(function["arguments"])
@@ -119,14 +119,14 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call["id"], "type": "function", "function": {"name": function["name"], "arguments": arguments}}
 
 
-# Calls that asked again what was answered before and got the same result: nothing is learnt from them but to repeat.
+# Redundant calls repeat an earlier call and get the same result: a model would only learn to repeat from them.
 #
-# They are left out of a row with their results, as the AgentEHR paper counts them (appendix E: same tool, parameters
-# alike by more than 0.95). Alike is not the same question, so the result must be the same text, too.
+# They are left out of a row with their results, as the AgentEHR paper counts them (appendix E: same tool, similarity of
+# parameters above 0.95). Similar parameters may be another question, so the result must be the same text, too.
 
 
 _KEPT = frozenset({"finish", "think"})
-"""They ask the record for nothing."""
+"""Tools that do not read the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def without_redundant_calls(row: TrainingRow) -> tuple[TrainingRow, int]:
 
 
 def _redundant(messages: Iterable[Mapping[str, Any]]) -> set[tuple[int, str]]:
-    """The redundant calls, by the message that makes them and their id: ids may come again in a later message."""
+    """Return the redundant calls, by message and call id: ids may repeat in a later message."""
     waiting: dict[str, tuple[int, Call]] = {}
     answered: list[_Answered] = []
     redundant: set[tuple[int, str]] = set()
@@ -175,7 +175,7 @@ def _read(call: Mapping[str, Any]) -> Call:
 
 
 def _without(messages: Iterable[Mapping[str, Any]], redundant: set[tuple[int, str]]) -> Iterable[Mapping[str, Any]]:
-    """The messages without the calls; a reply that made no other call goes with its text."""
+    """Return the messages without the calls; a reply without other calls is removed with its text."""
     made_at = 0
     for place, message in enumerate(messages):
         if message["role"] == "tool" and (made_at, message["tool_call_id"]) in redundant:
@@ -190,18 +190,18 @@ def _without(messages: Iterable[Mapping[str, Any]], redundant: set[tuple[int, st
             yield {**message, "tool_calls": kept}
 
 
-# The pictures that exported rows name, as files beside them: ``pictures/<sha256>.png``, each once.
+# The images of exported rows, as files beside them: ``pictures/<sha256>.png``, each once.
 
 
 def pictures_named(row: TrainingRow) -> set[str]:
-    """The hashes of the pictures in a row's messages."""
+    """Return the hashes of the images in a row's messages."""
     return {picture["sha256"] for message in row.messages for picture in message.get("pictures", ())}
 
 
 def write_row_pictures(
     folders: Sequence[RunFolder], episodes: Collection[str], named: Collection[str], out: Path
 ) -> int:
-    """Write the named pictures of some episodes under ``out``, but those a log has not; return how many."""
+    """Write the named images of some episodes under ``out``; return how many. Images missing in the log are skipped."""
     waiting = set(named)
     for picture in _pictures(folders, episodes) if waiting else ():
         if picture.sha256 in waiting and picture.data:
@@ -220,13 +220,13 @@ def _pictures(folders: Sequence[RunFolder], episodes: Collection[str]) -> Iterat
 
 
 def _shown(trajectory: Trajectory) -> Iterator[Picture]:
-    """Every picture that a prompt of the episode holds."""
+    """Return every image in the episode's prompts."""
     for turn in trajectory.turns:
         for message in turn.prompt:
             yield from message.pictures
 
 
-# The guard of training data: what a model is evaluated on, and whom, never teaches it.
+# The guard of training data: samples and people of an evaluation never teach.
 
 
 TRAINING: str = "train"
@@ -234,7 +234,7 @@ TRAINING: str = "train"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """The samples and people of the splits that are not for training, over some benchmarks."""
+    """The samples and people of the non-training splits of some benchmarks."""
 
     samples: frozenset[str]
     people: frozenset[int]
@@ -242,16 +242,16 @@ class HeldOut:
 
     @classmethod
     def of(cls, benchmarks: Sequence[Benchmark]) -> HeldOut:
-        """Collect them."""
-        evaluated = [sample for one in benchmarks for sample in one.all_samples if sample.split != TRAINING]
+        """Collect the samples and people."""
+        evaluated = [sample for benchmark in benchmarks for sample in benchmark.all_samples if sample.split != TRAINING]
         return cls(
             samples=frozenset(sample.id for sample in evaluated),
             people=frozenset(sample.person for sample in evaluated),
-            benchmarks=tuple(one.name for one in benchmarks),
+            benchmarks=tuple(benchmark.name for benchmark in benchmarks),
         )
 
     def refuse(self, samples: Iterable[Sample]) -> None:
-        """Raise LeakError at the first sample that must not teach: of another split, or of a person who is held out."""
+        """Raise LeakError for the first sample of another split or of a held-out person."""
         for sample in samples:
             if sample.split != TRAINING:
                 raise LeakError(f"sample {sample.id!r} is of the {sample.split} split: nothing may be trained on it")

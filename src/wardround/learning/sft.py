@@ -20,7 +20,7 @@ from wardround.learning.rows import TrainingRow
 from wardround.learning.weights import BaseWeights, needed, write_model
 
 _NOT_LEARNT = -100
-"""What the loss passes over."""
+"""The label that the loss ignores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ def _data_set(rows: Sequence[TokenRow]) -> Any:
 
 
 def labels_of(row: TokenRow) -> list[int]:
-    """Return what the loss is taken over: the tokens that are learnt, and a mark in place of the others."""
+    """Return the labels of the loss: the learnt tokens, and the ignore label elsewhere."""
     return [token if learnt else _NOT_LEARNT for token, learnt in zip(row.ids, row.mask, strict=True)]
 
 
@@ -210,7 +210,7 @@ def _adapters(settings: SftSettings) -> Any:
 
 
 def _save(trainer: Any, tokenizer: Any, base: BaseWeights, template: str, out: Path) -> None:
-    """Adapters are merged: what is served is one model."""
+    """Merge adapters into one model for serving."""
     model = trainer.model
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload()

@@ -20,7 +20,7 @@ GGUF = ".gguf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseWeights:
-    """Where weights lie. Nothing is fetched: a name that is no folder and no file is refused."""
+    """A folder or file of weights. Nothing is downloaded: any other name is refused."""
 
     path: Path
 
@@ -34,15 +34,15 @@ class BaseWeights:
 
     @property
     def is_gguf(self) -> bool:
-        """Whether it is one file of quantised weights."""
+        """Whether the weights are one file of quantised weights."""
         return self.path.suffix == GGUF
 
     def tokenizer(self) -> Any:
-        """Open the tokenizer that lies with the weights."""
+        """Open the tokenizer in the folder of the weights."""
         return needed("transformers").AutoTokenizer.from_pretrained(**self._place())
 
     def model(self) -> Any:
-        """Open the model in single precision, for training. No code that lies with the weights is run."""
+        """Open the model in single precision, for training. Code beside the weights is never run."""
         torch, transformers = needed("torch"), needed("transformers")
         model = transformers.AutoModelForCausalLM.from_pretrained(**self._place(), dtype=torch.float32)
         return _plain(model) if self.is_gguf else model
@@ -64,7 +64,7 @@ def _plain(model: Any) -> Any:
 
 
 def needed(package: str) -> Any:
-    """Import a package of the extra [train]; UserError says how to get it."""
+    """Import a package of the extra [train]. UserError names the install command."""
     return import_extra(package, "train", what="training")
 
 

@@ -32,7 +32,7 @@ class WorldSettings:
     """``split``: whose samples are played; training by default. ``calls`` bound an episode. ``reward``: the ``score``
     of a report, or the ``gain``, which is what to train with.
 
-    An answer is taken as it is given: through a door where it comes as a file, nobody could be asked again.
+    An answer counts as submitted: an adapter that reads it from a file could not ask again.
     """
 
     split: str = "train"
@@ -64,17 +64,17 @@ class WorldEpisode:
 
     @property
     def tools(self) -> tuple[ToolSchema, ...]:
-        """The tools that are offered; ``finish`` is one of them."""
+        """The available tools, including ``finish``."""
         return self._environment.schemas
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether the episode is over."""
         return self.answer is not None or self.calls >= self._most
 
     @property
     def reward(self) -> float:
-        """The score of the answer, from 0 to 1; or the gain, from below 0 to 1."""
+        """The score of the answer (0 to 1), or the gain (at most 1, may be negative)."""
         if self._gains:
             return self._gain if self.done else 0.0
         return self._score(self.answer)
@@ -88,7 +88,7 @@ class WorldEpisode:
         return 0.0 if answer is None else score_answer(answer, self.sample, self._labels)
 
     def call(self, name: str, arguments: str | Mapping[str, Any]) -> str:
-        """Answer one call. A mistake is answered with an error's text, never with an exception."""
+        """Answer one call. A mistake gives the text of an error, never an exception."""
         if self.done:
             return _OVER
         self.calls += 1
@@ -104,16 +104,16 @@ class WorldEpisode:
         return result.text
 
     def answer_with(self, value: Any) -> str:
-        """Give an answer that was written down elsewhere, any JSON value: read as a call of ``finish`` is."""
+        """Submit an answer from elsewhere, any JSON value; it is parsed like a call of ``finish``."""
         return self.call(FINISH, {"response": value})
 
     def close(self) -> None:
-        """Free what the episode holds."""
+        """Free the resources of the episode."""
         self._environment.close()
 
 
 class World:
-    """The samples of one split of a benchmark, each as often as it is asked for."""
+    """The samples of one split of a benchmark; each can be run any number of times."""
 
     def __init__(self, store: Store, benchmark: Benchmark, settings: WorldSettings | None = None) -> None:
         self.store = store
@@ -128,12 +128,12 @@ class World:
 
     @classmethod
     def open(cls, store: Path, benchmark: Path, settings: WorldSettings | None = None) -> World:
-        """Open a world by its folders."""
+        """Open a world from its folders."""
         return cls(Store.open(store), Benchmark.open(benchmark), settings)
 
     @staticmethod
     def split_of(benchmark: Path, sample: str) -> str:
-        """Return the split that a sample is of; UserError where the benchmark has no such sample."""
+        """Return the split of a sample. UserError: the benchmark has no such sample."""
         for one in Benchmark.open(benchmark).all_samples:
             if one.id == sample:
                 return one.split
@@ -141,15 +141,15 @@ class World:
 
     @property
     def ids(self) -> Sequence[str]:
-        """The ids of its samples, in their order."""
+        """The ids of its samples, in order."""
         return tuple(self.samples)
 
     def question(self, sample: Sample) -> str:
-        """Return what is asked of a sample, and how it is answered."""
+        """Return the question of a sample, with how to answer it."""
         return ask(self.benchmark, sample, rules=self.settings.aids.answer_rules, outside=True)
 
     def begin(self, sample: str) -> WorldEpisode:
-        """Begin an episode; UserError where there is no such sample."""
+        """Begin an episode. UserError: there is no such sample."""
         if sample not in self.samples:
             raise UserError(f"this world has no sample {sample!r}")
         return WorldEpisode(self, self.samples[sample])

@@ -55,7 +55,7 @@ def read_picture(connection: sqlite3.Connection, sha256: str) -> bytes:
 
 
 LOG_SUFFIX = ".episodes.sqlite"
-"""How a log file's name ends inside a run folder."""
+"""The suffix of log files in a run folder."""
 _ROLLBACK = b"\x01\x01"
 ROW_COUNTS = " || ' ' || ".join(
     f"(SELECT count(*) FROM {table} WHERE {table}.episode = episode.key)" for table in ("turn", "tool", "note")
@@ -161,14 +161,14 @@ class Bodies:
         must_be_sealed(self.connection, table, self._sealed[table], where, values)
 
     def text(self, digest: bytes | None) -> str | None:
-        """Return a text; None of no hash. UserError: it is missing or damaged."""
+        """Return a text; None for no hash. UserError: it is missing or damaged."""
         if digest is None:
             return None
         row = self.connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
         return checked(None if row is None else str(row[0]), digest)
 
     def decoded(self, digest: bytes) -> Any:
-        """Return what a JSON text says."""
+        """Return the value of a JSON text."""
         if digest not in self._decoded:
             self._decoded[digest] = json.loads(self.text(digest) or "null")
         return self._decoded[digest]

@@ -14,7 +14,7 @@ from wardround.core import Message, ToolCall, content_hash
 from wardround.log.rows import Trajectory, Turn
 from wardround.log.writer import PromptPath
 
-# Exports as JSON lines, in shapes of our own that carry their version.
+# Exports as JSON lines, in our own formats with a version.
 #
 # ``wardround.trajectory/1``: one line per episode, lossless: message tree, turns that point into it, tools, notes.
 # ``wardround.conversation/1``: one line per branch (a root-to-leaf path) with the tools offered, to train or read on.
@@ -35,9 +35,9 @@ def write_conversations(trajectories: Iterable[Trajectory], file: TextIO) -> int
 
 
 def conversations(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """Yield an episode's branches, by their last turn. A reply that a later prompt continues is no end of a branch.
+    """Yield an episode's branches by their last turn; a reply that a later prompt continues ends no branch.
 
-    ``places`` says, for each of ``turns``, which of the messages is its reply.
+    ``places``: for each of ``turns``, the index of its reply in the messages.
     """
     paths = {turn.reply_hash: _nodes(turn) for turn in trajectory.turns}
     continued = {node for nodes in paths.values() for node in nodes[:-1]}
@@ -114,11 +114,11 @@ SCHEMA_VERSION = "ATIF-v1.8"
 def atif_documents(trajectory: Trajectory, *, version: str) -> Iterator[dict[str, Any]]:
     """Yield the branches of an episode; ``version`` is that of wardround."""
     turns = {turn.ordinal: turn for turn in trajectory.turns}
-    told: set[int] = set()
+    exported_turns: set[int] = set()
     for branch in conversations(trajectory):
         reply_of = {place: turns[turn] for place, turn in zip(branch["places"], branch["turns"], strict=True)}
-        steps = _steps(branch["messages"], reply_of, told)
-        told |= set(branch["turns"])
+        steps = _steps(branch["messages"], reply_of, exported_turns)
+        exported_turns |= set(branch["turns"])
         yield {
             "schema_version": SCHEMA_VERSION,
             "session_id": trajectory.episode,
@@ -135,29 +135,31 @@ def atif_documents(trajectory: Trajectory, *, version: str) -> Iterator[dict[str
         }
 
 
-def _steps(messages: Sequence[Mapping[str, Any]], reply_of: Mapping[int, Turn], told: set[int]) -> list[dict[str, Any]]:
+def _steps(
+    messages: Sequence[Mapping[str, Any]], reply_of: Mapping[int, Turn], exported_turns: set[int]
+) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message["role"] == "tool":
             result = {"source_call_id": message["tool_call_id"], "content": message["content"] or ""}
             steps[-1].setdefault("observation", {"results": []})["results"].append(result)
             continue
         step = {"step_id": len(steps) + 1, "message": message["content"] or ""}
         if message["role"] == "assistant":
-            step |= _agent_step(reply_of.get(place), message, told)
+            step |= _agent_step(reply_of.get(index), message, exported_turns)
         else:
             step["source"] = message["role"]
         steps.append(step)
     return steps
 
 
-def _agent_step(turn: Turn | None, message: Mapping[str, Any], told: set[int]) -> dict[str, Any]:
-    """A reply of the model; what no turn of this episode wrote was put there, and is context too."""
+def _agent_step(turn: Turn | None, message: Mapping[str, Any], exported_turns: set[int]) -> dict[str, Any]:
+    """Return a reply of the model; a reply without a turn in this episode counts as context."""
     step: dict[str, Any] = {"source": "agent"}
     calls = [_call(call) for call in message.get("tool_calls", ())]
     if calls:
         step["tool_calls"] = calls
-    if turn is None or turn.ordinal in told:
+    if turn is None or turn.ordinal in exported_turns:
         return step | {"is_copied_context": True}
     step |= {"model_name": turn.model, "llm_call_count": 1, "metrics": _metrics(turn)}
     if turn.reasoning:
@@ -179,17 +181,17 @@ def _metrics(turn: Turn) -> dict[str, Any]:
 
 
 def _totals(turns: Any, steps: int) -> dict[str, Any]:
-    every = [_metrics(turn) for turn in turns]
+    metrics = [_metrics(turn) for turn in turns]
     names = {
         "prompt_tokens": "total_prompt_tokens",
         "completion_tokens": "total_completion_tokens",
         "cached_tokens": "total_cached_tokens",
         "cost_usd": "total_cost_usd",
     }
-    known = {
-        total: sum(one[name] for one in every) for name, total in names.items() if all(name in one for one in every)
+    totals = {
+        total: sum(one[name] for one in metrics) for name, total in names.items() if all(name in one for one in metrics)
     }
-    return {"total_steps": steps, **(known if every else {})}
+    return {"total_steps": steps, **(totals if metrics else {})}
 
 
 # Episodes as OpenTelemetry spans: OTLP in JSON, one line an episode, from the finished log.
@@ -236,18 +238,20 @@ def _spans(trajectory: Trajectory, content: bool) -> Iterator[dict[str, Any]]:
         },
         error=outcome.get("error"),
     )
-    known: set[bytes] = set()
+    sent_digests: set[bytes] = set()
     for turn in trajectory.turns:
-        yield from _turn_spans(trace, turn, began, known, content)
+        yield from _turn_spans(trace, turn, began, sent_digests, content)
 
 
-def _turn_spans(trace: _Trace, turn: Turn, began: int, known: set[bytes], content: bool) -> Iterator[dict[str, Any]]:
+def _turn_spans(
+    trace: _Trace, turn: Turn, began: int, sent_digests: set[bytes], content: bool
+) -> Iterator[dict[str, Any]]:
     end = _nanoseconds(turn.ended) if turn.ended else began
-    said: dict[str, Any] = {}
+    texts_of_turn: dict[str, Any] = {}
     if content:
-        new = [message for message in turn.prompt if message.digest not in known]
-        said = {"gen_ai.input.messages": _messages(new), "gen_ai.output.messages": _messages([turn.reply])}
-        known.update(message.digest for message in (*turn.prompt, turn.reply))
+        new = [message for message in turn.prompt if message.digest not in sent_digests]
+        texts_of_turn = {"gen_ai.input.messages": _messages(new), "gen_ai.output.messages": _messages([turn.reply])}
+        sent_digests.update(message.digest for message in (*turn.prompt, turn.reply))
     yield trace.span(
         f"turn {turn.ordinal}",
         f"chat {turn.model}",
@@ -262,7 +266,7 @@ def _turn_spans(trace: _Trace, turn: Turn, began: int, known: set[bytes], conten
             "gen_ai.usage.cache_read.input_tokens": turn.usage.cached_tokens,
             "wardround.purpose": turn.purpose,
             "wardround.turn": turn.ordinal,
-            **said,
+            **texts_of_turn,
         },
         kind=_CLIENT,
     )

@@ -40,7 +40,7 @@ from wardround.log.rows import (
 )
 from wardround.log.writer import ROOT
 
-# Outlines: what scoring asks of a recorded episode, at a fifth of the cost of a trajectory.
+# Outlines: the parts of a recorded episode that scoring needs, at a fifth of the cost of a trajectory.
 #
 # Turns are plain tuples: of a large run there are hundreds of thousands, and a frozen dataclass of twenty fields takes
 # forty times as long to make.
@@ -55,7 +55,7 @@ class CallOutline(NamedTuple):
 
 
 class ResultOutline(NamedTuple):
-    """What came of a call, without its text and its rows."""
+    """The outcome of a call, without its text and its rows."""
 
     call: CallOutline
     is_error: bool
@@ -96,7 +96,7 @@ class TurnOutline(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline(RecordedEpisode):
-    """An episode without what was read to its models."""
+    """An episode without the texts that its models read."""
 
     turns: Sequence[TurnOutline]
 
@@ -108,12 +108,12 @@ class Outline(RecordedEpisode):
 
 
 Played = Trajectory | Outline
-"""An episode as scoring reads it."""
+"""An episode in the form that scoring reads."""
 PlayedTurn = Turn | TurnOutline
 PlayedCall = ToolCall | CallOutline
 
 
-# Episodes without what was read to the models, one after another: all that scoring needs, in three statements.
+# Episodes without the texts that models read, one after another: all that scoring needs, in three statements.
 
 
 _OUTLINE_TURNS = f"""
@@ -233,13 +233,13 @@ SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WH
 FROM episode
 """
 _AT_ONCE = 128
-"""So many episodes are read by one statement: a few megabytes of replies."""
+"""Episodes per statement: a few megabytes of replies."""
 _Tree = dict[bytes, tuple[bytes, Message]]
 _Found = tuple[EpisodeEntry, Path, Bodies]
 
 
 class PaidCall(NamedTuple):
-    """What tells one call of a model from every other."""
+    """The identity of one model call."""
 
     episode: str
     ordinal: int
@@ -267,18 +267,18 @@ class LogReader:
             raise
 
     def look_again(self, *, but: Path) -> None:
-        """Open the logs that have come since, but one: the caller's own."""
+        """Open new logs, except the caller's own."""
         known = {file for file, _ in self._connections} | {but}
         for file in sorted(self.path.rglob(f"*{LOG_SUFFIX}")):
             if file not in known and has_begun(file):
                 self._connections.append((file, Bodies(LOG_FORMAT.open_unchanged(file))))
 
     def episodes(self) -> tuple[EpisodeEntry, ...]:
-        """All episodes, by key."""
+        """Return all episodes, by key."""
         return tuple(entry for _, (entry, _, _) in sorted(self._index().items()))
 
     def finished(self) -> set[str]:
-        """The keys of the episodes that have an end."""
+        """Return the keys of the finished episodes."""
         return {
             row[0]
             for _, bodies in self._connections
@@ -299,16 +299,16 @@ class LogReader:
         return [found[key] for key in sorted(found)]
 
     def has(self, episode: str) -> bool:
-        """Whether an episode of that key was ever begun."""
+        """Return whether an episode with this key was begun."""
         return episode in self._index(episode)
 
     def entry(self, episode: str) -> EpisodeEntry | None:
-        """Return one episode's row, or None when it was never begun."""
+        """Return one episode's row, None if it was never begun."""
         found = self._index(episode).get(episode)
         return None if found is None else found[0]
 
     def trajectory(self, episode: str) -> Trajectory:
-        """Read one episode whole. Raises UserError when there is none of that key."""
+        """Read one whole episode. UserError: there is none with this key."""
         found = self._index(episode).get(episode)
         if found is None:
             raise UserError(f"no episode {episode!r} in {self.path}")
@@ -349,7 +349,7 @@ class LogReader:
         return tuple(replies[ordinal] for ordinal in sorted(replies.keys() - {row[0] for row in turns}))
 
     def notes(self, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Read every note of one kind, with its episode's key; of an episode in several files those of all of them."""
+        """Read every note of one kind, with its episode's key, over all files."""
         for file, bodies in self._connections:
             with LOG_FORMAT.errors(file):
                 query = "SELECT episode, detail FROM note WHERE kind = ? ORDER BY episode, n"
@@ -457,7 +457,7 @@ def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
 
 
 def _of_node(node: bytes, parent: bytes, body: bytes, text: str) -> str:
-    """The text of a message in its place in the tree. UserError: the log is damaged."""
+    """Return the text of a message in the tree. UserError: the log is damaged."""
     if sha256(parent + body).digest() != node:
         raise UserError("a log is damaged: a message is not in its place; `wardround audit files` says more")
     return checked(text, body)
@@ -470,7 +470,7 @@ def _node(tree: _Tree, node: bytes) -> tuple[bytes, Message]:
 
 
 def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> tuple[Message, ...]:
-    """Messages from the root to a node; paths already walked are reused."""
+    """Return the messages from the root to a node; known paths are reused."""
     tail: list[tuple[bytes, Message]] = []
     node = tip
     while node not in paths:

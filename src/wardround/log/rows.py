@@ -86,7 +86,7 @@ class ToolRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something an episode decided or met outside its messages. ``n`` counts from 0 within the episode."""
+    """A decision or event of an episode outside its messages. ``n`` counts from 0 within the episode."""
 
     n: int
     kind: str
@@ -128,7 +128,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEntry:
-    """An episode's row. ``outcome`` is None while it is open; ``started`` and ``ended`` are UTC, ISO 8601."""
+    """The row of an episode. ``outcome`` is None while it is open; ``started`` and ``ended`` are UTC, ISO 8601."""
 
     key: str
     facts: Mapping[str, Any]
@@ -153,7 +153,7 @@ class RecordedEpisode:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was said of the episode when it began."""
+        """The facts of the episode from its start."""
         return self.entry.facts
 
     @property

@@ -99,7 +99,7 @@ class ChatModel:
         )
 
     def _refuses_a_part(self, request: Request, fault: Fault) -> bool:
-        """Whether the server refuses a part of requests that it can be asked without, as it is from now on."""
+        """Whether the server refuses an optional part of requests, which is left out from now on."""
         return (
             self._refuses_names(request, fault)
             or self._refuses_form(request, fault)
@@ -120,7 +120,7 @@ class ChatModel:
         return True
 
     def _refuses_schema(self, request: Request, fault: Fault) -> bool:
-        """Whether the server offers no structured output; it is then asked without, from now on."""
+        """Whether the server has no structured output; requests leave it out from now on."""
         if request.response_schema is None or not self._takes_schema or fault.status not in (400, 422, 501):
             return False
         if not any(word in fault.message.lower() for word in _SCHEMA_WORDS):

@@ -101,8 +101,10 @@ class Attempts:
             raise self.error(f"{fault.message} (gave up after {self.count} attempts)", fault.status)
         wait = self._policy.wait_seconds(self.count, fault.retry_after)
         if wait >= self.remaining_seconds:
-            asked = f"; it asks to wait {fault.retry_after:.6g} s" if fault.retry_after is not None else ""
-            raise self.error(f"{fault.message}{asked} (deadline of {self._policy.deadline_seconds:g} s)", fault.status)
+            retry_hint = f"; it asks to wait {fault.retry_after:.6g} s" if fault.retry_after is not None else ""
+            raise self.error(
+                f"{fault.message}{retry_hint} (deadline of {self._policy.deadline_seconds:g} s)", fault.status
+            )
         return wait
 
     def error(self, message: str, status: int | None = None) -> ProviderError:
@@ -128,7 +130,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are being held back."""
+        """Whether requests are delayed."""
         return self._failures >= self._threshold
 
     async def admit(self, attempts: Attempts) -> None:
@@ -277,7 +279,7 @@ def _has_nothing_left(connection: Any) -> bool:
 
 # One OpenAI-compatible endpoint: its concurrency limit, its breaker, one attempt at a time, and what it sends.
 #
-# What comes back is taken in safely: bounded bytes, one JSON value, texts in one masked and printable line. Nothing an
+# Responses are parsed safely: bounded bytes, one JSON value, texts in one masked and printable line. Nothing an
 # endpoint writes goes any other way, so that no bytes of it can end a run, fill the memory, print the key or command a
 # terminal.
 
@@ -291,7 +293,7 @@ _LINE_CHARACTERS = 300
 
 
 class MalformedReply(ValueError):
-    """The endpoint said 200 and then nothing that reads as what was asked for."""
+    """The endpoint answered 200 with a body that is no valid reply."""
 
 
 async def read_body(response: httpx2.Response, secret: Secret | None) -> bytes:
@@ -352,7 +354,7 @@ def _worded(error: dict[str, Any]) -> Any:
     return f"{code}: {message}" if code in FILTER_CODES and isinstance(message, str) else message
 
 
-def said(body: bytes, secret: Secret | None) -> str:
+def error_body_text(body: bytes, secret: Secret | None) -> str:
     """What the body of an error says, JSON or text in any encoding, in one line."""
     try:
         return error_text(read_json(body, secret), secret)
@@ -465,7 +467,9 @@ class Endpoint:
                 f"cannot reach {self.base_url} ({self._reason(error)}); is the server running, and is the URL right?"
             ) from None
         if response.status_code in (401, 403, 502, 503, 504) or response.is_redirect:
-            raise ProviderError(f"{self.base_url}: {self._said(response, received)}", status=response.status_code)
+            raise ProviderError(
+                f"{self.base_url}: {self._status_text(response, received)}", status=response.status_code
+            )
         if not response.is_success:
             return None
         try:
@@ -501,7 +505,7 @@ class Endpoint:
             return AttemptResult(data=read_json(received, self._secret))
         fault = Fault(
             kind=f"status {status}",
-            message=self._said(response, received),
+            message=self._status_text(response, received),
             status=status,
             final=status not in RETRIED_STATUSES,
             patient=status < 500,
@@ -516,13 +520,13 @@ class Endpoint:
         self.breaker.failed(fault.message)
         return AttemptResult(fault=fault)
 
-    def _said(self, response: httpx2.Response, received: bytes) -> str:
+    def _status_text(self, response: httpx2.Response, received: bytes) -> str:
         """Status, the server's own words and a hint, in one line and without the key."""
         status = response.status_code
         if response.is_redirect:
             where = one_line(response.headers.get("location", ""), self._secret)
             return f"{status} redirects to {where}; use that as the base URL"
-        words = said(received, self._secret)
+        words = error_body_text(received, self._secret)
         reason = one_line(response.reason_phrase, self._secret)
         return f"{status} {reason}{': ' + words if words else ''}{_HINTS.get(status, '')}"
 

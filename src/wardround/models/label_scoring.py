@@ -1,9 +1,9 @@
-"""How probable a model holds each label: every label is asked for in turn, the reply bound to it by a schema.
+"""The probability of each label, from replies that are bound to the label by a schema.
 
-An endpoint that binds replies by a grammar and reports the log-probabilities from before it says of a forced label how
-probable the model held each of its tokens. Their sum is the label's log-probability (what comes before the label is the
-same in all replies), so that the probabilities over all labels follow exactly, up to how a label is cut into tokens.
-It costs a call a label; all share one prompt, which servers keep.
+Each label is requested in turn. An endpoint that binds replies by a grammar and reports log-probabilities from before
+the grammar gives the probability of each token of a forced label. Their sum is the label's log-probability (the text
+before the label is the same in all replies), so the probabilities over all labels follow exactly, up to the
+tokenization of a label. It costs one call per label; all share one prompt, which servers cache.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from wardround.models.protocol import Model, Reply, Request
 from wardround.models.schema import read_value
 
 _ROOM = 0.01
-"""By how much probabilities of different replies may sum to more than one, through rounding."""
+"""Tolerance: probabilities of different replies may sum to more than one through rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelScores:
-    """The probability of each label, summing to one; None with the reason where it cannot be had.
+    """The probability of each label, summing to one; None with the reason where unavailable.
 
-    ``exchanges`` are the calls it took, to be recorded.
+    ``exchanges``: the calls made, to be recorded.
     """
 
     probabilities: Mapping[str, float] | None
@@ -33,17 +33,17 @@ class LabelScores:
 
 
 async def score_labels(model: Model, request: Request, labels: Sequence[str]) -> LabelScores:
-    """Score every label as the answer to a request, whose ordinal is the first of ``len(labels)`` that are taken.
+    """Score every label as the answer to a request; its ordinal is the first of ``len(labels)`` used ones.
 
     Raises ProviderError when an endpoint gives no reply.
     """
-    asked = [_bound(request, label, place) for place, label in enumerate(labels)]
-    first = await model.complete(asked[0])
+    requests = [_bound(request, label, index) for index, label in enumerate(labels)]
+    first = await model.complete(requests[0])
     problem = _problem(first, labels[0])
-    if problem:  # the others would not tell either
-        return LabelScores(probabilities=None, unavailable=problem, exchanges=((asked[0], first),))
-    replies = [first, *await asyncio.gather(*map(model.complete, asked[1:]))]
-    exchanges = tuple(zip(asked, replies, strict=True))
+    if problem:  # the other labels would fail in the same way
+        return LabelScores(probabilities=None, unavailable=problem, exchanges=((requests[0], first),))
+    replies = [first, *await asyncio.gather(*map(model.complete, requests[1:]))]
+    exchanges = tuple(zip(requests, replies, strict=True))
     problems = [_problem(reply, label) for reply, label in zip(replies, labels, strict=True)]
     problem = next(filter(None, problems), "")
     if problem:
@@ -51,15 +51,18 @@ async def score_labels(model: Model, request: Request, labels: Sequence[str]) ->
     return _normalised(labels, [math.fsum(reply.token_logprobs or ()) for reply in replies], exchanges)
 
 
-def _bound(request: Request, label: str, place: int) -> Request:
-    """The request whose reply can only be ``label``: the sampling is greedy, so that what precedes it is the same."""
+def _bound(request: Request, label: str, index: int) -> Request:
+    """Return the request whose only possible reply is ``label``.
+
+    Sampling is greedy, so the text before the label is the same in all replies.
+    """
     settings = replace(request.settings, temperature=0.0, top_p=None, token_logprobs=True)
     schema = {"type": "string", "enum": [label]}
-    return replace(request, settings=settings, response_schema=schema, ordinal=request.ordinal + place, tools=())
+    return replace(request, settings=settings, response_schema=schema, ordinal=request.ordinal + index, tools=())
 
 
 def _problem(reply: Reply, label: str) -> str:
-    """Why a reply does not tell how probable its label is; empty if it does."""
+    """Return why a reply does not give the probability of its label; empty if it does."""
     value, _ = read_value(reply.message.content or "", {"type": "string"})
     if value != label:
         return "the endpoint does not bind a reply to a schema"

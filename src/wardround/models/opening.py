@@ -25,7 +25,7 @@ class ModelConfig(NamedModel):
     """A model to open: its name and what is set of it, with what else its endpoint or its replies need.
 
     Without a guard the strictest one holds: record text stays on this machine. ``endpoint`` shares another model's
-    endpoint, limit and breaker. ``roles`` are those of the source it is asked about: the offline policy plans by them.
+    endpoint, limit and breaker. ``roles`` are those of the source: the offline policy plans with them.
     ``rest`` is what its name goes on with.
     """
 

@@ -1,4 +1,4 @@
-"""What a model is to everything else: one request in, one reply out."""
+"""The model interface: one request in, one reply out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ModelSettings:
 
 @lru_cache(maxsize=256)
 def _settings_json(settings: ModelSettings) -> bytes:
-    """Canonical JSON of the settings; ``temperature=1`` and ``1.0`` ask for the same thing and read the same."""
+    """Return canonical JSON of the settings; ``temperature=1`` and ``1.0`` give the same text."""
     plain = asdict(settings)
     for name in ("temperature", "top_p", "presence_penalty"):
         plain[name] = None if plain[name] is None else float(plain[name])
@@ -39,11 +39,11 @@ def _settings_json(settings: ModelSettings) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call. ``episode`` and ``ordinal`` (0, 1, ...) say whose and which call it is; they are not sent.
+    """One call. ``episode`` and ``ordinal`` (0, 1, ...) identify the call; they are not sent.
 
-    ``response_schema`` is a JSON schema that the reply's text should follow; an endpoint that offers no structured
-    output ignores it (``complete_structured`` copes with either). ``tool_choice`` none shows the tools, which the
-    history calls, and asks for text (the prompt's start stays as it was); an endpoint may ignore that too.
+    ``response_schema``: a JSON schema for the reply's text; an endpoint without structured output ignores it
+    (``complete_structured`` handles both). ``tool_choice`` none shows the tools, which the history calls, and requests
+    text (the start of the prompt stays the same); an endpoint may ignore that too.
     """
 
     messages: tuple[Message, ...]
@@ -55,9 +55,10 @@ class Request:
     tool_choice: Literal["auto", "none"] = "auto"
 
     def digest(self, identity: str, *, path: bytes | None = None) -> str:
-        """Hex hash of what is asked of whom: model identity, messages, tools, settings. The replay key's first part.
+        """Return the hex hash of model identity, messages, tools and settings.
 
-        ``path`` is the chain hash of the messages where the caller has it already (it spares walking a long history).
+        It is the first part of the replay key. ``path`` is the chain hash of the messages where the caller has it (it
+        saves reading a long history).
         """
         if path is None:
             path = reduce(chain_hash, self.messages, b"")
@@ -75,13 +76,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back. ``token_logprobs`` is None where the endpoint offers none; ``seconds`` is wall time over all
-    ``attempts``; ``cost`` is in US dollars, None when no price is known.
+    """One reply.
 
-    ``unreported`` names the fields of ``usage`` the endpoint said nothing of: they stand at 0 there and are unknown.
-    ``identity`` is that of the model that answered, empty only where it equals ``model``. ``reasoning`` is thinking
-    text that came beside the message; it is recorded and never sent back. ``calls_left_out`` counts tool calls beyond
-    the most that one reply may have; it is not recorded.
+    ``token_logprobs`` is None where the endpoint offers none. ``seconds`` is wall time over all ``attempts``. ``cost``
+    is in US dollars, None when no price is known. ``unreported`` names the fields of ``usage`` that the endpoint did
+    not report: they are 0 there and unknown. ``identity`` is that of the model that answered, empty only where it
+    equals ``model``. ``reasoning`` is thinking text beside the message; it is recorded and never sent back.
+    ``calls_left_out`` counts tool calls beyond the limit of one reply; it is not recorded.
     """
 
     message: Message
@@ -104,24 +105,24 @@ class Reply:
 
 
 class Model(Protocol):
-    """A language-model client, or anything that answers like one."""
+    """A language-model client, or anything with the same interface."""
 
     @property
     def name(self) -> str:
-        """As given on the command line, for example ``openai/qwen3-30b`` or ``offline``."""
+        """The name on the command line, for example ``openai/qwen3-30b`` or ``offline``."""
         ...
 
     @property
     def identity(self) -> str:
-        """Name plus endpoint: what a recorded reply is keyed by."""
+        """Name plus endpoint: the key of a recorded reply."""
         ...
 
     async def check(self) -> None:
-        """Preflight: raise ProviderError, in one clear line, when no call could succeed. Costs no tokens."""
+        """Raise ProviderError, in one clear line, when no call could succeed. Costs no tokens."""
         ...
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request. Raises ProviderError when no usable reply can be had."""
+        """Answer one request. ProviderError: there is no usable reply."""
         ...
 
     async def close(self) -> None:

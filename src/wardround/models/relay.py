@@ -1,9 +1,8 @@
-"""A model played by whoever writes files: each request is ``<n>.request.json``, its reply is awaited as
-``<n>.reply.json``.
+"""A model answered through files: each request is ``<n>.request.json``, its reply ``<n>.reply.json``.
 
 The reply is a message, ``{"content": "..."}`` or ``{"tool_calls": [{"name": "...", "arguments": {...}}]}``, or a whole
-chat completion. One that cannot be read is answered with ``<n>.error.txt`` and awaited again. Pictures that a request
-names lie in the folder ``pictures``, each once, under its hash.
+chat completion. An unreadable reply gets ``<n>.error.txt`` and is awaited again. Images of a request are in the folder
+``pictures``, each once, under its hash.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ REQUEST_SCHEMA = "wardround.relay/1"
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _WRITTEN_DOWN_SECONDS = 2.0
 _Stamp = tuple[int, int]
-_Asked = tuple[str, str, int]
+_RequestKey = tuple[str, str, int]
 
 
 class RelayModel:
-    """Requests out and replies in through a folder. Several processes may share it.
+    """Exchanges requests and replies through a folder, which several processes may share.
 
-    A request that was already written and not yet served (its run was killed) keeps its number, so that a reply given
-    meanwhile is not lost; ``served.txt`` lists the numbers that were. A number is listed when the run has had the
-    time to write the reply down: a run killed before that finds the reply where it was.
+    A written request without a reply (its run was killed) keeps its number, so that a reply given meanwhile is not
+    lost; ``served.txt`` lists the finished numbers. A number is listed once the run has had time to record the reply:
+    a run killed before finds the reply in its place.
     """
 
     def __init__(self, folder: Path, *, timeout_seconds: float = 3600.0) -> None:
@@ -54,7 +53,7 @@ class RelayModel:
             raise ProviderError(f"{self.name}: the folder cannot be written")
 
     async def complete(self, request: Request) -> Reply:
-        """Write the request, await the reply."""
+        """Write the request and wait for the reply."""
         self._note_served(older_than=_WRITTEN_DOWN_SECONDS)
         digest = request.digest(self.identity)
         number = self._unserved.pop((digest, request.episode, request.ordinal), None)
@@ -76,11 +75,11 @@ class RelayModel:
         )
 
     async def close(self) -> None:
-        """Note what was served; the files stay."""
+        """List the finished numbers; the files stay."""
         self._note_served(older_than=0.0)
 
     def _note_served(self, *, older_than: float) -> None:
-        """List the replies that were handed over so long ago."""
+        """List the replies that were delivered at least ``older_than`` seconds ago."""
         moment = time.monotonic() - older_than
         numbers = [number for at, number in self._handed_over if at <= moment]
         if numbers:
@@ -115,7 +114,7 @@ class RelayModel:
             part.unlink(missing_ok=True)
 
     def _write_pictures(self, request: Request) -> None:
-        """Write those that are not in the folder yet, each in one step."""
+        """Write the images that are missing in the folder, each in one step."""
         shown = {picture.file_name: picture for message in request.messages for picture in message.pictures}
         for name, picture in shown.items():
             path = self.folder / "pictures" / name
@@ -150,17 +149,17 @@ class RelayModel:
             pause = min(_LONGEST_POLL_SECONDS, pause * 1.3)
 
 
-def _requests_in(folder: Path) -> tuple[dict[_Asked, int], int]:
-    """The requests that wait to be served, with their numbers, and the next free number."""
+def _requests_in(folder: Path) -> tuple[dict[_RequestKey, int], int]:
+    """Return the waiting requests with their numbers, and the next free number."""
     numbers = {int(name): path for path in folder.glob("*.request.json") if (name := path.name.split(".")[0]).isdigit()}
     served_file = folder / "served.txt"
     served = set(served_file.read_text(encoding="utf-8").split()) if served_file.exists() else set()
-    found = ((_asked_in(path), number) for number, path in numbers.items() if str(number) not in served)
-    waiting = {asked: number for asked, number in found if asked is not None}
+    keyed = ((_request_key(path), number) for number, path in numbers.items() if str(number) not in served)
+    waiting = {key: number for key, number in keyed if key is not None}
     return waiting, max(numbers, default=0) + 1
 
 
-def _asked_in(path: Path) -> _Asked | None:
+def _request_key(path: Path) -> _RequestKey | None:
     try:
         body = json.loads(path.read_bytes())
         return str(body["digest"]), str(body["episode"]), int(body["ordinal"])
@@ -169,7 +168,7 @@ def _asked_in(path: Path) -> _Asked | None:
 
 
 def _publish(part: Path, target: Path) -> bool:
-    """Give a finished file its name at once; False when the name is taken."""
+    """Rename a finished file in one step; return False when the name exists already."""
     try:
         os.link(part, target)
     except FileExistsError:

@@ -13,12 +13,12 @@ from wardround.core import Message, ProviderError, ToolCall, Usage, UserError
 from wardround.log import KeptReply, LogReader, PromptPath, Trajectory, Turn
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, Reply, Request
 
-# Recorded replies: from an episode's log back to what a model said.
+# Recorded replies: from an episode's log back to a model's replies.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A reply that was recorded: which of its episode's calls it answered, and the digest of the request."""
+    """A recorded reply, with the number of its call in the episode and the digest of its request."""
 
     ordinal: int
     digest: str
@@ -26,16 +26,19 @@ class Recorded:
 
 
 def recorded_replies(reader: LogReader, episode: str) -> list[Recorded]:
-    """Return an episode's replies in order, those without a turn too. An episode that was never begun has none."""
+    """Return an episode's replies in order, also those without a turn; empty for an unknown episode."""
     if not reader.has(episode):
         return []
-    found: list[Turn | KeptReply] = [*reader.trajectory(episode).turns, *reader.kept(episode)]
-    found.sort(key=lambda one: one.ordinal)
-    return [Recorded(ordinal=one.ordinal, digest=one.request_digest, reply=reply_of(one)) for one in found]
+    recordings: list[Turn | KeptReply] = [*reader.trajectory(episode).turns, *reader.kept(episode)]
+    recordings.sort(key=lambda recording: recording.ordinal)
+    return [
+        Recorded(ordinal=recording.ordinal, digest=recording.request_digest, reply=reply_of(recording))
+        for recording in recordings
+    ]
 
 
 def reply_of(turn: Turn | KeptReply) -> Reply:
-    """The reply as its model gave it, with its own time, attempts and cost."""
+    """Return the reply as its model gave it, with its own time, attempts and cost."""
     reason = turn.finish_reason if turn.finish_reason in get_args(FinishReason) else "other"
     return Reply(
         message=turn.reply,
@@ -52,23 +55,23 @@ def reply_of(turn: Turn | KeptReply) -> Reply:
     )
 
 
-# Models that speak from recordings: a cassette that never goes live, and the beginning of an interrupted episode.
+# Models that answer from recordings: a cassette that never calls a model, and the start of an interrupted episode.
 
 
 Noter = Callable[[str, Mapping[str, Any]], None]
-"""Takes a kind and a detail, as ``EpisodeRecorder.note`` does."""
+"""Called with a kind and a detail, like ``EpisodeRecorder.note``."""
 Keeper = Callable[[Request, Reply], None]
-"""Takes a live reply as soon as it has come, as ``EpisodeRecorder.keep`` does."""
+"""Called with each live reply at once, like ``EpisodeRecorder.keep``."""
 
 _BEFORE, _SHOWN = 60, 200
-"""Bytes shown of a message that differs: before its first difference, and in all."""
+"""Bytes of a differing message in errors: before its first difference, and in all."""
 
 
 class RecordedModel:
-    """Serves one episode's recorded replies, each to the call it answered, and asks the live model for the others.
+    """Replays one episode's recorded replies; other calls go to the live model.
 
-    A reply is served only where the request is the one it answered and its model is the one that is asked now. At the
-    first difference the rest is dropped, and noted; from then on everything is live. ``keep`` is handed live replies.
+    A reply is replayed only for an equal request to the same model. At the first difference the remaining replies are
+    dropped, which is noted; after that every call is live. ``keep`` is called with live replies.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class RecordedModel:
         self.served = 0
         self.dropped = 0
         self._model = model
-        self._waiting = {one.ordinal: one for one in replies}
+        self._waiting = {reply.ordinal: reply for reply in replies}
         self._path = PromptPath()
         self._note = note
         self._keep = keep
@@ -89,7 +92,7 @@ class RecordedModel:
         await self._model.check()
 
     async def complete(self, request: Request) -> Reply:
-        """Serve the reply that was recorded for this call or ask the live model."""
+        """Return the reply recorded for this call, or call the live model."""
         if self._waiting:
             self._path.follow(request.messages)
         recorded = self._waiting.get(request.ordinal)
@@ -105,10 +108,10 @@ class RecordedModel:
         return reply
 
     async def close(self) -> None:
-        """The live model belongs to whoever opened it; nothing of our own to release."""
+        """Do nothing: the live model belongs to its opener."""
 
     def beside(self, other: Model) -> RecordedModel:
-        """Return another live model that is served from the same recordings, and whose replies are kept with these."""
+        """Return another live model that shares these recordings and ``keep``."""
         shared = RecordedModel(beside(self._model, other), (), note=self._note, keep=self._keep)
         shared._waiting, shared._path = self._waiting, self._path
         return shared
@@ -128,28 +131,34 @@ class RecordedModel:
 def resumed(
     model: Model, replies: Sequence[Recorded], *, note: Noter | None = None, keep: Keeper | None = None
 ) -> Model:
-    """Return a model for one episode that serves ``replies`` and hands live ones to ``keep``; itself if neither."""
+    """Return a model for one episode that replays ``replies`` and passes live ones to ``keep``.
+
+    Returns the model itself without either.
+    """
     return RecordedModel(model, replies, note=note, keep=keep) if replies or keep else model
 
 
 def beside(player: Model, other: Model) -> Model:
-    """Return the model that another question of an episode is asked of: ``other``, after what is recorded for the model
-    that plays it; a cassette alone where that is one, since it never goes live."""
+    """Return the model for another question of an episode: ``other``, after the player's recordings.
+
+    If the player is a cassette, the cassette: it never calls a model.
+    """
     if isinstance(player, ReplayModel):
         return player
     return player.beside(other) if isinstance(player, RecordedModel) else other
 
 
 class ReplayModel:
-    """A cassette: the recorded replies of a log file or run folder, by episode, ordinal and request digest.
+    """A cassette: the recorded replies of a log file or run folder.
 
-    It never calls anything. A request that was not recorded is a ProviderError that says what differs. An episode key
-    that names its model finds the recorded key that names another one in its place, if there is just one.
+    Replies are found by episode, ordinal and request digest. It never calls a model. A request that was not recorded
+    is a ProviderError that describes the difference. An episode key with this model's name also matches the only
+    recorded key with another model in its place.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
-            raise UserError(f"replay: there is no {path}; name a run folder or an episode log")
+            raise UserError(f"replay: {path} does not exist; name a run folder or an episode log")
         self.name = f"replay:{path}"
         self.identity = self.name
         self._reader = LogReader(path)
@@ -157,19 +166,19 @@ class ReplayModel:
         self._open: dict[str, tuple[Trajectory, dict[int, int], PromptPath]] = {}
 
     async def check(self) -> None:
-        """Raise ProviderError when the cassette holds nothing."""
+        """Raise ProviderError when the cassette is empty."""
         if not self._reader.episodes():
             raise ProviderError(f"{self.name}: no episode is recorded there")
 
     async def complete(self, request: Request) -> Reply:
-        """Give the recorded reply."""
-        trajectory, places, path = self._episode(request)
-        if request.ordinal not in places:
-            raise self._miss(request, f"the recording has {len(places)} turns and ends before it")
-        turn = trajectory.turns[places[request.ordinal]]
+        """Return the recorded reply."""
+        trajectory, turn_indices, path = self._episode(request)
+        if request.ordinal not in turn_indices:
+            raise self._miss(request, f"the recording has {len(turn_indices)} turns and ends before it")
+        turn = trajectory.turns[turn_indices[request.ordinal]]
         path.follow(request.messages)
         if request.digest(turn.identity, path=path.tip) != turn.request_digest:
-            raise self._miss(request, _difference(request, trajectory, places[request.ordinal]))
+            raise self._miss(request, _difference(request, trajectory, turn_indices[request.ordinal]))
         if turn is trajectory.turns[-1]:
             del self._open[request.episode]
         return reply_of(turn)
@@ -182,10 +191,10 @@ class ReplayModel:
         key = request.episode
         if key not in self._open:
             trajectory = self._reader.trajectory(self._recorded_key(request))
-            places = {turn.ordinal: place for place, turn in enumerate(trajectory.turns)}
+            turn_indices = {turn.ordinal: index for index, turn in enumerate(trajectory.turns)}
             while len(self._open) >= 1024:
                 self._open.pop(next(iter(self._open)))
-            self._open[key] = (trajectory, places, PromptPath())
+            self._open[key] = (trajectory, turn_indices, PromptPath())
         return self._open[key]
 
     def _recorded_key(self, request: Request) -> str:
@@ -193,41 +202,44 @@ class ReplayModel:
             self._keys = tuple(entry.key for entry in self._reader.episodes())
         if request.episode in self._keys:
             return request.episode
-        before, found, after = request.episode.partition(self.name)
+        before, has_name, after = request.episode.partition(self.name)
         size = len(before) + len(after)
-        alike = [k for k in self._keys if found and k.startswith(before) and k.endswith(after) and len(k) >= size]
-        if len(alike) == 1:
-            return alike[0]
-        if alike:
-            raise self._miss(request, f"several recorded episodes could be meant: {', '.join(alike[:3])}")
-        named = ", ".join(self._keys[:3])
-        raise self._miss(request, f"no such episode is recorded; there are {named or 'none'}")
+        similar = [k for k in self._keys if has_name and k.startswith(before) and k.endswith(after) and len(k) >= size]
+        if len(similar) == 1:
+            return similar[0]
+        if similar:
+            raise self._miss(request, f"several recorded episodes could be meant: {', '.join(similar[:3])}")
+        first_keys = ", ".join(self._keys[:3])
+        raise self._miss(request, f"no such episode is recorded; recorded are {first_keys or 'none'}")
 
     def _miss(self, request: Request, why: str) -> ProviderError:
         return ProviderError(f"{self.name}: episode {request.episode!r} turn {request.ordinal}: {why}")
 
 
-def _difference(request: Request, trajectory: Trajectory, place: int) -> str:
-    """What differs between a request and the recorded one, most telling first."""
-    turn = trajectory.turns[place]
-    for index, (asked, recorded) in enumerate(zip(request.messages, turn.prompt, strict=False)):
-        if asked != recorded:
-            return f"message {index} ({asked.role}) differs: {_first_difference(asked.wire, recorded.wire)}"
+def _difference(request: Request, trajectory: Trajectory, turn_index: int) -> str:
+    """Describe the difference between a request and the recorded one, the most informative first."""
+    turn = trajectory.turns[turn_index]
+    for index, (message, recorded) in enumerate(zip(request.messages, turn.prompt, strict=False)):
+        if message != recorded:
+            return f"message {index} ({message.role}) differs: {_first_difference(message.wire, recorded.wire)}"
     if len(request.messages) != len(turn.prompt):
-        return f"asked with {len(request.messages)} messages, recorded with {len(turn.prompt)}"
-    asked_tools = [tool.to_wire() for tool in request.tools]
-    if asked_tools != list(turn.tools):
+        return f"requested with {len(request.messages)} messages, recorded with {len(turn.prompt)}"
+    tools = [tool.to_wire() for tool in request.tools]
+    if tools != list(turn.tools):
         names = {tool["function"]["name"] for tool in turn.tools} ^ {tool.name for tool in request.tools}
         return f"the tools differ ({', '.join(sorted(names)) or 'same names, other descriptions or parameters'})"
     return "the messages and tools are the recorded ones, the settings or the response schema differ"
 
 
-def _first_difference(asked: bytes, recorded: bytes) -> str:
-    """Show both texts around the first place where they differ."""
-    first = next((n for n, (one, other) in enumerate(zip(asked, recorded, strict=False)) if one != other), None)
-    place = min(len(asked), len(recorded)) if first is None else first
-    start = max(0, place - _BEFORE)
-    return f"asked {_piece(asked, start)}, recorded {_piece(recorded, start)}"
+def _first_difference(requested: bytes, recorded: bytes) -> str:
+    """Show both texts around their first difference."""
+    first = next(
+        (n for n, (byte, recorded_byte) in enumerate(zip(requested, recorded, strict=False)) if byte != recorded_byte),
+        None,
+    )
+    position = min(len(requested), len(recorded)) if first is None else first
+    start = max(0, position - _BEFORE)
+    return f"requested {_piece(requested, start)}, recorded {_piece(recorded, start)}"
 
 
 def _piece(wire: bytes, start: int) -> str:
@@ -235,34 +247,34 @@ def _piece(wire: bytes, start: int) -> str:
     return f"{'...' if start else ''}{text}{'...' if start + _SHOWN < len(wire) else ''}"
 
 
-# A model that says what it was told to: the double for tests, demonstrations and measurements. It sends nothing.
+# A model that follows a script: for tests, demonstrations and measurements. It sends nothing.
 
 
 Line = Reply | Message | str | Exception
-"""What a script may hold: a reply, a message, the text of one, or an error to raise."""
+"""An entry of a script: a reply, a message, its text, or an error to raise."""
 
 
 def say(text: str) -> Reply:
-    """A reply that is text."""
+    """Return a reply with text."""
     return _reply(Message(role="assistant", content=text))
 
 
 def call(name: str, arguments: str | None = None, **named: Any) -> Reply:
-    """A reply that calls one tool, with arguments by name or as the text a model would write."""
+    """Return a reply with one tool call; arguments by name, or as the text that a model would write."""
     return calls((name, json.dumps(named) if arguments is None else arguments))
 
 
 def calls(*wanted: tuple[str, str]) -> Reply:
-    """A reply that calls several tools at once: (name, arguments as text)."""
-    made = tuple(ToolCall(id=f"call_{n}", name=name, arguments=text) for n, (name, text) in enumerate(wanted))
-    return _reply(Message(role="assistant", content=None, tool_calls=made))
+    """Return a reply with several tool calls: (name, arguments as text)."""
+    tool_calls = tuple(ToolCall(id=f"call_{n}", name=name, arguments=text) for n, (name, text) in enumerate(wanted))
+    return _reply(Message(role="assistant", content=None, tool_calls=tool_calls))
 
 
 class ScriptedModel:
-    """Replies in order from a list, or from a function of the request. ``requests`` keeps what it was asked.
+    """Replies in order from a list, or from a function of the request. ``requests`` records the requests.
 
-    ``seconds`` makes every reply take that long, for measurements. A list that runs out is a mistake in the script and
-    raises RuntimeError.
+    ``seconds`` delays every reply, for measurements. A list that runs out is a mistake in the script and raises
+    RuntimeError.
     """
 
     def __init__(
@@ -275,10 +287,10 @@ class ScriptedModel:
         self._seconds = seconds
 
     async def check(self) -> None:
-        """Nothing to reach."""
+        """Do nothing: there is no endpoint."""
 
     async def complete(self, request: Request) -> Reply:
-        """Give the next line; ids of tool calls are made unique by the request's ordinal."""
+        """Return the next line; ids of tool calls are made unique by the request's ordinal."""
         position = len(self.requests)
         self.requests.append(request)
         if self._seconds:
@@ -288,13 +300,13 @@ class ScriptedModel:
         elif position < len(self._script):
             line = self._script[position]
         else:
-            raise RuntimeError(f"the script holds {len(self._script)} replies and was asked for one more")
-        return self._spoken(line, request)
+            raise RuntimeError(f"the script has {len(self._script)} replies and was called once more")
+        return self._as_reply(line, request)
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
-    def _spoken(self, line: Line, request: Request) -> Reply:
+    def _as_reply(self, line: Line, request: Request) -> Reply:
         if isinstance(line, Exception):
             raise line
         if isinstance(line, str):
@@ -303,7 +315,7 @@ class ScriptedModel:
             line = _reply(line)
         message = line.message
         if message.tool_calls:
-            renamed = tuple(replace(one, id=f"{one.id}_{request.ordinal}") for one in message.tool_calls)
+            renamed = tuple(replace(call, id=f"{call.id}_{request.ordinal}") for call in message.tool_calls)
             message = Message(role=message.role, content=message.content, tool_calls=renamed)
         return replace(line, message=message, model=line.model or self.name, identity=self.identity)
 

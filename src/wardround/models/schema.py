@@ -29,13 +29,13 @@ _KNOWN = _SIZES | _NOTES | {"type", "enum", "const", "anyOf", "properties", "req
 
 
 def object_schema(properties: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
-    """Return the JSON schema of an object with these properties, all of them required but the optional ones."""
+    """Return the JSON schema of an object; all properties are required except the optional ones."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}
 
 
 def violation(value: Any, schema: Mapping[str, Any], where: str = "the value") -> str | None:
-    """Return what breaks the schema, in words for the model, or None when nothing does."""
+    """Return how the value breaks the schema, in words for the model; None if it is valid."""
     unknown = set(schema) - _KNOWN
     if unknown:
         raise ValueError(f"schema keywords not supported: {', '.join(sorted(unknown))}")
@@ -48,8 +48,8 @@ def violation(value: Any, schema: Mapping[str, Any], where: str = "the value") -
 
 
 def _wrong_type(value: Any, schema: Mapping[str, Any], where: str) -> str | None:
-    wanted = schema.get("type")
-    names = [wanted] if isinstance(wanted, str) else list(wanted or ())
+    types = schema.get("type")
+    names = [types] if isinstance(types, str) else list(types or ())
     if not names or any(_is(value, name) for name in names):
         return None
     return f"{where} should be of type {' or '.join(names)}"
@@ -109,7 +109,7 @@ def _wrong_members(value: Any, schema: Mapping[str, Any], where: str) -> str | N
 # Schemas in the strict form that some hosted endpoints ask for: closed objects, every field required, no defaults.
 #
 # What may be left out is required and may be null there, and a reply that is no object is the field ``value`` of one;
-# both are undone when the reply is read. An endpoint that refuses a schema for its form is asked in the strict form
+# both are undone when the reply is read. An endpoint that refuses a schema for its form gets the strict form
 # from then on (`models/client.py`).
 
 
@@ -232,17 +232,17 @@ async def complete_structured(
 ) -> Structured:
     """Ask for a value of a JSON schema. A repair turn takes the ordinal after the request's.
 
-    ``read`` reads a reply's text, where not only JSON will do. ``record`` is told of each call as it is answered.
+    ``read`` reads a reply's text, where not only JSON will do. ``record`` is called with each answered call.
     Raises FormatError when the second reply is no such value either.
     """
     exchanges: list[tuple[Request, Reply]] = []
 
     async def ask(messages: Sequence[Message]) -> Reply:
         ordinal = request.ordinal + len(exchanges)
-        asked = replace(request, messages=tuple(messages), response_schema=schema, ordinal=ordinal)
-        reply = await model.complete(asked)
-        record(asked, reply)
-        exchanges.append((asked, reply))
+        numbered_request = replace(request, messages=tuple(messages), response_schema=schema, ordinal=ordinal)
+        reply = await model.complete(numbered_request)
+        record(numbered_request, reply)
+        exchanges.append((numbered_request, reply))
         return reply
 
     value = await ask_for_value(ask, request.messages, schema, read=read)

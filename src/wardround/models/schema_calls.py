@@ -134,8 +134,8 @@ def _spoken(messages: Sequence[Message]) -> Iterator[Message]:
             yield Message(role="assistant", content="\n".join(line for line in lines if line))
         elif message.role == "tool":
             name = names.get(message.tool_call_id or "", "a call")
-            said = f"Result of {name}:\n{message.content or ''}"
-            yield Message(role="user", content=said, pictures=message.pictures)
+            result_text = f"Result of {name}:\n{message.content or ''}"
+            yield Message(role="user", content=result_text, pictures=message.pictures)
         else:
             yield message
 

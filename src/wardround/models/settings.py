@@ -1,4 +1,4 @@
-"""What a person may set of models: where they are served, and how they are asked."""
+"""Model settings: where models are served, and how they are called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wardround.models.wire import ShowPictures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """Where a model is and how it is asked. The key itself is never written down."""
+    """Where a model is served and how it is called. The key itself is never written."""
 
     base_url: str | None = setting(
         None, "an OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1", unit="URL", flag="--base-url"
@@ -25,13 +25,13 @@ class ModelOptions:
     )
     tool_calls: ToolCalls = setting(
         "native",
-        "how a served model is asked for tool calls: through the endpoint's tools, or described in the prompt with the "
+        "how a served model gets tool calls: through the endpoint's tools, or described in the prompt with the "
         "reply bound to their schemas; auto finds out whether the server's template ignores tools",
     )
     pictures: ShowPictures = setting(
         "user",
         "where the server takes the pictures of tool results: in a user message behind them, in the tool message "
-        "itself, or nowhere, and the model is told what it does not see",
+        "itself, or nowhere, with a line that lists the images",
     )
     price: tuple[float, ...] = setting((), "input,output[,cached]", unit="US dollars per million tokens")
     temperature: float | None = setting(
@@ -48,7 +48,7 @@ class ModelOptions:
 
     saw_data: bool = setting(
         False,
-        "these weights were trained on the data set that the questions are made of: said beside every figure",
+        "these weights were trained on the data set that the questions are made of: noted beside every figure",
         source="ClinSeekAgent, section 3.2 (EHR-R1 was trained on the patients' own data set)",
     )
 
@@ -67,7 +67,7 @@ class ModelOptions:
 
     @property
     def known_price(self) -> Price | None:
-        """The price to account with, or None when nobody said one."""
+        """The price to account with, or None when none is set."""
         if not self.price:
             return None
         return Price(input=self.price[0], output=self.price[1], cached=self.price[2] if len(self.price) > 2 else None)
@@ -75,7 +75,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModel(ModelOptions):
-    """A model under a name of the experiment's own; what is not said of it is as for all models."""
+    """A model under the experiment's own name; unset options are those of all models."""
 
     name: str = setting("", "the model behind this name, e.g. openai/qwen3-4b")
 

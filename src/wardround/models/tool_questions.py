@@ -1,5 +1,7 @@
-"""Questions that a tool asks a model of its own: from the worker thread the tool runs in, on a loop of its own or on
-that of the episode the tool serves, where they are recorded, paid for and served from recordings like every other call.
+"""Calls of a tool to its own model, from the tool's worker thread, recorded in the episode.
+
+They run on an own event loop or on that of the episode. There they are recorded, paid for and replayed like every
+other call.
 """
 
 from __future__ import annotations
@@ -16,34 +18,34 @@ from wardround.models.replay import beside
 from wardround.models.schema import ReadReplyText, complete_structured
 
 PURPOSE = "tool"
-"""What these calls are recorded under."""
+"""The purpose under which these calls are recorded."""
 _OVER = "the episode is over."
 
 
 class AskOwnModel(Protocol):
-    """Asks a model of a tool's own."""
+    """Calls a tool's own model."""
 
     def __call__(
         self, model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None = None
     ) -> Any:
-        """Ask a model, which is closed again, and return the value of the JSON schema that its reply holds.
+        """Call a model, close it, and return the JSON value in its reply.
 
-        ``read`` reads the reply, where not only JSON will do. It blocks, so it is called off the event loop. Raises
+        ``read`` parses the reply, where JSON alone is not enough. It blocks, so call it off the event loop. Raises
         ProviderError and FormatError; ToolFailure: the episode is over.
         """
         ...
 
 
 def ask_alone(model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None = None) -> Any:
-    """Ask on a loop of its own; nobody writes it down."""
+    """Call the model on an own event loop, without a record."""
     return run_to_end(_value(model, model, request, schema, lambda request, reply: None, read))
 
 
 class EpisodeQuestions:
-    """Asks on the loop it was made on. ``player`` plays the episode: its recordings answer first.
+    """Calls models on the event loop of the episode.
 
-    ``ordinal`` says the number of the episode's next call, ``record`` is told of each as it is answered. Questions come
-    one at a time: tools that ask are not ``reads_only``.
+    ``player``: the episode's model; its recordings come first. ``ordinal`` returns the number of the episode's next
+    call; ``record`` is called with each answered call. Calls come one at a time: such tools are not ``reads_only``.
     """
 
     def __init__(
@@ -59,13 +61,13 @@ class EpisodeQuestions:
         self._ordinal = ordinal
         self._record = record
         self._loop = asyncio.get_running_loop()
-        self._asking: set[asyncio.Task[Any] | None] = set()
+        self._running: set[asyncio.Task[Any] | None] = set()
         self._over = False
 
     def __call__(
         self, model: Model, request: Request, schema: Mapping[str, Any], read: ReadReplyText | None = None
     ) -> Any:
-        """Ask, from a tool's thread."""
+        """Call the model from a tool's thread."""
         future = asyncio.run_coroutine_threadsafe(self._ask(model, request, schema, read), self._loop)
         try:
             return future.result()
@@ -76,32 +78,32 @@ class EpisodeQuestions:
         if self._over:
             raise ToolFailure(_OVER)
         task = asyncio.current_task()
-        self._asking.add(task)
-        asked = model if self._player is None else beside(self._player, model)
-        named = replace(request, episode=self._episode, ordinal=self._ordinal())
+        self._running.add(task)
+        recorded_model = model if self._player is None else beside(self._player, model)
+        numbered_request = replace(request, episode=self._episode, ordinal=self._ordinal())
         try:
-            return await _value(asked, model, named, schema, self._record, read)
+            return await _value(recorded_model, model, numbered_request, schema, self._record, read)
         finally:
-            self._asking.discard(task)
+            self._running.discard(task)
 
     def end(self) -> None:
-        """Break off what is still being asked; nothing is asked or recorded from now on."""
+        """Cancel running calls; nothing is called or recorded afterwards."""
         self._over = True
-        for task in self._asking:
+        for task in self._running:
             if task is not None:
                 task.cancel()
 
 
 async def _value(
-    asked: Model,
-    opened: Model,
+    model: Model,
+    opened_model: Model,
     request: Request,
     schema: Mapping[str, Any],
     record: Callable[[Request, Reply], None],
     read: ReadReplyText | None,
 ) -> Any:
-    """Ask ``asked``; close ``opened``, whose connections belong to this loop."""
+    """Call ``model``; close ``opened_model``, whose connections belong to this loop."""
     try:
-        return (await complete_structured(asked, request, schema, record=record, read=read)).value
+        return (await complete_structured(model, request, schema, record=record, read=read)).value
     finally:
-        await opened.close()
+        await opened_model.close()

@@ -1,4 +1,4 @@
-"""The chat-completions wire: requests to bytes, bytes to replies, pictures, tool names, refusals."""
+"""The chat-completions format: requests to bytes, bytes to replies, images, tool names, refusals."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from wardround.core import (
 from wardround.models.endpoint import MalformedReply, error_text, read_json
 from wardround.models.protocol import FinishReason, Request
 
-# Pictures on the wire: the bytes that messages only name, put where an endpoint takes them.
+# Images in requests: messages only name them; here their bytes are put where an endpoint accepts them.
 #
-# Chat-completions servers take images in user messages; most refuse them in the result of a tool. So pictures of
-# results go out in a user message behind the results of their turn, each under its title. A model that takes no images
-# is told that there were some.
+# Chat-completions servers accept images in user messages; most refuse them in tool results. So images of results are
+# sent in a user message after the results of their turn, each under its title. A model without image input gets a
+# line that lists the images.
 
 
 ShowPictures = Literal["user", "tool", "none"]
@@ -38,36 +38,41 @@ _NOT_SHOWN = "(not shown, because this model takes no images: {titles})"
 
 
 def placed(messages: Sequence[Message], show: ShowPictures) -> Iterator[Message]:
-    """Yield the messages with their pictures where ``show`` wants them: behind a turn's results in a ``user`` message,
-    in the ``tool`` messages themselves, or nowhere."""
+    """Yield the messages with their images where ``show`` puts them.
+
+    ``user``: in a user message after a turn's results; ``tool``: in the tool messages themselves; ``none``: nowhere.
+    """
     waiting: list[Picture] = []
     for message in messages:
         if waiting and message.role != "tool":
-            yield _behind(waiting)
+            yield _image_message(waiting)
             waiting = []
         if message.pictures and show == "none":
-            yield _without(message)
+            yield _without_images(message)
         elif message.pictures and message.role == "tool" and show == "user":
             waiting += message.pictures
             yield replace(message, pictures=())
         else:
             yield message
     if waiting:
-        yield _behind(waiting)
+        yield _image_message(waiting)
 
 
-def _behind(pictures: Sequence[Picture]) -> Message:
+def _image_message(pictures: Sequence[Picture]) -> Message:
     return Message(role="user", content=_OF_RESULTS, pictures=tuple(pictures))
 
 
-def _without(message: Message) -> Message:
-    said = _NOT_SHOWN.format(titles="; ".join(picture.title for picture in message.pictures))
-    content = f"{message.content}\n{said}" if message.content else said
+def _without_images(message: Message) -> Message:
+    notice = _NOT_SHOWN.format(titles="; ".join(picture.title for picture in message.pictures))
+    content = f"{message.content}\n{notice}" if message.content else notice
     return replace(message, content=content, pictures=())
 
 
 def with_parts(message: Message) -> bytes:
-    """Return a message with pictures as an endpoint takes it: content in parts, each picture behind its title."""
+    """Return a message with images as an endpoint accepts it.
+
+    The content is in parts, each image after its title.
+    """
     body = message.to_wire()
     del body["pictures"]
     parts: list[dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
@@ -78,17 +83,17 @@ def with_parts(message: Message) -> bytes:
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
 
 
-# The chat-completions wire: a request to bytes, bytes to a reply. No network here.
+# The chat-completions format: a request to bytes, bytes to a reply, without any network access.
 #
-# Messages go out as the bytes they were encoded to once; user messages in a row go out as one, because some chat
-# templates refuse two. Replies are read as endpoints really send them: null or part-wise content, arguments as objects,
-# the old ``function_call``, missing ids and usage.
+# Messages are encoded once and sent as these bytes; consecutive user messages are joined, because some chat templates
+# refuse two. Replies are parsed as endpoints really send them: null or multi-part content, arguments as objects, the
+# old ``function_call``, missing ids and usage.
 
 
 MOST_CALLS = 64
-"""Tool calls of one reply that are taken in; the next one stands for all that came after it, and is refused."""
+"""Limit on the tool calls of one reply; one more is kept to represent the rest, and is refused."""
 MOST_CHARACTERS = 2_000_000
-"""Of text, reasoning and arguments in one reply together."""
+"""Limit on the characters of text, reasoning and arguments in one reply together."""
 _NAME_CHARACTERS = 200
 _REMEMBERED_CHARACTERS = 2_000
 _FINISH: dict[str, FinishReason] = {
@@ -108,7 +113,7 @@ _FINISH: dict[str, FinishReason] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadReply:
-    """A reply's body as read; the client adds time, attempts and cost."""
+    """A parsed reply body; the client adds time, attempts and cost."""
 
     message: Message
     finish_reason: FinishReason
@@ -129,9 +134,10 @@ def encode_request(
     strict: bool = False,
     pictures: ShowPictures = "user",
 ) -> bytes:
-    """Return the request's body. ``extra`` fields are added last; an extra that is None removes a standard field.
+    """Return the body of a request.
 
-    ``strict``: the request's schemas are in strict form. ``pictures``: in which messages those of tool results go out.
+    ``extra`` fields are added last; a None value removes a standard field. ``strict``: the request's schemas are in
+    strict form. ``pictures``: which messages carry the images of tool results.
     """
     settings = request.settings
     fields: dict[str, Any] = {
@@ -163,7 +169,7 @@ def encode_request(
 
 
 def joined(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield the messages with user messages in a row made one, a blank line between them."""
+    """Yield the messages with consecutive user messages joined by a blank line."""
     for role, group in groupby(messages, key=lambda message: message.role):
         run = list(group)
         if role != "user" or len(run) == 1:
@@ -174,30 +180,32 @@ def joined(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def sendable(message: Message) -> bytes:
-    """The bytes to send for a message: its own, unless servers would refuse them.
+    """Return the bytes to send for a message: its own, unless servers would refuse them.
 
-    Servers parse the arguments of earlier calls, and once a model has written broken JSON they answer 400 to all that
-    follows (vLLM issue 43995), so such arguments go out inside an object. The log keeps what the model wrote.
-    Pictures, which a message only names, go out with their bytes.
+    Servers parse the arguments of earlier calls; after one broken JSON text of a model they answer 400 to every later
+    request (vLLM issue 43995), so such arguments are sent inside an object. The log keeps what the model wrote.
+    Images, which a message only names, are sent with their bytes.
     """
     if message.pictures:
         return with_parts(message)
     if not message.tool_calls or all(_is_object(call.arguments) for call in message.tool_calls):
         return message.wire
     calls = tuple(
-        call if _is_object(call.arguments) else ToolCall(id=call.id, name=call.name, arguments=_mended(call.arguments))
+        call
+        if _is_object(call.arguments)
+        else ToolCall(id=call.id, name=call.name, arguments=_valid_arguments(call.arguments))
         for call in message.tool_calls
     )
     return Message(role=message.role, content=message.content, tool_calls=calls).wire
 
 
 def decode_reply(body: bytes, *, call_prefix: str) -> ReadReply:
-    """Read a chat completion. ``call_prefix`` makes ids for calls that come without one. Raises MalformedReply."""
+    """Parse a chat completion. ``call_prefix`` makes ids for calls without one. Raises MalformedReply."""
     return read_reply(read_json(body, None), call_prefix=call_prefix)
 
 
 def read_reply(data: Any, *, call_prefix: str) -> ReadReply:
-    """Read a decoded chat completion; see ``decode_reply``."""
+    """Parse a decoded chat completion; see ``decode_reply``."""
     try:
         return _read_reply(data, call_prefix)
     except RecursionError:
@@ -209,8 +217,8 @@ def _read_reply(data: Any, call_prefix: str) -> ReadReply:
         raise MalformedReply("the reply is not a JSON object")
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        said = error_text(data)
-        raise MalformedReply(f"the reply has no choices{': ' + said if said else ''}")
+        server_message = error_text(data)
+        raise MalformedReply(f"the reply has no choices{': ' + server_message if server_message else ''}")
     choice = choices[0]
     raw = choice.get("message")
     if not isinstance(raw, dict):
@@ -233,7 +241,7 @@ def _read_reply(data: Any, call_prefix: str) -> ReadReply:
 
 
 def _must_be_short(message: Message, reasoning: str | None) -> None:
-    """Raise MalformedReply where a reply holds more text than any prompt could take in."""
+    """Raise MalformedReply where a reply is longer than any prompt could hold."""
     size = len(message.content or "") + len(reasoning or "")
     size += sum(len(call.arguments) + len(call.name) + len(call.id) for call in message.tool_calls)
     if size > MOST_CHARACTERS:
@@ -241,53 +249,55 @@ def _must_be_short(message: Message, reasoning: str | None) -> None:
 
 
 def read_message(raw: Mapping[str, Any], *, call_prefix: str) -> Message:
-    """Read an assistant message; every call gets an id that is unique within it. Of calls without end the first ones
-    are read, and one more that whoever runs them refuses."""
+    """Parse an assistant message; every call gets an id that is unique within it.
+
+    Beyond the limit only one more call is read, which is later refused.
+    """
     calls = raw.get("tool_calls") or ()
     if not calls and isinstance(raw.get("function_call"), dict):
         calls = ({"function": raw["function_call"]},)
     if not isinstance(calls, list | tuple):
         raise MalformedReply("tool_calls is not a list")
-    read: list[ToolCall] = []
+    parsed_calls: list[ToolCall] = []
     for index, call in enumerate(calls[: MOST_CALLS + 1]):
         if not isinstance(call, dict):
             raise MalformedReply(f"tool call {index} is not an object")
-        read.append(_call(call, f"{call_prefix}_{index}", {earlier.id for earlier in read}))
+        parsed_calls.append(_tool_call(call, f"{call_prefix}_{index}", {earlier.id for earlier in parsed_calls}))
     content = _text(raw.get("content"))
     if content is None and isinstance(raw.get("refusal"), str):
         content = raw["refusal"]
-    if content is None and not read:
+    if content is None and not parsed_calls:
         content = ""
-    return Message(role="assistant", content=content, tool_calls=tuple(read))
+    return Message(role="assistant", content=content, tool_calls=tuple(parsed_calls))
 
 
 def read_usage(raw: Any) -> tuple[Usage, tuple[str, ...]]:
-    """Return the usage and the names of the fields the endpoint did not report."""
+    """Return the usage and the names of the fields that the endpoint did not report."""
     raw = raw if isinstance(raw, dict) else {}
     prompt = raw.get("prompt_tokens_details") or {}
     completion = raw.get("completion_tokens_details") or {}
-    found = {
+    reported = {
         "input_tokens": raw.get("prompt_tokens"),
         "output_tokens": raw.get("completion_tokens"),
         "cached_tokens": prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
         "reasoning_tokens": completion.get("reasoning_tokens") if isinstance(completion, dict) else None,
     }
-    if found["cached_tokens"] is None:
-        found["cached_tokens"] = raw.get("prompt_cache_hit_tokens")
-    counted = {name: value for name, value in found.items() if type(value) is int and 0 <= value < 2**53}
-    return Usage(**counted), tuple(name for name in found if name not in counted)
+    if reported["cached_tokens"] is None:
+        reported["cached_tokens"] = raw.get("prompt_cache_hit_tokens")
+    valid = {name: value for name, value in reported.items() if type(value) is int and 0 <= value < 2**53}
+    return Usage(**valid), tuple(name for name in reported if name not in valid)
 
 
-def _call(raw: Mapping[str, Any], fallback: str, taken: set[str]) -> ToolCall:
+def _tool_call(raw: Mapping[str, Any], fallback: str, used_ids: set[str]) -> ToolCall:
     function = raw.get("function")
     source: Mapping[str, Any] = function if isinstance(function, dict) else raw
     arguments = source.get("arguments")
     if not isinstance(arguments, str):
         arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
     identifier = raw.get("id")
-    if not isinstance(identifier, str) or not identifier or identifier in taken:
+    if not isinstance(identifier, str) or not identifier or identifier in used_ids:
         identifier = fallback
-        while identifier in taken:
+        while identifier in used_ids:
             identifier += "_"
     return ToolCall(id=identifier, name=str(source.get("name") or ""), arguments=arguments)
 
@@ -328,7 +338,7 @@ def _reasoning(raw: Mapping[str, Any]) -> str | None:
 
 
 def _is_object(arguments: str) -> bool:
-    """Long arguments are read again every time: remembered ones would stay in memory."""
+    """Return whether arguments are a JSON object; only short ones are cached, to save memory."""
     return _is_short_object(arguments) if len(arguments) <= _REMEMBERED_CHARACTERS else _reads_as_object(arguments)
 
 
@@ -344,7 +354,7 @@ def _reads_as_object(arguments: str) -> bool:
         return False
 
 
-def _mended(arguments: str) -> str:
+def _valid_arguments(arguments: str) -> str:
     return json.dumps({"malformed_arguments": arguments} if arguments.strip() else {}, ensure_ascii=False)
 
 

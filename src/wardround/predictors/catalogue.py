@@ -1,4 +1,4 @@
-"""The predictors there are, by name: EHRSHOT's baselines on counts, a head on vectors, and those of plug-ins."""
+"""The predictors by name: EHRSHOT's baselines on counts, a head on vectors, and plug-ins."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ Reads = Literal["counts", "vectors"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """``reads``: counts of a chart's events, or vectors that somebody supplies (``representations``). ``head`` makes
-    what is fitted on them."""
+    """A predictor: ``reads`` counts of a chart's events, or vectors from a file (``representations``).
+
+    ``head`` makes the model that is fitted on them.
+    """
 
     name: str
     title: str
@@ -28,13 +30,13 @@ PREDICTORS: Registry[Predictor] = Registry("predictors", one="predictor", of=Pre
 """Every predictor by name."""
 
 
-def asked_predictors(settings: PredictorSettings) -> tuple[Predictor, ...]:
-    """Return the predictors that are asked for; UserError for an unknown one, or where vectors are missing."""
-    asked = tuple(map(PREDICTORS.get, settings.names))
-    for predictor in asked:
+def requested_predictors(settings: PredictorSettings) -> tuple[Predictor, ...]:
+    """Return the requested predictors. UserError: one is unknown, or its vectors are missing."""
+    predictors = tuple(map(PREDICTORS.get, settings.names))
+    for predictor in predictors:
         if predictor.reads == "vectors" and settings.representations is None:
             raise UserError(f"{predictor.name} needs its vectors: give --representations FILE (Parquet or npz)")
-    return asked
+    return predictors
 
 
 def _logistic(settings: PredictorSettings) -> Head:

@@ -204,9 +204,9 @@ def _without_text(columns: EventColumns) -> npt.NDArray[np.bool_]:
 
 def read_counts(path: Path) -> CountTable:
     """Read what :func:`write_counts` wrote."""
-    with np.load(path, allow_pickle=False) as held:
-        codes = tuple(json.loads(bytes(held["codes"])))
-        arrays = {name: held[name] for name in ("subjects", "times", "ages", "starts", "places", "counts")}
+    with np.load(path, allow_pickle=False) as archive:
+        codes = tuple(json.loads(bytes(archive["codes"])))
+        arrays = {name: archive[name] for name in ("subjects", "times", "ages", "starts", "places", "counts")}
     return CountTable(codes=codes, **arrays)
 
 
@@ -227,10 +227,10 @@ def write_counts(path: Path, table: CountTable) -> None:
     scratch.replace(path)
 
 
-# The ancestors of event codes: an event of a code is an event of everything above it (EHRSHOT's ontology expansion).
+# The ancestors of event codes: an event of a code counts for all its ancestors (EHRSHOT's ontology expansion).
 #
-# Two sources, none of them guessed: the store's own dictionary of codes with ``parent_codes`` (MEDS), followed upwards,
-# and CCS categories of ICD codes. A code whose ICD version is not said and that both versions have gets no category.
+# There are two sources: the store's own dictionary of codes with ``parent_codes`` (MEDS), followed upwards,
+# and CCS categories of ICD codes. A code of unknown ICD version that both versions have gets no category.
 
 
 _ICD_SYSTEMS: Mapping[str, Literal["diagnoses", "procedures"]] = {

@@ -28,7 +28,7 @@ from wardround.core import (
     write_atomically,
 )
 from wardround.core.executors import starting
-from wardround.predictors.catalogue import PREDICTORS, Reads, asked_predictors
+from wardround.predictors.catalogue import PREDICTORS, Reads, requested_predictors
 from wardround.predictors.features import (
     Ancestry,
     CountTable,
@@ -48,10 +48,10 @@ from wardround.records import Store
 from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tasks.scoring import PatientDraws, class_metrics, score_metrics
 
-# What a predictor is asked: a task's samples in their splits, each with the place of its class.
+# The problems for predictors: a task's samples in their splits, each with the index of its class.
 #
-# A task of more than two classes is asked twice: as it is (the paper's tables) and as normal against anything else (as
-# EHRSHOT does with lab results). Of a task whose labels may hold at once, each label is a question of its own.
+# A task of more than two classes gives two problems: as it is (the paper's tables) and normal against the rest (as
+# EHRSHOT does with lab results). For a task with several labels per sample, each label is a problem of its own.
 
 
 Part = Literal["train", "dev", "test"]
@@ -59,7 +59,7 @@ Part = Literal["train", "dev", "test"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One question to predictors. ``truth_*`` hold the place of each sample's class in ``classes``."""
+    """One classification problem for predictors."""
 
     task: str
     view: str
@@ -71,7 +71,7 @@ class Problem:
     positive: frozenset[str] | None = None
 
     def truth(self, samples: Sequence[Sample]) -> npt.NDArray[np.int64]:
-        """Return the place of each sample's class."""
+        """Return the index of each sample's class."""
         if self.positive is not None:
             return np.array([bool(self.positive & set(sample.target)) for sample in samples], np.int64)
         place = {name: n for n, name in enumerate(self.classes)}
@@ -88,13 +88,17 @@ def problems(
     split: str = "test",
     samples: Collection[str] | None = None,
 ) -> Iterator[Problem]:
-    """Yield the questions of a benchmark's tasks whose answers are classes; of test samples only those named, if any
-    are."""
-    wanted = None if samples is None else set(samples)
+    """Yield the problems of a benchmark's tasks whose answers are classes.
+
+    ``samples``: limits the test samples to these ids.
+    """
+    wanted_ids = None if samples is None else set(samples)
     for task in benchmark.tasks:
         if tasks and task.name not in tasks:
             continue
-        test = [one for one in benchmark.samples(task.name, split) if wanted is None or one.id in wanted]
+        test = [
+            sample for sample in benchmark.samples(task.name, split) if wanted_ids is None or sample.id in wanted_ids
+        ]
         for view in task.answer.views:
             yield Problem(
                 task=task.name,
@@ -108,49 +112,49 @@ def problems(
             )
 
 
-# EHRSHOT's few-shot samples: k of each class, k for fitting and k for choosing, nested in one another.
+# EHRSHOT's few-shot samples: k of each class for fitting and k for choosing; smaller samples are part of larger ones.
 #
 # A class is shuffled once per replicate and read from the front, so that the sample of k is the start of the sample of
-# any larger k. A class with fewer members than asked for goes on with members drawn again, and these are counted.
+# any larger k. A class with fewer than k members is filled up with repeated members, which are counted.
 
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shots:
-    """Places of the drawn samples; ``repeated`` counts, per class, those that came up before."""
+    """Indices of the drawn samples; ``repeated`` counts, per class, the repeated ones."""
 
-    places: Places
+    places: Indices
     repeated: tuple[int, ...]
 
 
-def draw_shots(truth: Places, classes: int, k: int, *, most: int, seed: int, name: str) -> Shots:
-    """Draw ``k`` samples of each of ``classes`` that ``truth`` (the class of every sample) has any of.
+def draw_shots(truth: Indices, classes: int, k: int, *, most: int, seed: int, name: str) -> Shots:
+    """Draw ``k`` samples of each of ``classes`` that occurs in ``truth`` (the class of every sample).
 
-    ``most`` is the largest k of the protocol; with the same seed and name, the sample of k is the start of the sample
-    of any other k up to it.
+    ``most`` is the largest k of the protocol. With the same seed and name, the sample of k is the start of the sample
+    of any larger k.
     """
-    parts: list[Places] = []
+    parts: list[Indices] = []
     repeated = []
-    for one in range(classes):
-        members = np.flatnonzero(truth == one)
-        parts.append(_ordered(members, most, derive_seed(seed, "shots", name, one))[:k] if len(members) else members)
+    for label in range(classes):
+        members = np.flatnonzero(truth == label)
+        parts.append(_ordered(members, most, derive_seed(seed, "shots", name, label))[:k] if len(members) else members)
         repeated.append(max(0, k - len(members)) if len(members) else 0)
     return Shots(places=np.concatenate(parts), repeated=tuple(repeated))
 
 
-def _ordered(members: Places, most: int, seed: int) -> Places:
+def _ordered(members: Indices, most: int, seed: int) -> Indices:
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(members)
-    short = max(0, most - len(members))
-    return np.concatenate([shuffled, generator.choice(members, size=short)])
+    missing = max(0, most - len(members))
+    return np.concatenate([shuffled, generator.choice(members, size=missing)])
 
 
-# Fitting predictors on a benchmark: one pass over the charts, then every task, predictor, shot and replicate in turn.
+# Fit predictors on a benchmark: one pass over the charts, then every task, predictor, shot and replicate in turn.
 #
-# The same call serves a new folder and a killed one: rows that are on disk are not fitted again. Everything random
-# takes the seed; nothing depends on the number of processes or threads.
+# The same call starts a new folder and continues a killed one: rows on disk are not fitted again. All random draws use
+# the seed; nothing depends on the number of processes or threads.
 
 
 SCHEMA = 1
@@ -166,28 +170,28 @@ def fit_predictors(
     processes: int = 1,
     report: Reporter = silent,
 ) -> list[FitRow]:
-    """Fit what is not fitted yet and return every row; results are ``folder/predictions.jsonl`` and its manifest.
+    """Fit what is missing and return every row; results are ``folder/predictions.jsonl`` and its manifest.
 
     UserError: the benchmark is of another store, has no task with classes, or the folder's rows have other settings.
     """
     settings = settings or PredictorSettings()
-    predictors = asked_predictors(settings)
-    asked = list(problems(benchmark, tasks=settings.tasks, split=settings.split, samples=settings.samples))
-    if not asked:
+    predictors = requested_predictors(settings)
+    all_problems = list(problems(benchmark, tasks=settings.tasks, split=settings.split, samples=settings.samples))
+    if not all_problems:
         raise UserError(f"benchmark {benchmark.name!r} has no task with classes to predict; an EHRSHOT benchmark has")
     if benchmark.manifest["source"]["store_digest"] != store.digest:
         raise UserError(f"benchmark {benchmark.name!r} was built from another store than {str(store.path)!r}")
     vectors = read_representations(Path(settings.representations)) if settings.representations else None
     private_folder(folder)
-    usable, left_out = _usable(asked)
+    usable, left_out = _usable(all_problems)
     if vectors is not None:
         vectors.must_cover(_key(sample) for problem in usable for sample in _samples(problem))
     manifest = _manifest(store, benchmark, settings, vectors, left_out)
-    _settle(folder, manifest)
+    _check_manifest(folder, manifest)
     drop_torn_line(folder)
-    done = {row.key for row in read_predictions(folder)}
+    finished_keys = {row.key for row in read_predictions(folder)}
     plan = [(problem, key) for problem in usable for key in _fit_keys(problem, settings)]
-    if all(key in done for _, key in plan):
+    if all(key in finished_keys for _, key in plan):
         return read_predictions(folder)
     counts = None
     if any(predictor.reads == "counts" for predictor in predictors):
@@ -195,10 +199,10 @@ def fit_predictors(
         manifest["features"] = counts.facts
     _write(folder / MANIFEST, manifest)
     bench = _Bench(counts=counts, vectors=vectors, settings=settings)
-    left = [(problem, key) for problem, key in plan if key not in done]
-    before = len(plan) - len(left)
-    report(Progress(label="fitting predictors", done=before, total=len(plan), unit="fits"))
-    for number, row in enumerate(_fitted(bench, left, processes), start=before + 1):
+    remaining = [(problem, key) for problem, key in plan if key not in finished_keys]
+    finished_count = len(plan) - len(remaining)
+    report(Progress(label="fitting predictors", done=finished_count, total=len(plan), unit="fits"))
+    for number, row in enumerate(_fitted(bench, remaining, processes), start=finished_count + 1):
         append_row(folder, row)
         note = f"{row.predictor} {row.task} {row.view} k={row.k}"
         report(Progress(label="fitting predictors", done=number, total=len(plan), unit="fits", note=note))
@@ -206,33 +210,35 @@ def fit_predictors(
 
 
 def _fitted(bench: _Bench, plan: Sequence[tuple[Problem, FitKey]], processes: int) -> Iterator[FitRow]:
-    """Yield the fits in the order of the plan, however many processes make them."""
+    """Yield the fits in the order of the plan, whatever the number of processes."""
     if processes == 1 or len(plan) < 2:
         yield from (bench.fit(problem, key) for problem, key in plan)
         return
     plugins = [plugin.path for plugin in loaded_plugins()]
-    with ProcessPoolExecutor(processes, starting(_fit_there), initializer=_set_up, initargs=(bench, plugins)) as pool:
+    with ProcessPoolExecutor(
+        processes, starting(_fit_in_worker), initializer=_set_up_worker, initargs=(bench, plugins)
+    ) as pool:
         try:
-            yield from pool.map(_fit_there, plan)
+            yield from pool.map(_fit_in_worker, plan)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-_THERE: list[_Bench] = []
-"""What the fits of a worker process share."""
+_WORKER_BENCH: list[_Bench] = []
+"""The shared data of a worker process."""
 
 
-def _set_up(bench: _Bench, plugins: Sequence[Path]) -> None:
+def _set_up_worker(bench: _Bench, plugins: Sequence[Path]) -> None:
     load_plugins(plugins)
-    _THERE.append(bench)
+    _WORKER_BENCH.append(bench)
 
 
-def _fit_there(task: tuple[Problem, FitKey]) -> FitRow:
-    return _THERE[0].fit(*task)
+def _fit_in_worker(task: tuple[Problem, FitKey]) -> FitRow:
+    return _WORKER_BENCH[0].fit(*task)
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return what a folder's predictions were made of; None where there are none."""
+    """Return the manifest of a folder's predictions; None without one."""
     path = folder / MANIFEST
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
@@ -248,17 +254,17 @@ class _Counts:
 
 
 class _Bench:
-    """Holds what fits of one task share: its matrices and the draws of its test patients, made when first needed."""
+    """Holds the shared data of one task's fits: matrices and the draws of its test patients, made on first use."""
 
     def __init__(self, *, counts: _Counts | None, vectors: Representations | None, settings: PredictorSettings) -> None:
         self._counts = counts
         self._vectors = vectors
         self._settings = settings
-        self._held: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
+        self._cache: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
         self._draws: dict[str, PatientDraws] = {}
 
     def fit(self, problem: Problem, key: FitKey) -> FitRow:
-        """Fit once and judge it on the test samples."""
+        """Fit once and score on the test samples."""
         started = time.perf_counter()
         predictor = PREDICTORS.get(key.predictor)
         train, dev, test = self._matrices(problem, predictor.reads)
@@ -324,12 +330,14 @@ class _Bench:
         )
 
     def _matrices(self, problem: Problem, reads: Reads) -> tuple[Any, Any, Any]:
-        if (problem.task, reads) not in self._held:
-            self._held = {held: one for held, one in self._held.items() if held[0] == problem.task}  # one task at once
-            self._held[problem.task, reads] = self._made(problem, reads)
-        return self._held[problem.task, reads]
+        if (problem.task, reads) not in self._cache:
+            self._cache = {
+                key: matrices for key, matrices in self._cache.items() if key[0] == problem.task
+            }  # one task at a time
+            self._cache[problem.task, reads] = self._build_matrices(problem, reads)
+        return self._cache[problem.task, reads]
 
-    def _made(self, problem: Problem, reads: Reads) -> tuple[Any, Any, Any]:
+    def _build_matrices(self, problem: Problem, reads: Reads) -> tuple[Any, Any, Any]:
         parts = [[_key(sample) for sample in part] for part in (problem.train, problem.dev, problem.test)]
         if reads == "vectors":
             assert self._vectors is not None
@@ -339,7 +347,7 @@ class _Bench:
         table, matrix, codes = self._counts.table, self._counts.matrix, self._counts.codes
         rows = [table.rows(keys) for keys in parts]
         design = Design.of(matrix, table, codes, rows[0])
-        train, dev, test = (design.matrix(matrix, table, codes, one) for one in rows)
+        train, dev, test = (design.matrix(matrix, table, codes, row) for row in rows)
         return train, dev, test
 
     def _draws_of(self, problem: Problem) -> PatientDraws:
@@ -351,7 +359,7 @@ class _Bench:
 
 
 def _fit_keys(problem: Problem, settings: PredictorSettings) -> Iterator[FitKey]:
-    """Every fit of a problem; on the whole split there is nothing to draw, so that one replicate is all there is."""
+    """Yield every fit of a problem; the whole split gives one replicate, because nothing is drawn."""
     for name in settings.names:
         for k in settings.numbers:
             for replicate in range(settings.replicates):
@@ -360,11 +368,11 @@ def _fit_keys(problem: Problem, settings: PredictorSettings) -> Iterator[FitKey]
             yield FitKey(name, problem.task, problem.view, ALL_SHOTS, 0)
 
 
-def _usable(asked: Sequence[Problem]) -> tuple[list[Problem], dict[str, str]]:
-    """Divide into what can be fitted and judged, and what cannot, with the reason."""
+def _usable(all_problems: Sequence[Problem]) -> tuple[list[Problem], dict[str, str]]:
+    """Separate the problems that can be fitted and scored from the others, with reasons."""
     usable: list[Problem] = []
     left_out: dict[str, str] = {}
-    for problem in asked:
+    for problem in all_problems:
         lacking = [part for part in ("train", "test") if not getattr(problem, part)]
         if lacking:
             left_out[f"{problem.task} ({problem.view})"] = f"no {' and no '.join(lacking)} samples"
@@ -380,19 +388,27 @@ def _usable(asked: Sequence[Problem]) -> tuple[list[Problem], dict[str, str]]:
 def _counts(
     store: Store,
     benchmark: Benchmark,
-    asked: Sequence[Problem],
+    all_problems: Sequence[Problem],
     *,
     folder: Path,
     settings: PredictorSettings,
     processes: int,
     report: Reporter,
 ) -> _Counts:
-    """Count every chart once, or read the counts that an interrupted call left behind."""
-    samples = [sample for problem in asked for sample in _samples(problem)]
+    """Count every chart once, or read the counts of an interrupted call."""
+    samples = [sample for problem in all_problems for sample in _samples(problem)]
     keys = sorted({_key(sample) for sample in samples})
     withheld = {_key(sample): sample.withheld for sample in samples if sample.withheld is not None}
-    hidden = sorted(f"{one} {at} {sorted(held.tables)} {held.since}" for (one, at), held in withheld.items())
-    identity = [store.digest, benchmark.policy, settings.valued_events, [[one, str(at)] for one, at in keys], hidden]
+    hidden = sorted(
+        f"{subject} {time} {sorted(held.tables)} {held.since}" for (subject, time), held in withheld.items()
+    )
+    identity = [
+        store.digest,
+        benchmark.policy,
+        settings.valued_events,
+        [[subject, str(time)] for subject, time in keys],
+        hidden,
+    ]
     path = folder / "features" / f"counts-{content_hash(identity)[:16]}.npz"
     if path.is_file():
         table = read_counts(path)
@@ -445,20 +461,20 @@ def _manifest(
     }
 
 
-def _settle(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest of a new folder; of an old one see that nothing that decides figures has changed."""
-    held = read_manifest(folder)
-    if held is None:
+def _check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a new folder; in an old one check that no decisive setting has changed."""
+    old_manifest = read_manifest(folder)
+    if old_manifest is None:
         _write(folder / MANIFEST, manifest)
         return
     decisive = ("schema", "packages", "store_digest", "benchmark_digest", "policy", "representations_sha256")
-    changed = [name for name in decisive if held.get(name) != manifest[name]]
-    ours, theirs = dict(manifest["settings"]), dict(held["settings"])
-    changed += [name for name in ours if name != "threads" and ours[name] != theirs.get(name)]
+    changed = [name for name in decisive if old_manifest.get(name) != manifest[name]]
+    new_settings, old_settings = dict(manifest["settings"]), dict(old_manifest["settings"])
+    changed += [name for name in new_settings if name != "threads" and new_settings[name] != old_settings.get(name)]
     if changed:
         raise UserError(
             f"{str(folder)!r} holds predictions made with other {', '.join(changed)}; use another folder, or the same "
-            "settings to go on"
+            "settings to continue"
         )
 
 
@@ -467,12 +483,12 @@ def _write(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _sample_facts(problem: Problem, samples: Sequence[Sample], shots: Shots) -> dict[str, Any]:
-    taken = [samples[place] for place in shots.places.tolist()]
-    truth = problem.truth(taken)
+    drawn = [samples[index] for index in shots.places.tolist()]
+    truth = problem.truth(drawn)
     return {
-        "n": len(taken),
-        "subjects": len({sample.subject_id for sample in taken}),
-        "per_class": {name: int((truth == place).sum()) for place, name in enumerate(problem.classes)},
+        "n": len(drawn),
+        "subjects": len({sample.subject_id for sample in drawn}),
+        "per_class": {name: int((truth == index).sum()) for index, name in enumerate(problem.classes)},
         "repeated": dict(zip(problem.classes, shots.repeated, strict=True)),
     }
 

@@ -34,7 +34,7 @@ class Representations:
     rows: dict[tuple[int, int], int]
 
     def of(self, keys: Iterable[Key]) -> Floats:
-        """Return the vectors of these keys; UserError where the file lacks any, which says how many."""
+        """Return the vectors of these keys. UserError: the file lacks some."""
         wanted = [(subject_id, to_microseconds(time)) for subject_id, time in keys]
         return self.vectors[[self.rows[key] for key in wanted]]
 
@@ -53,7 +53,7 @@ class Representations:
 def read_representations(path: Path) -> Representations:
     """Read a file of vectors; UserError says what is wrong with it."""
     if not path.is_file():
-        raise UserError(f"there is no file of representations at {path}")
+        raise UserError(f"no file of representations at {path}")
     subjects, times, vectors = _read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
     if subjects.ndim != 1 or vectors.ndim != 2 or not vectors.size or not len(vectors) == len(subjects) == times.size:
         raise UserError(f"{path}: vectors of shape {vectors.shape}, {subjects.size} subjects and {times.size} times")
@@ -63,21 +63,23 @@ def read_representations(path: Path) -> Representations:
             f"vector numbers; they are {subjects.dtype}, {times.dtype} and {vectors.dtype}"
         )
     if times.dtype.kind == "M" and np.isnat(times).any():
-        raise UserError(f"{path}: {int(np.isnat(times).sum()):,} rows lack their prediction_time")
+        raise UserError(f"{path}: {int(np.isnat(times).sum()):,} rows have no prediction_time")
     vectors = np.asarray(vectors, float)
     if not np.isfinite(vectors).all():
-        raise UserError(f"{path}: {int((~np.isfinite(vectors)).any(axis=1).sum()):,} vectors hold a value that is none")
+        raise UserError(
+            f"{path}: {int((~np.isfinite(vectors)).any(axis=1).sum()):,} vectors have a value that is no number"
+        )
     rows = {pair: row for row, pair in enumerate(zip(subjects.tolist(), _microseconds(times).tolist(), strict=True))}
     if len(rows) < len(vectors):
-        raise UserError(f"{path}: {len(vectors) - len(rows):,} vectors are of a subject and time that came before")
+        raise UserError(f"{path}: {len(vectors) - len(rows):,} vectors repeat a subject and time")
     return Representations(path=path, vectors=vectors, rows=rows)
 
 
 def _read_npz(path: Path) -> tuple[Array, Array, Array]:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-            _must_have(path, held.files)
-            subjects, times, vectors = (held[name] for name in _COLUMNS)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            _must_have(path, archive.files)
+            subjects, times, vectors = (archive[name] for name in _COLUMNS)
             return subjects, times, vectors
     except (ValueError, OSError, EOFError, BadZipFile) as error:
         raise UserError(f"{path} cannot be read as npz: {error}") from error
@@ -91,7 +93,7 @@ def _read_parquet(path: Path) -> tuple[Array, Array, Array]:
     _must_have(path, table.column_names)
     for name in _COLUMNS:
         if lacking := table.column(name).null_count:
-            raise UserError(f"{path}: {lacking:,} rows lack their {name}")
+            raise UserError(f"{path}: {lacking:,} rows have no {name}")
     at = table.schema.field("prediction_time").type
     if pa.types.is_timestamp(at) and at.tz is not None:
         raise UserError(f"{path}: prediction_time is of the type {at}; write it as the samples have it, without a zone")
@@ -114,4 +116,4 @@ def _microseconds(times: Any) -> npt.NDArray[np.int64]:
 def _must_have(path: Path, names: Iterable[str]) -> None:
     missing = [name for name in _COLUMNS if name not in set(names)]
     if missing:
-        raise UserError(f"{path} lacks {', '.join(missing)}; it needs {', '.join(_COLUMNS)}")
+        raise UserError(f"{path} has no {', '.join(missing)}; it needs {', '.join(_COLUMNS)}")

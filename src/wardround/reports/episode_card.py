@@ -194,7 +194,7 @@ def _items(
     """Compare both sides as the scorer does: by official label, without case and inner space; none of a stay."""
     if task.answer.by_steps:
         return (), ()
-    asked = task.answer.asked(sample.facts)
+    asked = task.answer.for_sample(sample.facts)
     meanings = asked.class_names
     wanted = {_key(text, labels) for text in sample.target}
     given = {_key(text, labels) for text in score.answer or ()}

@@ -399,9 +399,9 @@ def settings() -> Any:
         {
             "name": one.name,
             "default": str(one.default),
-            "unit": one.said.unit,
-            "what": one.said.help,
-            "source": one.said.source,
+            "unit": one.setting.unit,
+            "what": one.setting.help,
+            "source": one.setting.source,
         }
         for one in every_setting()
     ]

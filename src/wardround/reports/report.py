@@ -398,7 +398,7 @@ class EpisodePages:
         sample = self.samples[result.sample]
         hours: tuple[StayHour, ...] = ()
         patient = None
-        if self._store is not None and not sample.told:
+        if self._store is not None and not sample.is_text_case:
             patient = patient_facts(sample.chart(self._store))
             hours = () if result.steps is None else stay_hours(self._store, sample)
         labels = self._labels[result.task]

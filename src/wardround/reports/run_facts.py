@@ -137,7 +137,7 @@ class RunFacts:
         yield f"Records are of the source {self._manifest['source']}, read by its spec ({spec}){store}."
 
     def _moments(self) -> Iterator[str]:
-        moments = sorted(sample.moment for sample in self._asked if not sample.told)
+        moments = sorted(sample.moment for sample in self._asked if not sample.is_text_case)
         if moments:
             first, last = format_time(moments[0]), format_time(moments[-1])
             yield f"Questions are asked between {first} and {last} in the source's own dates, which may be shifted."

@@ -47,7 +47,7 @@ def experiment_of(body: dict[str, Any], path: Path, where: str = "") -> dict[str
     for leaf in every_setting():
         section, _, name = leaf.name.rpartition(".")
         table = body.get(section)
-        if leaf.said.unit in _PATHS and isinstance(table, dict) and table.get(name):
+        if leaf.setting.unit in _PATHS and isinstance(table, dict) and table.get(name):
             table[name] = _beside(path, table[name])
     load_plugins(body.get("run", {}).get("plugins", ()))
     RunSettings.read(body, place)

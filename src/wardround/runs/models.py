@@ -134,7 +134,7 @@ def _key(variable: str | None, named_by: str) -> str | None:
     return key
 
 
-def asked_with(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
+def candidates_for(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
     """Return what the model of an episode is asked with."""
     one = settings.model_named(key.model)
     base = ModelSettings(temperature=one.temperature, top_p=one.top_p, presence_penalty=one.presence_penalty)

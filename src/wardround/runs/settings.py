@@ -269,7 +269,7 @@ def _with_absolute_files(section: Any) -> Any:
     """A method's settings, or a variant of it, with its files by absolute paths."""
     if isinstance(section, Variant):
         return replace(section, settings=_with_absolute_files(section.settings))
-    files = {leaf.name: leaf.default for leaf in leaves(section) if leaf.said.unit == "file" and leaf.default}
+    files = {leaf.name: leaf.default for leaf in leaves(section) if leaf.setting.unit == "file" and leaf.default}
     return replace(section, **{name: _absolute(path) for name, path in files.items()}) if files else section
 
 

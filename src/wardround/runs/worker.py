@@ -28,7 +28,7 @@ from wardround.records import Store, TextCaseRecord
 from wardround.runs.banks import Memories, close_encoder, open_candidate_encoder, open_run_encoder, open_vectors
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import AnswerScores, Grading, Judging, open_grading, open_judging
-from wardround.runs.models import asked_with, data_use_guard, open_image_model, open_knowledge, open_models
+from wardround.runs.models import candidates_for, data_use_guard, open_image_model, open_knowledge, open_models
 from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
@@ -121,12 +121,12 @@ def open_surroundings(
 
 def told_case(sample: Sample) -> TextCaseRecord | None:
     """The case of a sample whose question tells it in words; None of one that has a chart."""
-    return TextCaseRecord(subject_id=sample.person, text=str(sample.facts["asked"])) if sample.told else None
+    return TextCaseRecord(subject_id=sample.person, text=str(sample.facts["asked"])) if sample.is_text_case else None
 
 
 def case_of(store: Store, benchmark: Benchmark, sample: Sample) -> KnownCase:
     """Return the case of a sample as memory knows it: by its chart, or by the words that tell it."""
-    chart = None if sample.told else sample.chart(store, benchmark.policy)
+    chart = None if sample.is_text_case else sample.chart(store, benchmark.policy)
     found = known_case(chart, told_case(sample))
     assert found is not None  # a sample has the one or the other
     return found
@@ -137,7 +137,7 @@ def episode_facts(key: EpisodeKey, sample: Sample, benchmark: Benchmark, *, resu
     return {
         **asdict(key),
         "subject_id": sample.subject_id,
-        **({} if sample.told else {"prediction_time": sample.moment.isoformat(sep=" ")}),
+        **({} if sample.is_text_case else {"prediction_time": sample.moment.isoformat(sep=" ")}),
         "policy": benchmark.policy,
         "resumed_turns": resumed_turns,
     }
@@ -239,7 +239,7 @@ class Worker:
                 environment=environment,
                 prompt=prompt_of(self.settings, self.benchmark, sample),
                 limits=limits_of(self.settings),
-                settings=asked_with(self.settings, key),
+                settings=candidates_for(self.settings, key),
                 recorder=recorder,
                 episode=text,
                 feed=None if agent.steps is None else stay_feed(self.store, sample, recorder),

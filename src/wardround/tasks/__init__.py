@@ -1,1 +1,1 @@
-"""Tasks: what is asked (benchmarks), how it is answered (answers), what an answer is worth (scoring)."""
+"""Tasks: questions (benchmarks), kinds of answers (answers) and scores (scoring)."""

@@ -230,7 +230,7 @@ def test_bad_settings_are_named_before_anything_is_built(synthetic_store: Store,
         digest_of(synthetic_store, tmp_path / "x", 1, policy="happened_at")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="per_task"):
         digest_of(synthetic_store, tmp_path / "x", 1, per_task=0)
-    with pytest.raises(UserError, match="none of the 120 subjects falls into train"):
+    with pytest.raises(UserError, match="none of the 120 subjects is in train"):
         build_agentehr(synthetic_store, tmp_path / "x", fractions=(0.0, 0.0, 1.0))
     with pytest.raises(UserError, match="three that add up to 1"):
         build_agentehr(synthetic_store, tmp_path / "x", fractions=(float("nan"), 0.5, 0.5))

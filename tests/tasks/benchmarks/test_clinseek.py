@@ -94,7 +94,7 @@ def test_it_has_the_tasks_of_the_paper_by_their_names() -> None:
 
 def test_a_name_of_the_paper_means_the_task_and_another_is_refused() -> None:
     assert task_name("labevents") == "clinseek.labevents" == task_name("clinseek.labevents")
-    with pytest.raises(UserError, match="'guo_los' is no task of ClinSeek-Bench"):
+    with pytest.raises(UserError, match="unknown ClinSeek-Bench task 'guo_los'"):
         task_name("guo_los")
 
 

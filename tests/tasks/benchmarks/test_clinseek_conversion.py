@@ -123,7 +123,7 @@ def test_the_manifest_is_built_and_nothing_of_an_answer_is_there(
     assert "copd; pneumonia" not in hidden.prompt(silent)
 
 
-@pytest.mark.parametrize(("text", "said"), [("{", "cannot be read"), ('{"a": 1}', "no file of EHRXQA")])
+@pytest.mark.parametrize(("text", "said"), [("{", "cannot be read"), ('{"a": 1}', "not an EHRXQA file")])
 def test_what_is_no_file_of_ehrxqa_is_said(text: str, said: str, film_store: Store, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=said):
@@ -197,5 +197,5 @@ def test_medmod_s_phenotypes_and_what_is_left_out(film_store: Store, unit_stay: 
     assert left_out["subject_not_in_the_store"] == left_out["stay_not_in_the_store"] == 1
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("stay,period_length,stay_id,answer\na,1,2,3\n")
-    with pytest.raises(UserError, match="neither `y_true` nor the 25 phenotypes"):
+    with pytest.raises(UserError, match="expected the column `y_true` or the 25 phenotypes"):
         convert_medmod([wrong], film_store)

@@ -13,9 +13,9 @@ from wardround.audits import check_labels
 from wardround.core import from_microseconds
 from wardround.records import Store, ingest
 from wardround.tasks.benchmarks import build_clinseek
-from wardround.tasks.benchmarks.clinseek.decision import DecisionAsking
+from wardround.tasks.benchmarks.clinseek.decision import DecisionQuestions
 from wardround.tasks.benchmarks.clinseek.definitions import RULES, DecisionRule, RiskRule
-from wardround.tasks.benchmarks.clinseek.risk import RiskAsking
+from wardround.tasks.benchmarks.clinseek.risk import RiskQuestions
 from wardround.tasks.benchmarks.clinseek.timeline import Timeline
 from wardround.tasks.benchmarks.pipeline import BuildSettings
 
@@ -141,9 +141,9 @@ def asked(store: Store, task: str, subject: int) -> list[tuple[str, str]]:
     """When a subject is asked about, and the answer."""
     rule = RULES[f"clinseek.{task}"]
     assert isinstance(rule, RiskRule)
-    asking = RiskAsking(task=f"clinseek.{task}", rule=rule, store=store, seed=0)
+    asking = RiskQuestions(task=f"clinseek.{task}", rule=rule, store=store, seed=0)
     found = asking.questions(Timeline(store, subject, "known_at"))
-    return [(f"{from_microseconds(one.asked):%Y-%m-%d %H:%M:%S}", "".join(one.target)) for one in found]
+    return [(f"{from_microseconds(one.prediction_us):%Y-%m-%d %H:%M:%S}", "".join(one.target)) for one in found]
 
 
 MORTALITY = {
@@ -208,7 +208,7 @@ def test_no_question_of_a_stay_is_answered_after_its_end(store: Store) -> None:
     """An hour after the discharge blood is drawn once more: nobody asks for that, nor where nothing else came."""
     rule = RULES["clinseek.labevents"]
     assert isinstance(rule, DecisionRule)
-    asking = DecisionAsking.of("clinseek.labevents", rule, store, BuildSettings(), None)
+    asking = DecisionQuestions.of("clinseek.labevents", rule, store, BuildSettings(), None)
     found = {
         subject: {
             (from_microseconds(one.event), one.target) for one in asking.questions(Timeline(store, subject, "known_at"))

@@ -108,7 +108,10 @@ def test_a_manifest_of_one_s_own_is_read_and_its_faults_are_named(
     built = build_clinseek_mm(film_store, tmp_path / "own", examples=manifest)
     (own,) = built.all_samples
     assert (own.target, own.facts["images"]) == (("Edema",), sample.facts["images"])
-    for fault, said in (({"images": ["none-such"]}, "no picture 'none-such'"), ({"task": "guess"}, "no task 'guess'")):
+    for fault, said in (
+        ({"images": ["none-such"]}, "no image 'none-such'"),
+        ({"task": "guess"}, "unknown task 'guess'"),
+    ):
         manifest.write_text(json.dumps(line | fault), encoding="utf-8")
         with pytest.raises(UserError, match=said):
             build_clinseek_mm(film_store, tmp_path / said[:7], examples=manifest)

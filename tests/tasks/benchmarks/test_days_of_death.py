@@ -10,14 +10,14 @@ from records.fhir_resources import ANN_NUMBER, category, code, encounter, made, 
 from records.mimic_tables import write_folder
 from wardround.records import Store, ingest
 from wardround.tasks.benchmarks.clinseek.definitions import RULES, RiskRule
-from wardround.tasks.benchmarks.clinseek.risk import RiskAsking
+from wardround.tasks.benchmarks.clinseek.risk import RiskQuestions
 from wardround.tasks.benchmarks.clinseek.timeline import Timeline
 
 
 def answer(store: Store, subject: int, task: str) -> tuple[str, ...]:
     rule = RULES[f"clinseek.{task}"]
     assert isinstance(rule, RiskRule)
-    (one,) = RiskAsking(task=task, rule=rule, store=store, seed=1).questions(Timeline(store, subject, "known_at"))
+    (one,) = RiskQuestions(task=task, rule=rule, store=store, seed=1).questions(Timeline(store, subject, "known_at"))
     return one.target
 
 

@@ -173,9 +173,7 @@ def test_without_a_vocabulary_the_tasks_say_so_once(tmp_path: Path, capsys: pyte
     ]
     assert len(said) == 2
     assert "lab_thrombocytopenia are unavailable: the store has no table measurement" in said[0]
-    assert (
-        "condition_occurrence.concept_code is empty in every row, as the vocabulary 'concept' is not there" in said[1]
-    )
+    assert "condition_occurrence.concept_code is empty in every row, as the vocabulary 'concept' is missing" in said[1]
 
 
 def test_omop_descends_the_hierarchy_of_concepts(omop: Store, tmp_path: Path) -> None:

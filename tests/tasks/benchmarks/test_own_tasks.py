@@ -179,7 +179,7 @@ def test_a_benchmark_tells_its_own_tasks_to_a_process_that_has_not_seen_their_fi
         ({'after = "24h"': 'after = "1 day"'}, "a time such as 30m, 48h or 7d"),
         ({'empty = "dischtime"': 'emty = "dischtime"'}, "Did you mean 'empty'"),
         ({'kind = "one-class"': 'kind = "one-clas"'}, "Did you mean one-class"),
-        ({'column = "valuenum"': 'column = "flag"'}, "holds no numbers"),
+        ({'column = "valuenum"': 'column = "flag"'}, "holds string, not numbers"),
         ({'[["0", "no"], ["1", "yes"]]': '[["0", "no"], ["2", "yes"]]'}, "is none of its classes 0, 2"),
     ],
 )
@@ -238,9 +238,9 @@ def test_labels_that_were_written_are_read_back_alike(both: Benchmark, synthetic
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("subject_id,boolean_value\n1,true\n", "lacks the column prediction_time"),
+        ("subject_id,boolean_value\n1,true\n", "missing the column prediction_time"),
         ("subject_id,prediction_time,label\n1,2150-01-01 00:00:00,1\n", "exactly one of boolean_value"),
-        ("subject_id,prediction_time,integer_value\n1,2150-01-01 00:00:00,3\n", r"the 1 values \(3\) mean: --class"),
+        ("subject_id,prediction_time,integer_value\n1,2150-01-01 00:00:00,3\n", r"the 1 values \(3\): --class"),
         ("subject_id,prediction_time,float_value\n1,2150-01-01 00:00:00,3.5\n", "need --cut"),
         ("subject_id,prediction_time,boolean_value\n1,soon,true\n", "must hold times"),
         ("subject_id,prediction_time,boolean_value\n1,2150-01-01 08:00:00Z,true\n", "has an offset from UTC"),

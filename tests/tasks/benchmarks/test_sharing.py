@@ -22,7 +22,7 @@ from wardround.tasks.benchmarks import (
     build_clinseek,
     build_clinseek_mm,
     build_ehrshot,
-    build_told,
+    build_text_cases,
     build_trace,
     get_task,
     reclock,
@@ -110,7 +110,7 @@ def _told(request: pytest.FixtureRequest, place: Path) -> Built:
     cases = [report(n, "diagnosis", f"R{n}") for n in range(4)]
     files = write_list(place / "train.json.gz", cases), write_list(place / "test.json.gz", cases[:1])
     given = CaseFiles(cases=files[:1], test=files[1:])
-    built = build_told(MEDR_BENCH, given, place / "bench", seed=2, drop_overlaps=True)
+    built = build_text_cases(MEDR_BENCH, given, place / "bench", seed=2, drop_overlaps=True)
     return Built(benchmark=built, files=files)
 
 
@@ -210,7 +210,7 @@ def test_other_records_are_refused_and_named(
     given = ["--given", *map(str, family.files)] if family.files else []
     assert main([*command, "--store", str(changed(family.raw).path), *given]) == 2
     (line,) = [one for one in capsys.readouterr().err.splitlines() if "is not the benchmark" in one]
-    assert "other records of the people asked about (as many rows, other cells)" in line
+    assert "other records of the benchmark's people (as many rows, other cells)" in line
     assert line.endswith("; other source")
 
 
@@ -258,7 +258,7 @@ def test_what_differs_is_named(agentehr: Built, body_of: BodyOf) -> None:
     fewer = {"sha256": "another", "rows": shared["records"]["rows"] | {"labevents": 1}}
     there = shared["records"]["rows"]["labevents"]
     assert difference(shared, shared | {"records": fewer}) == (
-        f"other records of the people asked about (labevents {there:,} rows, here 1)"
+        f"other records of the benchmark's people (labevents {there:,} rows, here 1)"
     )
 
 
@@ -275,7 +275,7 @@ def test_what_cannot_be_built_again_is_refused(
     benchmark, store = agentehr.benchmark, agentehr.store
     partial = {name: said for name, said in benchmark.manifest.items() if name != "recipe"}
     for made, where, told in (
-        (replace(benchmark, manifest=partial), store, "its manifest does not say all that it was built with"),
+        (replace(benchmark, manifest=partial), store, "its manifest does not record how it was built"),
         (reclock(benchmark, "published", tmp_path / "other"), store, "on other clocks: share that one"),
         (benchmark, film_store, "is not the store that it was built from"),
         (benchmark, None, "--store FOLDER"),
@@ -283,8 +283,8 @@ def test_what_cannot_be_built_again_is_refused(
         with pytest.raises(UserError, match=told):
             share(made, where)
     unknown = body_of(agentehr) | {"kind": "unheard-of"}
-    with pytest.raises(UserError, match="builds no benchmarks of the family 'unheard-of'"):
+    with pytest.raises(UserError, match="cannot build benchmarks of the family 'unheard-of'"):
         rebuild(unknown, store, tmp_path / "again")
     (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(UserError, match="no shared benchmark"):
+    with pytest.raises(UserError, match="not a shared benchmark"):
         read_share(tmp_path / "x.json")

@@ -11,7 +11,7 @@ import pytest
 from told_cases import both, published_question, published_report, question, report, write_lines, write_list
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.tasks.benchmarks import Benchmark, CaseFiles, build_told, get_task, question_of
+from wardround.tasks.benchmarks import Benchmark, CaseFiles, build_text_cases, get_task, question_of
 from wardround.tasks.benchmarks.text_cases import MEDAGENTSBENCH, MEDR_BENCH, read_cases
 
 
@@ -19,7 +19,7 @@ def medr(place: Path, training: list[dict[str, object]], test: list[dict[str, ob
     files = CaseFiles(
         cases=(write_list(place / "train.json.gz", training),), test=(write_list(place / "test.json.gz", test),)
     )
-    return build_told(MEDR_BENCH, files, place / "bench", **more)
+    return build_text_cases(MEDR_BENCH, files, place / "bench", **more)
 
 
 def test_a_report_is_the_subject_and_a_sample_has_no_chart(tmp_path: Path) -> None:
@@ -29,10 +29,10 @@ def test_a_report_is_the_subject_and_a_sample_has_no_chart(tmp_path: Path) -> No
     assert len(by_number) == 3
     assert [sample.subject_id for sample in bench.all_samples].count(by_number["R1"]) == 2
     assert {sample.split for sample in bench.all_samples if sample.facts["report"] == "R9"} == {"test"}
-    assert bench.told
+    assert bench.is_text_cases
     sample = bench.samples(split="test")[0]
     assert sample.prediction_time is None
-    with pytest.raises(UserError, match="no chart and no time"):
+    with pytest.raises(UserError, match="no chart and no prediction time"):
         sample.moment  # noqa: B018
     again = Benchmark.open(tmp_path / "bench")
     assert again.all_samples == bench.all_samples
@@ -53,7 +53,7 @@ def test_options_are_the_questions_own(tmp_path: Path) -> None:
     rows = [question(0, "medqa"), question(1, "medqa_5options", options={"A": "x", "B": "y"}, answer="B.y")]
     rows += [question(2, "medxpertqa-r"), question(3, "medbullets"), question(4, "medmcqa"), question(5, "medexqa")]
     files = CaseFiles(test=(write_lines(tmp_path / "q.jsonl", rows),))
-    bench = build_told(MEDAGENTSBENCH, files, tmp_path / "bench")
+    bench = build_text_cases(MEDAGENTSBENCH, files, tmp_path / "bench")
     counts = Counter(sample.task for sample in bench.all_samples)
     assert counts == {f"medagentsbench.{name}": 1 for name in ("medbullets", "medexqa", "medmcqa", "medxpertqa")} | {
         "medagentsbench.medqa": 2
@@ -84,7 +84,7 @@ def test_options_are_the_questions_own(tmp_path: Path) -> None:
 )
 def test_an_option_is_read_by_letter_or_words_and_never_guessed(reply: str, letter: str | None, tmp_path: Path) -> None:
     case = write_lines(tmp_path / "q.jsonl", [question(0, "medqa")])
-    bench = build_told(MEDAGENTSBENCH, CaseFiles(test=(case,)), tmp_path / "bench")
+    bench = build_text_cases(MEDAGENTSBENCH, CaseFiles(test=(case,)), tmp_path / "bench")
     sample = bench.all_samples[0]
     answer = question_of(get_task(sample.task), sample).answer
     assert answer.read(reply) == (None if letter is None else (letter,))
@@ -107,8 +107,8 @@ def test_what_teaches_may_share_no_report_and_no_question_with_the_test(tmp_path
 def test_one_file_is_split_by_report_the_same_each_time(tmp_path: Path) -> None:
     rows = [report(n, what, f"R{n}") for n in range(60) for what in ("diagnosis", "treatment")]
     path = write_list(tmp_path / "all.json.gz", rows)
-    first = build_told(MEDR_BENCH, CaseFiles(cases=(path,)), tmp_path / "one", seed=5)
-    second = build_told(MEDR_BENCH, CaseFiles(cases=(path,)), tmp_path / "two", seed=5)
+    first = build_text_cases(MEDR_BENCH, CaseFiles(cases=(path,)), tmp_path / "one", seed=5)
+    second = build_text_cases(MEDR_BENCH, CaseFiles(cases=(path,)), tmp_path / "two", seed=5)
     assert first.all_samples == second.all_samples
     splits: dict[int, set[str]] = {}
     for sample in first.all_samples:
@@ -168,7 +168,7 @@ def test_medr_bench_as_its_authors_publish_it(tmp_path: Path) -> None:
         cases = {f"PMC{n}": published_report(n, what) for n in range(10)}
         paths.append(tmp_path / f"{what}_10_cases.json")
         paths[-1].write_text(json.dumps(cases), encoding="utf-8")
-    bench = build_told(MEDR_BENCH, CaseFiles(test=tuple(paths)), tmp_path / "bench")
+    bench = build_text_cases(MEDR_BENCH, CaseFiles(test=tuple(paths)), tmp_path / "bench")
     counts = Counter(sample.task for sample in bench.all_samples)
     assert counts == {"medr-bench.diagnosis": 10, "medr-bench.treatment": 10}
     by_task = {sample.task: sample for sample in bench.all_samples if sample.facts["report"] == "PMC3"}

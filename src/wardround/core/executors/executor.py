@@ -47,7 +47,7 @@ class Executor(Protocol):
 
 
 class ExecutorKind(Protocol):
-    """A kind of executor, by whose name it is asked for. ``spans_machines``: its jobs may run on several."""
+    """A kind of executor, chosen by name. ``spans_machines``: its jobs may run on several machines."""
 
     spans_machines: bool
 

@@ -133,7 +133,7 @@ def _start_forking() -> None:
 
 
 _STOP_SECONDS = 10.0
-"""How long a job may take to put away what it has when it is told to end."""
+"""Seconds that a job may take to save its work when it must end."""
 
 
 _UNKNOWN = 255
@@ -198,7 +198,7 @@ class Processes:
         assert job is not None
         try:
             if not place.pipe.poll():
-                raise EOFError  # only who would have said its status is gone
+                raise EOFError  # only the process that reports the status is gone
             result, error = place.pipe.recv()
         except (EOFError, OSError):
             _bury(place.process)
@@ -225,7 +225,7 @@ def _bury(process: BaseProcess) -> None:
 
 
 def _serve(pipe: Connection, plugins: Sequence[str]) -> None:
-    """Play jobs until the other end is closed, or a job was told to end."""
+    """Run jobs until the other end is closed, or a job must end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stderr = printing(sys.stderr)  # what a library writes there can hold what an endpoint wrote
     with suppress(EOFError, OSError, asyncio.CancelledError):
@@ -318,7 +318,7 @@ def each(
 ) -> list[Any]:
     """Do ``work(item)`` for every item, ``workers`` at once; return the results in the order of the items.
 
-    ``on_done`` is told how many are done. Raises what the work raised.
+    ``on_done`` is called with the number of finished ones. Raises what the work raised.
     """
     jobs = [Job(number=number, work=work, arguments=(item,)) for number, item in enumerate(items)]
     results: dict[int, Any] = {}

@@ -15,7 +15,7 @@ from wardround.core import UserError, import_extra, loaded_plugins
 from wardround.core.executors.executor import Job, JobResult, perform
 
 _STOP_SECONDS = 10.0
-"""How long a job may take to put away what it has when it is told to end."""
+"""Seconds that a job may take to save its work when it must end."""
 
 
 class RayCluster:

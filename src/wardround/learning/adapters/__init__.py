@@ -1,4 +1,4 @@
-"""Doors into the one world of :mod:`wardround.learning.world`, each in a trainer's own shape."""
+"""Adapters from the world of :mod:`wardround.learning.world` to the interfaces of trainers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from wardround.models import DataUseGuard
 from wardround.tasks.benchmarks import Sample
 
 IN_PROCESS = ("hf", "mockllm", "transformer_lens", "nnterp")
-"""Inspect's providers that send nothing over a wire."""
+"""Inspect's providers without network access."""
 
 
 class Charts:
@@ -42,11 +42,11 @@ class Charts:
         return self._open[state.uuid]
 
     def of(self, state: TaskState) -> WorldEpisode:
-        """The episode of a state."""
+        """Return the episode of a state."""
         return self._open[state.uuid]
 
     def close(self, state: TaskState) -> None:
-        """Free what the episode holds."""
+        """Free the resources of the episode."""
         if state.uuid in self._open:
             self._open.pop(state.uuid).close()
 
@@ -57,7 +57,7 @@ def check_model(guard: DataUseGuard, model: str, url: str | None) -> None:
     if guard.sensitivity == "synthetic" or in_process:
         return
     if url is None:
-        raise UserError(f"these records may not go just anywhere: say where {model} is asked (--model-base-url URL)")
+        raise UserError(f"record text needs an allowed endpoint: give the URL of {model} (--model-base-url URL)")
     if not guard.allows(url):
         raise UserError(f"these records may not go to {url}; if your data-use agreement allows it: -T permit={url}")
     guard.check(url)

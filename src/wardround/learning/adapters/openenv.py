@@ -37,7 +37,7 @@ _LARGEST_MESSAGE = 1_000_000
 
 
 class _Refused(Exception):
-    """A message that is answered with an error; ``code`` is one of OpenEnv's."""
+    """An invalid message; ``code`` is one of OpenEnv's."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -78,9 +78,9 @@ class _Connection:
             self.episode.close()
 
     def _reset(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        asked = data.get("sample", data.get("episode_id"))
+        requested = data.get("sample", data.get("episode_id"))
         ids = self.world.ids
-        sample = str(asked) if asked is not None else ids[next(self.turns) % len(ids)]
+        sample = str(requested) if requested is not None else ids[next(self.turns) % len(ids)]
         try:
             begun = self.world.begin(sample)
         except UserError as error:
@@ -108,7 +108,7 @@ class _Connection:
         return {"episode_id": sample, "step_count": self.steps}
 
     def _tools(self) -> list[dict[str, Any]]:
-        """Offered before ``reset`` too, as the protocol wants it."""
+        """Return the tools, before ``reset`` too, as the protocol requires."""
         episode = self.episode or self.world.begin(self.world.ids[0])
         tools = [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
@@ -125,7 +125,7 @@ class _Connection:
 
 
 def openenv_app(world: World) -> Starlette:
-    """Return the server of a world. It has no access control of its own: serve it on loopback."""
+    """Return the server of a world. It has no access control: serve it on loopback."""
     turns = count()
 
     async def play(socket: WebSocket) -> None:

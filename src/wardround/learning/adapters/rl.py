@@ -43,12 +43,12 @@ def reinforce(
     trainer.train()
     trainer.model.save_pretrained(out / "model", safe_serialization=True)
     tokenizer.save_pretrained(out / "model")
-    told = trainer.state.log_history
+    log_history = trainer.state.log_history
     done = RlResult(
         steps=trainer.state.global_step,
-        rewards=_every(told, "reward"),
-        tool_calls=_every(told, "tools/call_frequency"),
-        losses=_every(told, "loss"),
+        rewards=_every(log_history, "reward"),
+        tool_calls=_every(log_history, "tools/call_frequency"),
+        losses=_every(log_history, "loss"),
     )
     body = {"schema": 1, "base": base.path.name, "settings": asdict(settings), "done": asdict(done)}
     write_atomically(out / "reinforced.json", json.dumps(body, indent=2) + "\n")
@@ -92,5 +92,5 @@ def _trainer(base: BaseWeights, tokenizer: Any, world: World, settings: RlSettin
     )
 
 
-def _every(told: list[dict[str, Any]], name: str) -> tuple[float, ...]:
-    return tuple(float(entry[name]) for entry in told if name in entry)
+def _every(log_history: list[dict[str, Any]], name: str) -> tuple[float, ...]:
+    return tuple(float(entry[name]) for entry in log_history if name in entry)

@@ -16,7 +16,7 @@ _NOBODY = "Nothing of it"
 _LOOK: tuple[str, Mapping[str, Any]] = ("get_table_names", {})
 _MISTAKE: tuple[str, Mapping[str, Any]] = ("get_tabel_names", {"x": 1})
 _LAST = 4
-"""Which of the five turns begins with a mistake."""
+"""The index of the turn that begins with a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ScriptedEpisode:
     answer: tuple[str, ...] | None
 
     def to_json(self) -> dict[str, Any]:
-        """As readers in other environments take it."""
+        """Return the script for readers in other environments."""
         return {
             "sample": self.sample,
             "calls": [[name, dict(arguments)] for name, arguments in self.calls],

@@ -59,7 +59,7 @@ def write_trl_module(world: World, out: Path, *, store: Path, benchmark: Path) -
 
 
 class _Environment:
-    """What every rollout is; the subclass of a world adds the tools."""
+    """The base of every rollout; the subclass of a world adds the tools."""
 
     world: World
 
@@ -67,7 +67,7 @@ class _Environment:
         self._episode: WorldEpisode | None = None
 
     def reset(self, *, sample: str, **_row: Any) -> str:
-        """Begin an episode and return what is asked."""
+        """Begin an episode and return the question."""
         if self._episode is not None:
             self._episode.close()
         self._episode = self.world.begin(sample)
@@ -101,10 +101,10 @@ def _method(tool: ToolSchema) -> Callable[..., str]:
 def _parameters(tool: ToolSchema) -> list[inspect.Parameter]:
     required = set(tool.parameters.get("required", ()))
     made = []
-    for name, said in tool.parameters.get("properties", {}).items():
+    for name, parameter in tool.parameters.get("properties", {}).items():
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UserError(f"tool {tool.name!r}: the argument {name!r} cannot be one of a Python method")
-        kind = _TYPES.get(str(said.get("type")), Any)
+        kind = _TYPES.get(str(parameter.get("type")), Any)
         default = inspect.Parameter.empty if name in required else None
         annotation = kind if name in required or kind is Any else kind | None
         made.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
@@ -116,7 +116,7 @@ def _docstring(tool: ToolSchema) -> str:
     lines = [tool.description, ""]
     if properties:
         lines += ["Args:"] + [
-            f"    {name}: {_line(said.get('description', name))}" for name, said in properties.items()
+            f"    {name}: {_line(parameter.get('description', name))}" for name, parameter in properties.items()
         ]
         lines += [""]
     return "\n".join([*lines, "Returns:", "    What the tool answers, as text."])

@@ -12,22 +12,22 @@ from wardround.clinical.protocols import ProtocolRule, RuleOrigin
 from wardround.core import check_settings, setting
 from wardround.learning.induction.step_table import NEVER, Flags, Hours, StepTable
 
-# Rules of one action, grown one after another: each foretells decisions that none before it does.
+# Rules of one action, grown one after another: each predicts decisions that no earlier rule predicts.
 #
-# A rule begins with the trigger whose precision is surely the highest (its lower bound), and takes further conditions
-# as long as they make it clearly more precise: sequential covering, as CN2 has it (Clark and Niblett, 1989).
+# A rule starts with the trigger whose precision has the highest lower bound, and adds conditions while they clearly
+# raise its precision: sequential covering as in CN2 (Clark and Niblett, 1989).
 
 
 Counts = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 _NONE = -1.0
 _MOST_RULES = 100
-"""Of one action: an end, should the others not come."""
+"""Limit on the rules of one action, if no other limit stops first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InductionSettings:
-    """How much evidence a rule needs, and how many there may be. The paper prints 441 rules and no thresholds."""
+    """How much evidence a rule needs, and limits. The paper prints 441 rules and no thresholds."""
 
     rules: int = setting(441, "most rules", least=1, source="TRACE, section 5")
     support: int = setting(10, "steps at which a rule must have spoken", unit="steps", least=1, source="ours")
@@ -60,8 +60,11 @@ class InductionSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class GrownRule:
-    """A conjunction of triggers, by place, and one action. ``share``: its precision, smoothed towards the prior;
-    ``gain``: the decisions that it foretells and none before it does."""
+    """A conjunction of triggers (indices) and one action.
+
+    ``share``: its precision, smoothed towards the prior. ``gain``: decisions that it predicts and no earlier rule
+    does.
+    """
 
     triggers: tuple[int, ...]
     action: int
@@ -73,7 +76,7 @@ class GrownRule:
 
 @dataclass(frozen=True, kw_only=True)
 class _Grown:
-    """A conjunction while it grows: since when it holds at each step, and how it counts."""
+    """A conjunction while it grows: since when it holds at each step, and its counts."""
 
     triggers: tuple[int, ...]
     since: Hours
@@ -83,27 +86,27 @@ class _Grown:
 
 
 def grow_rules(table: StepTable, action: int, settings: InductionSettings) -> Iterator[GrownRule]:
-    """Yield rules of one action, the surest first."""
+    """Yield rules of one action, highest lower bound first."""
     growth = _Growth(table, action, settings)
-    left = table.missed[action].copy()
+    unpredicted = table.missed[action].copy()
     for _ in range(_MOST_RULES):
-        found = growth.best(left)
-        if found is None or growth.share(found) < settings.lift * growth.prior:
+        rule = growth.best(unpredicted)
+        if rule is None or growth.share(rule) < settings.lift * growth.prior:
             return
-        foretold = left & (found.since > table.done[action])
-        left &= ~foretold
+        newly_predicted = unpredicted & (rule.since > table.done[action])
+        unpredicted &= ~newly_predicted
         yield GrownRule(
-            triggers=found.triggers,
+            triggers=rule.triggers,
             action=action,
-            support=found.support,
-            hits=found.hits,
-            share=growth.share(found),
-            gain=int(foretold.sum()),
+            support=rule.support,
+            hits=rule.hits,
+            share=growth.share(rule),
+            gain=int(newly_predicted.sum()),
         )
 
 
 class _Growth:
-    """What is the same for every rule of one action."""
+    """The data shared by all rules of one action."""
 
     def __init__(self, table: StepTable, action: int, settings: InductionSettings) -> None:
         self.table = table
@@ -111,60 +114,61 @@ class _Growth:
         self.prior = table.rate(action)
         self.done = table.done[action]
         self.decided = table.decided[action]
-        self.held: Flags = table.since > NEVER
+        self.holds_now: Flags = table.since > NEVER
         self.due = table.due(action)
         self.support: Counts = self.due.sum(axis=1)
         self.hits: Counts = self.due[:, self.decided].sum(axis=1)
         self.gain = max(settings.gain, settings.gain_share * int(self.decided.sum()))
 
     def share(self, rule: _Grown) -> float:
-        """The precision of a rule, smoothed."""
+        """Return the smoothed precision of a rule."""
         return float(self._smoothed(np.array([rule.hits]), np.array([rule.support]))[0])
 
-    def best(self, left: Flags) -> _Grown | None:
-        """Return the surest rule that foretells enough of what is left."""
-        gains = self.due[:, left].sum(axis=1)
+    def best(self, unpredicted: Flags) -> _Grown | None:
+        """Return the rule with the highest lower bound that predicts enough of what is left."""
+        gains = self.due[:, unpredicted].sum(axis=1)
         bounds = self._bounds(self.hits, self.support, gains)
-        place = int(np.argmax(bounds))
-        if bounds[place] == _NONE:
+        index = int(np.argmax(bounds))
+        if bounds[index] == _NONE:
             return None
         rule = _Grown(
-            triggers=(place,),
-            since=self.table.since[place],
-            support=int(self.support[place]),
-            hits=int(self.hits[place]),
-            bound=float(bounds[place]),
+            triggers=(index,),
+            since=self.table.since[index],
+            support=int(self.support[index]),
+            hits=int(self.hits[index]),
+            bound=float(bounds[index]),
         )
         for _ in range(self.settings.conditions - 1):
-            narrower = self._narrower(rule, left)
+            narrower = self._narrower(rule, unpredicted)
             if narrower is None:
                 break
             rule = narrower
         return rule
 
-    def _narrower(self, rule: _Grown, left: Flags) -> _Grown | None:
-        """Return a rule with the further condition that makes it surest, surely more precise than it is without; None
-        where none does. An action is due under both where both hold and it is due under the one that came to hold last.
+    def _narrower(self, rule: _Grown, unpredicted: Flags) -> _Grown | None:
+        """Return the rule with the best further condition; None where none clearly raises its precision.
+
+        An action is due under both conditions where both hold and it is due under the one that began to hold last.
         """
         columns = np.flatnonzero(rule.since > NEVER)
-        due = self.held[:, columns] & (self.due[:, columns] | (rule.since > self.done)[columns])
+        due = self.holds_now[:, columns] & (self.due[:, columns] | (rule.since > self.done)[columns])
         support: Counts = due.sum(axis=1)
         hits: Counts = due[:, self.decided[columns]].sum(axis=1)
-        bounds = self._bounds(hits, support, due[:, left[columns]].sum(axis=1))
-        place = int(np.argmax(bounds))
-        if bounds[place] <= self.share(rule):
+        bounds = self._bounds(hits, support, due[:, unpredicted[columns]].sum(axis=1))
+        index = int(np.argmax(bounds))
+        if bounds[index] <= self.share(rule):
             return None
-        both = np.minimum(rule.since, self.table.since[place]) > NEVER
+        both = np.minimum(rule.since, self.table.since[index]) > NEVER
         return _Grown(
-            triggers=(*rule.triggers, place),
-            since=np.where(both, np.maximum(rule.since, self.table.since[place]), np.float32(NEVER)),
-            support=int(support[place]),
-            hits=int(hits[place]),
-            bound=float(bounds[place]),
+            triggers=(*rule.triggers, index),
+            since=np.where(both, np.maximum(rule.since, self.table.since[index]), np.float32(NEVER)),
+            support=int(support[index]),
+            hits=int(hits[index]),
+            bound=float(bounds[index]),
         )
 
     def _bounds(self, hits: Counts, support: Counts, gains: Counts) -> Shares:
-        """The lower bound of each precision; ``_NONE`` where there is too little evidence."""
+        """Return the lower bound of each precision; ``_NONE`` where there is too little evidence."""
         enough = (support >= self.settings.support) & (hits >= self.settings.hits) & (gains >= self.gain)
         share = self._smoothed(hits, support)
         error = np.sqrt(share * (1 - share) / np.maximum(support + self.settings.smoothing, 1))
@@ -176,7 +180,7 @@ class _Growth:
         return shares
 
 
-# The Reflector in code: from counts of what followed what, over steps that were not foretold, to rules.
+# The Reflector in code: from counts over steps that were not predicted to rules.
 
 
 PRIOR = "PRIOR"
@@ -186,25 +190,27 @@ _OF_THE_CLOCK: Sequence[tuple[str, str, str]] = (
     ("hours since stay >=", "STAY_PRIOR", "The prior of a stay: what is commonest after its first hours"),
     ("hour of day", "TIME_OF_DAY_PRIOR", "The prior of the time of day: what is commonest at these hours"),
 )
-"""Rules that ask nothing of the patient: how their triggers begin, their category, what their text says first. A run
-reads them as it reads any rule."""
+"""Rules without a condition on the patient: start of their trigger, category, start of their text. A run reads them
+like any rule."""
 _VERBS: Mapping[str, str] = {"MEDICATIONS": "start", "LABS": "order", "PROCEDURES": "perform"}
 
 
 def reflect(table: StepTable, settings: InductionSettings) -> tuple[ProtocolRule, ...]:
-    """Return rules, those of the surest action first: one for each trigger, with the share of every action of it.
-    Behind them the frequency prior, in the category that only the filling arm reads."""
+    """Return the rules, one per trigger, with the share of each of its actions, best action first.
+
+    After them comes the frequency prior, in the category that only the filling arm reads.
+    """
     grown = [rule for action in range(len(table.actions)) for rule in grow_rules(table, action, settings)]
     by_trigger: dict[str, list[GrownRule]] = {}
     for rule in grown:
         by_trigger.setdefault(_trigger(table, rule), []).append(rule)
     useful = sorted(by_trigger, key=lambda trigger: (-sum(rule.gain for rule in by_trigger[trigger]), trigger))
     kept = [(trigger, _surest_first(by_trigger[trigger])) for trigger in useful[: settings.rules]]
-    ranked = sorted(kept, key=lambda one: (-one[1][0].share, one[0]))
-    weights = _weights(table, [some[0].triggers for _, some in ranked], settings)
+    ranked = sorted(kept, key=lambda entry: (-entry[1][0].share, entry[0]))
+    weights = _weights(table, [grown_rules[0].triggers for _, grown_rules in ranked], settings)
     rules = [
-        replace(_rule(table, trigger, some, place), weights=weights[place])
-        for place, (trigger, some) in enumerate(ranked)
+        replace(_rule(table, trigger, grown_rules, index), weights=weights[index])
+        for index, (trigger, grown_rules) in enumerate(ranked)
     ]
     return (*rules, *_prior(table, settings))
 
@@ -212,19 +218,24 @@ def reflect(table: StepTable, settings: InductionSettings) -> tuple[ProtocolRule
 def _weights(
     table: StepTable, triggers: Sequence[tuple[int, ...]], settings: InductionSettings
 ) -> list[Mapping[str, float]]:
-    """Return of each rule what its holding adds to the probability of each action, the largest first: ridge regression,
-    without intercept, of what was decided at a step on which rules held. Rules of the clock stand for the intercept."""
+    """Return for each rule its weight on the probability of each action, largest first.
+
+    The weights come from a ridge regression, without intercept, of the decisions at a step on the rules that held.
+    Rules of the clock replace the intercept.
+    """
     if not triggers:
         return []
-    held = np.array([(table.since[list(places)] > NEVER).all(axis=0) for places in triggers], np.float64)
+    holds = np.array(
+        [(table.since[list(trigger_indices)] > NEVER).all(axis=0) for trigger_indices in triggers], np.float64
+    )
     penalty = settings.shrinkage * np.eye(len(triggers))
-    fitted = np.linalg.solve(held @ held.T + penalty, held @ table.decided.T.astype(np.float64)).round(3)
-    names = [_said(*action) for action in table.actions]
+    fitted = np.linalg.solve(holds @ holds.T + penalty, holds @ table.decided.T.astype(np.float64)).round(3)
+    action_names = [_action_text(*action) for action in table.actions]
     return [
         {
-            names[place]: float(row[place])
-            for place in np.argsort(-np.abs(row), kind="stable")
-            if row[place] and abs(row[place]) >= settings.least_weight
+            action_names[index]: float(row[index])
+            for index in np.argsort(-np.abs(row), kind="stable")
+            if row[index] and abs(row[index]) >= settings.least_weight
         }
         for row in fitted
     ]
@@ -235,22 +246,22 @@ def _surest_first(grown: Sequence[GrownRule]) -> list[GrownRule]:
 
 
 def _trigger(table: StepTable, rule: GrownRule) -> str:
-    said = sorted(table.triggers[place] for place in rule.triggers)
-    return _AND.join(dict.fromkeys(part for trigger in said for part in trigger.split(_AND)))
+    texts = sorted(table.triggers[index] for index in rule.triggers)
+    return _AND.join(dict.fromkeys(part for trigger in texts for part in trigger.split(_AND)))
 
 
-def _rule(table: StepTable, trigger: str, grown: Sequence[GrownRule], place: int) -> ProtocolRule:
-    """One rule; its precision is that of its surest action."""
-    said = tuple(_said(*table.actions[one.action]) for one in grown)
-    shares = tuple(round(one.share, 4) for one in grown)
+def _rule(table: StepTable, trigger: str, grown: Sequence[GrownRule], index: int) -> ProtocolRule:
+    """Return one rule; its precision is that of its best action."""
+    actions = tuple(_action_text(*table.actions[grown_rule.action]) for grown_rule in grown)
+    shares = tuple(round(grown_rule.share, 4) for grown_rule in grown)
     prior = _prior_of_the_clock(trigger)
     category, text = prior or (table.actions[grown[0].action][0], "")
-    rule = f"IF {trigger} THEN {'; '.join(said)}."
+    rule = f"IF {trigger} THEN {'; '.join(actions)}."
     return ProtocolRule(
-        id=f"C{place + 1:03d}",
+        id=f"C{index + 1:03d}",
         category=category,
         trigger=trigger,
-        actions=said,
+        actions=actions,
         text=f"{text}, whoever the patient is. {rule}" if text else rule,
         provenance=RuleOrigin(origin="counted", source="failed steps of training stays"),
         support=grown[0].support,
@@ -260,14 +271,14 @@ def _rule(table: StepTable, trigger: str, grown: Sequence[GrownRule], place: int
 
 
 def _prior_of_the_clock(trigger: str) -> tuple[str, str] | None:
-    """Return the category and the words of a rule whose trigger knows only the clock; None of any other."""
+    """Return category and text of a rule whose trigger only uses the clock; None for any other."""
     parts = trigger.split(_AND)
     named = [(category, text) for begins, category, text in _OF_THE_CLOCK if parts[0].startswith(begins)]
     clock = all(part.startswith(("hours since stay", "hour of day")) for part in parts)
     return named[0] if named and clock else None
 
 
-def _said(kind: str, name: str) -> str:
+def _action_text(kind: str, name: str) -> str:
     return f"{_VERBS[kind]} {name}"
 
 
@@ -281,7 +292,7 @@ def _prior(table: StepTable, settings: InductionSettings) -> Iterator[ProtocolRu
                 id=f"PRIOR-{kind}",
                 category=PRIOR,
                 trigger="hours since stay >= 0",
-                actions=tuple(_said(kind, name) for _, name in common),
+                actions=tuple(_action_text(kind, name) for _, name in common),
                 text="What is commonest, whoever the patient is.",
                 provenance=RuleOrigin(origin="counted", source="all steps of training stays"),
                 support=table.steps,

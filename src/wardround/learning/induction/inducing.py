@@ -35,27 +35,27 @@ from wardround.runs.stays import played_bundles
 from wardround.tasks.answers import StepAction
 from wardround.tasks.benchmarks import Benchmark, Sample
 
-# What was counted of training stays, kept stay by stay as a model's calls are: an induction that was killed goes on.
+# Counts of training stays are stored stay by stay, like a model's calls: a killed induction continues.
 #
-# A count is kept under a name that says what it hangs on, so that another store, benchmark or base counts anew.
+# The name of a count includes everything it depends on, so another store, benchmark or base counts again.
 
 
 CountedOutcomes = Mapping[str, Any]
 Count = Callable[[], CountedOutcomes]
 Keep = Callable[[str, Count], CountedOutcomes]
-"""Gives what was counted under a name: what is kept of it, else what is counted now, which is kept from then on."""
+"""Returns the count under a name: the stored one, or a new one, which is stored."""
 
 
-def anew(name: str, count: Count) -> CountedOutcomes:
-    """Count, and keep nothing."""
+def count_unstored(name: str, count: Count) -> CountedOutcomes:
+    """Count and store nothing."""
     return count()
 
 
 @contextmanager
-def kept_in(folder: Path | None) -> Iterator[Keep]:
-    """Keep counts in logs of a folder, which is made for its owner; without one nothing is kept."""
+def stored_counts(folder: Path | None) -> Iterator[Keep]:
+    """Store counts in logs of a folder, created for its owner; without a folder nothing is stored."""
     if folder is None:
-        yield anew
+        yield count_unstored
         return
     private_folder(folder)
     with LogReader(folder, may_be_empty=True) as earlier, EpisodeLog(new_log_file(folder)) as log:
@@ -74,18 +74,18 @@ def kept_in(folder: Path | None) -> Iterator[Keep]:
 
 
 def packed(steps: Sequence[TrainingStep]) -> CountedOutcomes:
-    """Return the steps of one stay as JSON holds them: names once, then by their places."""
+    """Return the steps of one stay for JSON: each name once, then indices."""
     triggers = sorted({trigger for step in steps for trigger in step.triggers})
-    actions = sorted({action for step in steps for action in (*step.done, *step.decided, *step.foretold)})
-    trigger_at = {trigger: place for place, trigger in enumerate(triggers)}
-    action_at = {action: place for place, action in enumerate(actions)}
+    actions = sorted({action for step in steps for action in (*step.done, *step.decided, *step.predicted)})
+    trigger_index = {trigger: index for index, trigger in enumerate(triggers)}
+    action_index = {action: index for index, action in enumerate(actions)}
     rows = [
         [
             step.hour,
-            sorted(trigger_at[trigger] for trigger in step.triggers),
-            [[action_at[action], None if hours == RUNNING else hours] for action, hours in step.done.items()],
-            [action_at[action] for action in step.decided],
-            [action_at[action] for action in step.foretold],
+            sorted(trigger_index[trigger] for trigger in step.triggers),
+            [[action_index[action], None if hours == RUNNING else hours] for action, hours in step.done.items()],
+            [action_index[action] for action in step.decided],
+            [action_index[action] for action in step.predicted],
         ]
         for step in steps
     ]
@@ -93,30 +93,29 @@ def packed(steps: Sequence[TrainingStep]) -> CountedOutcomes:
 
 
 def unpacked(counted: CountedOutcomes, stay: int) -> Iterator[TrainingStep]:
-    """Yield the steps of one stay, which has this number now."""
+    """Yield the steps of one stay, numbered ``stay``."""
     triggers = counted["triggers"]
     actions: list[Action] = [(kind, name) for kind, name in counted["actions"]]
-    for hour, held, done, decided, foretold in counted["steps"]:
+    for hour, triggers_held, done, decided, predicted in counted["steps"]:
         yield TrainingStep(
             stay=stay,
             hour=hour,
-            triggers=frozenset(triggers[place] for place in held),
-            done={actions[place]: RUNNING if hours is None else hours for place, hours in done},
-            decided=tuple(actions[place] for place in decided),
-            foretold=tuple(actions[place] for place in foretold),
+            triggers=frozenset(triggers[index] for index in triggers_held),
+            done={actions[index]: RUNNING if hours is None else hours for index, hours in done},
+            decided=tuple(actions[index] for index in decided),
+            predicted=tuple(actions[index] for index in predicted),
         )
 
 
-# Inducing a global protocol from the training stays of a benchmark (TRACE, section 3.2): counted, then frozen.
+# Induce a global protocol from the training stays of a benchmark (TRACE, section 3.2): counted, then frozen.
 #
-# Only training stays are read, and the protocol says from which split of whom it came: a run on those people is
-# refused.
+# Only training stays are read. The protocol records whose stays it came from, and a run on those people is refused.
 
 
 TRAINING = "train"
 MEDICATIONS = "MEDICATIONS"
 _COUNTING = 2
-"""Raised where the vocabulary of triggers or how a step is counted changes: what was kept before is counted anew."""
+"""Version of the counts: increase it when the trigger vocabulary or the counting changes."""
 _MEASURED = (EventKind.LAB, EventKind.VITAL)
 
 
@@ -132,30 +131,38 @@ def induce_protocol(
     folder: Path | None = None,
     report: Reporter = silent,
 ) -> GlobalProtocol:
-    """Return a protocol counted over training stays, at most ``limit`` of them drawn by the seed. ``base``: rules there
-    are already; what they foretell is no failure, and they stay. ``calls``: the most failed steps that are looked at.
-    ``folder``: where counts are kept stay by stay; what is there already is not counted again.
-    UserError: the benchmark is of no stays, or of another store."""
+    """Return a protocol counted over training stays, at most ``limit`` of them drawn by the seed.
+
+    ``base``: existing rules; they stay, and what they predict is no failure. ``calls``: limit on the failed steps that
+    are used. ``folder``: where counts are stored stay by stay; stored counts are reused. UserError: the benchmark has
+    no stays, or is of another store.
+    """
     samples = training_stays(benchmark, store, limit=limit, seed=seed)
     started = base or GlobalProtocol(name=f"induced from {benchmark.name}", rules=())
-    with kept_in(folder) as keep:
-        steps = training_steps(store, samples, RuleIndex(started), taught=benchmark.digest, keep=keep, report=report)
+    with stored_counts(folder) as keep:
+        steps = training_steps(
+            store, samples, RuleIndex(started), source_name=benchmark.digest, keep=keep, report=report
+        )
     steps = steps if calls is None else within_budget(steps, calls, seed=seed)
     table = StepTable.of(steps, support=settings.support, hits=settings.hits)
     rules = (*started.rules, *reflect(table, settings))
-    origin = taught_by(benchmark, store, stays=len(samples), steps=len(steps))
+    origin = induction_origin(benchmark, store, stays=len(samples), steps=len(steps))
     return replace(started, rules=rules, induced=origin)
 
 
 def within_budget(steps: Sequence[TrainingStep], calls: int, *, seed: int) -> list[TrainingStep]:
-    """Return steps of which at most so many failed ones teach, drawn by the seed: at the others all counts as foretold,
-    so that they only say how often an action follows anything."""
-    failed = [place for place, step in enumerate(steps) if set(step.decided) - set(step.foretold)]
-    drawn = set(sorted(failed, key=lambda place: derive_seed(seed, "reflect", str(place)))[:calls])
-    return [step if place in drawn else replace(step, foretold=step.decided) for place, step in enumerate(steps)]
+    """Return the steps with at most ``calls`` failed ones, drawn by the seed.
+
+    At the others everything counts as predicted: they only show how often an action follows anything.
+    """
+    failed = [index for index, step in enumerate(steps) if set(step.decided) - set(step.predicted)]
+    drawn_indices = set(sorted(failed, key=lambda index: derive_seed(seed, "reflect", str(index)))[:calls])
+    return [
+        step if index in drawn_indices else replace(step, predicted=step.decided) for index, step in enumerate(steps)
+    ]
 
 
-def taught_by(benchmark: Benchmark, store: Store, *, stays: int, steps: int) -> InducedFrom:
+def induction_origin(benchmark: Benchmark, store: Store, *, stays: int, steps: int) -> InducedFrom:
     """Return whose stays taught: a run on those people is refused."""
     return InducedFrom(
         source=store.spec.name,
@@ -177,7 +184,7 @@ def training_stays(benchmark: Benchmark, store: Store, *, limit: int | None, see
         raise UserError(f"benchmark {benchmark.name!r} has no training stays; build one with `bench build trace`")
     for sample in samples:
         if sample.split != TRAINING:
-            raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
+            raise LeakError(f"sample {sample.id!r} is in split {sample.split!r}; only training samples may teach")
     drawn = sorted(samples, key=lambda sample: derive_seed(seed, "induce", sample.id))[:limit]
     return sorted(drawn, key=lambda sample: sample.id)
 
@@ -187,39 +194,43 @@ def training_steps(
     samples: Sequence[Sample],
     index: RuleIndex,
     *,
-    learnt: Sequence[Sample] = (),
-    taught: str = "",
-    keep: Keep = anew,
+    reference_samples: Sequence[Sample] = (),
+    source_name: str = "",
+    keep: Keep = count_unstored,
     report: Reporter = silent,
 ) -> list[TrainingStep]:
-    """Play stays and say what held at each step, what was decided, and what the rules there are had foretold.
-    ``learnt``: the stays whose values set the cut points and whose actions are asked about, where they are others.
-    ``taught`` names whose stays they are, for what ``keep`` keeps of them."""
-    whose = content_hash([_COUNTING, store.digest, taught])
-    learnt = learnt or samples
-    cuts = _cuts(store, learnt, f"values|{whose}", keep, report)
-    actions = sorted({(one.kind, one.name) for sample in learnt for one in map(StepAction.parse, sample.target)})
-    asked = f"steps|{content_hash([whose, index.protocol.digest, cuts, actions])}"
+    """Replay stays and return their steps.
+
+    A step has the triggers that hold, the decisions, and the predictions of the existing rules. ``learnt``: the stays
+    that set the cut points and the actions, if others. ``taught`` names the stays for stored counts.
+    """
+    source_hash = content_hash([_COUNTING, store.digest, source_name])
+    reference_samples = reference_samples or samples
+    cuts = _cuts(store, reference_samples, f"values|{source_hash}", keep, report)
+    actions = sorted(
+        {(one.kind, one.name) for sample in reference_samples for one in map(StepAction.parse, sample.target)}
+    )
+    steps_key = f"steps|{content_hash([source_hash, index.protocol.digest, cuts, actions])}"
     steps: list[TrainingStep] = []
-    for place, sample in enumerate(samples):
-        counted = keep(f"{asked}|{sample.id}", partial(_counted, store, sample, index, cuts, actions))
-        steps += unpacked(counted, place)
-        report(Progress(label="reflecting", done=place + 1, total=len(samples), unit="stays"))
+    for number, sample in enumerate(samples):
+        counted = keep(f"{steps_key}|{sample.id}", partial(_counted, store, sample, index, cuts, actions))
+        steps += unpacked(counted, number)
+        report(Progress(label="reflecting", done=number + 1, total=len(samples), unit="stays"))
     return steps
 
 
-def _cuts(store: Store, samples: Sequence[Sample], whose: str, keep: Keep, report: Reporter) -> Cuts:
-    """Return the cut points of everything that is measured in some stays."""
+def _cuts(store: Store, samples: Sequence[Sample], key: str, keep: Keep, report: Reporter) -> Cuts:
+    """Return the cut points of all measurements in some stays."""
     values: dict[str, list[float]] = {}
-    for place, sample in enumerate(samples):
-        for name, some in keep(f"{whose}|{sample.id}", partial(_values, store, sample)).items():
-            values.setdefault(name, []).extend(some)
-        report(Progress(label="measuring", done=place + 1, total=len(samples), unit="stays"))
+    for index, sample in enumerate(samples):
+        for name, measurements in keep(f"{key}|{sample.id}", partial(_values, store, sample)).items():
+            values.setdefault(name, []).extend(measurements)
+        report(Progress(label="measuring", done=index + 1, total=len(samples), unit="stays"))
     return cut_points(values)
 
 
 def _values(store: Store, sample: Sample) -> dict[str, list[float]]:
-    """Return by clinical name all that was measured in a stay."""
+    """Return all measured values of a stay by clinical name."""
     values: dict[str, list[float]] = {}
     for bundle in played_bundles(store, sample)[1]:
         for event in bundle.of_kind(*_MEASURED):
@@ -245,18 +256,18 @@ def _steps(
             triggers=frozenset(candidate_triggers(seen.facts, cuts)),
             done=done_so_far(seen.facts, actions, began),
             decided=tuple(decided.get(step, ())),
-            foretold=seen.foretold,
+            predicted=seen.predicted,
         )
 
 
 def done_so_far(facts: StateFacts, actions: Sequence[Action], began: datetime) -> dict[Action, float]:
-    """Return when each action was last done, of those that ever were."""
+    """Return when each action was last done, without actions never done."""
     found = ((action, _last_done(facts, action, began)) for action in actions)
     return {action: hours for action, hours in found if hours is not None}
 
 
 def _last_done(facts: StateFacts, action: Action, began: datetime) -> float | None:
-    """When an action was last done, in hours of the stay, as the Router asks; None where it never was."""
+    """Return when an action was last done, in hours of the stay, as the Router reads it; None if never."""
     kind, name = action
     if kind == MEDICATIONS and facts.taking(name):
         return RUNNING
@@ -268,25 +279,27 @@ def _hours(moment: datetime, began: datetime) -> float:
     return (moment - began) / timedelta(hours=1)
 
 
-# How often what a rule asks for was done, over training stays: at the steps at which it speaks.
+# How often a rule's action was decided, over the steps of training stays at which it is due.
 
 
-_Asked = tuple[str, RuleAction]
+_RuleAction = tuple[str, RuleAction]
 
 
-def measured(rules: Sequence[ProtocolRule], store: Store, samples: Iterable[Sample]) -> tuple[ProtocolRule, ...]:
-    """Return the rules with support and precision, and a share for each action. A rule that never spoke, or that no
-    code can judge, is left as it is."""
+def with_measures(rules: Sequence[ProtocolRule], store: Store, samples: Iterable[Sample]) -> tuple[ProtocolRule, ...]:
+    """Return the rules with support and precision, and a share for each action.
+
+    A rule that is never due, or that code cannot evaluate, stays as it is.
+    """
     index = RuleIndex(GlobalProtocol(name="measured", rules=tuple(rules)))
-    due: Counter[_Asked] = Counter()
-    followed: Counter[_Asked] = Counter()
+    due: Counter[_RuleAction] = Counter()
+    followed: Counter[_RuleAction] = Counter()
     for sample in samples:
         decided = decisions_of(sample)
         for step, seen in enumerate(seen_steps(store, sample, index)):
-            asked = [(rule.id, action) for rule in seen.held for action in rule.due]
-            due.update(asked)
-            followed.update(one for one in asked if _was_decided(one[1], decided.get(step, ())))
-    return tuple(_with_counts(one, index.by_id[one.id].actions, due, followed) for one in rules)
+            due_actions = [(rule.id, action) for rule in seen.satisfied for action in rule.due]
+            due.update(due_actions)
+            followed.update(action for action in due_actions if _was_decided(action[1], decided.get(step, ())))
+    return tuple(_with_counts(rule, index.by_id[rule.id].actions, due, followed) for rule in rules)
 
 
 def _was_decided(action: RuleAction, decided: Iterable[Action]) -> bool:
@@ -294,10 +307,10 @@ def _was_decided(action: RuleAction, decided: Iterable[Action]) -> bool:
 
 
 def _with_counts(
-    rule: ProtocolRule, actions: Sequence[RuleAction], due: Counter[_Asked], followed: Counter[_Asked]
+    rule: ProtocolRule, actions: Sequence[RuleAction], due: Counter[_RuleAction], followed: Counter[_RuleAction]
 ) -> ProtocolRule:
-    asked = [(rule.id, action) for action in actions]
-    if not due[asked[0]]:
+    rule_actions = [(rule.id, action) for action in actions]
+    if not due[rule_actions[0]]:
         return rule
-    shares = tuple(round(followed[one] / due[one], 4) if due[one] else 0.0 for one in asked)
-    return replace(rule, support=due[asked[0]], precision=shares[0], shares=shares)
+    shares = tuple(round(followed[action] / due[action], 4) if due[action] else 0.0 for action in rule_actions)
+    return replace(rule, support=due[rule_actions[0]], precision=shares[0], shares=shares)

@@ -30,44 +30,46 @@ from wardround.tasks.answers import StepAction
 from wardround.tasks.benchmarks import Sample
 
 FRESH_HOURS = 3
-"""A result counts as new so long after its specimen: a laboratory takes an hour or two."""
+"""Hours after its specimen during which a result counts as new: a laboratory takes an hour or two."""
 WAITS = (1, 2, 3, 4, 6, 8, 12, 18, 24)
-"""Hours since something was last done, as triggers."""
+"""Hours since an action was last done, as triggers."""
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Cut points of a measurement: these shares of the training values lie below them."""
 CHANGES = (10, 25, 50, 100)
 """Percent by which a value rises or falls, as triggers."""
 CHANGE_HOURS: Mapping[EventKind, int] = {EventKind.LAB: 24, EventKind.VITAL: 4}
-"""Within so many hours, never more than a state's trends look back: what induction counts is what a run reads."""
+"""Window in hours, at most that of a state's trends: induction counts what a run reads."""
 AFTER = (
     *((0, 2), (0, 4), (0, 8), (0, 12), (1, 2), (1, 4), (2, 4), (2, 8), (3, 6), (3, 8), (4, 8), (4, 12), (6, 12)),
     *((8, 12), (8, 24), (12, 24)),
 )
-"""From and below so many hours after something was done, as triggers."""
+"""(from, below) hours after an action was done, as triggers."""
 _REPEATED = (EventKind.LAB, EventKind.CULTURE)
 _DONE_ONCE = (EventKind.PROCEDURE, EventKind.MEDICATION_START)
 Cuts = Mapping[str, Sequence[float]]
-"""By clinical name."""
+"""Cut points by clinical name."""
 
 
 def cut_points(values: Mapping[str, Sequence[float]]) -> Cuts:
     """Return the cut points of every measurement from training values."""
     return {
-        name: sorted({float(f"{cut:.3g}") for cut in np.quantile(some, SHARES)})
-        for name, some in values.items()
-        if len(some) >= 20
+        name: sorted({float(f"{cut:.3g}") for cut in np.quantile(measurements, SHARES)})
+        for name, measurements in values.items()
+        if len(measurements) >= 20
     }
 
 
 def candidate_triggers(facts: StateFacts, cuts: Cuts) -> Iterator[str]:
-    """Yield every trigger of the vocabulary that holds: new results against their limits and cut points, where they go,
-    what was done in which hours before, what was last done how long ago, the first hours of a stay, the time of day.
+    """Yield every trigger of the vocabulary that holds.
+
+    The vocabulary: new results against limits and cut points, their direction, hours since actions, the first hours of
+    a stay, the time of day.
     """
     yield "hours since stay < 2" if (facts.hours_since("stay") or 0) < 2 else "hours since stay >= 2"
     begin = facts.hour.hour - facts.hour.hour % 2
     yield f"hour of day >= {begin} AND hour of day < {begin + 2}"
     for trend in facts.state.trends.values():
-        yield from _of_trend(facts, trend, cuts.get(clinical_name(trend.concept), ()))
+        yield from _trend_triggers(facts, trend, cuts.get(clinical_name(trend.concept), ()))
     for action in facts.state.actions.values():
         hours = facts.hours_since(action.concept)
         if hours is None:
@@ -81,8 +83,8 @@ def candidate_triggers(facts: StateFacts, cuts: Cuts) -> Iterator[str]:
             yield from (f"{since} >= {wait}" for wait in WAITS if hours >= wait)
 
 
-def _of_trend(facts: StateFacts, trend: Trend, cuts: Sequence[float]) -> Iterator[str]:
-    """Yield what a new value says: of a laboratory result only while it is new."""
+def _trend_triggers(facts: StateFacts, trend: Trend, cuts: Sequence[float]) -> Iterator[str]:
+    """Yield the triggers of a new value; a laboratory result only while it is new."""
     if facts.value(trend.concept) is None:
         return
     name, value = spell(trend.concept), trend.last.value
@@ -105,51 +107,56 @@ def _of_trend(facts: StateFacts, trend: Trend, cuts: Sequence[float]) -> Iterato
 
 
 def _changes(trend: Trend) -> Iterator[ChangedBy]:
-    """Yield by how much a measurement rose and fell, as ``ChangedBy`` has it. Of a percentage (a hematocrit) a percent
-    means points: its change is told by its direction alone."""
+    """Yield how much a measurement rose and fell, as ``ChangedBy``.
+
+    For a percentage (a hematocrit) percent means points: only its direction is used.
+    """
     hours = CHANGE_HOURS.get(trend.kind)
-    known = find_measurement(trend.concept)
-    if hours is None or "%" in (trend.unit, known and known.units[0].unit):
+    measurement = find_measurement(trend.concept)
+    if hours is None or "%" in (trend.unit, measurement and measurement.units[0].unit):
         return
-    series = [(one.time, one.value) for one in trend.readings]
+    series = [(reading.time, reading.value) for reading in trend.readings]
     window = Window(now=trend.last.time, hours=hours)
     lowest, top = baseline(series, window), highest(window.of(series)[:-1])
     last = trend.last.value
-    ways: tuple[tuple[Literal["rises", "falls"], float | None], ...] = (("rises", lowest), ("falls", top))
-    for direction, first in ways:
+    directions: tuple[tuple[Literal["rises", "falls"], float | None], ...] = (("rises", lowest), ("falls", top))
+    for direction, first in directions:
         if first is None or first <= 0:
             continue
         percent = 100 * (last - first if direction == "rises" else first - last) / first
-        for least in CHANGES:
-            if percent >= least:
-                yield ChangedBy(concept=trend.concept, direction=direction, amount=least, hours=hours, share=True)
+        for threshold in CHANGES:
+            if percent >= threshold:
+                yield ChangedBy(concept=trend.concept, direction=direction, amount=threshold, hours=hours, share=True)
 
 
-# Training stays replayed in code: what was known at a step, and what some rules make of it.
+# Replay training stays in code: what was known at a step, and what some rules predict from it.
 
 
 Action = tuple[str, str]
 """Type and name of a decision."""
 _MOST_SHOWN = 48
-"""Bundles: two days of hours, more than any prompt has room for."""
+"""Bundles of two days of hours: more than any prompt can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenStep:
-    """What was known at the end of one step. ``held``: rules whose trigger held; ``newest``: the last bundles."""
+    """What was known at the end of one step.
+
+    ``satisfied``: rules whose trigger held. ``newest``: the last bundles.
+    """
 
     facts: StateFacts
-    held: tuple[HeldRule, ...]
+    satisfied: tuple[HeldRule, ...]
     newest: Sequence[Bundle]
 
     @property
-    def foretold(self) -> tuple[Action, ...]:
-        """What the rules foretell."""
-        actions = due_actions(self.held, self.held, most=TraceSettings().predictions)
+    def predicted(self) -> tuple[Action, ...]:
+        """The actions that the rules predict."""
+        actions = due_actions(self.satisfied, self.satisfied, most=TraceSettings().predictions)
         return tuple((action.kind, action.name) for action in actions)
 
-    def told(self, *, state_tokens: int, history_tokens: int) -> tuple[str, str]:
-        """The state and the newest bundles as a prompt shows them, each within its tokens."""
+    def render(self, *, state_tokens: int, history_tokens: int) -> tuple[str, str]:
+        """Return the state and the newest bundles as a prompt shows them, each within its token limit."""
         counter = EstimatedTokens()
         state = shown_state(self.facts.state, {}, counter, state_tokens)
         return state.text, newest_bundles(self.newest, counter, history_tokens)
@@ -166,29 +173,29 @@ def steps_of(
     index: RuleIndex,
     carried: Carried = NOTHING_KNOWN,
 ) -> Iterator[SeenStep]:
-    """The same of the bundles before a stay and those of its steps."""
+    """Yield the steps of a stay from the bundles before it and its own bundles."""
     player = TracePlayer(index, TraceSettings(), Parts(auditor=False))
     player.begin(past, carried)
     newest = deque(past, maxlen=_MOST_SHOWN)
     for bundle in bundles:
-        facts, held = player.read_on(bundle)
+        facts, satisfied = player.read_on(bundle)
         newest.append(bundle)
-        yield SeenStep(facts=facts, held=held, newest=tuple(newest))
+        yield SeenStep(facts=facts, satisfied=satisfied, newest=tuple(newest))
 
 
 def decisions_of(sample: Sample) -> Mapping[int, Sequence[Action]]:
-    """Return what was decided at each step of a stay."""
+    """Return the decisions at each step of a stay."""
     decided: dict[int, list[Action]] = {}
     for action in map(StepAction.parse, sample.target):
         decided.setdefault(action.step or 0, []).append((action.kind, action.name))
     return decided
 
 
-# The steps of training stays as columns: when each trigger came to hold, when each action was last done.
+# The steps of training stays as columns: since when each trigger holds, when each action was last done.
 #
-# A rule asks for an action while its trigger holds and the action was not done since it came to hold, as the Router has
-# it (``agents/stays/router.py``). So an action is *due* under a trigger where the one moment lies before the other, and
-# a rule is measured over the steps at which it would have spoken.
+# A rule proposes an action while its trigger holds and the action was not done since the trigger began to hold, as in
+# the Router (``agents/stays/router.py``). So an action is *due* under a trigger where it was last done before the
+# trigger began to hold. A rule is measured over the steps at which its action is due.
 
 
 Hours = npt.NDArray[np.float32]
@@ -199,21 +206,27 @@ RUNNING = np.inf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStep:
-    """One step of a stay. ``hour``: its end, in hours of the stay; ``done``: when actions were last done in the same
-    hours, ``RUNNING`` for a drug that runs; ``foretold``: what the rules there were already foretold."""
+    """One step of a stay.
+
+    ``hour``: its end, in hours of the stay. ``done``: when actions were last done in the same unit, ``RUNNING`` for a
+    running drug. ``predicted``: the actions that existing rules predicted.
+    """
 
     stay: int
     hour: float
     triggers: frozenset[str]
     done: Mapping[Action, float]
     decided: tuple[Action, ...]
-    foretold: tuple[Action, ...] = ()
+    predicted: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepTable:
-    """``since`` (t, s): since when a trigger holds at a step, ``NEVER`` where it does not; ``done`` (a, s): when an
-    action was last done; ``decided`` and ``missed`` (a, s): it was decided; and not foretold."""
+    """Arrays over triggers (t), actions (a) and steps (s).
+
+    ``since`` (t, s): since when a trigger holds at a step, ``NEVER`` where it does not. ``done`` (a, s): when an
+    action was last done. ``decided`` (a, s): it was decided. ``missed`` (a, s): it was decided and not predicted.
+    """
 
     triggers: tuple[str, ...]
     actions: tuple[Action, ...]
@@ -224,10 +237,13 @@ class StepTable:
 
     @classmethod
     def of(cls, steps: Sequence[TrainingStep], *, support: int, hits: int) -> StepTable:
-        """Return the table of steps, stay by stay, of what holds in so many of them and is decided in so many."""
-        held = Counter(trigger for step in steps for trigger in step.triggers)
+        """Build the table of steps, in order of stays.
+
+        Triggers that hold in fewer than ``support`` steps and actions decided in fewer than ``hits`` are left out.
+        """
+        trigger_counts = Counter(trigger for step in steps for trigger in step.triggers)
         counts = Counter(action for step in steps for action in step.decided)
-        triggers = tuple(sorted(name for name, count in held.items() if count >= support))
+        triggers = tuple(sorted(name for name, count in trigger_counts.items() if count >= support))
         actions = tuple(sorted(name for name, count in counts.items() if count >= hits))
         decided = _flags(actions, [step.decided for step in steps])
         return cls(
@@ -236,37 +252,37 @@ class StepTable:
             since=_since(triggers, steps),
             done=_done(actions, steps),
             decided=decided,
-            missed=decided & ~_flags(actions, [step.foretold for step in steps]),
+            missed=decided & ~_flags(actions, [step.predicted for step in steps]),
         )
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return int(self.since.shape[1])
 
     def rate(self, action: int) -> float:
-        """The share of all steps at which an action is decided: its prior."""
+        """Return the share of all steps at which an action is decided: its prior."""
         return float(self.decided[action].mean())
 
     def due(self, action: int) -> Flags:
-        """(t, s) whether an action is due under each trigger."""
+        """Return (t, s) whether an action is due under each trigger."""
         flags: Flags = self.since > self.done[action]
         return flags
 
 
 def _since(triggers: Sequence[str], steps: Sequence[TrainingStep]) -> Hours:
-    """A trigger holds since the first of the steps in a row at which it holds, within one stay."""
-    place_of = {name: place for place, name in enumerate(triggers)}
+    """Return since when each trigger holds: the first of consecutive steps of one stay at which it holds."""
+    row_of = {name: row for row, name in enumerate(triggers)}
     since = np.full((len(triggers), len(steps)), NEVER, np.float32)
     before: dict[int, float] = {}
     stay: int | None = None
     for column, step in enumerate(steps):
         if step.stay != stay:
             before, stay = {}, step.stay
-        places = [place_of[name] for name in step.triggers if name in place_of]
-        before = {place: before.get(place, step.hour) for place in places}
-        for place, hour in before.items():
-            since[place, column] = hour
+        rows = [row_of[name] for name in step.triggers if name in row_of]
+        before = {row: before.get(row, step.hour) for row in rows}
+        for row, hour in before.items():
+            since[row, column] = hour
     return since
 
 
@@ -278,11 +294,11 @@ def _done(actions: Sequence[Action], steps: Sequence[TrainingStep]) -> Hours:
     return done
 
 
-def _flags(actions: Sequence[Action], said: Sequence[Sequence[Action]]) -> Flags:
+def _flags(actions: Sequence[Action], actions_by_step: Sequence[Sequence[Action]]) -> Flags:
     row_of = {action: row for row, action in enumerate(actions)}
-    flags = np.zeros((len(actions), len(said)), bool)
-    for column, some in enumerate(said):
-        for action in some:
+    flags = np.zeros((len(actions), len(actions_by_step)), bool)
+    for column, step_actions in enumerate(actions_by_step):
+        for action in step_actions:
             if action in row_of:
                 flags[row_of[action], column] = True
     return flags

@@ -32,7 +32,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """What a request says. ``step`` is the last step taken, 0 before the first; ``shown`` is what came after the
+    """The content of a request. ``step`` is the last step done, 0 before the first; ``shown`` is what came after the
     question from others: excerpts, summaries."""
 
     question: str
@@ -70,7 +70,7 @@ def read_conversation(messages: tuple[Message, ...]) -> Conversation:
 
 
 def _said(message: Message) -> str:
-    """Return what was said in a message; of a turn in a transcript, what stands before its calls."""
+    """Return the text of a message; for a turn in a transcript, the text before its calls."""
     text = message.content or ""
     return text.partition("\n[call] ")[0] if _TURN.match(text) else text
 

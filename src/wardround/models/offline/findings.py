@@ -1,4 +1,4 @@
-"""What the offline policy looks at, by role, and how it weighs findings."""
+"""What the offline policy reads, by role, and how it weighs findings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wardround.models.offline.plan import (
 )
 from wardround.records import Roles, RowRole
 
-# A step is skipped where nothing on the chart plays its role, or where no rule would make anything of what it finds.
+# A step is skipped where no table on the chart has its role, or where no rule would use its results.
 
 
 _MOST_ABNORMAL = 25
@@ -37,26 +37,26 @@ _HOURS_BEFORE_A_STAY = 48
 
 
 def shown(role: RowRole | None, known: OfflineFindings) -> Shown | None:
-    """A role as a chart shows it, None where it has no row of it or does not name what it is."""
+    """Return a role as a chart shows it; None where it has no rows or no label column."""
     if role is None or not known.table(role.table):
         return None
-    found = Shown.of(role, known.columns(role.table))
-    return found if found.label else None
+    shown_role = Shown.of(role, known.columns(role.table))
+    return shown_role if shown_role.label else None
 
 
 def plain_name(role: RowRole, label: str) -> str:
-    """Leave of a code in one of the role's forms what the form leaves of it."""
+    """Return the code without the wrapping of the role's forms."""
     codes = (code for _, code, _ in role.readings(label)) if role.forms else iter(())
     return next(codes, label)
 
 
 def stay_step(roles: Roles) -> PlanStep:
-    """When the stay that is going on began."""
+    """Find when the current stay began."""
     role = roles.admission
 
     def ask(known: OfflineFindings) -> list[Ask]:
-        asked = last_stay(role, known.columns(role.table)) if role and known.table(role.table) else None
-        return [asked] if asked else []
+        query = last_stay(role, known.columns(role.table)) if role and known.table(role.table) else None
+        return [query] if query else []
 
     def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         began = [(row.get("began", ""), row_ids(row)) for row in rows_of(results)[:1]]
@@ -95,12 +95,12 @@ def place_step(task: str, roles: Roles) -> PlanStep:
 
 
 def word_step(task: str, roles: Roles) -> PlanStep:
-    """The texts of the chart, and what their words make one think of."""
+    """Read the texts of the chart and the thoughts that their words suggest."""
 
     def ask(known: OfflineFindings) -> list[Ask]:
-        held = [role for role in roles.note if known.table(role.table)] if rules_for(task, "word") else []
-        asked = (latest_texts(role, known.columns(role.table)) for role in held)
-        return [one for one in asked if one is not None]
+        note_roles = [role for role in roles.note if known.table(role.table)] if rules_for(task, "word") else []
+        queries = (latest_texts(role, known.columns(role.table)) for role in note_roles)
+        return [query for query in queries if query is not None]
 
     def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         rows = [row for result in results for row in result.rows]
@@ -115,7 +115,7 @@ def drug_step(task: str, roles: Roles) -> PlanStep:
 
 
 def care_step(task: str, roles: Roles) -> PlanStep:
-    """What was done at the bedside in this stay: procedures that no task asks about."""
+    """Read what was done at the bedside in this stay: procedures outside all tasks."""
     beside = next(iter(roles.procedure[1:]), None)
     return _step(task, "care", "what was done at the bedside", beside, _counted)
 
@@ -145,7 +145,7 @@ def lab_step(task: str, roles: Roles) -> PlanStep:
 
 
 def organism_step(task: str, roles: Roles) -> PlanStep:
-    """What grew."""
+    """Read which organisms grew."""
     return _step(
         task,
         "organism",
@@ -164,15 +164,15 @@ def _step(
     kind: str,
     name: str,
     role: RowRole | None,
-    asked: Callable[[RowRole, Shown, OfflineFindings], Ask | None],
+    query: Callable[[RowRole, Shown, OfflineFindings], Ask | None],
     read: Reading | None = None,
 ) -> PlanStep:
-    """A step about one role: asked where the chart shows it and a rule could make something of it."""
+    """Return a step about one role, run where the chart shows it and a rule could use it."""
 
     def ask(known: OfflineFindings) -> list[Ask]:
         one = shown(role, known) if rules_for(task, kind) else None
-        found = asked(role, one, known) if one is not None and role is not None else None
-        return [found] if found is not None else []
+        step_query = query(role, one, known) if one is not None and role is not None else None
+        return [step_query] if step_query is not None else []
 
     return PlanStep(
         name=name,
@@ -182,7 +182,7 @@ def _step(
     )
 
 
-# Weighing findings: every label's evidence combined as if independent, the best kept with the rows behind them.
+# Weigh findings: each label's evidence is combined as if independent; the best labels keep their rows.
 
 
 _ROWS_CITED = 2
@@ -195,24 +195,29 @@ class _Belief:
 
 
 class Beliefs:
-    """Labels with how much speaks for them: 1 - the product of (1 - weight)."""
+    """Labels with their strength of evidence: 1 - the product of (1 - weight)."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _Belief] = {}
+        self._beliefs: dict[str, _Belief] = {}
 
     def add(self, label: str, weight: float, rows: Iterable[str] = ()) -> None:
         """Add one piece of evidence."""
-        belief = self._held.setdefault(label, _Belief())
+        belief = self._beliefs.setdefault(label, _Belief())
         belief.doubt *= 1 - min(max(weight, 0.0), 0.99)
         belief.rows.update(dict.fromkeys(rows))
 
     def best(self, *, least: float, most: int, fewest: int = 1) -> list[str]:
-        """Return labels held at ``least`` or more, strongest first, between ``fewest`` and ``most`` of them."""
-        ranked = sorted(self._held, key=lambda label: (round(self._held[label].doubt, 9), label))
+        """Return labels with a strength of at least ``least``, strongest first.
+
+        At least ``fewest`` and at most ``most`` labels are returned.
+        """
+        ranked = sorted(self._beliefs, key=lambda label: (round(self._beliefs[label].doubt, 9), label))
         return [
-            label for place, label in enumerate(ranked[:most]) if place < fewest or 1 - self._held[label].doubt >= least
+            label
+            for rank, label in enumerate(ranked[:most])
+            if rank < fewest or 1 - self._beliefs[label].doubt >= least
         ]
 
     def rows(self, label: str) -> list[str]:
-        """Return some rows that speak for a label."""
-        return list(self._held[label].rows)[:_ROWS_CITED]
+        """Return some rows that support a label."""
+        return list(self._beliefs[label].rows)[:_ROWS_CITED]

@@ -24,7 +24,7 @@ _FIRST = re.compile(r"EXPLORE one of:\n- (\w+):")
 
 
 def walk_reply(instruction: str) -> str:
-    """What to do at a place: COLLECT where that is possible, else EXPLORE the first candidate, else STOP."""
+    """Return the action at a place: COLLECT where possible, else EXPLORE the first candidate, else STOP."""
     possible, first = _POSSIBLE.search(instruction), _FIRST.search(instruction)
     actions = possible[1].split(", ") if possible else []
     if "COLLECT" in actions:
@@ -45,17 +45,17 @@ _CRITIQUE = "The plan was followed. Follow it again from the beginning, and look
 
 
 class OfflineModel:
-    """A rule-based policy behind the model protocol. The same request, with the same seed, gives the same reply.
+    """A rule-based policy with the model interface. The same request and seed give the same reply.
 
-    A seed shifts the threshold of the answer a little; without one there is no chance in it at all. Its token counts
-    are those of the offline estimator, the only tokenizer it has.
+    A seed shifts the threshold of the answer a little; without one nothing is random. Token counts come from the
+    offline estimator, its only tokenizer.
     """
 
     name = "offline"
     identity = "offline/2"
 
     def __init__(self, roles: Roles | None = None) -> None:
-        """``roles`` are those of the source it is asked about: MIMIC-IV's, if nobody says."""
+        """``roles`` are those of the source in question; default: MIMIC-IV's."""
         self._roles = roles or load_source_spec("mimiciv").roles
         self._counts: OrderedDict[bytes, int] = OrderedDict()
 
@@ -66,10 +66,10 @@ class OfflineModel:
         """Nothing to release."""
 
     async def complete(self, request: Request) -> Reply:
-        """Say what was found in the newest results and make the calls of the next step."""
+        """Report the newest results and make the calls of the next step."""
         message = _reply(request, self._roles)
-        asked = sum(map(self._count, request.messages)) + sum(map(self._count, request.tools))
-        usage = Usage(input_tokens=asked, output_tokens=estimate_tokens(message.wire.decode()))
+        input_tokens = sum(map(self._count, request.messages)) + sum(map(self._count, request.tools))
+        usage = Usage(input_tokens=input_tokens, output_tokens=estimate_tokens(message.wire.decode()))
         reason = "tool_calls" if message.tool_calls else "stop"
         return Reply(message=message, usage=usage, finish_reason=reason, model=self.name, identity=self.identity)  # type: ignore[arg-type]
 
@@ -84,7 +84,7 @@ class OfflineModel:
 
 
 def _reply(request: Request, roles: Roles) -> Message:
-    """Do what the last message asks for; by default, the next step."""
+    """Do what the last message requests; by default, the next step."""
     job = asked_job(request.messages)
     if job == "choose":
         return Message(role="assistant", content="The first one is what the plan asks for.\nChoice: 1")
@@ -94,9 +94,9 @@ def _reply(request: Request, roles: Roles) -> Message:
         return Message(role="assistant", content=_CRITIQUE)
     messages = request.messages[:-1] if job else request.messages
     talk = read_conversation(messages)
-    said = job_reply(job, request.messages, talk)
-    if said is not None:
-        return said
+    job_message = job_reply(job, request.messages, talk)
+    if job_message is not None:
+        return job_message
     labelled = bool(labels_of(talk.question))
     plan = labelled_plan(talk.question, roles) if labelled else plan_for(talk.space, roles)
     offered = {schema.name for schema in request.tools}
@@ -109,23 +109,23 @@ def _reply(request: Request, roles: Roles) -> Message:
 def _next(plan: EpisodePlan, talk: Conversation, offered: set[str], request: Request) -> Message:
     """Return the reply that follows from the conversation."""
     known = OfflineFindings(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
-    taken = plan.steps[talk.step - 1] if 0 < talk.step <= len(plan.steps) else None
-    fresh, again = _learn(taken, known, talk.results) if taken else ([], [])
-    told = {note.line for note in talk.notes}
-    fresh = [note for note in fresh if note.line not in told]  # a summary may have taken them from the same results
+    last_step = plan.steps[talk.step - 1] if 0 < talk.step <= len(plan.steps) else None
+    fresh, again = _learn(last_step, known, talk.results) if last_step else ([], [])
+    known_lines = {note.line for note in talk.notes}
+    fresh = [note for note in fresh if note.line not in known_lines]  # a summary may contain them already
     known.add(fresh)
-    if again and taken:
-        return _say(request, plan, talk.step, f"{taken.name}, another way", fresh, again)
-    for place in range(talk.step, len(plan.steps)):
-        step = plan.steps[place]
+    if again and last_step:
+        return _say(request, plan, talk.step, f"{last_step.name}, another way", fresh, again)
+    for index in range(talk.step, len(plan.steps)):
+        step = plan.steps[index]
         asks = [ask for ask in step.ask(known) if ask.tool in offered]
         if asks:
-            return _say(request, plan, place + 1, step.name, fresh, asks)
+            return _say(request, plan, index + 1, step.name, fresh, asks)
     return _finish(plan, talk, known, fresh, offered, request)
 
 
 def _learn(step: PlanStep, known: OfflineFindings, results: Sequence[Result]) -> tuple[list[OfflineFinding], list[Ask]]:
-    """Return what a step's results say, and the calls of its other way if they failed."""
+    """Return the findings of a step's results, and the calls of its alternative if they failed."""
     failed = [result for result in results if result.error is not None]
     fresh = step.read(known, results)
     if not failed or known.has("failed", step.name):
@@ -185,7 +185,7 @@ def _lines(notes: Sequence[OfflineFinding]) -> list[str]:
 
 
 def _summary(plan: EpisodePlan, talk: Conversation) -> Message:
-    """Without tools there is nothing to do but to say what is known."""
+    """Return the findings so far: without tools there is nothing else to do."""
     known = OfflineFindings(talk.notes, now=talk.now, space=talk.space)
     if 0 < talk.step <= len(plan.steps):
         known.add(plan.steps[talk.step - 1].read(known, talk.results))

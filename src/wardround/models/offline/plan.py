@@ -146,9 +146,9 @@ def organisms(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -
     if role.organism not in columns:
         return None
     grew = _quoted(str(role.organism))
-    taken = _quoted(role.specimen) if role.specimen in columns and role.specimen else shown.label or "''"
+    specimen = _quoted(role.specimen) if role.specimen in columns and role.specimen else shown.label or "''"
     return sql(
-        f"""SELECT {taken} || ' ' || {grew} AS label, MAX(row_id) AS row_id
+        f"""SELECT {specimen} || ' ' || {grew} AS label, MAX(row_id) AS row_id
         FROM {shown.rows(f"{grew} IS NOT NULL", since=since)} GROUP BY 1 LIMIT 20"""
     )
 
@@ -209,7 +209,7 @@ def _apart(time: str, hour: float) -> str:
 
 
 _LEAST_SHARE = 0.04
-Asking = Callable[[OfflineFindings], Sequence[Ask]]
+QuestionSource = Callable[[OfflineFindings], Sequence[Ask]]
 Reading = Callable[[OfflineFindings, Sequence[Result]], list[OfflineFinding]]
 
 
@@ -218,9 +218,9 @@ class PlanStep:
     """One turn: what to ask (nothing: skip it), how to read the results, and what to ask if that failed."""
 
     name: str
-    ask: Asking
+    ask: QuestionSource
     read: Reading
-    otherwise: Asking | None = None
+    otherwise: QuestionSource | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,20 +345,20 @@ def thoughts_on(task: str, kind: str, value: str, rows: tuple[str, ...] = ()) ->
 _DENIALS = ("no ", "not ", "denies", "denied", "without", "negative for", "family history", "rule out", "r/o")
 
 
-def _asserted(text: str, place: int) -> bool:
-    """Return whether what stands at a place is not denied just before."""
-    before = text[max(0, place - 30) : place].lower()
+def _asserted(text: str, position: int) -> bool:
+    """Return whether the text at a position is not denied just before."""
+    before = text[max(0, position - 30) : position].lower()
     before = before.replace("\n", ". ").rpartition(". ")[2]
     return not any(denial in f" {before}" for denial in _DENIALS)
 
 
 def _tables(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
-    held = [
+    tables = [
         row["table"]
         for row in rows_of(results)
         if row.get("kind", "record") == "record" and row.get("rows", "0") != "0" and "table" in row
     ]
-    return [OfflineFinding(kind="tables", value=" ".join(held))] if held else []
+    return [OfflineFinding(kind="tables", value=" ".join(tables))] if tables else []
 
 
 TABLES = PlanStep(

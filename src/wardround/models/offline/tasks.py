@@ -47,7 +47,7 @@ from wardround.models.offline.plan import (
 )
 from wardround.records import Roles, RowRole
 
-# The plan of a task: one for all, which ``tasks.toml`` fits to the role that the task asks about.
+# The plan of a task: one for all tasks, adapted by ``tasks.toml`` to the task's role.
 
 
 _PHRASES_PER_SEARCH = 12
@@ -77,7 +77,7 @@ class TaskPlan:
     by_hour: bool = False
 
     def weight(self, note: OfflineFinding) -> float:
-        """How much one finding of the past speaks for its label."""
+        """Return how strongly a finding of the past supports its label."""
         if self.history != "names":
             return self.usual * note.amount
         value = note.value.lower()
@@ -86,13 +86,13 @@ class TaskPlan:
 
     @property
     def prior(self) -> Mapping[str, float]:
-        """What is given as a rule, with its share of moments, before anything is known of the patient."""
+        """The usual labels with their share of moments, before anything is known of the patient."""
         return dict(load_rules().get(self.name, {}).get("usual", ()))
 
 
 @cache
 def task_plans() -> Mapping[str, TaskPlan]:
-    """Every task, by name."""
+    """Return every task plan, by name."""
     text = resources.files("wardround.models.offline").joinpath("tasks.toml").read_text(encoding="utf-8")
     return {name: _read_plan(name, body) for name, body in tomllib.loads(text).items()}
 
@@ -103,7 +103,7 @@ def _read_plan(name: str, body: Mapping[str, Any]) -> TaskPlan:
 
 
 def plan_for(space: str, roles: Roles) -> EpisodePlan:
-    """Return the plan for a table of candidates, that of the diagnoses if the table is none it knows."""
+    """Return the plan for a candidate table; for an unknown table, that of the diagnoses."""
     known = task_plans()
     task = next((one for one in known.values() if space in one.spaces), known["diagnoses"])
     name = task.name
@@ -124,7 +124,7 @@ def plan_for(space: str, roles: Roles) -> EpisodePlan:
 
 
 def _role_tables(roles: Roles, known: OfflineFindings) -> list[str]:
-    """The tables of the chart that play a role which the plan looks at."""
+    """Return the tables of the chart with a role that the plan reads."""
     first = (roles.first(name) for name in ("order", "lab", "culture", "diagnosis"))
     rows = [role.table for role in (*roles.transfer, *roles.procedure, *roles.note, *first) if role is not None]
     stays = [roles.admission.table] if roles.admission is not None else []
@@ -132,7 +132,7 @@ def _role_tables(roles: Roles, known: OfflineFindings) -> list[str]:
 
 
 def _past_step(task: TaskPlan, roles: Roles) -> PlanStep:
-    """What the role that the task asks about has said so far."""
+    """Read the task's own role so far."""
     role = roles.first(task.role)
 
     def ask(known: OfflineFindings) -> list[Ask]:
@@ -162,13 +162,13 @@ def _plain_names(read: Reading, role: RowRole | None) -> Reading:
 
 
 def _habits(task: TaskPlan) -> list[OfflineFinding]:
-    """What is thought of always."""
+    """Return the thoughts that are always present."""
     always = load_rules().get(task.name, {}).get("always", ())
     return [OfflineFinding(kind="thought", value=thought, amount=weight) for thought, weight in always]
 
 
 def _past(task: TaskPlan, known: OfflineFindings) -> list[OfflineFinding]:
-    """The findings of the past: labels given before, or the place where the patient is."""
+    """Return the findings of the past: earlier labels, or the patient's place."""
     if task.history == "place":
         return known.of("unit")[:1]
     return known.of("past") or [
@@ -177,8 +177,10 @@ def _past(task: TaskPlan, known: OfflineFindings) -> list[OfflineFinding]:
 
 
 def _search_step(task: TaskPlan, roles: Roles) -> PlanStep:
-    """Look the phrases thought of up among the candidates, likeliest first, several searches in one turn. Look, too,
-    which names the table holds that are answers as they stand: without any, a name at all."""
+    """Search the candidates for the thought-of phrases, likeliest first, several searches in one turn.
+
+    Also look up which past names are official already; without any, one name of the table.
+    """
 
     def as_they_stand(known: OfflineFindings) -> list[str]:
         one = shown(roles.first(task.role), known)
@@ -194,12 +196,12 @@ def _search_step(task: TaskPlan, roles: Roles) -> PlanStep:
         return ranked[: _PHRASES_PER_SEARCH * _MOST_SEARCHES]
 
     def ask(known: OfflineFindings, tool: str) -> list[Ask]:
-        wanted, held = phrases(known), as_they_stand(known)
+        wanted, official_labels = phrases(known), as_they_stand(known)
         chunks = [wanted[at : at + _PHRASES_PER_SEARCH] for at in range(0, len(wanted), _PHRASES_PER_SEARCH)]
         tools = ("get_candidates", tool)  # the usual one, or the papers': what is not offered is not called
         arguments = [{"table_name": known.space, "query": chunk} for chunk in chunks]
-        searches = [Ask(tool=one, arguments=given) for one in tools for given in arguments]
-        return [held_names(known.space, held), *searches]
+        searches = [Ask(tool=tool, arguments=given) for tool in tools for given in arguments]
+        return [held_names(known.space, official_labels), *searches]
 
     return PlanStep(
         name="the official names",
@@ -210,35 +212,35 @@ def _search_step(task: TaskPlan, roles: Roles) -> PlanStep:
 
 
 def _hits(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
-    """The best candidate of every query that has a near one, and the names that the table holds."""
+    """Return the best candidate of every query with a near one, and the official names found."""
     best: dict[str, str] = {}
     for result in results:
         for row in result.rows:
-            held = result.call.name == "run_sql_query"
-            query = row.get("query") or (row.get("candidate", "") if held else result.call.arguments)
-            if row.get("candidate") and (held or number(row, "similarity") >= _LEAST_SIMILARITY):
+            is_lookup = result.call.name == "run_sql_query"
+            query = row.get("query") or (row.get("candidate", "") if is_lookup else result.call.arguments)
+            if row.get("candidate") and (is_lookup or number(row, "similarity") >= _LEAST_SIMILARITY):
                 best.setdefault(query, row["candidate"])
     return [OfflineFinding(kind="name", value=f"{query} => {label}") for query, label in best.items()]
 
 
 def _named(known: OfflineFindings) -> dict[str, str]:
-    """Official names by what was looked up; where nothing could be, every finding stands for itself."""
+    """Return official names by phrase; without any search result, every finding stands for itself."""
     pairs = (note.value.partition(" => ") for note in known.of("name"))
-    found = {phrase: label for phrase, _, label in pairs if label}
-    return found or {note.value: note.value for note in known.of("past") + known.of("unit") + known.of("thought")}
+    official = {phrase: label for phrase, _, label in pairs if label}
+    return official or {note.value: note.value for note in known.of("past") + known.of("unit") + known.of("thought")}
 
 
 def _answering(task: TaskPlan) -> Callable[[OfflineFindings, float], PlannedAnswer]:
-    """Weigh the past and every thought under their official names; what has none is no answer."""
+    """Return the answer function: weigh past and thoughts under their official names; others are dropped."""
 
     def answer(known: OfflineFindings, shift: float) -> PlannedAnswer:
         beliefs, named = Beliefs(), _named(known)
-        held = [(note, task.weight(note)) for note in _past(task, known)]
-        held += [(note, note.amount) for note in known.of("thought") + _habits(task)]
-        official = [(note, weight) for note, weight in held if note.value in named]
-        for note, weight in official:
+        weighted = [(note, task.weight(note)) for note in _past(task, known)]
+        weighted += [(note, note.amount) for note in known.of("thought") + _habits(task)]
+        weighted_official = [(note, weight) for note, weight in weighted if note.value in named]
+        for note, weight in weighted_official:
             beliefs.add(named[note.value], weight, note.rows)
-        if not official:
+        if not weighted_official:
             for label in named.values():
                 beliefs.add(label, _FOR_WANT_OF_BETTER)
         labels = beliefs.best(least=task.least + shift, most=task.most, fewest=task.fewest)
@@ -248,9 +250,9 @@ def _answering(task: TaskPlan) -> Callable[[OfflineFindings, float], PlannedAnsw
     return answer
 
 
-# What the offline policy knows of questions with labels: a rule per topic, and what a text says by it.
+# The offline policy on questions with labels: one rule per topic, applied to a text.
 #
-# It reads only lines that stand for events and measurements, so that neither the question nor a heading is evidence.
+# It reads only lines with events and measurements, so that neither the question nor a heading counts as evidence.
 
 
 _EVENT = re.compile(r"^(?:\S+ \| )?\[([\d :-]+|no time)\] (.*)$")
@@ -261,7 +263,7 @@ _AT = re.compile(r"([-+]?[\d.]+) at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicValue:
-    """One value of the quantity a topic turns on. ``time`` is text that sorts."""
+    """One value of a topic's quantity. ``time`` is text that sorts."""
 
     time: str
     name: str
@@ -287,21 +289,21 @@ class Topic:
     named: bool = False
 
     def readings(self, lines: Iterable[str]) -> list[TopicValue]:
-        """Return the values of its quantity in a text, in the order of time."""
+        """Return the values of its quantity in a text, in order of time."""
         if self.reading is None:
             return []
-        wanted = re.compile(self.reading, re.IGNORECASE)
-        found = {one for line in lines for one in _readings(line) if wanted.search(one.name)}
-        return sorted(found, key=lambda one: (one.time, one.name, one.value))
+        pattern = re.compile(self.reading, re.IGNORECASE)
+        values = {reading for line in lines for reading in _readings(line) if pattern.search(reading.name)}
+        return sorted(values, key=lambda one: (one.time, one.name, one.value))
 
     def seen(self, lines: Iterable[str]) -> list[str]:
-        """Return which of its signs a text shows, each in its own words once."""
+        """Return the signs found in a text, each in its own words, once."""
         text = "\n".join(lines)
         hits = (re.search(sign, text, re.IGNORECASE) for sign in self.signs)
         return [hit.group(0).lower() for hit in hits if hit]
 
     def severity(self, reading: TopicValue) -> int:
-        """Return how many limits a value passes."""
+        """Return the number of limits that a value passes."""
         value = reading.value * self.factors.get(reading.unit.lower(), self.usual)
         if self.direction == "rising":
             return sum(value > limit for limit in self.limits)
@@ -309,43 +311,45 @@ class Topic:
 
 
 def facts_of(text: str) -> list[str]:
-    """Return the lines of a text that stand for events, measurements or rows."""
+    """Return the lines of a text with events, measurements or rows."""
     lines = (line.strip().removeprefix("- fact: ") for line in text.splitlines())
     return [line for line in lines if _EVENT.match(line) or _MEASURED.match(line)]
 
 
 def topic_of(question: str) -> Topic | None:
-    """Return the topic of a question, by the first that it mentions."""
+    """Return the first topic that a question mentions."""
     return next((topic for topic in topics() if re.search(topic.about, question, re.IGNORECASE)), None)
 
 
 @cache
 def topics() -> tuple[Topic, ...]:
-    """Return all topics, in the order in which they are looked for."""
+    """Return all topics in search order."""
     text = resources.files("wardround.models.offline").joinpath("questions.toml").read_text(encoding="utf-8")
     rows: list[dict[str, Any]] = tomllib.loads(text)["topic"]
     return tuple(Topic(**{key: _plain(value) for key, value in row.items()}) for row in rows)
 
 
 def decide(topic: Topic | None, lines: Sequence[str], labels: Mapping[str, str]) -> tuple[list[str], str]:
-    """Return the labels that a text supports by a topic's rule, and why; the first label where it supports none."""
+    """Return the labels that a text supports by a topic's rule, and why; the first label without support."""
     values = list(labels)
     if topic is None:
         return values[:1], "there is no rule for this question, so the first label stands"
     if topic.named:
         text = "\n".join(lines).lower()
-        found = [value for value, name in labels.items() if value != values[0] and name.lower() in text]
-        return found or values[:1], f"named in the record: {', '.join(labels[value] for value in found) or 'none'}"
+        named_values = [value for value, name in labels.items() if value != values[0] and name.lower() in text]
+        return named_values or values[
+            :1
+        ], f"named in the record: {', '.join(labels[value] for value in named_values) or 'none'}"
     readings = topic.readings(lines)
     if readings:
         last = readings[-1]
-        place = min(topic.severity(last), len(values) - 1)
-        return [values[place]], f"the latest {last.name} is {last.value:g} {last.unit} at {last.time}"
+        index = min(topic.severity(last), len(values) - 1)
+        return [values[index]], f"the latest {last.name} is {last.value:g} {last.unit} at {last.time}"
     if topic.reading is not None:
         return values[:1], f"no {topic.keyword} value was shown"
     seen = topic.seen(lines)
-    place = 1 if len(seen) >= topic.least and len(values) > 1 else 0
-    return [values[place]], f"{len(seen)} signs of at least {topic.least} needed: {', '.join(seen) or 'none'}"
+    index = 1 if len(seen) >= topic.least and len(values) > 1 else 0
+    return [values[index]], f"{len(seen)} signs of at least {topic.least} needed: {', '.join(seen) or 'none'}"
 
 
 def _readings(line: str) -> list[TopicValue]:
@@ -376,10 +380,10 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-# Questions with labels: what the offline policy says when asked to search, to argue, or to answer.
+# Questions with labels: the offline policy's replies to requests to search, to argue, or to answer.
 #
-# Without tools it decides from the excerpts it was shown. With tools it looks at the tables, at their columns, and
-# reads what bears on the topic; it remembers what it read as note lines in its own replies.
+# Without tools it decides from the excerpts in the prompt. With tools it lists tables and columns and reads rows on the
+# topic; it keeps what it read as note lines in its own replies.
 
 
 _LABEL = re.compile(r"^- (\S+): (.+)$", re.MULTILINE)
@@ -391,7 +395,7 @@ _NOTED = 8
 
 
 def labels_of(question: str) -> dict[str, str]:
-    """Return the labels that a question offers, with their meanings; none for an open one."""
+    """Return the labels that a question offers, with meanings; empty for an open question."""
     start = _ANSWERS.search(question)
     if start is None:
         return {}
@@ -400,13 +404,13 @@ def labels_of(question: str) -> dict[str, str]:
 
 
 def job_reply(job: str, messages: Sequence[Message], talk: Conversation) -> Message | None:
-    """Answer what a retrieval method asks for beside the actor; None for any other job."""
-    topic, asked = topic_of(talk.question), messages[-1].content or ""
+    """Answer a retrieval method's request beside the actor; None for any other job."""
+    topic, instruction = topic_of(talk.question), messages[-1].content or ""
     if job == "rerank":
-        return _say(_chosen(topic, asked))
+        return _say(_chosen(topic, instruction))
     if job in ("refine", "search"):
         first = (topic.keyword,) if topic and job == "search" else ()
-        query = _next_search((*first, *(topic.searches if topic else ())), asked)
+        query = _next_search((*first, *(topic.searches if topic else ())), instruction)
         return _say(query if job == "refine" else f"Thought: {_thought(topic, talk)}\nQuery: {query}")
     if job == "argue":
         return _say(_thought(topic, talk))
@@ -414,7 +418,7 @@ def job_reply(job: str, messages: Sequence[Message], talk: Conversation) -> Mess
 
 
 def answer_text(talk: Conversation) -> Message:
-    """Answer from what was shown, without tools."""
+    """Answer from the excerpts in the prompt, without tools."""
     labels = labels_of(talk.question)
     chosen, reason = decide(topic_of(talk.question), facts_of(talk.shown), labels)
     return _say(f"Reasoning: {reason}.\nAnswer: {', '.join(chosen)}")
@@ -425,7 +429,7 @@ def labelled_plan(question: str, roles: Roles) -> EpisodePlan:
     topic = topic_of(question)
 
     def tables(known: OfflineFindings) -> list[str]:
-        return [table for table in dict.fromkeys(role.table for role in _read(roles)) if known.table(table)]
+        return [table for table in dict.fromkeys(role.table for role in _relevant_roles(roles)) if known.table(table)]
 
     def answer(known: OfflineFindings, shift: float) -> PlannedAnswer:
         lines = facts_of(known.shown) + [note.value for note in known.of("fact")]
@@ -434,8 +438,8 @@ def labelled_plan(question: str, roles: Roles) -> EpisodePlan:
     return EpisodePlan(task="labels", steps=(TABLES, columns_step(tables), _rows(topic, roles)), answer=answer)
 
 
-def _read(roles: Roles) -> list[RowRole]:
-    """What bears on a question with labels: results, diagnoses, drugs."""
+def _relevant_roles(roles: Roles) -> list[RowRole]:
+    """Return the roles that matter for questions with labels: results, diagnoses, drugs."""
     return [role for role in map(roles.first, ("lab", "diagnosis", "order")) if role is not None]
 
 
@@ -444,7 +448,7 @@ def _rows(topic: Topic | None, roles: Roles) -> PlanStep:
 
     def ask(known: OfflineFindings) -> list[Ask]:
         asks = []
-        for role in _read(roles):
+        for role in _relevant_roles(roles):
             one = shown(role, known)
             if one is not None:
                 asks.append(named_rows(role, one, known.columns(role.table), word))
@@ -471,17 +475,17 @@ def _line(row: Mapping[str, str]) -> str:
     return f"[{row.get('time') or 'no time'}] row - {row['label']}{value}" if row.get("label") else ""
 
 
-def _chosen(topic: Topic | None, asked: str) -> str:
-    names = _ITEM.findall(asked)
-    most = int(found.group(1)) if (found := _MOST.search(asked)) else len(names)
+def _chosen(topic: Topic | None, instruction: str) -> str:
+    names = _ITEM.findall(instruction)
+    limit = int(found.group(1)) if (found := _MOST.search(instruction)) else len(names)
     first = [name for name in names if topic and re.search(topic.indicators, name, re.IGNORECASE)]
-    return json.dumps(list(dict.fromkeys([*first, *names]))[:most], ensure_ascii=False)
+    return json.dumps(list(dict.fromkeys([*first, *names]))[:limit], ensure_ascii=False)
 
 
-def _next_search(searches: Sequence[str], asked: str) -> str:
-    made = {line.strip().lower() for line in _ITEM.findall(asked)}
-    left = [query for query in searches if query.lower() not in made]
-    return left[0] if left else "ENOUGH"
+def _next_search(searches: Sequence[str], instruction: str) -> str:
+    done = {line.strip().lower() for line in _ITEM.findall(instruction)}
+    remaining = [query for query in searches if query.lower() not in done]
+    return remaining[0] if remaining else "ENOUGH"
 
 
 def _thought(topic: Topic | None, talk: Conversation) -> str:

@@ -100,7 +100,7 @@ def prepare_cards(folder: RunFolder, *, agent: str | None = None, model: str | N
     cards = []
     for key, outline in _chosen(folder, agent, model):
         sample, answer = samples[key.sample], (outline.outcome or {}).get("answer")
-        if answer and not sample.told:
+        if answer and not sample.is_text_case:
             chart = sample.chart(store, benchmark.policy)
             notes = unchecked.get(outline.episode, ())
             cards.append(_card(folder, key, outline, sample, chart=chart, labels=labels[key.task], unchecked=notes))

@@ -226,7 +226,7 @@ def episode_view(run: ViewedRun, page: str, *, is_static: bool = False) -> dict[
     interest = interest_of(trajectory)
     policy = str(run.folder.manifest["policy"])
     record = record_view(run, score, interest)
-    missing = "" if sample.told else record["missing"] or ""
+    missing = "" if sample.is_text_case else record["missing"] or ""
     labels = run.labels[score.task]
     parts = episode_parts(score, sample, trajectory, labels, policy, patient=record["patient"], missing=missing)
     return {
@@ -239,7 +239,7 @@ def episode_view(run: ViewedRun, page: str, *, is_static: bool = False) -> dict[
         "sample_page": sample_page(score.sample),
         "serving": serving_of(trajectory.notes, bank_title(run)),
         "bank_there": not isinstance(bank_or_reason(run), str | None),
-        "stepping": [] if is_static or sample.told else stepping(episode_stem(page), 0),
+        "stepping": [] if is_static or sample.is_text_case else stepping(episode_stem(page), 0),
         "course": draw_course(trajectory.turns, run.settings.budget_tokens),
         "course_width": EPISODE_WIDTH,
     }
@@ -271,7 +271,7 @@ def record_then_view(run: ViewedRun, page: str, hours_before: int) -> dict[str, 
     """Return what the page of a record some hours before the question shows. NotFound: that is none of its moments."""
     score = run.score(page)
     sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
-    if sample.told or not 1 <= hours_before <= MOST_HOURS:
+    if sample.is_text_case or not 1 <= hours_before <= MOST_HOURS:
         raise NotFound(f"a record can be looked at 1 to {MOST_HOURS:,} hours before its question, not {hours_before}")
     stem = episode_stem(page)
     shown = record_view(run, score, interest_of(trajectory), hours_before=hours_before)

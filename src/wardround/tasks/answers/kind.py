@@ -1,4 +1,4 @@
-"""What an answer kind must do, and a question in parts (never its answer)."""
+"""What a kind of answers defines, and a question in parts (never with its answer)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 from wardround.clinical.codes import LabelSet
 from wardround.core import PromptFile
 
-# What a kind of answers owns: how it is explained in a prompt, read out of a reply and written into a manifest.
+# A kind of answers defines how it is explained in a prompt, parsed from a reply and written to a manifest.
 #
-# Scoring has a scorer for every kind, under the same name: agents must not see it.
+# Scoring has a scorer per kind, under the same name, which agents must not see.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One question that a statistical predictor can answer with a class.
+    """One classification question for a statistical predictor.
 
-    ``name`` is ``classes`` for the task as it is, and ``short`` then empty; ``positive`` are the task's labels that
-    mean the second class, None where the classes are the task's own.
+    ``name`` is ``classes`` for the task as it is, with ``short`` empty. ``positive``: the task's labels that form the
+    second class; None where the classes are the task's own.
     """
 
     name: str
@@ -35,45 +35,45 @@ class View:
 
 
 def ranked_names(targets: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the names of some targets, the commonest first, those as common by name."""
+    """Return the names in some targets, most common first, ties by name."""
     counts = Counter(name for target in targets for name in target)
     return tuple(sorted(counts, key=lambda name: (-counts[name], name)))
 
 
 def best_count(names: Sequence[str], targets: Sequence[Sequence[str]]) -> int:
-    """Return how many of some ranked names have the best mean F1 against some targets."""
+    """Return how many of the ranked names give the best mean F1 against the targets."""
     if not targets:
         return 0
-    held = np.array([[name in set(target) for name in names] for target in targets], float)
+    is_in_target = np.array([[name in set(target) for name in names] for target in targets], float)
     sizes = np.array([len(set(target)) for target in targets], float)
-    given = np.arange(1, len(names) + 1)
-    f1 = 2 * held.cumsum(axis=1) / (given[None, :] + sizes[:, None])
+    answer_sizes = np.arange(1, len(names) + 1)
+    f1 = 2 * is_in_target.cumsum(axis=1) / (answer_sizes[None, :] + sizes[:, None])
     return int(f1.mean(axis=0).argmax()) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerKind(ABC):
-    """What one task's answers are. A subclass is a kind; its fields are what a task declares of it.
+    """A kind of answers; its fields are a task's declaration.
 
-    An answer is a tuple of texts, None where a reply holds none.
+    An answer is a tuple of texts, None where a reply has none.
     """
 
     name: ClassVar[str]
-    """Under which the kind is registered, and its scorer."""
+    """The registered name of the kind and of its scorer."""
 
     @property
     def spaces(self) -> tuple[str, ...]:
-        """The candidate tables that answers come from, best first; none where they come from no table."""
+        """The candidate tables of the answers, best first; empty where answers come from no table."""
         return ()
 
     @property
     def label_values(self) -> tuple[str, ...]:
-        """The answers there are, the negative one first; none where they are not declared."""
+        """The possible answers, the negative one first; empty where they are not declared."""
         return ()
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """What the label values mean."""
+        """The meanings of the label values."""
         return ()
 
     @property
@@ -83,60 +83,62 @@ class AnswerKind(ABC):
 
     @property
     def several(self) -> bool:
-        """Whether an answer may hold more than one text."""
+        """Whether an answer may have more than one text."""
         return True
 
     @property
     def by_steps(self) -> bool:
-        """Whether it is asked after every bundle of a stay, and not once of a chart."""
+        """Whether there is a question after every bundle of a stay instead of one per chart."""
         return False
 
     @property
     def judged(self) -> bool:
-        """Whether nobody can say without a judge what an answer is worth: it is in words of one's own."""
+        """Whether only a judge can score an answer, because it is free text."""
         return False
 
     @property
     def views(self) -> tuple[View, ...]:
-        """What predictors can be asked; none where the answer is no class."""
+        """The questions for predictors; empty where the answer is no class."""
         return ()
 
     @property
     def short(self) -> str:
-        """What answers come from, in a few words of a listing."""
+        """The source of the answers, in a few words for a listing."""
         return self.name
 
     @property
     def listed(self) -> int:
-        """How many names of its candidate table a question lists, those in most use."""
+        """The number of names from its candidate table that a question lists, most common first."""
         return 0
 
     @property
     def loss_of_an_extra_name(self) -> bool:
-        """Whether a prompt says how many names are usual and that one too many counts against the answer."""
+        """Whether a prompt states the usual number of names and that extra names cost points."""
         return False
 
     @property
     def success(self) -> float:
-        """The least score of an answer that counts as a success: half of the names right, a class right."""
+        """The minimum score of a success: half of the names, or the right class."""
         return 0.5 if self.several else 1.0
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON schema of an answer, which a reply can be bound to; None where answers are not declared."""
+        """The JSON schema of an answer, to which a reply can be bound; None where answers are not declared."""
         return None
 
     def labels(self, name: str, space: LabelSet | None) -> LabelSet | None:
-        """Return the labels and spellings an answer may have. ``space``: those of the candidate table, if any."""
+        """Return the labels and spellings of answers. ``space``: those of the candidate table, if any."""
         return space
 
     def problem_of(self, target: Collection[str]) -> str | None:
-        """Say why a target cannot be one of this kind; None if it can."""
+        """Return why a target cannot be of this kind; None if it can."""
         return None if target else "it is empty"
 
-    def asked(self, facts: Mapping[str, Any]) -> AnswerKind:
-        """Return the kind as one question has it, by the ``facts`` of its sample: the same, unless a question lists
-        options of its own."""
+    def for_sample(self, facts: Mapping[str, Any]) -> AnswerKind:
+        """Return the kind for one question, from the ``facts`` of its sample.
+
+        It is the same object unless the question lists its own options.
+        """
         return self
 
     @property
@@ -145,49 +147,52 @@ class AnswerKind(ABC):
         """The template of this kind's parts of prompts."""
 
     def explain(self, *, part: str, **values: Any) -> str:
-        """Return a part of a prompt that tells what an answer is.
+        """Return the part of a prompt that explains the answer.
 
         ``part`` is ``task`` (the end of the question, which also has ``candidate_table``, ``instructions``, the
-        ``listed`` names and whether they were ``chosen`` for this question) or of an agent's system prompt:
+        ``listed`` names and whether they were ``chosen`` for this question), or a part of an agent's system prompt:
         ``reading`` (where answers come from), ``finish`` (how to call finish) or ``line`` (how to write the last line
         without tools).
         """
-        known = {"candidate_table": "", "instructions": "", "listed": (), "chosen": False} | values
-        return self.prompt.render(part=part, kind=self, **known)
+        variables = {"candidate_table": "", "instructions": "", "listed": (), "chosen": False} | values
+        return self.prompt.render(part=part, kind=self, **variables)
 
     @abstractmethod
     def read(self, text: str | None, *, about: str = "", whole: bool = True) -> tuple[str, ...] | None:
-        """Return the answer in a reply's text. ``about``: the question's own words; not ``whole``: it was cut off."""
+        """Return the answer in a reply's text.
+
+        ``about``: the question's own words. Not ``whole``: the reply was cut off.
+        """
 
     def settle(self, given: Sequence[str], *, about: str = "") -> tuple[str, ...] | None:
-        """Return what was given to the finish tool as an answer; None where it is none."""
+        """Return the finish tool's argument as an answer; None where it is invalid."""
         return tuple(given)
 
     def constant(self, targets: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """Return the same answer for every question: here the name that most training targets hold."""
+        """Return one answer for all questions: here the most common name in the training targets."""
         return ranked_names(targets)[:1]
 
     def prior(self, targets: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """Return what the frequencies of training targets say: their commonest names, as many as score best there."""
+        """Return the answer from training frequencies: the most common names, as many as score best there."""
         names = ranked_names(targets)
         return names[: best_count(names, targets)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a manifest or a task's file says of it."""
-        return {"kind": self.name} | {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return the entry for a manifest or task file."""
+        return {"kind": self.name} | {field_.name: getattr(self, field_.name) for field_ in fields(self)}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_json` wrote, without its ``kind``; TypeError or ValueError where it is something else."""
+        """Read the output of :meth:`to_json` without ``kind``. TypeError or ValueError: it is something else."""
         return cls(**body)
 
 
-# A question in parts: what a method may know of a task besides its prompt. Never its answer.
+# A question in parts: what a method may know of a task besides its prompt, without the answer.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CuratedWindow:
-    """What a curated input shows of the events: from when on, and at most how many, the latest."""
+    """The events of a curated input: the start time and the limit on the latest events."""
 
     start: datetime
     most_events: int
@@ -197,10 +202,9 @@ class CuratedWindow:
 class Question:
     """One task as of one moment (EHR-RAG, table 5).
 
-    ``factual_query`` seeks evidence for the outcome, ``counterfactual_query`` for its absence. ``answer`` says what may
-    be answered. ``curated``: what the evidence package of the question shows, where its benchmark has one;
-    ``images``: the handles of the pictures that are linked to it. Without a ``prediction_time`` the prompt tells the
-    case in words, and there is no chart.
+    ``factual_query`` looks for evidence for the outcome, ``counterfactual_query`` for its absence. ``answer``: the
+    kind of answers. ``curated``: the window of the curated input, where the benchmark has one. ``images``: handles of
+    the linked images. Without a ``prediction_time`` the question is a text case without a chart.
     """
 
     name: str
@@ -217,25 +221,25 @@ class Question:
 
     @property
     def about(self) -> str:
-        """Its own words: a reply that repeats them says nothing more."""
+        """The question's own words: a reply that only repeats them adds nothing."""
         return f"{self.title} {self.description}"
 
     @property
-    def told(self) -> bool:
-        """Whether the prompt tells the case in words, and there is no chart."""
+    def is_text_case(self) -> bool:
+        """Whether the prompt describes the case in words, without a chart."""
         return self.prediction_time is None
 
     @property
     def label_values(self) -> tuple[str, ...]:
-        """The answers there are, the negative one first; none where any text may be one."""
+        """The possible answers, the negative one first; empty where any text is allowed."""
         return self.answer.label_values
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """What the label values mean."""
+        """The meanings of the label values."""
         return self.answer.label_names
 
     @property
     def several(self) -> bool:
-        """Whether more than one label may hold."""
+        """Whether more than one label may be right."""
         return self.answer.several

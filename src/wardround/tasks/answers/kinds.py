@@ -21,7 +21,7 @@ from wardround.tasks.answers.reading import Labels, parse_answer, read_labels, s
 class Candidates(AnswerKind):
     """Names from a candidate table. ``tables``: its name, then those that stand in where it cannot be built.
 
-    ``exactly_one``: one name is right, so nothing is said of how many are usual.
+    ``exactly_one``: one name is right, so the usual number of names is not stated.
     """
 
     name: ClassVar[str] = "candidates"
@@ -213,7 +213,7 @@ class SeveralClasses(Classes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeLabels(AnswerKind):
-    """Names out of ``vocabulary``, as many as hold. ``shown``: the question lists them, to whoever is asked."""
+    """Names from ``vocabulary``, any number of them. ``shown``: the question lists them."""
 
     name: ClassVar[str] = "free-labels"
     vocabulary: tuple[str, ...]
@@ -276,8 +276,8 @@ class JudgedText(AnswerKind):
         before it."""
         spoken = without_thinking(text or "")
         marks = list(_MARK.finditer(spoken))
-        said = spoken[marks[-1].end() :].strip() if marks else ""
-        return (said,) if said else None
+        answer = spoken[marks[-1].end() :].strip() if marks else ""
+        return (answer,) if answer else None
 
 
 # Answers that are one of the options which a question lists: every question has its own.
@@ -297,7 +297,7 @@ class OneOption(AnswerKind):
     name: ClassVar[str] = "one-option"
     options: tuple[AnswerClass, ...] = ()
 
-    def asked(self, facts: Mapping[str, Any]) -> OneOption:
+    def for_sample(self, facts: Mapping[str, Any]) -> OneOption:
         """The kind with the options of one question."""
         return replace(self, options=tuple((letter, text) for letter, text in facts["options"]))
 
@@ -379,7 +379,7 @@ class StepAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepActions(AnswerKind):
-    """What is done next, asked after every bundle of a stay. ``most``: names of a type that count at a step, the
+    """The next actions after every bundle of a stay. ``most``: names of a type that count at a step, the
     paper's five (section 5)."""
 
     name: ClassVar[str] = "steps"

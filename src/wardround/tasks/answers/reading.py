@@ -1,4 +1,4 @@
-"""Read answers and labels from a reply's text; nothing is ever evaluated."""
+"""Parse answers and labels from a reply's text; nothing is ever evaluated."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from wardround.core import without_thinking
 
-# Reading an answer out of free text, for models that finish without the tool. Nothing is ever evaluated.
+# Parse an answer from free text, for models that finish without the tool. Nothing is ever evaluated.
 #
-# Tried in this order: a JSON list or object (also inside a code fence, also a finish call written as text), a list in
-# single quotes, bullet or numbered lines, one short line. Prose gives None: no answer is better than a made-up one.
+# The parsers in order: a JSON list or object (also inside a code fence, also a finish call written as text), a list in
+# single quotes, bullet or numbered lines, one short line. Prose gives None: a guess would be worse than no answer.
 
 
 _QUOTED = re.compile(r"'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*)'|\"((?:[^\"\\\n]|\\.)*)\"")
@@ -25,19 +25,19 @@ _QUOTED_LIST = re.compile(
 _BULLET = re.compile(r"^[^\S\n]*(?:[-*•]|\d{1,3}[.)])\s+(.+?)\s*$", re.MULTILINE)
 _MARKER = re.compile(r"^\s*(?:the\s+)?(?:final\s+)?answers?\s*(?:is|are)?\s*:\s*", re.IGNORECASE)
 _KEYS = ("response", "answer", "answers", "final_answer", "labels", "predictions")
-_LONGEST_TEXT = 100_000
-_LONGEST_LINE = 120
+_MAX_TEXT = 100_000
+_MAX_LINE = 120
 
 
 def parse_answer(text: str | None) -> tuple[str, ...] | None:
-    """Return the answers in a text, without duplicates, in order; None when there is nothing to read."""
+    """Return the answers in a text, in order and without duplicates; None where there are none."""
     if not text:
         return None
-    text = without_thinking(text)[-_LONGEST_TEXT:].strip()
+    text = without_thinking(text)[-_MAX_TEXT:].strip()
     if not text:
         return None
-    for reading in (_from_json, _from_quoted_list, _from_bullets, _from_line):
-        answers = _clean(reading(text))
+    for parser in (_from_json, _from_quoted_list, _from_bullets, _from_line):
+        answers = _clean(parser(text))
         if answers:
             return answers
     return None
@@ -59,13 +59,13 @@ def _json_values(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder()
     position, failures = 0, 0
     while failures < 200:
-        found = re.compile(r"[\[{]").search(text, position)
-        if found is None:
+        opening = re.compile(r"[\[{]").search(text, position)
+        if opening is None:
             return
         try:
-            value, position = decoder.raw_decode(text, found.start())
+            value, position = decoder.raw_decode(text, opening.start())
         except (ValueError, RecursionError):
-            position, failures = found.end(), failures + 1
+            position, failures = opening.end(), failures + 1
         else:
             yield value
 
@@ -79,11 +79,11 @@ def _strings(value: Any) -> list[str]:
         inner = value.get("arguments")
         for holder in (value, inner if isinstance(inner, dict) else {}):
             for key in _KEYS:
-                held = holder.get(key)
-                if isinstance(held, str):
-                    return [held]
-                if isinstance(held, list):
-                    return _strings(held)
+                content = holder.get(key)
+                if isinstance(content, str):
+                    return [content]
+                if isinstance(content, list):
+                    return _strings(content)
         name = value.get("name") if inner is None else None
         return [name] if isinstance(name, str) else []
     return []
@@ -105,13 +105,13 @@ def _from_line(text: str) -> list[str]:
     marked = line != text.splitlines()[-1]
     if not marked and ("\n" in text or ". " in text or text.endswith(("?", ":"))):
         return []
-    return [line.rstrip(".")] if 0 < len(line) <= _LONGEST_LINE and line[0] not in "<[{" else []
+    return [line.rstrip(".")] if 0 < len(line) <= _MAX_LINE and line[0] not in "<[{" else []
 
 
-# What labels a phrase names, after ``Answer:`` or in a finish call. What could mean two things means none.
+# Find the labels in a phrase, after ``Answer:`` or in a finish call. An ambiguous phrase gives no label.
 #
-# A value (``1``), a value with its meaning (``1 (>= 7 days)``, ``No (0)``), or a label's name at the start of the
-# phrase. A denial, a number with a unit, a range, a value beside another label's name: none of these is an answer.
+# Accepted: a value (``1``), a value with its meaning (``1 (>= 7 days)``, ``No (0)``), or a label's name at the start of
+# the phrase. Not an answer: a denial, a number with a unit, a range, a value beside another label's name.
 
 
 _WRAPPING = " \t*_`'\"“”‘’[](){}.,;:$!"
@@ -132,9 +132,9 @@ _NO_VALUE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""What makes the number before it something else than a label."""
+"""Text after a number that shows that the number is not a label."""
 _MEANT = re.compile(r"\s*(?:\s[-–]|:|-\s)\s*(?=[^\W\d]|[<>=])")
-"""``1 - readmission``, ``2: moderate``: what stands behind says what the value means."""
+"""``1 - readmission``, ``2: moderate``: the text after the sign gives the meaning of the value."""
 _DENIAL = re.compile(
     r"\b(?:not?|none|never|without|but|except|than|less|lower|below|above|more|low|hardly|rarely|un\w*likely|"
     r"improbable|doubt\w*|exclud\w+|ruled|absent|wrong|incorrect|\w+n't)\b",
@@ -148,9 +148,9 @@ _LAST_BRACKET = re.compile(r"^(.*?)[(\[]\s*([\w.]+)\s*[)\]]\W*$", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """The labels there are: ``values`` with the ``names`` that say what they mean; ``several`` may hold at once.
+    """The labels of a question: ``values`` with their ``names``; ``several``: more than one may be right.
 
-    ``about`` are the question's own words: a phrase that repeats them says nothing more than its label.
+    ``about``: the question's own words; a phrase that repeats them says nothing beyond its label.
     """
 
     values: tuple[str, ...]
@@ -159,102 +159,105 @@ class Labels:
     about: str = ""
 
 
-def labels_in(said: str, labels: Labels) -> list[str]:
-    """Return the label values a phrase names, each once; more than one where it names more."""
-    phrase = plain(said)
+def labels_in(text: str, labels: Labels) -> list[str]:
+    """Return the label values that a phrase names, each once."""
+    phrase = plain(text)
     if labels.several and (parts := [part for part in _PARTS.split(phrase) if part.strip(_WRAPPING)])[1:]:
         whole = _by_name(phrase, labels)
-        found = whole or [value for part in parts for value in _one(part, labels)]
+        label_values = whole or [value for part in parts for value in _labels_of_part(part, labels)]
     else:
-        found = _one(phrase, labels)
-    return list(dict.fromkeys(found))
+        label_values = _labels_of_part(phrase, labels)
+    return list(dict.fromkeys(label_values))
 
 
 def plain(text: str) -> str:
-    """Return a text in its plain characters: no fullwidth digits, no single sign for two, no boxes, no tags."""
+    """Return a text in plain characters: no full-width digits, no ligatures, no boxes, no tags."""
     folded = unicodedata.normalize("NFKC", text).replace("≥", ">=").replace("≤", "<=").replace("\u2019", "'")
     return _PAIR.sub(r"\1", _TAG.sub(" ", _BOXED.sub(r"\1", folded)))
 
 
-def _one(said: str, labels: Labels) -> list[str]:
-    phrase = said.strip(_WRAPPING)
+def _labels_of_part(text: str, labels: Labels) -> list[str]:
+    phrase = text.strip(_WRAPPING)
     phrase = phrase[found.end() :].strip(_WRAPPING) if (found := _PREFIX.match(phrase)) else phrase
     for read in (_by_value, _by_name):
-        named = read(phrase, labels)
-        if named is not None:
-            return named
-    return _by_bracket(said.strip(" \t*_`'\"."), labels)
+        values = read(phrase, labels)
+        if values is not None:
+            return values
+    return _by_bracket(text.strip(" \t*_`'\"."), labels)
 
 
 def _by_value(phrase: str, labels: Labels) -> list[str] | None:
-    """Return the value a phrase starts with, and those joined to it: "0 or 1" names two. None: it starts with none."""
-    found: list[str] = []
+    """Return the value at the start of a phrase and the values joined to it; None where there is none.
+
+    "0 or 1" names two values.
+    """
+    values: list[str] = []
     rest = phrase
-    while value := next((one for one in labels.values if _starts(rest, one)), None):
-        found.append(value)
+    while value := next((value for value in labels.values if _starts(rest, value)), None):
+        values.append(value)
         rest = rest[len(value) :]
         joined = _JOINED.match(rest)
-        behind = rest[joined.end() :].lstrip("*_`'\"") if joined else ""
-        if not any(_starts(behind, one) for one in labels.values):
+        after = rest[joined.end() :].lstrip("*_`'\"") if joined else ""
+        if not any(_starts(after, value) for value in labels.values):
             break
-        rest = behind
-    if not found:
+        rest = after
+    if not values:
         return None
     if not _MEANT.match(rest) and _NO_VALUE.match(rest.lstrip(")]*_`'\"")):
         return []
-    return [] if len(found) == 1 and _contradicted(rest, found[0], labels) else found
+    return [] if len(values) == 1 and _contradicted(rest, values[0], labels) else values
 
 
 def _contradicted(rest: str, value: str, labels: Labels) -> bool:
-    """Whether what stands behind a value is the name of another label: "1 (no readmission)"."""
+    """Return whether the text after a value is the name of another label: "1 (no readmission)"."""
     meaning = re.split(r"[,;)\]]|\.\s", rest.strip(_WRAPPING + "-–—="), maxsplit=1)[0]
     return any(_folded(meaning) == _folded(name) for other, name in _names(labels) if other != value)
 
 
 def _by_name(phrase: str, labels: Labels) -> list[str] | None:
-    """Return the label whose name a phrase starts with, longer names first; nothing where what follows denies it."""
-    said = _folded(phrase)
+    """Return the label whose name starts a phrase, longer names first; empty where the rest denies it."""
+    folded = _folded(phrase)
     for value, name in _names(labels):
-        behind = said[len(_folded(name)) :]
-        if not said.startswith(_folded(name)) or behind[:1].isalnum():
+        after = folded[len(_folded(name)) :]
+        if not folded.startswith(_folded(name)) or after[:1].isalnum():
             continue
-        if re.match(r"\W*(?:false|0)\b", behind) or (_DENIAL.search(behind) and not _explains(behind)):
+        if re.match(r"\W*(?:false|0)\b", after) or (_DENIAL.search(after) and not _denial_is_about_other(after)):
             return []
         about = set(re.findall(r"\w+", labels.about.casefold()))
-        if not (_AFTER_NAME.match(behind) or set(re.findall(r"\w+", behind)) <= about):
+        if not (_AFTER_NAME.match(after) or set(re.findall(r"\w+", after)) <= about):
             return []
-        if labels.several and _DENIAL.search(behind):
+        if labels.several and _DENIAL.search(after):
             return [value]
-        others = [one for one, other in _names(labels) if one != value and _names_it(behind, other)]
+        others = [one for one, other in _names(labels) if one != value and _contains_name(after, other)]
         return [value, *others]
     return None
 
 
-def _explains(behind: str) -> bool:
-    """Whether a denial speaks of something else than the name before it: "readmission (with no plan for care)"."""
-    return re.match(r"\s*[(\[:;.–-]\W*(?!not?\b|un|false\b)\w", behind) is not None
+def _denial_is_about_other(after: str) -> bool:
+    """Return whether a denial is about something else: "readmission (with no plan for care)"."""
+    return re.match(r"\s*[(\[:;.–-]\W*(?!not?\b|un|false\b)\w", after) is not None
 
 
-def _names_it(text: str, name: str) -> bool:
+def _contains_name(text: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(_folded(name))}(?!\w)", text) is not None
 
 
 def _by_bracket(phrase: str, labels: Labels) -> list[str]:
-    """Return the value in brackets at the end: "No (0)"; nothing where the words before it speak against it."""
-    found = _LAST_BRACKET.match(phrase)
-    if found is None or found[2] not in labels.values:
+    """Return the value in brackets at the end ("No (0)"); empty where the words before contradict it."""
+    match = _LAST_BRACKET.match(phrase)
+    if match is None or match[2] not in labels.values:
         return []
-    before, value = found[1].strip(_WRAPPING), found[2]
-    named = [other for other, name in _names(labels) if _folded(before) == _folded(name)]
-    if named:
-        return [value] if value in named else []
-    refused = _folded(before) == "no" and value == labels.values[0]
-    denied = _DENIAL.search(before) or re.search(r"[()\[\]]", before)
-    return [value] if refused or not denied else []
+    before, value = match[1].strip(_WRAPPING), match[2]
+    named_values = [other for other, name in _names(labels) if _folded(before) == _folded(name)]
+    if named_values:
+        return [value] if value in named_values else []
+    is_plain_no = _folded(before) == "no" and value == labels.values[0]
+    is_denied = _DENIAL.search(before) or re.search(r"[()\[\]]", before)
+    return [value] if is_plain_no or not is_denied else []
 
 
 def _names(labels: Labels) -> list[tuple[str, str]]:
-    """Return values and names, the longest name first: "no diagnosis" is not "diagnosis"."""
+    """Return (value, name) pairs, longest name first: "no diagnosis" is not "diagnosis"."""
     return sorted(zip(labels.values, labels.names, strict=True), key=lambda pair: -len(pair[1]))
 
 
@@ -263,16 +266,16 @@ def _starts(phrase: str, value: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Return a text in small letters, spaces once and none after a comparison: ``< 7`` is ``<7``."""
+    """Return a text in lower case with single spaces and none after a comparison: ``< 7`` becomes ``<7``."""
     return re.sub(r"([<>]=?)\s+", r"\1", " ".join(plain(text).casefold().split())).strip("*_`'\"")
 
 
-# Reading the label of a classification task out of a reply: its value, or its name in its place. Never a guess.
+# Parse the label of a classification task from a reply: its value or its name, never a guess.
 #
-# The last line that begins with ``Answer:`` decides, and it alone: a reply that ends in "Answer: unclear" has none,
-# though its reasoning may say "the answer is 1 if ...". Without such a line a sentence at the reply's end may give it,
-# a JSON value, or one short line. A reply that names two labels where one may hold, or none, gives None: that is a
-# no-prediction, which scoring names.
+# Only the last line that begins with ``Answer:`` decides: a reply that ends in "Answer: unclear" has no label, even if
+# its reasoning says "the answer is 1 if ...". Without such a line a sentence at the end, a JSON value or one short line
+# may give the label. A reply with two labels where one is allowed, or with none, gives None; scoring counts it as a
+# no-prediction.
 
 
 _SIGN = r"[\s*_`\"']*(?:[:=]|\bis\b[\s*_`]*:?)[ \t*_`]*"
@@ -291,40 +294,40 @@ _EMPTY = " \t*_`'\"()[]{}.,;:$#<>"
 def read_labels(text: str | None, labels: Labels, *, whole: bool = True) -> tuple[str, ...] | None:
     """Return the label values in a text, None where there is no answer.
 
-    Of a reply that was cut off (not ``whole``) only a finished answer line gives a label: its end is mid-thought.
+    In a reply that was cut off (not ``whole``) only a complete answer line counts.
     """
-    spoken = _end(plain(without_thinking(text or "")))
+    reply_end = _last_lines(plain(without_thinking(text or "")))
     if not whole:
-        spoken = spoken[: spoken.rfind("\n") + 1]
+        reply_end = reply_end[: reply_end.rfind("\n") + 1]
     for marker in (_ANSWER, _PREDICTION):
-        for found in reversed(list(marker.finditer(spoken))):
-            if said := _said(spoken[found.end() :], labels):
-                return settle_labels(said, labels)
+        for match in reversed(list(marker.finditer(reply_end))):
+            if phrases := _answer_lines(reply_end[match.end() :], labels):
+                return settle_labels(phrases, labels)
     if not whole:
         return None
-    last = (spoken.splitlines() or [""])[-1]
-    for found in reversed(list(_IN_A_SENTENCE.finditer(last))[-_MOST_SENTENCES:]):
-        if not _SUPPOSED.search(last[: found.start()]):
-            return settle_labels(_said(last[found.end() :], labels), labels)
-    return settle_labels(parse_answer(spoken) or (), labels)
+    last = (reply_end.splitlines() or [""])[-1]
+    for match in reversed(list(_IN_A_SENTENCE.finditer(last))[-_MOST_SENTENCES:]):
+        if not _SUPPOSED.search(last[: match.start()]):
+            return settle_labels(_answer_lines(last[match.end() :], labels), labels)
+    return settle_labels(parse_answer(reply_end) or (), labels)
 
 
 def settle_labels(answer: Sequence[str], labels: Labels) -> tuple[str, ...] | None:
-    """Return an answer as label values, None where none can be read."""
-    read = list(dict.fromkeys(label for said in answer for label in labels_in(said, labels)))
+    """Return an answer as label values, None where it is invalid."""
+    values = list(dict.fromkeys(label for phrase in answer for label in labels_in(phrase, labels)))
     if labels.several:
-        return tuple(sorted(read, key=labels.values.index)) or None
-    return (read[0],) if len(read) == 1 else None
+        return tuple(sorted(values, key=labels.values.index)) or None
+    return (values[0],) if len(values) == 1 else None
 
 
-def _end(text: str) -> str:
-    """Return the lines at a text's end that say anything: an answer stands there, and reading must stay quick."""
+def _last_lines(text: str) -> str:
+    """Return the non-empty last lines of a text: an answer is there, and parsing must stay fast."""
     lines = "\n".join([line for line in text.splitlines() if line.strip()][-_MOST_LINES:]).strip()
     return lines if len(lines) <= _MOST_CHARACTERS else f"... {lines[-_MOST_CHARACTERS:]}"
 
 
-def _said(text: str, labels: Labels) -> list[str]:
-    """Return the first line that says anything; of several labels, a list below it too. What follows is a remark."""
+def _answer_lines(text: str, labels: Labels) -> list[str]:
+    """Return the first line with content; with several labels also a list below it. The rest is a remark."""
     lines = [line for line in text.splitlines() if line.strip(_EMPTY)]
     if not lines or _ANSWER.match(lines[0]):
         return []

@@ -1,11 +1,11 @@
-"""The AgentEHR benchmark (sections 2.1, 2.2 and appendix B of the paper), built from a MIMIC-IV or MIMIC-III store.
+"""The AgentEHR benchmark (sections 2.1, 2.2 and appendix B of the paper), from MIMIC-IV or MIMIC-III.
 
 Per task: every label event of every subject; one eligible event per subject, chosen by seed; weights of eq. 11 over
 those candidates; common and rare pools; a weighted draw without replacement from each pool of each split. Subjects,
-not samples, are split. MIMIC-III is drawn from directly, without weights and pools (B.3). Count(y) of eq. 11 is taken
-over all candidates, as in the paper: it decides which questions are asked and never reaches an agent. What does reach
-one, the candidate spaces and the usual number of answers, comes from training subjects only, and for a question about
-one of them from those of other groups (see ``split.group_of``).
+not samples, are split. MIMIC-III is drawn directly, without weights and pools (B.3). Count(y) of eq. 11 runs over all
+candidates, as in the paper: it decides which questions exist and never reaches an agent. The candidate spaces and the
+usual number of answers do reach an agent: they come from training subjects only, and for a question about a training
+subject from the other groups (see ``split.group_of``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wardround.tasks.benchmarks.benchmark import Benchmark, label_map_facts, poo
 from wardround.tasks.benchmarks.drawing import (
     DrawSettings,
     WeighedEvent,
-    asked_with,
+    candidates_for,
     choose_events,
     draw,
     group_of,
@@ -51,34 +51,37 @@ def build_agentehr(
     report: Reporter = silent,
     **options: Unpack[BuildOptions],
 ) -> Benchmark:
-    """Build the six tasks from a store and save them. ``per_task`` is the most samples of a task in each stratum of
-    each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
+    """Build the six tasks from a store and save them.
+
+    ``per_task`` limits the samples of a task in each stratum of each split (the paper has 600). The same store and
+    settings give the same samples, byte for byte.
+    """
     family = AgentEhr(names=tuple(sorted(set(tasks))), user_codes=user_codes)
     return build_family(family, store, folder, BuildSettings(**options), report=report)
 
 
 def label_events(store: Store, policy: Policy = "known_at") -> dict[str, dict[int, list[LabelEvent]]]:
-    """Return every event that could be asked about, by task and subject, without candidates or added code tables."""
+    """Return every possible event by task and subject, without candidates or added code tables."""
     admission = store.spec.roles.admission
     if admission is None or admission.table not in store.table_names:
         return {}
     encounters = read_encounters(store, admission, policy)
-    found: dict[str, dict[int, list[LabelEvent]]] = {}
+    events: dict[str, dict[int, list[LabelEvent]]] = {}
     for task in AGENTEHR_TASKS.values():
         role = _role(store, task)
         if role is None:
             continue
         finder = EventFinder(source=label_source(task, role, store.spec, policy, None), policy=policy)
-        found[task.name] = {
+        events[task.name] = {
             subject: finder.events(subject, batch, encounters.get(subject, Encounters.none()))
             for subject, batch in label_rows(store, finder)
         }
-    return found
+    return events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEhr:
-    """The family: which of its tasks, and where code tables of the user's own lie."""
+    """The family: the tasks to build, and the user's code tables."""
 
     names: tuple[str, ...] = tuple(AGENTEHR_TASKS)
     user_codes: Path | None = None
@@ -92,31 +95,31 @@ class AgentEhr:
         return [get_task(name) for name in self.names]
 
     def options(self) -> Mapping[str, Any]:
-        """Its tasks."""
+        """Return the tasks."""
         return {"tasks": list(self.names)}
 
-    def open(self, ground: BuildContext) -> _OpenAgentEhr:
-        """Put training people in groups, read the admissions, make the candidate spaces."""
-        store, settings = ground.store, ground.settings
+    def open(self, context: BuildContext) -> _OpenAgentEhr:
+        """Group the training people, read the admissions, build the candidate spaces."""
+        store, settings = context.store, context.settings
         if settings.per_task < 1:
             raise UserError(f"per_task must be at least 1, not {settings.per_task!r}")
         admission = store.spec.roles.admission
         if admission is None:
-            raise UserError(f"no AgentEHR task can be asked: {unplayed('admission')}; see docs/roles.md")
+            raise UserError(f"no AgentEHR task is possible: {unplayed('admission')}; see docs/roles.md")
         if admission.table not in store.table_names:
-            raise UserError(f"no AgentEHR task can be asked: {_absent('admission', admission.table)}")
+            raise UserError(f"no AgentEHR task is possible: {_absent('admission', admission.table)}")
         recipe = DrawSettings(
             store=store,
             seed=settings.seed,
             policy=settings.policy,
             per_task=settings.per_task,
-            splits=ground.splits,
-            groups=_groups(ground),
+            splits=context.splits,
+            groups=_groups(context),
             encounters=read_encounters(store, admission, settings.policy),
-            report=ground.report,
+            report=context.report,
             direct=is_other_source(store.spec),
         )
-        ground.report(Progress(label="candidate spaces", done=0, total=1))
+        context.report(Progress(label="candidate spaces", done=0, total=1))
         names = {name for task in self.tasks for name in task.answer.spaces}
         return _OpenAgentEhr(
             recipe=recipe,
@@ -131,20 +134,22 @@ class AgentEhr:
         )
 
 
-def _groups(ground: BuildContext) -> dict[int, int]:
-    store, seed = ground.store, ground.settings.seed
-    training = (subject for subject, split in ground.splits.items() if split == "train")
+def _groups(context: BuildContext) -> dict[int, int]:
+    store, seed = context.store, context.settings.seed
+    training = (subject for subject, split in context.splits.items() if split == "train")
     groups = {subject: group_of(store.person_of(subject), seed) for subject in training}
     if not groups:
-        number = len(ground.splits)
-        raise UserError(f"none of the {number} subjects falls into train, so there are no candidates; use more")
+        number = len(context.splits)
+        raise UserError(f"none of the {number} subjects is in train, so there are no candidates; use more subjects")
     return groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Events:
-    """The questions of a task: the chosen event of every subject that has candidates to be asked with, weighed.
-    ``alone`` counts the subjects that have none."""
+    """The questions of a task: the weighted event of every subject that has candidates.
+
+    ``alone`` counts the subjects without candidates.
+    """
 
     finder: EventFinder
     candidates: list[WeighedEvent]
@@ -162,9 +167,7 @@ class _OpenAgentEhr:
     def unavailable(self, task: Task) -> str | None:
         reason = _no_role(self.recipe.store, task)
         if reason is None and not any(name in self.spaces for name in task.answer.spaces):
-            return (
-                f"no training subject has a label of {self.sources[task.name].table}: there is nothing to choose from"
-            )
+            return f"no training subject has a label of {self.sources[task.name].table}, so there are no candidates"
         return reason
 
     def questions(self, task: Task) -> _Events:
@@ -172,8 +175,8 @@ class _OpenAgentEhr:
         official = replace(source, label=_official(source.label, space.labels))
         finder = EventFinder(source=official, policy=self.recipe.policy)
         chosen = choose_events(self.recipe, task, finder)
-        asked = [event for event in chosen if asked_with(self.recipe, space, event) is not None]
-        return _Events(finder=finder, candidates=weigh(self.recipe, task, asked), alone=len(chosen) - len(asked))
+        events = [event for event in chosen if candidates_for(self.recipe, space, event) is not None]
+        return _Events(finder=finder, candidates=weigh(self.recipe, task, events), alone=len(chosen) - len(events))
 
     def draw(self, task: Task, questions: _Events) -> list[WeighedEvent]:
         return draw(self.recipe, questions.candidates)
@@ -192,7 +195,7 @@ class _OpenAgentEhr:
             drops=dict(sorted(finder.dropped.items()))
             | ({"others_have_no_candidates": questions.alone} if questions.alone else {})
             | {"not_chosen": not_chosen, "not_drawn": len(candidates) - len(drawn)},
-            said={
+            details={
                 **_without_codes(source, finder, len(samples)),
                 "title": task.title,
                 "table": source.table,
@@ -206,15 +209,15 @@ class _OpenAgentEhr:
     def last(
         self, task: Task, questions: _Events, drawn: list[WeighedEvent], samples: Sequence[Sample]
     ) -> dict[str, tuple[str, ...]]:
-        """The names of the subject's last event that a chart shows all rows of by then."""
+        """Return the names of the subject's last event whose rows are all on the chart by then."""
         finder = EventFinder(source=questions.finder.source, policy=self.recipe.policy)
-        found = {}
+        answers = {}
         for sample in samples:
-            asked = to_microseconds(sample.moment)
-            before = [event for event in self._events(finder, sample) if event.known_us <= asked]
+            prediction_us = to_microseconds(sample.moment)
+            before = [event for event in self._events(finder, sample) if event.known_us <= prediction_us]
             if before:
-                found[sample.id] = before[-1].target
-        return found
+                answers[sample.id] = before[-1].target
+        return answers
 
     def _events(self, finder: EventFinder, sample: Sample) -> list[LabelEvent]:
         rows = self.recipe.store.rows(sample.subject_id, finder.source.table)
@@ -233,12 +236,12 @@ class _OpenAgentEhr:
 
 
 def _role(store: Store, task: Task) -> RowRole | None:
-    """What plays the role that a task asks about in a store, None where it cannot be asked."""
+    """Return the role that a task needs, None where the store lacks it."""
     return None if _no_role(store, task) else store.spec.roles.first(task.role)
 
 
 def _no_role(store: Store, task: Task) -> str | None:
-    """Say why a task cannot be asked of a store, None if it can."""
+    """Return why a store cannot have a task, None if it can."""
     roles = store.spec.roles
     role = roles.first(task.role)
     if role is None:
@@ -251,14 +254,14 @@ def _absent(role: str, table: str) -> str:
 
 
 def _without_codes(source: LabelSource, finder: EventFinder, samples: int) -> dict[str, str]:
-    """Say what to add where a task has no sample for want of a code table."""
+    """Return what to add where a task has no sample because a code table is missing."""
     if samples or finder.found or source.wants is None:
         return {}
     return {"unavailable": f"no code of {source.table} has a label; {how_to_add(source.wants)}"}
 
 
 def _official(label: Callable[..., str | None], labels: LabelSet) -> Callable[..., str | None]:
-    """Give labels the spelling of the candidate space; outside of it, one spelling for all that compare equal."""
+    """Return a labeller that uses the candidate space's spelling, else one spelling for equal labels."""
     spellings: dict[str, str] = {}
 
     def official(*cells: str | None) -> str | None:

@@ -48,7 +48,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRules:
-    """What is said of a task's answers, counted when a benchmark is built and kept in its manifest.
+    """Facts about a task's answers, counted when a benchmark is built and kept in its manifest.
 
     ``usual`` is counted over the training questions, ``usual_without`` over those of all groups of training people but
     one, by group (see :func:`~wardround.tasks.benchmarks.drawing.group_of`).

@@ -1,4 +1,4 @@
-"""A benchmark on disk: samples, manifest, candidate spaces, and the user's files it was built from."""
+"""A benchmark on disk: samples, manifest, candidate spaces, and the user's files of the build."""
 
 from __future__ import annotations
 
@@ -34,46 +34,45 @@ from wardround.tasks.benchmarks.sample import SPLITS, STRATA, Sample, render_pro
 from wardround.tasks.benchmarks.task import OWN_CONTEXT_TOKENS, PAPER_CONTEXT_TOKENS, Task, declare, get_task
 from wardround.tools.candidates import CandidateSpace, LabelEncoder, drug_grouper
 
-# The candidate spaces of a benchmark on disk, each a file that the manifest names by its hash.
+# The candidate spaces of a benchmark on disk: files that the manifest names with their hashes.
 #
-# A command opens its benchmark many times over: a file that was read and checked once is not read again while it stays
-# as it is, by what the file system says of it.
+# A command opens its benchmark many times: a checked file is not read again while the file system reports no change.
 
 
-_KEPT = 64
-"""So many spaces stay in memory: those of two large benchmarks."""
+_MAX_CACHED_SPACES = 64
+"""Limit on the spaces in memory: those of two large benchmarks."""
 
 
 def save_space(space: CandidateSpace, folder: Path) -> str:
     """Write a space and return the hash of its file."""
-    path = _path(folder, space.name)
+    path = _space_path(folder, space.name)
     path.parent.mkdir(exist_ok=True)
     space.save(path)
     return content_hash(path.read_bytes())
 
 
 def load_space(folder: Path, name: str, sha256: str) -> CandidateSpace:
-    """Return a space; RecordError where its file is missing or has another hash."""
-    path = _path(folder, name).absolute()
+    """Return a space. RecordError: its file is missing or has another hash."""
+    path = _space_path(folder, name).absolute()
     try:
         facts = path.stat()
     except FileNotFoundError:
-        raise _another(path) from None
+        raise _mismatch(path) from None
     return _checked(path, sha256, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MAX_CACHED_SPACES)
 def _checked(path: Path, sha256: str, identity: tuple[int, ...]) -> CandidateSpace:
     if content_hash(path.read_bytes()) != sha256:
-        raise _another(path)
+        raise _mismatch(path)
     return CandidateSpace.load(path)
 
 
-def _another(path: Path) -> RecordError:
+def _mismatch(path: Path) -> RecordError:
     return RecordError(f"{path} is not the candidate space that the manifest describes")
 
 
-def _path(folder: Path, name: str) -> Path:
+def _space_path(folder: Path, name: str) -> Path:
     return folder / "spaces" / f"{name}.space"
 
 
@@ -88,15 +87,16 @@ _PARTIAL = ".partial-"
 
 
 LastAnswers = Mapping[str, tuple[str, ...]]
-"""By sample."""
+"""Answers by sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Tasks and their samples. ``manifest`` says how it was built and what was dropped; ``folder`` is where it lies.
+    """Tasks and their samples.
 
-    ``last`` is, by task and sample, what the answer was when the chart last showed one, or why that is not known;
-    ``when`` is what a fit of the moment alone answers. They are there to be compared with, and no agent is shown them.
+    ``manifest`` says how it was built and what was dropped; ``folder`` is where it is stored. ``last`` is, by task and
+    sample, the answer that the chart last showed, or why there is none; ``when`` is the prediction from the prediction
+    time alone. Both are baselines, and no agent sees them.
     """
 
     manifest: Mapping[str, Any]
@@ -107,27 +107,27 @@ class Benchmark:
     when: Mapping[str, LastAnswers | str] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
-        place = "" if self.folder is None else f" in {str(self.folder)!r}"
-        return f"Benchmark({self.name}{place}: {len(self.all_samples):,} samples of {len(self.tasks)} tasks)"
+        location = "" if self.folder is None else f" in {str(self.folder)!r}"
+        return f"Benchmark({self.name}{location}: {len(self.all_samples):,} samples of {len(self.tasks)} tasks)"
 
     @property
     def name(self) -> str:
-        """What the benchmark calls itself."""
+        """The benchmark's own name."""
         return str(self.manifest["name"])
 
     @property
     def kind(self) -> str:
-        """The family it was built by, as its manifest declares it."""
+        """The family that built it, from its manifest."""
         return str(self.manifest["kind"])
 
     @property
     def policy(self) -> Policy:
-        """The clock policy its prediction times belong to."""
+        """The clock policy of its prediction times."""
         return "published" if self.manifest["policy"] == "published" else "known_at"
 
     @property
     def digest(self) -> str:
-        """Hash of every sample: names the questions, whatever the folder."""
+        """The hash of all samples: equal for the same questions in any folder."""
         return content_hash(_sample_lines(self.all_samples))
 
     @property
@@ -136,15 +136,15 @@ class Benchmark:
         return tuple(get_task(name) for name in sorted({sample.task for sample in self.all_samples}))
 
     @property
-    def told(self) -> bool:
-        """Whether its questions tell their cases in words: then there is no chart, and no store."""
-        return any(sample.told for sample in self.all_samples)
+    def is_text_cases(self) -> bool:
+        """Whether its questions are text cases: then there is no chart and no store."""
+        return any(sample.is_text_case for sample in self.all_samples)
 
     @property
     def context_tokens(self) -> int:
-        """The context that the paper of its tasks gave every method: what a run has where nobody says otherwise."""
-        asked = [PAPER_CONTEXT_TOKENS.get(task.family, OWN_CONTEXT_TOKENS) for task in self.tasks]
-        return max(asked, default=OWN_CONTEXT_TOKENS)
+        """The context size of the tasks' paper: the default of a run."""
+        sizes = [PAPER_CONTEXT_TOKENS.get(task.family, OWN_CONTEXT_TOKENS) for task in self.tasks]
+        return max(sizes, default=OWN_CONTEXT_TOKENS)
 
     def samples(
         self, task: str | None = None, split: str | None = None, stratum: str | Iterable[str] | None = None
@@ -161,14 +161,14 @@ class Benchmark:
 
     @property
     def prompts(self) -> tuple[PromptFile, ...]:
-        """The templates that its samples are asked with."""
-        used = sorted({(sample.task, str(sample.facts.get("prompt") or "")) for sample in self.all_samples})
-        asked = (get_task(task).prompt_named(name or None) for task, name in used)
-        explained = (task.answer.prompt for task in self.tasks)
-        return tuple({prompt.name: prompt for prompt in (*asked, *explained)}.values())
+        """The prompt templates of its samples."""
+        task_prompts = sorted({(sample.task, str(sample.facts.get("prompt") or "")) for sample in self.all_samples})
+        question_prompts = (get_task(task).prompt_named(name or None) for task, name in task_prompts)
+        answer_prompts = (task.answer.prompt for task in self.tasks)
+        return tuple({prompt.name: prompt for prompt in (*question_prompts, *answer_prompts)}.values())
 
     def labels(self, task: Task) -> LabelSet | None:
-        """Return the labels and spellings that answers to a task may have, None where any text may be one."""
+        """Return the labels and spellings of a task's answers; None where any text is allowed."""
         space = self.space(task)
         return task.answer.labels(task.name, None if space is None else space.labels)
 
@@ -176,11 +176,11 @@ class Benchmark:
         """Return the question of a sample; ``ask`` adds the rules of its answers."""
         task = get_task(sample.task)
         space = self.space(task)
-        asked_with = None if space is None else self.spaces_of(sample.person).get(space.name, space)
-        return render_prompt(task, sample, asked_with)
+        person_space = None if space is None else self.spaces_of(sample.person).get(space.name, space)
+        return render_prompt(task, sample, person_space)
 
     def group_of(self, person: int) -> int | None:
-        """Return the group of a training person; None of anybody else, and where nothing was counted by group."""
+        """Return the group of a training person; None for others and where nothing was counted by group."""
         fractions = self.manifest.get("fractions")
         if not self.spaces or fractions is None:
             return None
@@ -188,21 +188,24 @@ class Benchmark:
         return group_of(person, seed) if split_of(person, seed, tuple(fractions)) == "train" else None
 
     def spaces_of(self, person: int) -> Mapping[str, CandidateSpace]:
-        """Return the candidate spaces that questions about a person are asked with: of a training person, those that
-        the other groups of training people make, so that nothing of its own record is in them."""
+        """Return the candidate spaces for questions about a person.
+
+        A training person gets the spaces of the other groups of training people, which contain nothing of its own
+        record.
+        """
         group = self.group_of(person)
         if group is None or not any(space.without for space in self.spaces.values()):
             return self.spaces
         return {name: space.without[group] for name, space in self.spaces.items() if group in space.without}
 
     def with_encoder(self, encoder: LabelEncoder) -> Benchmark:
-        """The benchmark with an encoder's vectors in its candidate spaces. Blocks while it encodes the labels."""
+        """Return the benchmark with an encoder's vectors in its candidate spaces; blocks while it encodes."""
         return replace(self, spaces={name: space.with_encoder(encoder) for name, space in self.spaces.items()})
 
     def space(self, task: Task) -> CandidateSpace | None:
-        """Return the candidate space a task is asked with, None where its answers come from no table.
+        """Return the candidate space of a task; None where its answers come from no table.
 
-        UserError: they do, and the benchmark has none for it.
+        UserError: the benchmark lacks the space.
         """
         if not task.answer.spaces:
             return None
@@ -212,14 +215,14 @@ class Benchmark:
         raise UserError(f"benchmark {self.name!r} has no candidate space for {task.name!r}; build it again")
 
     def sample(self, sample_id: str) -> Sample:
-        """Return one sample by id; UserError when there is none."""
+        """Return one sample by id. UserError: there is none."""
         for sample in self.all_samples:
             if sample.id == sample_id:
                 return sample
         raise UserError(f"no sample {sample_id!r} in benchmark {self.name!r}")
 
     def save(self, folder: Path) -> Benchmark:
-        """Write everything to a new folder in one rename; UserError when something is there already."""
+        """Write everything to a new folder in one rename. UserError: the folder is not empty."""
         must_be_new(folder)
         partial = folder.with_name(f"{folder.name}{_PARTIAL}{os.getpid()}")
         _remove_abandoned(folder)
@@ -243,7 +246,7 @@ class Benchmark:
 
     @classmethod
     def open(cls, folder: Path | str) -> Benchmark:
-        """Read a saved benchmark; UserError when there is none, RecordError when it is not what was saved."""
+        """Read a saved benchmark. UserError: there is none. RecordError: it was changed."""
         folder = Path(folder)
         try:
             manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
@@ -253,7 +256,7 @@ class Benchmark:
         except json.JSONDecodeError as error:
             raise RecordError(f"{folder / _MANIFEST} is not JSON: {error}") from error
         except UnicodeDecodeError as error:
-            raise RecordError(f"{folder / _MANIFEST} is no text: {error}") from error
+            raise RecordError(f"{folder / _MANIFEST} is not text: {error}") from error
         manifest.pop("seal", None)
         if manifest.get("schema") != SCHEMA:
             raise UserError(
@@ -274,23 +277,23 @@ class Benchmark:
 
 
 def _read_contenders(folder: Path, sha256: str) -> dict[str, dict[str, LastAnswers | str]]:
-    """Return the answers of contenders, by contender and task."""
+    """Return the answers of the baselines, by contender and task."""
     path = folder / _CONTENDERS
     if not path.is_file() or content_hash(path.read_bytes()) != sha256:
         raise RecordError(f"{path} is not the file that the manifest describes")
     body = json.loads(path.read_bytes())
     return {
         contender: {
-            task: found if isinstance(found, str) else {sample: tuple(answer) for sample, answer in found.items()}
-            for task, found in by_task.items()
+            task: answers if isinstance(answers, str) else {sample: tuple(answer) for sample, answer in answers.items()}
+            for task, answers in by_task.items()
         }
         for contender, by_task in body.items()
     }
 
 
 def _declare_tasks(manifest: Mapping[str, Any], what: str) -> None:
-    """Make the tasks known that a manifest declares; UserError names the plug-in that one needs."""
-    declared = [said["declared"] for said in manifest.get("tasks", {}).values() if "declared" in said]
+    """Register the tasks that a manifest declares. UserError names a missing plug-in."""
+    declared = [task_facts["declared"] for task_facts in manifest.get("tasks", {}).values() if "declared" in task_facts]
     if any(body["answer"]["kind"] not in ANSWER_KINDS for body in declared):
         must_be_loaded(manifest.get("plugins", ()), what)
     for body in declared:
@@ -298,20 +301,20 @@ def _declare_tasks(manifest: Mapping[str, Any], what: str) -> None:
 
 
 def must_be_new(folder: Path) -> None:
-    """Refuse a folder that something is in already: called before the work too, which may take an hour."""
+    """Refuse a folder that is not empty; also called before the work, which may take an hour."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists already; remove it or choose another folder")
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what killed builds of this benchmark left beside it."""
+    """Remove the partial folders of killed builds."""
     for partial in folder.parent.glob(f"{glob.escape(folder.name)}{_PARTIAL}*"):
         process = partial.name.rpartition("-")[2]
-        if process.isdecimal() and (int(process) == os.getpid() or not _runs(int(process))):
+        if process.isdecimal() and (int(process) == os.getpid() or not _is_running(int(process))):
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -325,7 +328,7 @@ def _sample_lines(samples: Iterable[Sample]) -> bytes:
     return b"".join(canonical_json(sample.to_json()) + b"\n" for sample in samples)
 
 
-# What a manifest says: of the source, of a task's candidate space, of its pools.
+# Manifest entries: the source, a task's candidate space, its pools.
 
 
 CLOCKS = {
@@ -335,7 +338,7 @@ CLOCKS = {
 
 
 def source_facts(store: Store) -> dict[str, Any]:
-    """Say which records these questions are about."""
+    """Return which records these questions are about."""
     return {
         "name": store.spec.name,
         "sensitivity": store.spec.sensitivity,
@@ -347,7 +350,10 @@ def source_facts(store: Store) -> dict[str, Any]:
 
 
 def label_map_facts(spec: SourceSpec, user_codes: Path | None) -> dict[str, Any]:
-    """Say which user-supplied code tables the labels come from: without them some labels are coarser or missing."""
+    """Return which user-supplied code tables the labels use.
+
+    Without them some labels are coarser or missing.
+    """
     return {
         "prescriptions": drug_grouper(spec, user_codes).kind,
         "icd9_procedures": 9 in load_ccs("procedures", user_codes).codes,
@@ -355,7 +361,7 @@ def label_map_facts(spec: SourceSpec, user_codes: Path | None) -> dict[str, Any]
 
 
 def space_facts(task: Task, space: CandidateSpace, prompt_name: str | None = None) -> dict[str, Any]:
-    """Say what may be answered and how it is asked."""
+    """Return the possible answers and the prompt of a task."""
     prompt = task.prompt_named(prompt_name)
     return {
         "candidate_space": space.name,
@@ -368,7 +374,7 @@ def pool_facts(samples: Sequence[Sample]) -> dict[str, Any]:
     """Count samples and labels by split and stratum."""
     return {
         split: {
-            stratum: label_facts([one for one in samples if one.split == split and one.stratum == stratum])
+            stratum: label_facts([sample for sample in samples if sample.split == split and sample.stratum == stratum])
             for stratum in STRATA
         }
         for split in SPLITS
@@ -376,29 +382,31 @@ def pool_facts(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def label_facts(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Label statistics of some samples: the counterpart of Table 5's ``Avg. Label``."""
+    """Return label statistics of samples: the counterpart of Table 5's ``Avg. Label``."""
     if not samples:
         return {"samples": 0}
-    sizes = [len(one.target) for one in samples]
+    sizes = [len(sample.target) for sample in samples]
     return {
         "samples": len(samples),
         "labels_mean": round(fmean(sizes), 3),
         "labels_median": median(sizes),
         "labels_max": max(sizes),
-        "distinct_labels": len({label for one in samples for label in one.target}),
-        "unwinnable_labels": sum(len(one.unwinnable) for one in samples),
-        "samples_with_unwinnable": sum(bool(one.unwinnable) for one in samples),
-        "unmapped_rows": sum(int(one.facts.get("unmapped_rows", 0)) for one in samples),
+        "distinct_labels": len({label for sample in samples for label in sample.target}),
+        "unwinnable_labels": sum(len(sample.unwinnable) for sample in samples),
+        "samples_with_unwinnable": sum(bool(sample.unwinnable) for sample in samples),
+        "unmapped_rows": sum(int(sample.facts.get("unmapped_rows", 0)) for sample in samples),
     }
 
 
 def samples_by_class(samples: Sequence[Sample]) -> dict[str, dict[str, int]]:
     """Count the samples of every class in every split."""
-    labels = {split: [label for one in samples if one.split == split for label in one.target] for split in SPLITS}
-    return {split: dict(sorted(Counter(found).items())) for split, found in labels.items()}
+    labels = {
+        split: [label for sample in samples if sample.split == split for label in sample.target] for split in SPLITS
+    }
+    return {split: dict(sorted(Counter(labels_of_split).items())) for split, labels_of_split in labels.items()}
 
 
-# Files of a user's own that a build reads: a manifest names them by name and hash, never by the words in them.
+# The user's own files that a build reads: a manifest holds their names and hashes, never their content.
 
 
 _SHOWN_DIGITS = 12
@@ -411,18 +419,18 @@ def name_of_file(path: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFiles:
-    """The files that somebody has who builds a benchmark again. Found by what is in them."""
+    """The files of a person who rebuilds a benchmark, found by their content."""
 
     paths: tuple[Path, ...] = ()
 
-    def find(self, named: Mapping[str, str]) -> Path:
-        """Return the file of that hash. UserError: none of the given files is it."""
+    def find(self, entry: Mapping[str, str]) -> Path:
+        """Return the file with this hash. UserError: none of the given files has it."""
         for path in self.paths:
-            if name_of_file(path)["sha256"] == named["sha256"]:
+            if name_of_file(path)["sha256"] == entry["sha256"]:
                 return path
-        wanted = f"{named['name']} (sha256 {named['sha256'][:_SHOWN_DIGITS]}...)"
-        raise UserError(f"it was built with the file {wanted}: name yours with --given; none named so is that file")
+        wanted = f"{entry['name']} (sha256 {entry['sha256'][:_SHOWN_DIGITS]}...)"
+        raise UserError(f"it was built with the file {wanted}: give it with --given; none of the given files matches")
 
-    def find_all(self, named: Sequence[Mapping[str, str]]) -> tuple[Path, ...]:
-        """Return the files of those hashes, in that order."""
-        return tuple(self.find(one) for one in named)
+    def find_all(self, entries: Sequence[Mapping[str, str]]) -> tuple[Path, ...]:
+        """Return the files with these hashes, in order."""
+        return tuple(self.find(entry) for entry in entries)

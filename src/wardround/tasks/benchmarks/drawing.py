@@ -18,7 +18,7 @@ from wardround.tasks.benchmarks.sample import SPLITS, STRATA, Sample, Split, Str
 from wardround.tasks.benchmarks.task import Task
 from wardround.tools.candidates import CandidateSpace
 
-# Which split a person belongs to: decided by the number and the seed alone, so that nobody is ever in two.
+# The split of a person depends on its number and the seed only, so that no person is in two splits.
 
 
 Fractions = tuple[float, float, float]
@@ -26,7 +26,7 @@ Fractions = tuple[float, float, float]
 
 DEFAULT_FRACTIONS: Fractions = (0.7, 0.1, 0.2)
 TRAINING_GROUPS = 10
-"""What is counted over training people is also counted without each of these groups of them."""
+"""Number of groups of training people; counts are also made without each group."""
 _SEED_RANGE = 2**63
 
 
@@ -36,7 +36,7 @@ def unit_draw(*parts: object) -> float:
 
 
 def check_fractions(fractions: Fractions) -> None:
-    """Raise UserError unless the shares are none negative and add up to 1."""
+    """Raise UserError unless the shares are not negative and add up to 1."""
     if len(fractions) != 3 or not min(fractions) >= 0 or not abs(sum(fractions) - 1) <= 1e-9:  # not a number is neither
         raise UserError(f"the shares of train, dev and test must be three that add up to 1, not {fractions!r}")
 
@@ -47,14 +47,14 @@ def person_id(store: Store, subject_id: int) -> int | None:
 
 
 def split_of(person: int, seed: int, fractions: Fractions) -> Split:
-    """Return the split of a person. The same in every task and every benchmark of one seed."""
+    """Return the split of a person: the same in every task and every benchmark of one seed."""
     draw = unit_draw(seed, "split", person)
     train, dev, _ = fractions
     return SPLITS[0] if draw < train else SPLITS[1] if draw < train + dev else SPLITS[2]
 
 
 def group_of(person: int, seed: int) -> int:
-    """Return the group of a training person: questions about it are asked with what the other groups had."""
+    """Return the group of a training person: its questions use the candidates of the other groups."""
     return derive_seed(seed, "group", person) % TRAINING_GROUPS
 
 
@@ -62,7 +62,7 @@ def group_of(person: int, seed: int) -> int:
 
 
 def label_counts(targets: Sequence[Sequence[str]]) -> Counter[str]:
-    """Count(y): in how many candidate samples of the task each label occurs."""
+    """Return Count(y): the number of candidate samples of the task with each label."""
     return Counter(label for target in targets for label in target)
 
 
@@ -73,7 +73,7 @@ def sample_weights(targets: Sequence[Sequence[str]]) -> list[float]:
 
 
 def strata_of(weights: Sequence[float]) -> list[Stratum]:
-    """Common up to the mean weight, rare above it."""
+    """Return the strata: common up to the mean weight, rare above it."""
     if not weights:
         return []
     mean = math.fsum(weights) / len(weights)
@@ -81,19 +81,23 @@ def strata_of(weights: Sequence[float]) -> list[Stratum]:
 
 
 def draw_key(weight: float, *seed: object) -> float:
-    """The key of Efraimidis and Spirakis (2006): log(u) / w. The largest k keys are a draw of k without replacement in
-    which each next one is taken with a probability in proportion to its weight. ``u`` comes from the seed parts alone,
-    so a sample's key does not depend on who else is in the pool."""
+    """Return the key of Efraimidis and Spirakis (2006): log(u) / w.
+
+    The largest k keys are a draw of k without replacement, each next one with probability proportional to its weight.
+    ``u`` depends on the seed parts only, so a sample's key does not depend on the rest of the pool.
+    """
     return math.log(unit_draw(*seed)) / weight
 
 
-# From a task's label events to its samples: one event per subject, weighed, pooled, drawn.
+# From a task's label events to its samples: one event per subject, weights, strata, draw.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawSettings:
-    """What all tasks of one build share. ``groups``: of training subjects. ``direct``: every candidate is as likely to
-    be drawn, without strata."""
+    """What all tasks of one build share.
+
+    ``groups``: of training subjects. ``direct``: every candidate is equally likely, without strata.
+    """
 
     store: Store
     seed: int
@@ -108,7 +112,7 @@ class DrawSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeighedEvent:
-    """One subject's event of a task, with its weight (eq. 11), its pool and its place in the draw."""
+    """One subject's event of a task, with its weight (eq. 11), its stratum and its key in the draw."""
 
     event: LabelEvent
     split: Split
@@ -118,12 +122,11 @@ class WeighedEvent:
 
 
 def read_encounters(store: Store, admission: SpanRole, policy: Policy) -> dict[int, Encounters]:
-    """Read every subject's stays in hospital.
+    """Read every subject's hospital stays.
 
-    A stay ends at the latest of its ends, discharge or death: of a person who died the discharge may be the midnight
-    before, and what was done on the last day would be asked about only of those who live. One without an end on record
-    goes on: what was done in it was asked about before anybody knew how it ends. The published rule knows the discharge
-    alone.
+    A stay ends at the latest of its ends, discharge or death: for a person who died the discharge may be the midnight
+    before, and questions about the last day would exist only for survivors. A stay without an end on record is open.
+    The published rule uses the discharge only.
     """
     role = admission if policy == "known_at" else replace(admission, ends=admission.ends[:1])
     whole = policy == "known_at"
@@ -131,7 +134,7 @@ def read_encounters(store: Store, admission: SpanRole, policy: Policy) -> dict[i
 
 
 def kinds_of_stays(store: Store, admission: SpanRole) -> dict[str, dict[str, int]]:
-    """Count the rows of each kind that are stays, that are declared to be none, and that are neither."""
+    """Count the rows of each kind: stays, declared non-stays, and others."""
     kinds: dict[str, Counter[str]] = {}
     for _, batch in store.scan(admission.table) if admission.kind else ():
         count_kinds(admission, CodedRows(batch=batch), kinds)
@@ -151,26 +154,38 @@ def choose_events(recipe: DrawSettings, task: Task, finder: EventFinder) -> list
 
 
 def choose_event(events: Sequence[LabelEvent], seed: int, task: str) -> LabelEvent:
-    """Return the event whose own number is the least: how many come later has no part in which of the earlier ones it
-    is, as it would if the seed were a place among all."""
-    return min(events, key=lambda one: derive_seed(seed, task, one.subject_id, "event", one.event_us, one.encounter))
+    """Return the event with the lowest random number.
+
+    The number of later events then has no influence on the choice among earlier ones.
+    """
+    return min(
+        events, key=lambda event: derive_seed(seed, task, event.subject_id, "event", event.event_us, event.encounter)
+    )
 
 
-def asked_with(recipe: DrawSettings, space: CandidateSpace, event: LabelEvent) -> CandidateSpace | None:
-    """Return the candidates that an event is asked with: of a training subject, those that the people of other groups
-    make; None where these have none."""
+def candidates_for(recipe: DrawSettings, space: CandidateSpace, event: LabelEvent) -> CandidateSpace | None:
+    """Return the candidates of an event's question; for a training subject, those of the other groups.
+
+    None where the other groups have none.
+    """
     group = recipe.groups.get(event.subject_id)
     return space if group is None else space.without.get(group)
 
 
 def training_sizes(recipe: DrawSettings, candidates: Sequence[WeighedEvent]) -> list[tuple[int, int]]:
-    """Return the group and the number of names of every training question that could be drawn: which are drawn hangs
-    on everybody's answers."""
-    return [(recipe.groups[one.event.subject_id], len(one.event.target)) for one in candidates if one.split == "train"]
+    """Return the group and the number of names of every possible training question.
+
+    All possible questions count, because the drawn ones depend on everybody's answers.
+    """
+    return [
+        (recipe.groups[candidate.event.subject_id], len(candidate.event.target))
+        for candidate in candidates
+        if candidate.split == "train"
+    ]
 
 
 def weigh(recipe: DrawSettings, task: Task, events: Sequence[LabelEvent]) -> list[WeighedEvent]:
-    """Give every event its weight, its pool and its key in the draw."""
+    """Compute every event's weight, stratum and key in the draw."""
     weights = [1.0] * len(events) if recipe.direct else sample_weights([event.target for event in events])
     strata: Sequence[Stratum] = ["other-source"] * len(events) if recipe.direct else strata_of(weights)
     return [
@@ -186,40 +201,40 @@ def weigh(recipe: DrawSettings, task: Task, events: Sequence[LabelEvent]) -> lis
 
 
 def draw(recipe: DrawSettings, candidates: Sequence[WeighedEvent]) -> list[WeighedEvent]:
-    """Take at most ``per_task`` of every pool of every split, weighted, without replacement."""
-    taken: list[WeighedEvent] = []
+    """Draw at most ``per_task`` of every stratum of every split, weighted, without replacement."""
+    drawn: list[WeighedEvent] = []
     for split in SPLITS:
         for stratum in STRATA:
-            pool = [one for one in candidates if one.split == split and one.stratum == stratum]
-            taken.extend(sorted(pool, key=lambda one: (-one.key, one.event.subject_id))[: recipe.per_task])
-    return sorted(taken, key=lambda one: one.event.subject_id)
+            pool = [event for event in candidates if event.split == split and event.stratum == stratum]
+            drawn.extend(sorted(pool, key=lambda event: (-event.key, event.event.subject_id))[: recipe.per_task])
+    return sorted(drawn, key=lambda event: event.event.subject_id)
 
 
 def make_samples(
     recipe: DrawSettings, task: Task, finder: EventFinder, space: CandidateSpace, drawn: Sequence[WeighedEvent]
 ) -> list[Sample]:
-    """Turn the drawn candidates into samples; their label's row ids are looked up now, for these few only."""
+    """Build samples from the drawn candidates; row ids are read for these only."""
     return [
         Sample(
-            id=f"{task.name}-{one.event.subject_id}",
+            id=f"{task.name}-{candidate.event.subject_id}",
             task=task.name,
-            subject_id=one.event.subject_id,
-            person_id=person_id(recipe.store, one.event.subject_id),
-            prediction_time=from_microseconds(one.event.prediction_us),
-            target=one.event.target,
-            split=one.split,
-            stratum=one.stratum,
-            unwinnable=_unwinnable(asked_with(recipe, space, one.event) or space, one.event.target),
+            subject_id=candidate.event.subject_id,
+            person_id=person_id(recipe.store, candidate.event.subject_id),
+            prediction_time=from_microseconds(candidate.event.prediction_us),
+            target=candidate.event.target,
+            split=candidate.split,
+            stratum=candidate.stratum,
+            unwinnable=_unwinnable(candidates_for(recipe, space, candidate.event) or space, candidate.event.target),
             facts={
-                "encounter": one.event.encounter,
-                "event_time": format_time(from_microseconds(one.event.event_us)),
-                "row_ids": _row_ids(recipe, finder, one.event),
-                "unmapped_rows": one.event.unmapped,
-                "weight": one.weight,
+                "encounter": candidate.event.encounter,
+                "event_time": format_time(from_microseconds(candidate.event.event_us)),
+                "row_ids": _row_ids(recipe, finder, candidate.event),
+                "unmapped_rows": candidate.event.unmapped,
+                "weight": candidate.weight,
                 **({"prompt": finder.source.prompt} if finder.source.prompt else {}),
             },
         )
-        for one in drawn
+        for candidate in drawn
     ]
 
 
@@ -235,15 +250,15 @@ def label_rows(store: Store, finder: EventFinder) -> Iterator[tuple[int, pa.Reco
 
 
 def _row_ids(recipe: DrawSettings, finder: EventFinder, event: LabelEvent) -> list[str]:
-    """The record rows that make up an event."""
+    """Return the record rows of an event."""
     batch = recipe.store.rows(event.subject_id, finder.source.table)
     encounters = recipe.encounters[event.subject_id]
-    counted, finder.dropped = finder.dropped, Counter()
+    dropped_before, finder.dropped = finder.dropped, Counter()
     rows = finder.rows(batch, encounters)
-    finder.dropped = counted
+    finder.dropped = dropped_before
     ids = batch.column("row_id").to_pylist()
     for part in rows.parts():
-        place = int(rows.position[part].max())
-        if int(rows.keys[part.start, 0]) == event.event_us and encounters.name(place) == event.encounter:
+        admission = int(rows.position[part].max())
+        if int(rows.keys[part.start, 0]) == event.event_us and encounters.name(admission) == event.encounter:
             return sorted(ids[index] for index in rows.index[part])
     return []

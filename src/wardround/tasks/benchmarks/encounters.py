@@ -110,7 +110,7 @@ def _paired_spans(place: SpanRole, times: Ints, coded: CodedRows) -> Spans:
     assert place.code is not None
     opening = np.flatnonzero(coded.fits(place.code, place.starts) & (times != NO_TIME))
     closing = np.flatnonzero(coded.fits(place.code, place.stops) & (times != NO_TIME))
-    opening = opening[np.unique(times[opening], return_index=True)[1]]  # a start told twice is one start
+    opening = opening[np.unique(times[opening], return_index=True)[1]]  # a start recorded twice is one start
     closing = closing[np.argsort(times[closing], kind="stable")]
     starts, stops = times[opening], times[closing]
     ends = _ends(place, coded.batch)[opening]

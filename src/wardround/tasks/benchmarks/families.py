@@ -21,7 +21,7 @@ from wardround.tasks.benchmarks.ehrshot import build_ehrshot
 from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
 from wardround.tasks.benchmarks.own.labelling import OwnTask
 from wardround.tasks.benchmarks.pipeline import BoundedOptions, BuildSettings
-from wardround.tasks.benchmarks.text_cases import TOLD_FAMILIES, build_told
+from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, build_text_cases
 from wardround.tasks.benchmarks.text_cases.build import CaseFiles
 from wardround.tasks.benchmarks.trace import build_trace
 
@@ -55,7 +55,7 @@ def build_benchmark(
         options.setdefault("user_codes", own_codes())
     if "report" in signature(FAMILIES[family]).parameters:
         options["report"] = report
-    if family in TOLD_FAMILIES:
+    if family in TEXT_CASE_FAMILIES:
         if store is not None:
             raise UserError(f"{family} tells its cases in words: it takes no store")
         return FAMILIES[family](Path(out), **options)
@@ -121,9 +121,9 @@ def _text_cases(
     seed: int = 0,
     fractions: Fractions = DEFAULT_FRACTIONS,
 ) -> Benchmark:
-    """Build a family of cases told in words from a user's files."""
+    """Build a family of text cases from a user's files."""
     files = CaseFiles(cases=tuple(map(Path, cases)), test=tuple(map(Path, test_cases)))
-    return build_told(family, files, folder, seed=seed, fractions=fractions, drop_overlaps=drop_overlaps)
+    return build_text_cases(family, files, folder, seed=seed, fractions=fractions, drop_overlaps=drop_overlaps)
 
 
 FAMILIES: Mapping[str, Callable[..., Benchmark]] = {
@@ -134,6 +134,6 @@ FAMILIES: Mapping[str, Callable[..., Benchmark]] = {
     "trace": build_trace,
     "labels": _labels,
     "tasks": _tasks,
-    **{family: partial(_text_cases, family) for family in TOLD_FAMILIES},
+    **{family: partial(_text_cases, family) for family in TEXT_CASE_FAMILIES},
 }
-"""What builds each family. A builder takes the store (none for cases told in words), the folder, and its options."""
+"""What builds each family. A builder gets the store (None for text cases), the folder, and its options."""

@@ -75,8 +75,10 @@ class LabelSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelEvent:
-    """One possible question: when it happens, when it is asked, what the answer is; ``unmapped`` rows had no label.
-    ``known_us`` is when a chart shows all of its rows."""
+    """One possible question: event time, prediction time and answer.
+
+    ``unmapped`` counts rows without a label. ``known_us``: when a chart shows all of its rows.
+    """
 
     subject_id: int
     encounter: Any
@@ -89,8 +91,11 @@ class LabelEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRows:
-    """A subject's rows that count, ordered by event: place in the batch, group key (time, group), admission, label, and
-    the first moment at which the chart would show the row."""
+    """The rows of a subject that count, ordered by event.
+
+    ``index`` in the batch, group key (time, group), position of the admission, label, and the first moment at which
+    the chart would show the row.
+    """
 
     index: Ints
     keys: Ints
@@ -108,7 +113,7 @@ class LabelRows:
 
 @dataclass(slots=True, kw_only=True)
 class EventFinder:
-    """Finds the eligible label events of one subject after another and counts what is dropped, by reason."""
+    """Finds the eligible label events of one subject after another and counts dropped ones by reason."""
 
     source: LabelSource
     policy: Policy
@@ -154,26 +159,26 @@ class EventFinder:
         )
 
     def _is_crowded(self, rows: LabelRows, first: int) -> bool:
-        """Whether the event before this one would not be known yet when this one is asked (a stop of some seconds)."""
+        """Return whether the previous event would not be known yet at this one's prediction time."""
         if self.policy == "published" or self.source.by_encounter or first == 0:
             return False
         return bool(rows.keys[first, 0] - rows.keys[first - 1, 0] < MINUTE)
 
     def _event(self, subject_id: int, rows: LabelRows, part: slice, encounters: Encounters) -> LabelEvent | str:
-        """Build the event of some rows, or return the reason why it cannot be asked."""
-        place = int(rows.position[part].max())
-        if place < 0:
+        """Build the event of some rows, or return the reason why there is no question."""
+        admission = int(rows.position[part].max())
+        if admission < 0:
             return "no_admission"
         event_us = int(rows.keys[part.start, 0])
-        start, end = int(encounters.starts[place]), int(encounters.ends[place])
-        asked = self._asked_at(event_us, start)
+        start, end = int(encounters.starts[admission]), int(encounters.ends[admission])
+        prediction_us = self._prediction_time(event_us, start)
         if start == NO_TIME or end == NO_TIME:
             return "admission_without_time"
-        if asked < start or event_us < start:  # a day that was over at admission is none to ask about
+        if prediction_us < start or event_us < start:  # the day was over at admission
             return "before_admission"
-        if asked >= end:
+        if prediction_us >= end:
             return "after_discharge"
-        if int(rows.shown[part].min()) <= asked:
+        if int(rows.shown[part].min()) <= prediction_us:
             return "already_known"
         labels = rows.labels[part]
         target = tuple(sorted({label for label in labels if label is not None}))
@@ -181,15 +186,15 @@ class EventFinder:
             return "no_label"
         return LabelEvent(
             subject_id=subject_id,
-            encounter=encounters.name(place),
+            encounter=encounters.name(admission),
             event_us=event_us,
-            prediction_us=asked,
+            prediction_us=prediction_us,
             target=target,
             unmapped=sum(label is None for label in labels),
             known_us=int(rows.shown[part].max()),
         )
 
-    def _asked_at(self, event_us: int, admitted_us: int) -> int:
+    def _prediction_time(self, event_us: int, admitted_us: int) -> int:
         if self.source.from_day_start and self.policy == "known_at":
             return max(admitted_us, event_us - event_us % DAY)
         return event_us - MINUTE
@@ -199,15 +204,15 @@ class EventFinder:
         available = microseconds(batch.column(AVAILABLE))
         return np.where(available == NO_TIME, NEVER_TIME, np.maximum(times, available))
 
-    def _unknown_before(self, times: Ints, batch: pa.RecordBatch, counted: Flags) -> Flags:
-        """Leave out what was written down before the rest of its stay, and is on the chart when that is asked for."""
+    def _unknown_before(self, times: Ints, batch: pa.RecordBatch, is_counted: Flags) -> Flags:
+        """Leave out rows that were recorded before the rest of their stay: the chart shows them already."""
         if not self.source.at_stay_end or self.policy == "published":
-            return counted
-        known = counted & (microseconds(batch.column(AVAILABLE)) <= times - MINUTE)
-        if known.any():
-            self.dropped["row_known_before_the_end"] += int(np.count_nonzero(known))
-        unknown: Flags = counted & ~known
-        return unknown
+            return is_counted
+        is_known = is_counted & (microseconds(batch.column(AVAILABLE)) <= times - MINUTE)
+        if is_known.any():
+            self.dropped["row_known_before_the_end"] += int(np.count_nonzero(is_known))
+        is_unknown: Flags = is_counted & ~is_known
+        return is_unknown
 
     def _kept(self, batch: pa.RecordBatch) -> Flags:
         met = CodedRows(batch=batch).meet(self.source.where)
@@ -244,8 +249,8 @@ class EventFinder:
 def session_starts(times: Ints) -> Ints:
     """Replace each of some ordered times by the first of its session: a chain of gaps under a minute.
 
-    A question is asked one minute before its event. Were two orders 30 seconds apart two questions, the second would
-    be asked before the first is known and would count the first as a wrong answer.
+    The prediction time is one minute before the event. If two orders 30 seconds apart were two questions, the second
+    would come before the first is known and would count the first as a wrong answer.
     """
     fresh = np.ones(len(times), bool)
     fresh[1:] = np.diff(times) >= MINUTE
@@ -255,8 +260,8 @@ def session_starts(times: Ints) -> Ints:
 # Where the labels of the six AgentEHR tasks come from (appendix B): the rows of a role of the source, one role a task.
 #
 # Label spaces: CCS categories where the role's codes have them, ATC names (or normalised drug names where no ATC map
-# was added) for orders, else the names that the rows give. How exactly rows are dated decides what can be asked: what
-# happens at the next moment, on a day, or what a whole stay is written down as when it ends.
+# was added) for orders, else the names in the rows. The precision of the dates decides the question: what happens at
+# the next moment, on a day, or which codes a whole stay gets at its end.
 
 
 _ICD9_PROCEDURES = "icd9-procedures"
@@ -270,9 +275,9 @@ def is_other_source(spec: SourceSpec) -> bool:
 def label_source(task: Task, role: RowRole, spec: SourceSpec, policy: Policy, user_codes: Path | None) -> LabelSource:
     """Return the source of a task's labels.
 
-    Under ``known_at`` a reflex test (one the laboratory adds because of a result) is no part of what was asked for: the
-    spec of the cultures' table names them. Under ``published`` every test of the moment counts, as in the paper. What
-    has only a day is asked, under ``known_at``, when the day begins.
+    Under ``known_at`` reflex tests (added by the laboratory because of a result) do not count: the spec of the
+    cultures' table names them. Under ``published`` every test of the moment counts, as in the paper. For events with
+    only a day, the prediction time under ``known_at`` is the start of the day.
     """
     table = spec.tables[role.table]
     labels = role_labels(task.role, role, spec, user_codes)
@@ -297,7 +302,7 @@ def label_source(task: Task, role: RowRole, spec: SourceSpec, policy: Policy, us
 
 
 def prompt_variant(task: Task, role: RowRole) -> str | None:
-    """Return the template that asks a task as a role allows, None for the task's own."""
+    """Return the template of a task for a role, None for the task's own."""
     if task.role == "culture":
         return "microbiology_specimens" if role.asks_specimens else None
     if task.role == "order":
@@ -310,7 +315,7 @@ def prompt_variant(task: Task, role: RowRole) -> str | None:
 
 
 def _wanted_codes(task: Task, role: RowRole, user_codes: Path | None) -> str | None:
-    """Procedures that have ICD-9 codes alone have categories only by a table that the user adds."""
+    """Return the code table that the user must add: ICD-9 procedures have categories only through it."""
     wants = task.role == "procedure" and role.group == "ccs" and role.system == "icd9"
     return _ICD9_PROCEDURES if wants and not read_user_codes(_ICD9_PROCEDURES, user_codes) else None
 

@@ -1,4 +1,4 @@
-"""Proof per sample that the chart does not show the answer; declared hindsight; other clocks."""
+"""Prove per sample that the chart does not show the answer; declared hindsight; other clocks."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from wardround.tasks.benchmarks.benchmark import CLOCKS, Benchmark
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import Task, get_task
 
-# Proof, sample by sample, that nothing of the answer is on the chart when the question is asked.
+# Check for each sample that no part of the answer is on the chart of the question.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leak:
-    """Something of a sample's answer that its chart shows."""
+    """A part of a sample's answer that its chart shows."""
 
     sample: str
     what: str
 
 
 def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
-    """Return every leak of every sample: none, if the benchmark is sound.
+    """Return every leak of every sample: empty if the benchmark is sound.
 
-    Checked on the chart that an agent would get: the rows and cells that a sample says hold the answer are not there,
-    and the question comes before the event (what has only a day is asked at its start). Where the label is made of a
-    table's rows, nor are their twins in other tables, and under ``known_at`` the table shows no row of the event's time
-    or later; the published clocks make no such promise.
+    The check uses the chart that an agent would get: the rows and cells with the answer are hidden, and the question
+    comes before the event (an event with only a day: at its start). If the label consists of a table's rows, their
+    twins in other tables are hidden too, and under ``known_at`` the table shows no row at or after the event's time;
+    the published clocks make no such promise.
     """
     return tuple(leak for sample in benchmark.all_samples for leak in _leaks(sample, store, benchmark.policy))
 
 
 def names_its_answer(sample: Sample) -> bool:
-    """Say whether a sample names the rows that hold its answer; a stay that is played hour by hour does not."""
+    """Return whether a sample names the rows of its answer; a TRACE stay does not."""
     return "row_ids" in sample.facts
 
 
@@ -54,11 +54,14 @@ def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
 
 
 def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, role: RowRole, policy: Policy) -> Iterator[Leak]:
-    """Of a label made of a table's rows: they are named, nothing tells them, and none of their time is there."""
+    """Yield leaks of a label that consists of a table's rows.
+
+    The rows must be named, have no visible twins, and the chart must show no row of their time.
+    """
     if not sample.facts["row_ids"]:
         yield Leak(sample=sample.id, what="the sample names no row of its label, so nothing can be proved")
     for shown in sorted(_twin_ids(sample, store, role) & _twin_rows(chart, role)):
-        yield Leak(sample=sample.id, what=f"row {shown} tells its label")
+        yield Leak(sample=sample.id, what=f"row {shown} shows its label")
     event_time = parse_time(sample.facts["event_time"])
     late = _rows_from(chart, role.table, event_time) if policy == "known_at" else 0
     if late and event_time > sample.moment:
@@ -66,7 +69,7 @@ def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, role: RowRole, po
 
 
 def _shown(sample: Sample, chart: Chart, *, has_only_days: bool) -> Iterator[Leak]:
-    """The rows that give the answer are not on the chart, the cells that do are empty; a no has neither."""
+    """Yield visible rows and filled cells of the answer; a negative answer has neither."""
     event_time = sample.facts["event_time"]
     if event_time is not None and parse_time(event_time) <= sample.moment and not has_only_days:
         yield Leak(sample=sample.id, what="the question comes after the event")
@@ -75,9 +78,9 @@ def _shown(sample: Sample, chart: Chart, *, has_only_days: bool) -> Iterator[Lea
             yield Leak(sample=sample.id, what=f"row {hidden} of its label is on the chart")
     for hidden, columns in sample.facts.get("late_cells", {}).items():
         batch = chart.table(hidden.partition(":")[0]).batch
-        places = [place for place, shown in enumerate(batch.column("row_id").to_pylist()) if shown == hidden]
+        rows = [row for row, shown in enumerate(batch.column("row_id").to_pylist()) if shown == hidden]
         for column in {part for name in columns for part in name.split("|")} & set(batch.schema.names):
-            if any(batch.column(column)[place].as_py() is not None for place in places):
+            if any(batch.column(column)[row].as_py() is not None for row in rows):
                 yield Leak(sample=sample.id, what=f"{column} of row {hidden} is on the chart")
 
 
@@ -86,7 +89,7 @@ def _row_ids(chart: Chart, table: str) -> set[str]:
 
 
 def _twin_ids(sample: Sample, store: Store, role: RowRole) -> set[str]:
-    """Rows of another table that say the same as the label's: the label's rows hold their keys."""
+    """Return the rows of another table with the same content as the label's rows."""
     if role.twin is None or role.twin.table not in store.table_names:
         return set()
     rows = store.rows(sample.subject_id, role.table)
@@ -103,12 +106,12 @@ def _rows_from(chart: Chart, table: str, moment: datetime) -> int:
     return int(np.count_nonzero(chart.table(table).event_time >= np.datetime64(moment, "us")))
 
 
-# Where questions are chosen by what came after them: declared in ``hindsight.toml``, with the reason.
+# Questions that depend on later events: declared in ``hindsight.toml``, with the reason.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hindsight:
-    """A reason why questions of some tasks may be there because of what comes later; no ``sources`` are all."""
+    """A reason why questions of some tasks may depend on later events; empty ``sources`` means all."""
 
     name: str
     tasks: tuple[str, ...]
@@ -116,23 +119,23 @@ class Hindsight:
     sources: tuple[str, ...] = ()
 
     def holds(self, task: str, source: str) -> bool:
-        """Whether it holds for a task in a source."""
+        """Return whether it applies to a task in a source."""
         return task in self.tasks and (not self.sources or source in self.sources)
 
 
 def hindsight_of(task: str, source: str) -> str | None:
-    """Say why a task's questions may be chosen by what comes later, None where they may not."""
+    """Return why a task's questions may depend on later events, None where they may not."""
     return next((one.reason for one in load_hindsight() if one.holds(task, source)), None)
 
 
 def hindsight_facts(tasks: Sequence[Task], source: str) -> dict[str, str]:
-    """Say in a manifest which tasks' questions are chosen by what comes later, and why."""
+    """Return the tasks whose questions depend on later events, with reasons, for a manifest."""
     reasons = {task.name: hindsight_of(task.name, source) for task in tasks}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def draw_reason() -> str:
-    """Say why another of a subject's events may be drawn in another future."""
+    """Return why another event of a subject may be drawn in another future."""
     return next(one.reason for one in load_hindsight() if one.name == "one event of a subject")
 
 
@@ -151,16 +154,17 @@ def load_hindsight() -> tuple[Hindsight, ...]:
     )
 
 
-# The same questions on other clocks: what a benchmark's samples are worth to who sees rows before they were known.
+# The same questions on other clocks: how much an agent gains from rows that were not available yet.
 
 
 def reclock(benchmark: Benchmark, policy: Policy, folder: Path) -> Benchmark:
-    """Save a copy of a benchmark that is asked on the charts of another clock policy; samples and candidates stay.
+    """Save a copy of a benchmark for the charts of another clock policy.
 
-    Two runs, one on each, differ by what the clocks show and by nothing else. UserError: it has that policy already.
+    Samples and candidates stay the same: two runs, one on each, differ only by what the clocks show. UserError: the
+    benchmark has that policy already.
     """
     if benchmark.policy == policy:
-        raise UserError(f"the benchmark {benchmark.name!r} is asked on the clocks {policy!r} already")
+        raise UserError(f"the benchmark {benchmark.name!r} uses the clocks {policy!r} already")
     manifest = {
         **benchmark.manifest,
         "policy": policy,

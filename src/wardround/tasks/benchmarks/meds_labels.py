@@ -79,11 +79,11 @@ def _files(
     """Yield (folder, sample of each row, label columns)."""
     numbered = [view for view in task.answer.views if len(view.classes) > 2]
     for view in numbered:
-        numbers = [view.classes.index(one.target[0]) for one in samples]
+        numbers = [view.classes.index(sample.target[0]) for sample in samples]
         names = [view.class_names[number] for number in numbers]
         yield task.name, samples, {"integer_value": numbers, "categorical_value": names}
     for question in () if numbered else binary_questions(task):
-        yield question.folder, samples, {"boolean_value": [question.holds(one.target) for one in samples]}
+        yield question.folder, samples, {"boolean_value": [question.holds(sample.target) for sample in samples]}
     if not task.answer.views:
-        rows = [(one, name) for one in samples for name in one.target]
+        rows = [(sample, name) for sample in samples for name in sample.target]
         yield task.name, [one for one, _ in rows], {"categorical_value": [name for _, name in rows]}

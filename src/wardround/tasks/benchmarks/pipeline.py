@@ -1,7 +1,7 @@
-"""From a store to a benchmark: the way that every family of tasks goes.
+"""Build a benchmark from a store: the steps that all families of tasks share.
 
-What all tasks share is prepared once (splits, groups). Then each task: is it there at all? its questions, the draw
-among them, the samples. A family says how for its own; what is checked, counted and written down is the same for all.
+Splits and groups are prepared once. Then for each task: check that the store has it, find the questions, draw among
+them, make the samples. A family implements these steps; checks, counts and the manifest are the same for all families.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from wardround.tasks.benchmarks.task import Task
 from wardround.tasks.benchmarks.without_reading import MomentReader, WithoutReading, without_reading
 from wardround.tools.candidates import CandidateSpace
 
-Q = TypeVar("Q")
-"""What a family asks."""
-D = TypeVar("D")
-"""What it draws of that."""
+Questions = TypeVar("Questions")
+"""The questions of a task, as its family holds them."""
+Drawn = TypeVar("Drawn")
+"""The questions drawn to become samples."""
 _OWN_SPLITS: Mapping[str, Split] = {"train": "train", "tuning": "dev", "held_out": "test"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSettings:
-    """What a build of any family takes. ``per_task`` and ``per_subject`` bound the samples (None or 0: all).
+    """Settings of a build of any family.
 
-    ``workers`` build shares of the tasks at once, where ``executor`` names; what is built is the same.
-    ``allow_missing``: a task may offer a class that is the answer to none of its questions.
+    ``per_task`` and ``per_subject`` limit the samples (None or 0: no limit). ``workers`` build shares of the tasks in
+    parallel on ``executor``; the result is the same. ``allow_missing``: a task may offer a class that is the answer to
+    none of its questions.
     """
 
     seed: int = 0
@@ -50,11 +51,11 @@ class BuildSettings:
 
     @property
     def is_built_here(self) -> bool:
-        """Whether this process builds all tasks itself."""
+        """Whether this process builds all tasks."""
         return self.workers == 1 and not EXECUTORS.get(self.executor).spans_machines
 
     def recipe(self) -> dict[str, Any]:
-        """What decides the samples: who builds them, and in how many shares, does not."""
+        """Return the settings that decide the samples; workers and executor do not."""
         return {
             "seed": self.seed,
             "policy": self.policy,
@@ -64,7 +65,7 @@ class BuildSettings:
         }
 
     def check(self) -> None:
-        """Raise UserError where a setting is none."""
+        """Raise UserError for an invalid setting."""
         check_fractions(self.fractions)
         if self.policy not in CLOCKS:
             raise UserError(f"unknown clock policy {self.policy!r}; known are {', '.join(CLOCKS)}")
@@ -76,7 +77,7 @@ class BuildSettings:
 
 
 class BuildOptions(TypedDict, total=False):
-    """Those of :class:`BuildSettings` that every family heeds, as keywords of its builder."""
+    """The settings that every family uses, as keywords of its builder."""
 
     seed: int
     policy: Policy
@@ -87,14 +88,14 @@ class BuildOptions(TypedDict, total=False):
 
 
 class BoundedOptions(BuildOptions, total=False):
-    """And the bound on one subject's samples, for families that ask a subject often."""
+    """The limit on one subject's samples, for families with many questions per subject."""
 
     per_subject: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildContext:
-    """What all tasks of one build stand on: the store, the settings, and the split of every subject."""
+    """What all tasks of one build share: the store, the settings, and the split of every subject."""
 
     store: Store
     settings: BuildSettings
@@ -104,53 +105,67 @@ class BuildContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
-    """What the manifest says of one task: why its samples are not more (``drops``), the ``rules`` of its answers that a
-    prompt may tell, and the rest. ``answers`` counts, for every class that is offered, the questions whose answer it
-    is; empty where answers are names of a long list."""
+    """What the manifest says of one task.
+
+    ``drops``: dropped questions by reason. ``rules``: facts about the answers that a prompt may state. ``details``:
+    the rest. ``answers`` counts, for every offered class, the questions with that answer; empty where answers are
+    names from a long list.
+    """
 
     drops: Mapping[str, int] = field(default_factory=dict)
     rules: Mapping[str, Any] = field(default_factory=dict)
-    said: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def never_answers(self) -> list[str]:
-        """The classes that are offered and are the answer to no question; none where nothing is asked."""
+        """The offered classes that are the answer to no question; empty without questions."""
         return [name for name, count in self.answers.items() if not count] if any(self.answers.values()) else []
 
 
-class OpenFamily(Protocol[Q, D]):
-    """A family on a store: for one task after the other its questions, which of them are drawn, and their samples."""
+class OpenFamily(Protocol[Questions, Drawn]):
+    """A family opened on a store: per task its questions, the drawn ones, and their samples."""
 
     @property
     def spaces(self) -> Mapping[str, CandidateSpace]:
         """The candidate tables of its tasks."""
 
     def unavailable(self, task: Task) -> str | None:
-        """Say why a task cannot be built here, None if it can. UserError: that is not allowed to be passed over."""
+        """Return why a task cannot be built here; None if it can.
 
-    def questions(self, task: Task) -> Q:
-        """Return every question of a task that could be asked."""
+        UserError: the build must stop.
+        """
 
-    def draw(self, task: Task, questions: Q) -> D:
-        """Return those that become samples. An answer may weigh a draw, never say what stands in another's prompt."""
+    def questions(self, task: Task) -> Questions:
+        """Return every possible question of a task."""
 
-    def samples(self, task: Task, questions: Q, drawn: D) -> Sequence[Sample]:
-        """Return the samples of what was drawn."""
+    def draw(self, task: Task, questions: Questions) -> Drawn:
+        """Return the questions that become samples.
 
-    def describe(self, task: Task, questions: Q, drawn: D, samples: Sequence[Sample]) -> TaskFacts:
-        """Return what the manifest says of the task."""
+        An answer may influence which questions are drawn, but not the prompt of another question.
+        """
 
-    def last(self, task: Task, questions: Q, drawn: D, samples: Sequence[Sample]) -> LastAnswers | str:
-        """Return, by sample, the answer that the chart last showed; where it showed none the sample is not there. Or
-        say why that cannot be told."""
+    def samples(self, task: Task, questions: Questions, drawn: Drawn) -> Sequence[Sample]:
+        """Return the samples of the drawn questions."""
+
+    def describe(self, task: Task, questions: Questions, drawn: Drawn, samples: Sequence[Sample]) -> TaskFacts:
+        """Return the task's entry in the manifest."""
+
+    def last(self, task: Task, questions: Questions, drawn: Drawn, samples: Sequence[Sample]) -> LastAnswers | str:
+        """Return, by sample, the answer that the chart last showed; samples without one are left out.
+
+        A text gives the reason why no earlier answer is known.
+        """
 
     def facts(self) -> Mapping[str, Any]:
-        """What the manifest says of the family's build beyond what all say."""
+        """Return what the manifest says of this family beyond what it says of every family."""
 
 
-class Family(Protocol[Q, D]):
-    """One family of tasks. ``kind`` is what a manifest declares; ``has_own_splits``: those of the data set hold."""
+class Family(Protocol[Questions, Drawn]):
+    """A family of tasks.
+
+    ``kind``: its name in a manifest. ``has_own_splits``: the data set's own splits are used.
+    """
 
     kind: ClassVar[str]
     paper: ClassVar[str]
@@ -161,11 +176,13 @@ class Family(Protocol[Q, D]):
         """The tasks to build, in name order."""
 
     def options(self) -> Mapping[str, Any]:
-        """What a build was told besides its settings, by the names its function has for it: ready for JSON, files by
-        name and hash. The same options, settings and records give the same samples."""
+        """Return the build's options besides its settings, by the keywords of its builder.
 
-    def open(self, ground: BuildContext) -> OpenFamily[Q, D]:
-        """Read what its tasks share. UserError: the store cannot have them."""
+        Values are JSON-ready; files appear as name and hash. Equal options, settings and records give equal samples.
+        """
+
+    def open(self, context: BuildContext) -> OpenFamily[Questions, Drawn]:
+        """Read what the tasks share. UserError: the store cannot have these tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,28 +190,29 @@ class _Built:
     samples: Sequence[Sample]
     facts: TaskFacts
     last: LastAnswers | str
-    when: LastAnswers | str = "nothing of it is asked"
+    when: LastAnswers | str = "the task has no questions"
     without_reading: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_family(
-    family: Family[Q, D], store: Store, folder: Path, settings: BuildSettings, *, report: Reporter = silent
+    family: Family[Questions, Drawn], store: Store, folder: Path, settings: BuildSettings, *, report: Reporter = silent
 ) -> Benchmark:
-    """Build a family's tasks and save them; the same store and settings give the same samples, byte for byte.
+    """Build a family's tasks and save them.
 
-    UserError: a setting is wrong, the folder holds something, or no question could be asked (then nothing is written).
+    The same store and settings give the same samples, byte for byte. UserError: a setting is wrong, the folder is not
+    empty, or no task has a question (then nothing is written).
     """
     must_be_new(folder)
     settings.check()
-    ground = BuildContext(store=store, settings=settings, splits=_splits(family, store, settings), report=report)
-    opened = family.open(ground)
-    built = _all_built(family, opened, ground)
+    context = BuildContext(store=store, settings=settings, splits=_splits(family, store, settings), report=report)
+    opened = family.open(context)
+    built = _all_built(family, opened, context)
     samples = tuple(sample for one in built.values() for sample in one.samples)
-    told = {name: one.facts for name, one in built.items()}
+    facts = {name: one.facts for name, one in built.items()}
     fitted = {name: dict(one.without_reading) for name, one in built.items()}
     if not samples:
-        raise UserError(f"no question of any task could be asked in this store; nothing was written{_why(told)}")
-    _refuse_never_answers(told, settings)
+        raise UserError(f"no task has a question in this store; nothing was written{_drop_reasons(facts)}")
+    _refuse_never_answers(facts, settings)
     manifest = {
         "kind": family.kind,
         "name": family.kind,
@@ -209,19 +227,19 @@ def build_family(
         **opened.facts(),
         "recipe": settings.recipe() | {"options": dict(family.options())},
         "source": source_facts(store),
-        "subjects": _subjects(ground),
-        "tasks": {name: {**one.said, **_never(one), **fitted[name]} for name, one in told.items()},
+        "subjects": _subjects(context),
+        "tasks": {name: {**one.details, **_never_entry(one), **fitted[name]} for name, one in facts.items()},
         "hindsight": hindsight_facts(family.tasks, store.spec.name),
-        "answer_rules": {name: dict(one.rules) for name, one in told.items()},
-        "drops": {name: dict(one.drops) for name, one in told.items()},
+        "answer_rules": {name: dict(one.rules) for name, one in facts.items()},
+        "drops": {name: dict(one.drops) for name, one in facts.items()},
     }
     spaces = dict(sorted(opened.spaces.items()))
     last, when = ({name: getattr(one, what) for name, one in built.items()} for what in ("last", "when"))
     return Benchmark(manifest=manifest, all_samples=samples, spaces=spaces, last=last, when=when).save(folder)
 
 
-def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict[int, Split]:
-    """By hash of seed and person; the data set's own where a family goes by them and it has some."""
+def _splits(family: Family[Questions, Drawn], store: Store, settings: BuildSettings) -> dict[int, Split]:
+    """Return the split of each subject: the data set's own where used, else by hash of seed and person."""
     own = store.splits() if family.has_own_splits else {}
     return {
         subject: _OWN_SPLITS.get(own.get(subject, ""))
@@ -230,37 +248,41 @@ def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict
     }
 
 
-def _all_built(family: Family[Q, D], opened: OpenFamily[Q, D], ground: BuildContext) -> dict[str, _Built]:
-    """Every task of a family by name, built here or in shares elsewhere."""
-    settings, names = ground.settings, [task.name for task in family.tasks]
+def _all_built(
+    family: Family[Questions, Drawn], opened: OpenFamily[Questions, Drawn], context: BuildContext
+) -> dict[str, _Built]:
+    """Build every task of a family, in this process or in shares on the executor."""
+    settings, names = context.settings, [task.name for task in family.tasks]
     if settings.is_built_here or len(names) < 2:
-        reader = MomentReader(ground.store)
-        return {task.name: _build(opened, task, ground, reader) for task in family.tasks}
+        reader = MomentReader(context.store)
+        return {task.name: _build(opened, task, context, reader) for task in family.tasks}
     shares = [names[start :: settings.workers] for start in range(min(settings.workers, len(names)))]
-    work = partial(_build_share, family, str(ground.store.path.resolve()), settings)
-    ground.report(Progress(label="build tasks", done=0, total=len(shares), unit="shares"))
-    found = each(work, shares, executor=settings.executor, workers=settings.workers)
-    built = {name: one for share in found for name, one in share.items()}
+    work = partial(_build_share, family, str(context.store.path.resolve()), settings)
+    context.report(Progress(label="build tasks", done=0, total=len(shares), unit="shares"))
+    results = each(work, shares, executor=settings.executor, workers=settings.workers)
+    built = {name: one for share in results for name, one in share.items()}
     return {name: built[name] for name in names}
 
 
-def _build_share(family: Family[Q, D], store: str, settings: BuildSettings, names: Sequence[str]) -> dict[str, _Built]:
-    """Build some tasks of a family in a process of its own, which reads by itself what tasks share."""
+def _build_share(
+    family: Family[Questions, Drawn], store: str, settings: BuildSettings, names: Sequence[str]
+) -> dict[str, _Built]:
+    """Build some tasks of a family in another process, which reads the shared parts itself."""
     opened_store = Store.open(Path(store))
-    ground = BuildContext(store=opened_store, settings=settings, splits=_splits(family, opened_store, settings))
-    opened = family.open(ground)
+    context = BuildContext(store=opened_store, settings=settings, splits=_splits(family, opened_store, settings))
+    opened = family.open(context)
     reader = MomentReader(opened_store)
-    return {task.name: _build(opened, task, ground, reader) for task in family.tasks if task.name in names}
+    return {task.name: _build(opened, task, context, reader) for task in family.tasks if task.name in names}
 
 
-def _build(opened: OpenFamily[Q, D], task: Task, ground: BuildContext, reader: MomentReader) -> _Built:
+def _build(opened: OpenFamily[Questions, Drawn], task: Task, context: BuildContext, reader: MomentReader) -> _Built:
     reason = opened.unavailable(task)
     if reason is not None:
-        return _Built(samples=(), facts=TaskFacts(said={"title": task.title, "unavailable": reason}), last=reason)
+        return _Built(samples=(), facts=TaskFacts(details={"title": task.title, "unavailable": reason}), last=reason)
     questions = opened.questions(task)
     drawn = opened.draw(task, questions)
     samples = opened.samples(task, questions, drawn)
-    fitted = _without_reading(ground, reader, task, samples)
+    fitted = _without_reading(context, reader, task, samples)
     return _Built(
         samples=samples,
         facts=opened.describe(task, questions, drawn, samples),
@@ -271,37 +293,37 @@ def _build(opened: OpenFamily[Q, D], task: Task, ground: BuildContext, reader: M
 
 
 def _without_reading(
-    ground: BuildContext, reader: MomentReader, task: Task, samples: Sequence[Sample]
+    context: BuildContext, reader: MomentReader, task: Task, samples: Sequence[Sample]
 ) -> WithoutReading:
-    if ground.settings.policy != "known_at":
+    if context.settings.policy != "known_at":
         return WithoutReading(when="fitted on the clocks known_at only")
     return without_reading(reader, task, samples)
 
 
-def _refuse_never_answers(told: Mapping[str, TaskFacts], settings: BuildSettings) -> None:
-    """Raise UserError where a task offers a class that is never the answer, and that is not allowed."""
-    never = [f"{name}: {', '.join(one.never_answers)}" for name, one in told.items() if one.never_answers]
+def _refuse_never_answers(facts: Mapping[str, TaskFacts], settings: BuildSettings) -> None:
+    """Raise UserError where a task offers a class that is never the answer and that is not allowed."""
+    never = [f"{name}: {', '.join(one.never_answers)}" for name, one in facts.items() if one.never_answers]
     if never and not settings.allow_missing:
         raise UserError(
-            f"offered answers that no question has ({'; '.join(never)}): choose other tasks with --task, take more "
+            f"offered answers that no question has ({'; '.join(never)}): choose other tasks with --task, include more "
             "people, or build with --allow-missing, which notes them in the manifest; nothing was written"
         )
 
 
-def _never(facts: TaskFacts) -> dict[str, list[str]]:
+def _never_entry(facts: TaskFacts) -> dict[str, list[str]]:
     return {"never_the_answer": facts.never_answers} if facts.never_answers else {}
 
 
-def _why(told: Mapping[str, TaskFacts]) -> str:
-    """What kept questions from being asked, where anything is known of it."""
+def _drop_reasons(facts: Mapping[str, TaskFacts]) -> str:
+    """Return the main reasons why there are no questions, in brackets; empty without any."""
     reasons = [
-        f"{name}: {one.said.get('unavailable') or ', '.join(f'{n:,} {what}' for what, n in one.drops.items() if n)}"
-        for name, one in told.items()
-        if one.said.get("unavailable") or any(one.drops.values())
+        f"{name}: {one.details.get('unavailable') or ', '.join(f'{n:,} {what}' for what, n in one.drops.items() if n)}"
+        for name, one in facts.items()
+        if one.details.get("unavailable") or any(one.drops.values())
     ]
     return f" ({'; '.join(reasons[:3])})" if reasons else ""
 
 
-def _subjects(ground: BuildContext) -> dict[str, int]:
-    taken = list(ground.splits.values())
-    return {"total": len(taken)} | {str(split): taken.count(split) for split in SPLITS}
+def _subjects(context: BuildContext) -> dict[str, int]:
+    splits = list(context.splits.values())
+    return {"total": len(splits)} | {str(split): splits.count(split) for split in SPLITS}

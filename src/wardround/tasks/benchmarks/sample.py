@@ -1,4 +1,4 @@
-"""One sample: subject, time, target, its question in parts and its rendered prompt."""
+"""One sample: subject, prediction time, target, its question in parts and its prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wardround.tasks.answers import CuratedWindow, Question
 from wardround.tasks.benchmarks.task import QuestionText, Task
 from wardround.tools.candidates import CandidateSpace
 
-# One question: whose chart, as of when, what the answer was. Targets live here and never in what an agent is given.
+# One question: subject, prediction time and target. Targets are here and never in an agent's input.
 
 
 Split = Literal["train", "dev", "test"]
@@ -29,14 +29,14 @@ STRATA: tuple[Stratum, ...] = get_args(Stratum)
 class Sample:
     """One question of a benchmark.
 
-    ``target`` is sorted and free of duplicates; of a task with classes it is the label value that holds. Where a family
-    has no strata, the stratum is ``any``. ``unwinnable`` is the part of it that is not in the task's candidate
-    space, so that no answer can reach it. ``facts`` say where the sample came from: encounter, event time, the row ids
-    of the label, how many of its codes had no label, the weight of eq. 11, the prompt if it is not the task's own.
-    ``person_id`` is whose record it is where a source keeps several records of one person apart.
+    ``target`` is sorted without duplicates; for a task with classes it is the correct label value. The stratum is
+    ``any`` where a family has no strata. ``unwinnable`` is the part of the target that is missing in the task's
+    candidate space: no answer can reach it. ``facts`` record where the sample comes from: encounter, event time, row
+    ids of the label, number of codes without a label, the weight of eq. 11, the prompt if it differs from the task's.
+    ``person_id``: the person, where a source keeps several records of one person.
 
-    A sample without a ``prediction_time`` is about a case that its question tells in words: there is no chart, and its
-    subject is the report or the question that the words are from.
+    A text case has no ``prediction_time``: its question describes the case in words, there is no chart, and its
+    subject is the report or question that the words come from.
     """
 
     id: str
@@ -58,29 +58,29 @@ class Sample:
 
     @property
     def person(self) -> int:
-        """Who it is about: samples of one person are in one split and never drawn apart."""
+        """The person: samples of one person are in one split and are drawn together."""
         return self.subject_id if self.person_id is None else self.person_id
 
     @property
-    def told(self) -> bool:
-        """Whether its question tells the case in words, and no chart does."""
+    def is_text_case(self) -> bool:
+        """Whether its question describes the case in words, without a chart."""
         return self.prediction_time is None
 
     @property
     def moment(self) -> datetime:
-        """The prediction time; UserError of a sample that has no chart."""
+        """The prediction time. UserError: the sample has no chart."""
         if self.prediction_time is None:
-            raise UserError(f"sample {self.id!r} is about a case told in words: it has no chart and no time")
+            raise UserError(f"sample {self.id!r} is a text case: it has no chart and no prediction time")
         return self.prediction_time
 
     @property
     def withheld(self) -> Withheld | None:
-        """The tables whose rows, from a moment on, would tell the answer by being there; None of most samples."""
-        said = self.facts.get("withheld")
-        return said and Withheld(tables=frozenset(said["tables"]), since=parse_time(said["since"]))
+        """The tables whose rows would give away the answer from a moment on; None for most samples."""
+        entry = self.facts.get("withheld")
+        return entry and Withheld(tables=frozenset(entry["tables"]), since=parse_time(entry["since"]))
 
     def chart(self, store: Store, policy: Policy = "known_at") -> Chart:
-        """Return the chart that the question is asked on."""
+        """Return the chart of the question."""
         return store.chart(self.subject_id, self.moment, policy=policy, withheld=self.withheld)
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Sample:
             "task": self.task,
             "subject_id": self.subject_id,
             **({} if self.person_id is None else {"person_id": self.person_id}),
-            **({} if self.told else {"prediction_time": format_time(self.moment)}),
+            **({} if self.is_text_case else {"prediction_time": format_time(self.moment)}),
             "target": list(self.target),
             "split": self.split,
             "stratum": self.stratum,
@@ -100,7 +100,7 @@ class Sample:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Sample:
-        """Read what :meth:`to_json` wrote; RecordError when it is something else."""
+        """Read the output of :meth:`to_json`. RecordError: it is something else."""
         try:
             return cls(
                 id=str(body["id"]),
@@ -115,19 +115,22 @@ class Sample:
                 facts=dict(body.get("facts", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"not a sample: {_wrong(error)}") from error
+            raise RecordError(f"not a sample: {_problem(error)}") from error
 
 
-def _wrong(error: Exception) -> str:
+def _problem(error: Exception) -> str:
     return f"it has no {error}" if isinstance(error, KeyError) else str(error)
 
 
-# A sample's question in parts, for methods that search with its queries and tell labels from other words.
+# A sample's question in parts, for methods that search with its queries and separate labels from other words.
 
 
 def question_of(task: Task, sample: Sample) -> Question:
-    """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it, from when on
-    a curated input shows events, which pictures are linked to it, and which options it lists."""
+    """Return what a method may know of a sample's task.
+
+    From the sample it contains only the prediction time, the start of the curated input, the linked images and the
+    listed options.
+    """
     words = task.words or _words(task.name)
     return Question(
         name=task.name,
@@ -137,7 +140,7 @@ def question_of(task: Task, sample: Sample) -> Question:
         factual_query=words.factual_query or words.description,
         counterfactual_query=words.counterfactual_query or words.description,
         prediction_time=sample.prediction_time,
-        answer=task.answer.asked(sample.facts),
+        answer=task.answer.for_sample(sample.facts),
         instructions=words.instructions,
         curated=_curated(sample),
         images=tuple(sample.facts.get("images", ())),
@@ -145,7 +148,7 @@ def question_of(task: Task, sample: Sample) -> Question:
 
 
 def _curated(sample: Sample) -> CuratedWindow | None:
-    """The window of the evidence package, of a sample that has one: it lies in the past."""
+    """Return the window of the curated input, in the past; None where the sample has none."""
     start = sample.facts.get("curated_from")
     if start is None:
         return None
@@ -154,12 +157,12 @@ def _curated(sample: Sample) -> CuratedWindow | None:
 
 def _words(task: str) -> QuestionText:
     if task not in _texts():
-        raise UserError(f"task {task!r} does not say what it asks; give it words=QuestionText(...)")
+        raise UserError(f"task {task!r} has no question text; give it words=QuestionText(...)")
     return QuestionText(**_texts()[task])
 
 
 def questions_sha256() -> str:
-    """Hash of the texts, for manifests."""
+    """Return the hash of the question texts, for manifests."""
     return content_hash(_source())
 
 
@@ -172,28 +175,31 @@ def _texts() -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads(_source())
 
 
-# A sample's prompt: the task's template with the subject and the time, then what its kind of answers says of them.
+# A sample's prompt: the task's template with subject and time, then the explanation of its kind of answers.
 
 
 def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> str:
-    """Return the first user message of an episode. ``space`` is the table that its answers come from as questions about
-    its person are asked with, None where they come from none.
+    """Return the first user message of an episode.
 
-    Nothing of the target reaches it but, where a sample lists names of its own, that it is among them: only the
-    subject, the prediction time and names that all samples share.
+    ``space``: the candidate table for questions about this person; None where answers come from no table. Of the
+    target only one thing can appear: where a sample lists its own names, the target is among them.
     """
     question = question_of(task, sample)
-    asked = task.prompt_named(sample.facts.get("prompt")).render(
+    question_part = task.prompt_named(sample.facts.get("prompt")).render(
         subject_id=sample.subject_id,
-        current_time="" if sample.told else format_time(sample.moment),
+        current_time="" if sample.is_text_case else format_time(sample.moment),
         question=question,
         asked=sample.facts.get("asked", ""),
         images=question.images,
     )
     table = "" if space is None else space.name
-    own = sample.facts.get("listed")
-    listed = own or (() if space is None else space.most_used(task.answer.listed))
-    explained = question.answer.explain(
-        part="task", candidate_table=table, instructions=question.instructions, listed=listed, chosen=own is not None
+    listed_names = sample.facts.get("listed")
+    listed = listed_names or (() if space is None else space.most_used(task.answer.listed))
+    answer_part = question.answer.explain(
+        part="task",
+        candidate_table=table,
+        instructions=question.instructions,
+        listed=listed,
+        chosen=listed_names is not None,
     )
-    return f"{asked}\n\n{explained}"
+    return f"{question_part}\n\n{answer_part}"

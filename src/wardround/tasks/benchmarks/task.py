@@ -1,4 +1,4 @@
-"""Task definitions: what is asked, where its answers come from, which prompt asks it."""
+"""Task definitions: question, source of the answers, prompt."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ PAPER_CONTEXT_TOKENS: Mapping[str, int] = {
 }
 """By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's.
 ClinSeekAgent's prints none, and results of 100,000 characters. TRACE fixes a
-budget (section 5) and prints none: that one is ours. So are those of cases told in words, which need little."""
+budget (section 5) and prints none: that value is ours. So are those of text cases, which need little."""
 
 OWN_CONTEXT_TOKENS = 64_000
-"""Of tasks that no paper has."""
+"""The context size of tasks that no paper has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionText:
-    """A task in words, for prompts and for methods that search with queries; both default to what is asked."""
+    """A task in words, for prompts and for methods that search with queries.
+
+    Both queries default to the description.
+    """
 
     category: str
     description: str
@@ -49,11 +52,11 @@ class QuestionText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of question. ``answer`` says what may be answered, and owns how that is told, read and checked.
+    """One kind of question. ``answer`` is its kind of answers.
 
-    ``role`` is what the rows play that are the label, where it is made of rows. ``about`` names what its family looks
-    at, where a family asks about several things (a ``stay``, a ``result``, a ``diagnosis``, a ``report``). ``template``
-    names the prompt file where it is not the task's own.
+    ``role``: the role of the rows that form the label, where it consists of rows. ``about``: the subject of the
+    question, where a family has several (a ``stay``, a ``result``, a ``diagnosis``, a ``report``). ``template``: the
+    prompt file, where it differs from the task's own.
     """
 
     name: str
@@ -64,19 +67,19 @@ class Task:
     template: str | None = None
     family: str = "agentehr"
     words: QuestionText | None = None
-    """What is asked, where it is not one of the papers' tasks, whose words are in ``questions.toml``."""
+    """The question text, except for the papers' tasks: theirs is in ``questions.toml``."""
 
     @property
     def prompt(self) -> PromptFile:
-        """The template that asks this task."""
+        """The prompt template of this task."""
         return self.prompt_named(None)
 
     def prompt_named(self, name: str | None) -> PromptFile:
-        """Return a template that asks this task as another source's records allow, the task's own for None."""
+        """Return the task's template for another source's records; the task's own for None."""
         return load_prompt("wardround.tasks.benchmarks", name or self.template or self.name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a manifest declares of a task that is none of the papers'."""
+        """Return the declaration for a manifest, for tasks that are not the papers'."""
         return {
             "name": self.name,
             "title": self.title,
@@ -89,7 +92,7 @@ class Task:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Task:
-        """Read what :meth:`to_json` wrote. UserError: its kind of answers is not known here."""
+        """Read the output of :meth:`to_json`. UserError: unknown kind of answers."""
         words = body.get("words")
         return cls(
             **{
@@ -215,7 +218,7 @@ TRACE_TASK = Task(
         description="the drugs started, the tests taken and the procedures performed next",
     ),
 )
-"""The task of TRACE: at every step, what is decided until the next bundle (section 3)."""
+"""The task of TRACE: at every step, the decisions until the next bundle (section 3)."""
 
 TASKS: Registry[Task] = Registry("tasks", one="task", of=Task)
 """Every task by name: the papers', those of plug-ins, and those that opened benchmarks declare."""
@@ -225,16 +228,16 @@ for _task in (*AGENTEHR_TASKS.values(), *EHRSHOT_TASKS.values(), TRACE_TASK):
 
 
 def declare(task: Task) -> None:
-    """Make a task known that a file or an opened benchmark declares; UserError: another one has its name."""
+    """Register a task from a file or an opened benchmark. UserError: another task has its name."""
     must_be_free(task)
     if task.name not in TASKS:
         TASKS.add(task.name, task)
 
 
 def must_be_free(task: Task) -> None:
-    """Raise UserError where another task has the name of this one."""
+    """Raise UserError where another task has the same name."""
     if task.name in TASKS and TASKS.get(task.name) != task:
-        raise UserError(f"there is another task {task.name!r} already; rename one of them")
+        raise UserError(f"another task is already named {task.name!r}; rename one of them")
 
 
 def get_task(name: str) -> Task:
@@ -243,5 +246,5 @@ def get_task(name: str) -> Task:
 
 
 def list_tasks() -> tuple[Task, ...]:
-    """Every task, in name order."""
+    """Return every task, in name order."""
     return tuple(TASKS.get(name) for name in sorted(TASKS.names))

@@ -26,20 +26,20 @@ from wardround.tasks.benchmarks.sample import SPLITS, Sample
 from wardround.tasks.benchmarks.task import TRACE_TASK, Task
 from wardround.tools.candidates import CandidateSpace
 
-# The stays of a store as ranges of bundles, and what of them the paper counts (section 5).
+# The stays of a store as ranges of bundles, and the paper's statistics of them (section 5).
 
 
 Unit = Literal["icu", "hospital"]
-FEWEST_BUNDLES = 2
-"""A stay of fewer has no step: nothing follows that could be foretold."""
+MIN_BUNDLES = 2
+"""Minimum number of bundles: a shorter stay has no step to predict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedStay:
-    """One stay: the bundles from ``first`` on and before ``stop``, as places in its subject's own stream.
+    """One stay: the bundles from ``first`` up to ``stop`` (excluded), as indices in its subject's stream.
 
-    ``start``: the hour of the first of them, in hours since 1970; ``target``: what was decided, step by step; ``last``:
-    at each step the newest names of each type that were on the chart.
+    ``start``: the hour of its first bundle, in hours since 1970. ``target``: the decisions, step by step. ``last``: at
+    each step the latest names of each type on the chart.
     """
 
     subject_id: int
@@ -53,25 +53,27 @@ class PlayedStay:
 
     @property
     def bundles(self) -> int:
-        """How many bundles it has, one more than steps."""
+        """The number of bundles, one more than steps."""
         return self.stop - self.first
 
 
 def stay_role(store: Store, unit: Unit) -> SpanRole:
-    """Return what plays the unit of a cohort. UserError: nothing does, or its table is not in the store."""
+    """Return the role of the cohort's unit. UserError: no table in the store has it."""
     name = "stay" if unit == "icu" else "admission"
     role: SpanRole | None = getattr(store.spec.roles, name)
     other = "hospital" if unit == "icu" else "icu"
     if role is None:
-        raise UserError(f"no stay to play: {unplayed(name)}; try --unit {other}, or see docs/roles.md")
+        raise UserError(f"no stays: {unplayed(name)}; try --unit {other}, or see docs/roles.md")
     if role.table not in store.table_names:
-        raise UserError(f"no stay to play: the store has no table {role.table!r}; try --unit {other}")
+        raise UserError(f"no stays: the store has no table {role.table!r}; try --unit {other}")
     return role
 
 
 def played_stays(store: Store, unit: Unit, *, most: int, dropped: dict[str, int]) -> Iterator[PlayedStay]:
-    """Yield every stay with a step and a target, subject by subject. ``most``: names of a type in ``last``; ``dropped``
-    counts the others by reason."""
+    """Yield every stay with a step and a target, subject by subject.
+
+    ``most``: limit on names of a type in ``last``. ``dropped`` counts the others by reason.
+    """
     role = stay_role(store, unit)
     spans = {subject: _spans(role, batch) for subject, batch in store.scan(role.table)}
     for stream in store_bundles(store):
@@ -82,7 +84,7 @@ def played_stays(store: Store, unit: Unit, *, most: int, dropped: dict[str, int]
             subject = int(subjects[begin])
             for start, stop in _ranges(stream, begin, end, spans.get(subject, Spans.none())):
                 stay = _stay(stream, targets, begin, start, stop, most)
-                if stay.bundles < FEWEST_BUNDLES:
+                if stay.bundles < MIN_BUNDLES:
                     dropped["of fewer than two bundles"] = dropped.get("of fewer than two bundles", 0) + 1
                 elif not stay.target:
                     dropped["without a decision to foretell"] = dropped.get("without a decision to foretell", 0) + 1
@@ -95,7 +97,7 @@ def _spans(role: SpanRole, batch: object) -> Spans:
 
 
 def _ranges(stream: BundleStream, begin: int, end: int, spans: Spans) -> Iterator[tuple[int, int]]:
-    """Yield the places of each stay's bundles: from the hour in which it begins to that in which it ends."""
+    """Yield the index range of each stay's bundles: from the hour of its start to the hour of its end."""
     hours = stream.hours[begin:end]
     for start, stop in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True):
         last = hours[-1] if stop == NO_TIME else stop // HOUR
@@ -111,32 +113,32 @@ def _stay(stream: BundleStream, targets: StepTargets, begin: int, start: int, st
         start=int(stream.hours[start]) if stop > start else 0,
         first=start - begin,
         stop=max(stop, start) - begin,
-        target=tuple(action for place in steps for action in _target(targets, place, place - start)),
+        target=tuple(action for index in steps for action in _target(targets, index, index - start)),
         last=tuple(_last(stream, begin, start, stop, most)),
         events=int(kinds.sum()),
         by_kind={EventKind(kind): int(count) for kind, count in enumerate(kinds) if count},
     )
 
 
-def _target(targets: StepTargets, place: int, step: int) -> Iterator[StepAction]:
-    for kind, names in targets.of(place).items():
+def _target(targets: StepTargets, index: int, step: int) -> Iterator[StepAction]:
+    for kind, names in targets.of(index).items():
         yield from (StepAction(step=step, kind=str(kind), name=name) for name in names)
 
 
 def _last(stream: BundleStream, begin: int, start: int, stop: int, most: int) -> Iterator[StepAction]:
-    """Yield, for every step of a stay, what was last decided of each type as the chart showed it, the newest first."""
+    """Yield, for every step of a stay, the latest visible decisions of each type, newest first."""
     columns = stream.columns
     decided = np.isin(columns.kind, list(DECIDED))
     newest: dict[str, dict[str, None]] = {}
-    for place in range(begin, stop - 1):
-        rows = slice(int(stream.starts[place]), int(stream.starts[place + 1]))
+    for index in range(begin, stop - 1):
+        rows = slice(int(stream.starts[index]), int(stream.starts[index + 1]))
         kinds, concepts = columns.kind[rows][decided[rows]], columns.concept[rows][decided[rows]]
         for kind, concept in zip(kinds.tolist(), concepts.tolist(), strict=True):
             names = newest.setdefault(str(DECIDED[EventKind(kind)]), {})
             names.pop(columns.names[concept], None)
             names[columns.names[concept]] = None
-        if place >= start:
-            yield from _newest(newest, place - start, most)
+        if index >= start:
+            yield from _newest(newest, index - start, most)
 
 
 def _newest(newest: Mapping[str, Mapping[str, None]], step: int, most: int) -> Iterator[StepAction]:
@@ -144,7 +146,7 @@ def _newest(newest: Mapping[str, Mapping[str, None]], step: int, most: int) -> I
         yield from (StepAction(step=step, kind=kind, name=name) for name in list(names)[: -most - 1 : -1])
 
 
-# Building the family ``trace``: which stays, in which split, with what at each step (TRACE, sections 4 and 5).
+# Build the family ``trace``: stays, splits and targets per step (TRACE, sections 4 and 5).
 
 
 Stays = Sequence[PlayedStay]
@@ -158,16 +160,16 @@ def build_trace(
     report: Reporter = silent,
     **options: Unpack[BuildOptions],
 ) -> Benchmark:
-    """Build the stays of a store and save them; at most ``per_task`` stays in each split (0: all).
+    """Build the stays of a store and save them; at most ``per_task`` stays in each split (0: no limit).
 
-    ``unit`` is what a stay is: one in intensive care, or one in hospital. UserError: the source keeps none.
+    ``unit``: a stay in intensive care, or in hospital. UserError: the source has none.
     """
     return build_family(TraceFamily(unit=unit), store, folder, BuildSettings(**options), report=report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFamily:
-    """The family: its unit of a cohort."""
+    """The family: its cohort unit."""
 
     unit: Unit = "icu"
     kind: ClassVar[str] = "trace"
@@ -176,24 +178,24 @@ class TraceFamily:
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """The one task."""
+        """The only task."""
         return [TRACE_TASK]
 
     def options(self) -> Mapping[str, Any]:
-        """Its unit."""
+        """Return the unit."""
         return {"unit": self.unit}
 
-    def open(self, ground: BuildContext) -> _OpenTrace:
-        """See that there are stays, and clocks of knowledge."""
-        if ground.settings.policy != "known_at":
-            raise UserError("a bundle is what became known within an hour: the papers' clocks have none")
-        stay_role(ground.store, self.unit)
-        return _OpenTrace(ground=ground, unit=self.unit)
+    def open(self, context: BuildContext) -> _OpenTrace:
+        """Check that the store has stays and availability times."""
+        if context.settings.policy != "known_at":
+            raise UserError("a bundle needs availability times, which the papers' clocks do not have")
+        stay_role(context.store, self.unit)
+        return _OpenTrace(context=context, unit=self.unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenTrace:
-    ground: BuildContext
+    context: BuildContext
     unit: Unit
     dropped: dict[str, int] = field(default_factory=dict)
 
@@ -206,16 +208,16 @@ class _OpenTrace:
 
     def questions(self, task: Task) -> Stays:
         most: int = task.answer.most  # type: ignore[attr-defined]
-        return list(played_stays(self.ground.store, self.unit, most=most, dropped=self.dropped))
+        return list(played_stays(self.context.store, self.unit, most=most, dropped=self.dropped))
 
     def draw(self, task: Task, questions: Stays) -> Stays:
-        """At most so many of each split, decided by seed, subject and start alone."""
-        settings = self.ground.settings
+        """Draw at most ``per_task`` of each split, by seed, subject and start only."""
+        settings = self.context.settings
         keyed = sorted(questions, key=lambda stay: unit_draw(settings.seed, "trace", stay.subject_id, stay.start))
         drawn: list[PlayedStay] = []
         for split in SPLITS:
-            held = [stay for stay in keyed if self.ground.splits[stay.subject_id] == split]
-            drawn += held[: settings.per_task or None]
+            split_stays = [stay for stay in keyed if self.context.splits[stay.subject_id] == split]
+            drawn += split_stays[: settings.per_task or None]
         return sorted(drawn, key=lambda stay: (stay.subject_id, stay.start))
 
     def samples(self, task: Task, questions: Stays, drawn: Stays) -> Sequence[Sample]:
@@ -227,27 +229,27 @@ class _OpenTrace:
             id=_name(task, stay),
             task=task.name,
             subject_id=stay.subject_id,
-            person_id=person_id(self.ground.store, stay.subject_id),
+            person_id=person_id(self.context.store, stay.subject_id),
             prediction_time=begins + timedelta(minutes=59, seconds=59),
             target=tuple(map(str, stay.target)),
-            split=self.ground.splits[stay.subject_id],
+            split=self.context.splits[stay.subject_id],
             stratum="any",
             facts={"first": stay.first, "stop": stay.stop, "unit": self.unit},
         )
 
     def describe(self, task: Task, questions: Stays, drawn: Stays, samples: Sequence[Sample]) -> TaskFacts:
-        said: dict[str, Any] = {
+        details: dict[str, Any] = {
             "title": task.title,
             "unit": f"stays in {'intensive care' if self.unit == 'icu' else 'hospital'}",
             "stays": len(questions),
             "subjects": len({stay.subject_id for stay in questions}),
             "statistics": stay_statistics(questions),
-            "untimed": {str(kind): why for kind, why in untimed_types(self.ground.store.spec).items()},
+            "untimed": {str(kind): why for kind, why in untimed_types(self.context.store.spec).items()},
         }
-        return TaskFacts(said=said, drops=self.dropped | {"not_drawn": len(questions) - len(drawn)})
+        return TaskFacts(details=details, drops=self.dropped | {"not_drawn": len(questions) - len(drawn)})
 
     def last(self, task: Task, questions: Stays, drawn: Stays, samples: Sequence[Sample]) -> dict[str, tuple[str, ...]]:
-        """Copy-last: at every step the newest names of each type that the chart showed."""
+        """Return the copy-last baseline: at every step the latest names of each type that the chart showed."""
         return {_name(task, stay): tuple(map(str, stay.last)) for stay in drawn if stay.last}
 
     def facts(self) -> Mapping[str, Any]:

@@ -28,14 +28,16 @@ def trivial_answers(benchmark: Benchmark, task: Task, samples: Sequence[Sample])
     training = benchmark.samples(task.name, "train")
     prior = _counted(task.answer.prior, training, samples)
     if not isinstance(prior, str):
-        prior = prior | {one.id: _listed_prior(task, one, training) for one in samples if "listed" in one.facts}
+        prior = prior | {
+            sample.id: _listed_prior(task, sample, training) for sample in samples if "listed" in sample.facts
+        }
     return {
-        "nothing": {one.id: None for one in samples},
+        "nothing": {sample.id: None for sample in samples},
         "constant": _counted(task.answer.constant, training, samples),
         "prior": prior,
         "last": _made(benchmark.last, task, samples, {} if isinstance(prior, str) else prior),
         "when": _made(benchmark.when, task, samples, {}),
-        ORACLE: {one.id: _reachable(one) for one in samples},
+        ORACLE: {sample.id: _reachable(sample) for sample in samples},
     }
 
 
@@ -45,8 +47,10 @@ def _counted(count: _Count, training: Sequence[Sample], samples: Sequence[Sample
         return "the benchmark has no training sample of this task"
     whole = count([one.target for one in training])
     return {
-        one.id: whole if one.split != "train" else count([n.target for n in training if n.person != one.person])
-        for one in samples
+        sample.id: whole
+        if sample.split != "train"
+        else count([n.target for n in training if n.person != sample.person])
+        for sample in samples
     }
 
 
@@ -63,7 +67,11 @@ def _made(
 ) -> Answers | str:
     """Return what was made when the benchmark was built, or why it was not."""
     found = by_task.get(task.name, "not made when the benchmark was built; build it again")
-    return found if isinstance(found, str) else {one.id: found.get(one.id) or otherwise.get(one.id) for one in samples}
+    return (
+        found
+        if isinstance(found, str)
+        else {sample.id: found.get(sample.id) or otherwise.get(sample.id) for sample in samples}
+    )
 
 
 def _reachable(sample: Sample) -> tuple[str, ...] | None:

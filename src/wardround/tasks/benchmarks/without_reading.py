@@ -1,4 +1,4 @@
-"""How well the moment and the existence of rows alone predict an answer, fitted on training people."""
+"""Baselines that predict from the prediction time and from which rows exist, without reading a value."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from wardround.tasks.benchmarks.encounters import (
 from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import Task
 
-# What is known of the moment of a question, without reading what any row says: when things became known, how many.
+# Features of a question that need no value of any row: its time, and how many rows were available.
 #
-# Times come from the clocks ``known_at`` of the store. Two readings: of the moment (how long since the arrival, the
-# last result, ...), and of existence (which tables have rows in the window before the question, which of their columns
-# are filled). Both are what a contender of the baseline card may use, and nothing else.
+# Times follow the policy ``known_at``. There are two feature sets. *Moment*: minutes since the arrival, since the last
+# result, and so on. *Existence*: which tables have rows in the window before the question, which columns are filled.
+# A contender of the baseline card may use these features and no others.
 
 
 Table = npt.NDArray[np.float64]
 _HOUR, _WINDOW = 60 * MINUTE, 24 * 60 * MINUTE
-_KEPT = 4096
+_CACHE_SIZE = 4096
 _NONE: Ints = np.empty(0, np.int64)
 _SPANS = {"arrival": "emergency", "admission": "admission", "intensive care": "stay"}
 _ROWS = {"vital sign": "vital", "laboratory result": "lab", "order": "order"}
@@ -51,13 +51,16 @@ MOMENT = (
     "rows so far",
     "questions so far",
 )
-"""What is known of a moment, in the order of the columns."""
+"""Names of the moment features, in column order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """One row for each sample: ``moment`` by the columns of ``MOMENT`` (NaN: there is none), ``existence`` the number
-    of rows or filled cells in the window, by ``names``: ``poe`` or ``poe.order_status``."""
+    """Features of samples, one row per sample.
+
+    ``moment`` has the columns of ``MOMENT``; NaN marks a missing value. ``existence`` counts the rows or filled cells
+    in the window, with the columns ``names``: ``poe`` or ``poe.order_status``.
+    """
 
     moment: Table
     names: tuple[str, ...]
@@ -65,57 +68,60 @@ class Readings:
 
 
 class MomentReader:
-    """Reads the moments of questions of one store; the times of a subject are read once for all tasks."""
+    """Computes features of the questions of one store; each subject's times are read once for all tasks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._held: dict[tuple[int, bool], _Known] = {}
+        self._cache: dict[tuple[int, bool], _AvailableTimes] = {}
 
     def read(self, samples: Sequence[Sample], *, existence: bool) -> Readings:
-        """Read the moments of a task's samples; without ``existence`` nothing of which rows there are."""
+        """Return the features of a task's samples; without ``existence`` the existence table is empty."""
         by_subject: dict[int, list[int]] = {}
-        for place, sample in enumerate(samples):
-            by_subject.setdefault(sample.subject_id, []).append(place)
+        for row, sample in enumerate(samples):
+            by_subject.setdefault(sample.subject_id, []).append(row)
         moment = np.full((len(samples), len(MOMENT)), np.nan)
         counts: dict[str, Table] = {}
-        for subject, places in by_subject.items():
-            known = self._of(subject, existence)
-            times = np.array([to_microseconds(samples[place].moment) for place in places], np.int64)
-            moment[places, :-1] = known.moments([samples[place] for place in places])
-            moment[places, -1] = np.searchsorted(np.sort(times), times)
-            since = np.array([_since(samples[place], time) for place, time in zip(places, times.tolist(), strict=True)])
-            hidden = [_hidden(samples[place]) for place in places]
-            for name, moments in known.existing.items() if existence else ():
+        for subject, rows in by_subject.items():
+            available = self._of(subject, existence)
+            times = np.array([to_microseconds(samples[row].moment) for row in rows], np.int64)
+            moment[rows, :-1] = available.moments([samples[row] for row in rows])
+            moment[rows, -1] = np.searchsorted(np.sort(times), times)
+            since = np.array([_since(samples[row], time) for row, time in zip(rows, times.tolist(), strict=True)])
+            hidden = [_hidden(samples[row]) for row in rows]
+            for name, moments in available.existing.items() if existence else ():
                 column = counts.setdefault(name, np.zeros(len(samples)))
-                rows = np.searchsorted(moments, times, "right") - np.searchsorted(moments, since, "right")
-                column[places] = np.where([name.partition(".")[0] in tables for tables in hidden], 0, rows)
+                count = np.searchsorted(moments, times, "right") - np.searchsorted(moments, since, "right")
+                column[rows] = np.where([name.partition(".")[0] in tables for tables in hidden], 0, count)
         names = tuple(sorted(name for name, column in counts.items() if column.min() != column.max()))
         table = np.column_stack([counts[name] for name in names]) if names else np.empty((len(samples), 0))
         return Readings(moment=moment, names=names, existence=table)
 
-    def _of(self, subject: int, existence: bool) -> _Known:
-        if (subject, existence) not in self._held:
-            if len(self._held) >= _KEPT:
-                self._held.clear()
-            self._held[subject, existence] = _Known.of(self._store, subject, existence)
-        return self._held[subject, existence]
+    def _of(self, subject: int, existence: bool) -> _AvailableTimes:
+        if (subject, existence) not in self._cache:
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            self._cache[subject, existence] = _AvailableTimes.of(self._store, subject, existence)
+        return self._cache[subject, existence]
 
 
-def _since(sample: Sample, asked: int) -> int:
-    """From when on rows lie in the window: the question's own, else the last day."""
-    own = sample.facts.get("curated_from")
-    return to_microseconds(parse_time(own)) - 1 if own else asked - _WINDOW
+def _since(sample: Sample, prediction_us: int) -> int:
+    """Return where the window starts: the question's own start, or one day before the prediction time."""
+    curated_from = sample.facts.get("curated_from")
+    return to_microseconds(parse_time(curated_from)) - 1 if curated_from else prediction_us - _WINDOW
 
 
 def _hidden(sample: Sample) -> frozenset[str]:
-    """The tables that the chart of a question does not show since its window began."""
+    """Return the tables that the question's chart hides since its window began."""
     return frozenset() if sample.withheld is None else sample.withheld.tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """When things of one subject became known, in order: the rows of every table, the starts of stays, the rows of
-    roles by table; and of every column that is not filled in every row, its filled cells."""
+class _AvailableTimes:
+    """Sorted times at which rows and cells of one subject became available.
+
+    ``tables``: rows by table. ``starts``: starts of stays. ``roles``: rows of each role, by table. ``columns``: filled
+    cells of the columns that are not filled in every row.
+    """
 
     tables: Mapping[str, Ints]
     starts: Sequence[Ints]
@@ -123,8 +129,8 @@ class _Known:
     columns: Mapping[str, Ints]
 
     @classmethod
-    def of(cls, store: Store, subject: int, existence: bool) -> _Known:
-        """Read a subject; without ``existence`` no column."""
+    def of(cls, store: Store, subject: int, existence: bool) -> _AvailableTimes:
+        """Read one subject; without ``existence`` no columns."""
         specs = store.spec.tables
         rows = {name: store.rows(subject, name) for name in store.table_names if not specs[name].is_static}
         known = {name: _row_times(batch) for name, batch in rows.items()}
@@ -133,38 +139,38 @@ class _Known:
             if batch.num_rows:
                 columns |= _columns(specs[name], batch, known[name])
         return cls(
-            tables={name: _ordered(times) for name, times in known.items()},
-            starts=[_starts(getattr(store.spec.roles, span), rows, known) for span in _SPANS.values()],
-            roles=[_of_role(store.spec.roles.rows(role), rows, known) for role in _ROWS.values()],
+            tables={name: _sorted_times(times) for name, times in known.items()},
+            starts=[_stay_starts(getattr(store.spec.roles, span), rows, known) for span in _SPANS.values()],
+            roles=[_role_times(store.spec.roles.rows(role), rows, known) for role in _ROWS.values()],
             columns=columns,
         )
 
     @property
     def existing(self) -> Mapping[str, Ints]:
-        """What may exist: rows by table, filled cells by column."""
+        """Return availability times by feature: rows by table, filled cells by column."""
         return {name: times for name, times in self.tables.items() if len(times)} | dict(self.columns)
 
     def moments(self, samples: Sequence[Sample]) -> Table:
-        """Return the columns of ``MOMENT`` but the last, for some questions."""
-        hidden = {one.withheld: None for one in samples}
-        found = np.empty((len(samples), len(MOMENT) - 1))
-        for withheld in hidden:
-            places = [place for place, one in enumerate(samples) if one.withheld == withheld]
-            times = np.array([to_microseconds(samples[place].moment) for place in places], np.int64)
-            every = _shown(self.tables, withheld)
+        """Return the columns of ``MOMENT`` except the last, for samples of this subject."""
+        withheld_filters = {sample.withheld: None for sample in samples}
+        features = np.empty((len(samples), len(MOMENT) - 1))
+        for withheld in withheld_filters:
+            rows = [row for row, sample in enumerate(samples) if sample.withheld == withheld]
+            times = np.array([to_microseconds(samples[row].moment) for row in rows], np.int64)
+            all_times = _shown(self.tables, withheld)
             roles = [_shown(role, withheld) for role in self.roles]
-            found[places] = np.column_stack(
+            features[rows] = np.column_stack(
                 [
                     times // _HOUR % 24,
-                    *(_minutes_since(known, times) for known in (*self.starts, every, *roles)),
-                    np.searchsorted(every, times, "right"),
+                    *(_minutes_since(available, times) for available in (*self.starts, all_times, *roles)),
+                    np.searchsorted(all_times, times, "right"),
                 ]
             )
-        return found
+        return features
 
 
 def _shown(tables: Mapping[str, Ints], withheld: Withheld | None) -> Ints:
-    """The times of all tables, without those that a chart does not show."""
+    """Return the times of all tables, without the rows that the chart hides."""
     since = 0 if withheld is None else to_microseconds(withheld.since)
     kept = (
         times[times < since] if withheld is not None and name in withheld.tables else times
@@ -174,14 +180,14 @@ def _shown(tables: Mapping[str, Ints], withheld: Withheld | None) -> Ints:
 
 
 def _row_times(batch: pa.RecordBatch) -> Ints:
-    """When each row became known, NO_TIME where it never did or always was."""
+    """Return when each row became available; NO_TIME for rows that are never or always shown."""
     times = np.maximum(microseconds(batch.column(EVENT)), microseconds(batch.column(AVAILABLE)))
     return np.where((times <= ALWAYS_TIME) | (times >= NEVER_TIME), NO_TIME, times)
 
 
-def _columns(spec: TableSpec, batch: pa.RecordBatch, known: Ints) -> dict[str, Ints]:
-    """When the cells of every column became known that some rows lack, or that comes late."""
-    shown, found = ShownTable.of(spec, batch), {}
+def _columns(spec: TableSpec, batch: pa.RecordBatch, available: Ints) -> dict[str, Ints]:
+    """Return when the cells of each column became available, for columns with empty or late cells."""
+    shown_table, times_by_column = ShownTable.of(spec, batch), {}
     for column, column_field in zip(batch.columns, batch.schema, strict=True):
         empty = column.null_count == batch.num_rows
         if (
@@ -189,45 +195,47 @@ def _columns(spec: TableSpec, batch: pa.RecordBatch, known: Ints) -> dict[str, I
             and not column_field.name.startswith("_")
             and (column.null_count or column_field.name in spec.late)
         ):
-            cells = shown.cell(column_field.name)
-            found[f"{spec.name}.{column_field.name}"] = _ordered(np.where(known == NO_TIME, NO_TIME, cells))
-    return found
+            cells = shown_table.cell(column_field.name)
+            times_by_column[f"{spec.name}.{column_field.name}"] = _sorted_times(
+                np.where(available == NO_TIME, NO_TIME, cells)
+            )
+    return times_by_column
 
 
-def _starts(role: SpanRole | None, rows: Mapping[str, pa.RecordBatch], known: Mapping[str, Ints]) -> Ints:
-    """When the stays of a kind began, of those whose row is ever known."""
+def _stay_starts(role: SpanRole | None, rows: Mapping[str, pa.RecordBatch], available: Mapping[str, Ints]) -> Ints:
+    """Return when the stays of a kind began, for stays whose row becomes available."""
     if role is None or role.table not in rows:
         return _NONE
     batch = rows[role.table]
     spans = read_spans(role, event_times(batch), CodedRows(batch=batch))
-    return _ordered(np.where(known[role.table][spans.rows] == NO_TIME, NO_TIME, spans.starts))
+    return _sorted_times(np.where(available[role.table][spans.rows] == NO_TIME, NO_TIME, spans.starts))
 
 
-def _of_role(
-    roles: Sequence[RowRole], rows: Mapping[str, pa.RecordBatch], known: Mapping[str, Ints]
+def _role_times(
+    roles: Sequence[RowRole], rows: Mapping[str, pa.RecordBatch], available: Mapping[str, Ints]
 ) -> dict[str, Ints]:
-    found: dict[str, Ints] = {}
-    for one in roles:
-        if one.table in rows:
-            times = known[one.table][CodedRows(batch=rows[one.table]).meet(one.where)]
-            found[one.table] = _ordered(np.concatenate([found.get(one.table, _NONE), times]))
-    return found
+    times_by_table: dict[str, Ints] = {}
+    for role in roles:
+        if role.table in rows:
+            times = available[role.table][CodedRows(batch=rows[role.table]).meet(role.where)]
+            times_by_table[role.table] = _sorted_times(np.concatenate([times_by_table.get(role.table, _NONE), times]))
+    return times_by_table
 
 
-def _ordered(times: Ints) -> Ints:
+def _sorted_times(times: Ints) -> Ints:
     return np.sort(times[(times != NO_TIME) & (times < NEVER_TIME)])
 
 
-def _minutes_since(known: Ints, times: Ints) -> Table:
-    """Minutes since the latest of some moments, NaN before the first."""
-    place = np.searchsorted(known, times, "right") - 1
-    latest = known[np.maximum(place, 0)] if len(known) else np.zeros_like(times)
-    return np.where(place >= 0, (times - latest) / MINUTE, np.nan)
+def _minutes_since(available: Ints, times: Ints) -> Table:
+    """Return minutes since the latest of ``known``; NaN before the first."""
+    index = np.searchsorted(available, times, "right") - 1
+    latest = available[np.maximum(index, 0)] if len(available) else np.zeros_like(times)
+    return np.where(index >= 0, (times - latest) / MINUTE, np.nan)
 
 
-# Two small fits without a library, for contenders that read almost nothing: a ridge logistic and nearest neighbours.
+# Two small models without a library: ridge logistic regression and nearest neighbours.
 #
-# Columns are spread by their ranks among the training rows, so that no unit and no outlier has a part in a fit.
+# Features are replaced by their ranks among the training rows, so that units and outliers have no effect.
 
 
 Matrix = npt.NDArray[np.float64]
@@ -238,7 +246,7 @@ _DRAWS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AreaUnderCurve:
-    """An AUC with its interval: 2.5 to 97.5 % of draws of people with replacement."""
+    """An AUC with its 95 % bootstrap interval over people (2.5 to 97.5 %)."""
 
     value: float
     low: float
@@ -251,32 +259,34 @@ class AreaUnderCurve:
 
 
 def spread(training: Matrix, rows: Matrix) -> Matrix:
-    """Return ranks from 0 to 1 among the training rows; a missing cell is -1/2, outside of all that are there."""
-    made = np.full(rows.shape, -0.5)
-    for place in range(rows.shape[1]):
-        held = np.sort(training[:, place][np.isfinite(training[:, place])])
-        there = np.isfinite(rows[:, place])
-        if len(held):
-            low, high = (np.searchsorted(held, rows[there, place], side) for side in ("left", "right"))
-            made[there, place] = (low + high) / (2 * len(held))
-    return made
+    """Return ranks from 0 to 1 among the training rows; a missing value becomes -1/2."""
+    ranks = np.full(rows.shape, -0.5)
+    for column in range(rows.shape[1]):
+        training_values = np.sort(training[:, column][np.isfinite(training[:, column])])
+        is_present = np.isfinite(rows[:, column])
+        if len(training_values):
+            low, high = (np.searchsorted(training_values, rows[is_present, column], side) for side in ("left", "right"))
+            ranks[is_present, column] = (low + high) / (2 * len(training_values))
+    return ranks
 
 
 def shares(training: Matrix, classes: Ints, rows: Matrix, count: int) -> Matrix:
-    """Fit each class against the rest and return the share of every class for some rows, (rows, ``count``)."""
-    first, second = (_curved(spread(training, part)) for part in (training, rows))
-    found = np.column_stack([_logistic(first, (classes == one).astype(float), second) for one in range(count)])
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12))
+    """Fit one-vs-rest models and return class probabilities, shape (rows, ``count``)."""
+    training_features, features = (_curved(spread(training, part)) for part in (training, rows))
+    scores = np.column_stack(
+        [_logistic(training_features, (classes == label).astype(float), features) for label in range(count)]
+    )
+    return np.asarray(scores / np.maximum(scores.sum(axis=1, keepdims=True), 1e-12))
 
 
 def neighbours(training: Matrix, rows: Matrix, count: int) -> Ints:
-    """Return for each row the places of the ``count`` nearest training rows."""
-    first, second = spread(training, training), spread(training, rows)
-    found = np.empty((len(rows), min(count, len(training))), np.int64)
-    for place, row in enumerate(second):
-        away = ((first - row) ** 2).sum(axis=1)
-        found[place] = np.argsort(away, kind="stable")[: found.shape[1]]
-    return found
+    """Return the indices of the ``count`` nearest training rows, for each row."""
+    training_ranks, ranks = spread(training, training), spread(training, rows)
+    nearest = np.empty((len(rows), min(count, len(training))), np.int64)
+    for index, row in enumerate(ranks):
+        distances = ((training_ranks - row) ** 2).sum(axis=1)
+        nearest[index] = np.argsort(distances, kind="stable")[: nearest.shape[1]]
+    return nearest
 
 
 def area(values: Matrix, positive: Flags) -> float:
@@ -288,7 +298,7 @@ def area(values: Matrix, positive: Flags) -> float:
 
 
 def area_with_interval(values: Matrix, positive: Flags, people: Ints, seed: int = 0) -> AreaUnderCurve:
-    """Return the AUC with an interval over people; of one class alone it is a half, between nought and one."""
+    """Return the AUC with an interval over people; with one class only: 0.5, from 0 to 1."""
     value = area(values, positive)
     if not np.isfinite(value):
         return AreaUnderCurve(value=0.5, low=0.0, high=1.0, samples=len(values))
@@ -298,89 +308,98 @@ def area_with_interval(values: Matrix, positive: Flags, people: Ints, seed: int 
     rows_of = np.split(order, np.flatnonzero(np.diff(person[order])) + 1)
     drawn = []
     for _ in range(_DRAWS):
-        rows = np.concatenate([rows_of[one] for one in rng.integers(0, len(rows_of), len(rows_of))])
+        rows = np.concatenate([rows_of[index] for index in rng.integers(0, len(rows_of), len(rows_of))])
         drawn.append(area(values[rows], positive[rows]))
-    held = np.array([one for one in drawn if np.isfinite(one)])
-    low, high = (float(one) for one in np.quantile(held, [0.025, 0.975])) if len(held) else (0.0, 1.0)
+    finite = np.array([auc for auc in drawn if np.isfinite(auc)])
+    low, high = (float(auc) for auc in np.quantile(finite, [0.025, 0.975])) if len(finite) else (0.0, 1.0)
     return AreaUnderCurve(value=value, low=low, high=high, samples=len(values))
 
 
 def _curved(ranks: Matrix) -> Matrix:
-    """A constant, each rank and its square, and whether it is missing."""
+    """Return the design matrix: constant, centred rank, its square, and a missing indicator."""
     missing = (ranks < 0).astype(float)
-    there = np.where(ranks < 0, 0.5, ranks) - 0.5
-    return np.column_stack([np.ones(len(ranks)), there, 2 * there**2, missing])
+    centred = np.where(ranks < 0, 0.5, ranks) - 0.5
+    return np.column_stack([np.ones(len(ranks)), centred, 2 * centred**2, missing])
 
 
-def _logistic(rows: Matrix, wanted: Matrix, asked: Matrix) -> Matrix:
-    """Newton's steps on the ridge likelihood; the constant is not held back."""
+def _logistic(rows: Matrix, labels: Matrix, test_rows: Matrix) -> Matrix:
+    """Fit ridge logistic regression by Newton steps and return probabilities for ``test_rows``.
+
+    The intercept is not penalised.
+    """
     weight = np.zeros(rows.shape[1])
     ridge = np.full(rows.shape[1], _RIDGE)
     ridge[0] = 1e-6
     for _ in range(_STEPS):
-        share = _sigmoid(rows @ weight)
-        slope = rows.T @ (wanted - share) - ridge * weight
-        curve = (rows * (share * (1 - share))[:, None]).T @ rows + np.diag(ridge)
-        step = np.linalg.solve(curve, slope)
+        probability = _sigmoid(rows @ weight)
+        gradient = rows.T @ (labels - probability) - ridge * weight
+        hessian = (rows * (probability * (1 - probability))[:, None]).T @ rows + np.diag(ridge)
+        step = np.linalg.solve(hessian, gradient)
         weight = weight + step
         if np.abs(step).max() < 1e-6:
             break
-    return _sigmoid(asked @ weight)
+    return _sigmoid(test_rows @ weight)
 
 
 def _sigmoid(values: Matrix) -> Matrix:
     return 1 / (1 + np.exp(-np.clip(values, -30, 30)))
 
 
-# What the moment of a question, and the mere existence of rows, tell of its answer: fitted on training people.
+# How well the prediction time and the existence of rows predict an answer, fitted on training people.
 #
-# ``when`` answers each question from what is known of its moment alone. The existence audit tries one number at a time
-# (a table has a row, its number of rows, a column is filled) and names the five that say most. A task that either of
-# them answers tells its answer by when it is asked, or by which rows there are.
+# ``when`` predicts from the moment features alone. The existence audit tries one feature at a time (a table has a row,
+# its number of rows, a column is filled) and reports the five most predictive ones. A task that either of them solves
+# leaks its answer through the time of the question or through which rows exist.
 
 
 _FOLDS = 5
-_NAMED = 5
+_MAX_NAMED = 5
 _TABLE = re.compile(r"(?:rows of )?(\w+).*")
-_LEAST = 10
-"""Fewer training questions give no fit."""
-_LEAST_OF_EACH = 5
-"""Fewer of one class say nothing of an AUC."""
-_MOST = 4000
+_MIN_TRAINING = 10
+"""Minimum number of training questions for a fit."""
+_MIN_PER_CLASS = 5
+"""Minimum number of samples of each class for an AUC."""
+_MAX_TRAINING = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutReading:
-    """The answers of ``when`` by sample, or why there are none; ``facts`` are what a manifest says of one task."""
+    """Predictions of ``when`` by sample, or why there are none.
+
+    ``facts`` go into the task's entry in the manifest.
+    """
 
     when: Mapping[str, tuple[str, ...]] | str
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def without_reading(reader: MomentReader, task: Task, samples: Sequence[Sample]) -> WithoutReading:
-    """Fit both on the training samples of a task, on the clocks ``known_at``.
+    """Fit both baselines on the training samples of a task, under the policy ``known_at``.
 
-    A task of two classes with enough of both gets an AUC. Every other task that one answer settles gets the F1 of the
-    best answer by one number, beside the F1 of the prior, and the difference with its interval.
+    A two-class task with enough samples of both classes gets an AUC. Other tasks that one answer settles get the F1 of
+    the best single feature, the F1 of the prior, and the difference with its interval.
     """
-    training = np.array([one.split == "train" for one in samples], bool)
-    if int(training.sum()) < _LEAST:
-        return WithoutReading(when=f"fewer than {_LEAST} training questions: nothing to fit the moment on")
+    training = np.array([sample.split == "train" for sample in samples], bool)
+    if int(training.sum()) < _MIN_TRAINING:
+        return WithoutReading(when=f"fewer than {_MIN_TRAINING} training questions: nothing to fit the moment on")
     values = task.answer.label_values
-    figures = not (task.answer.by_steps or task.answer.judged)
-    readings = reader.read(samples, existence=figures)
-    people = np.array([one.person for one in samples], np.int64)
+    needs_figures = not (task.answer.by_steps or task.answer.judged)
+    readings = reader.read(samples, existence=needs_figures)
+    people = np.array([sample.person for sample in samples], np.int64)
     folds = _folds(people, training)
     if not values or task.answer.several:
         when = _by_neighbours(task, samples, readings.moment, folds)
-        return WithoutReading(when=when, facts=_gains(task, samples, readings, folds, when) if figures else {})
-    classes = np.array([values.index(one.target[0]) for one in samples], np.int64)
-    told, before = _out_of_fold(readings.moment, classes, folds, len(values))
-    when = {one.id: (values[place],) for one, place in zip(samples, told.argmax(axis=1).tolist(), strict=True)}
+        return WithoutReading(when=when, facts=_gains(task, samples, readings, folds, when) if needs_figures else {})
+    classes = np.array([values.index(sample.target[0]) for sample in samples], np.int64)
+    probabilities, priors = _out_of_fold(readings.moment, classes, folds, len(values))
+    when = {
+        sample.id: (values[label],)
+        for sample, label in zip(samples, probabilities.argmax(axis=1).tolist(), strict=True)
+    }
     positive = classes == 1
-    if len(values) > 2 or min(int(positive.sum()), int((~positive).sum())) < _LEAST_OF_EACH:
+    if len(values) > 2 or min(int(positive.sum()), int((~positive).sum())) < _MIN_PER_CLASS:
         return WithoutReading(when=when, facts=_gains(task, samples, readings, folds, when))
-    moment = area_with_interval(_logit(told[:, 1]) - _logit(before[:, 1]), positive, people)
+    moment = area_with_interval(_logit(probabilities[:, 1]) - _logit(priors[:, 1]), positive, people)
     facts = {
         "when": moment.to_json() | {"most_by": _most_by(readings.moment, positive, training)},
         "existence": _existence(readings, positive, training, people),
@@ -389,130 +408,150 @@ def without_reading(reader: MomentReader, task: Task, samples: Sequence[Sample])
 
 
 def _folds(people: Ints, training: Flags) -> Sequence[tuple[Flags, Flags]]:
-    """Pairs of rows to fit on and rows to answer: training people are answered by four fifths of the others."""
-    number = np.array([derive_seed(0, "without_reading", person) % _FOLDS for person in people.tolist()])
-    parts = [(training & (number != fold), training & (number == fold)) for fold in range(_FOLDS)]
-    return [(fit, asked) for fit, asked in [*parts, (training, ~training)] if fit.any() and asked.any()]
+    """Return (fit rows, test rows) pairs.
+
+    Training people are predicted by five folds, all other people by all training people.
+    """
+    fold_of_person = np.array([derive_seed(0, "without_reading", person) % _FOLDS for person in people.tolist()])
+    parts = [(training & (fold_of_person != fold), training & (fold_of_person == fold)) for fold in range(_FOLDS)]
+    return [(fit, test) for fit, test in [*parts, (training, ~training)] if fit.any() and test.any()]
 
 
 def _out_of_fold(
     rows: Matrix, classes: Ints, folds: Sequence[tuple[Flags, Flags]], count: int
 ) -> tuple[Matrix, Matrix]:
-    """The share of every class by the moment, and the share that it has in the people of the fit: without that one,
-    whom a fold leaves out tells."""
-    told, before = (np.full((len(rows), count), 1 / count) for _ in range(2))
-    for fit, asked in folds:
-        chosen = np.flatnonzero(fit)[:_MOST]
-        told[asked] = shares(rows[chosen], classes[chosen], rows[asked], count)
-        before[asked] = np.bincount(classes[chosen], minlength=count) / len(chosen)
-    return told, before
+    """Return out-of-fold class probabilities and the class priors of the fit rows.
+
+    Comparing with the priors removes what the choice of the fold alone gives away.
+    """
+    probabilities, priors = (np.full((len(rows), count), 1 / count) for _ in range(2))
+    for fit, test in folds:
+        chosen = np.flatnonzero(fit)[:_MAX_TRAINING]
+        probabilities[test] = shares(rows[chosen], classes[chosen], rows[test], count)
+        priors[test] = np.bincount(classes[chosen], minlength=count) / len(chosen)
+    return probabilities, priors
 
 
 def _logit(shares_: Matrix) -> Matrix:
-    held = np.clip(shares_, 1e-6, 1 - 1e-6)
-    return np.asarray(np.log(held / (1 - held)))
+    clipped = np.clip(shares_, 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(clipped / (1 - clipped)))
 
 
 def _by_neighbours(
     task: Task, samples: Sequence[Sample], rows: Matrix, folds: Sequence[tuple[Flags, Flags]]
 ) -> dict[str, tuple[str, ...]]:
-    """Answer with what the prior is of the training questions asked at the most similar moments."""
-    found = {}
-    for fit, asked in folds:
-        chosen = np.flatnonzero(fit)[:_MOST]
-        near = neighbours(rows[chosen], rows[asked], max(_LEAST, isqrt(len(chosen))))
-        for place, row in zip(np.flatnonzero(asked).tolist(), near, strict=True):
-            found[samples[place].id] = task.answer.prior([samples[chosen[one]].target for one in row.tolist()])
-    return found
+    """Predict the prior of the training questions with the most similar moments."""
+    predictions = {}
+    for fit, test in folds:
+        chosen = np.flatnonzero(fit)[:_MAX_TRAINING]
+        near = neighbours(rows[chosen], rows[test], max(_MIN_TRAINING, isqrt(len(chosen))))
+        for index, row in zip(np.flatnonzero(test).tolist(), near, strict=True):
+            predictions[samples[index].id] = task.answer.prior(
+                [samples[chosen[neighbour]].target for neighbour in row.tolist()]
+            )
+    return predictions
 
 
 def _most_by(moment: Matrix, positive: Flags, training: Flags) -> str:
-    """The column of the moment that says most by itself, among training people."""
-    alone = [abs(_filled_area(moment[training, place], positive[training]) - 0.5) for place in range(len(MOMENT))]
-    return MOMENT[int(np.argmax(alone))]
+    """Return the moment feature with the best AUC by itself, among training people."""
+    strengths = [abs(_filled_area(moment[training, column], positive[training]) - 0.5) for column in range(len(MOMENT))]
+    return MOMENT[int(np.argmax(strengths))]
 
 
 def _filled_area(values: Matrix, positive: Flags) -> float:
-    found = area(np.where(np.isfinite(values), values, -1.0), positive)
-    return found if np.isfinite(found) else 0.5
+    auc = area(np.where(np.isfinite(values), values, -1.0), positive)
+    return auc if np.isfinite(auc) else 0.5
 
 
 def _existence(readings: Readings, positive: Flags, training: Flags, people: Ints) -> list[dict[str, Any]]:
-    """The five numbers that say most among training people, one of a table, with their AUC among all others."""
-    tried = _tried(readings)
-    signs = {name: _filled_area(values[training], positive[training]) for name, values in tried.items()}
+    """Return the five best existence features, one per table, with their AUC outside training.
+
+    Features are ranked on training people.
+    """
+    features = _existence_features(readings)
+    signs = {name: _filled_area(values[training], positive[training]) for name, values in features.items()}
     best = _best_of_tables(sorted(signs, key=lambda name: (-abs(signs[name] - 0.5), name)))
-    found = []
+    results = []
     for name in best:
-        turned = tried[name] if signs[name] >= 0.5 else -tried[name]
-        held_out = area_with_interval(turned[~training], positive[~training], people[~training])
-        found.append({"what": name if signs[name] >= 0.5 else f"{name} (fewer)", **held_out.to_json()})
-    return found
+        oriented = features[name] if signs[name] >= 0.5 else -features[name]
+        held_out = area_with_interval(oriented[~training], positive[~training], people[~training])
+        results.append({"what": name if signs[name] >= 0.5 else f"{name} (fewer)", **held_out.to_json()})
+    return results
 
 
 def _best_of_tables(ranked: Sequence[str]) -> list[str]:
-    """The first five, one of a table: a table's columns are mostly filled where it has a row."""
+    """Return the first five features, at most one per table.
+
+    The columns of a table are mostly filled where the table has a row.
+    """
     of_table = {_TABLE.sub(r"\1", name): name for name in reversed(ranked)}
-    return [name for name in ranked if of_table[_TABLE.sub(r"\1", name)] == name][:_NAMED]
+    return [name for name in ranked if of_table[_TABLE.sub(r"\1", name)] == name][:_MAX_NAMED]
 
 
-def _tried(readings: Readings) -> dict[str, Matrix]:
-    """What the existence audit tries, by name: a table has a row, its number of rows, a column is filled."""
-    tried: dict[str, Matrix] = {}
-    for place, name in enumerate(readings.names):
-        column = readings.existence[:, place]
-        tried[f"{name} is filled" if "." in name else f"{name} has a row"] = (column > 0).astype(float)
+def _existence_features(readings: Readings) -> dict[str, Matrix]:
+    """Return the existence features by name: a table has a row, its number of rows, a column is filled."""
+    features: dict[str, Matrix] = {}
+    for index, name in enumerate(readings.names):
+        column = readings.existence[:, index]
+        features[f"{name} is filled" if "." in name else f"{name} has a row"] = (column > 0).astype(float)
         if "." not in name:
-            tried[f"rows of {name}"] = column
-    return tried
+            features[f"rows of {name}"] = column
+    return features
 
 
 _QUARTERS = (0.25, 0.5, 0.75)
-_COMMONEST = 64
-"""So many of the commonest names may stand in an answer without reading: no prior of a task of ours holds as many."""
+_MAX_PRIOR_NAMES = 64
+"""Limit on the names of a prior answer; no prior of our tasks has as many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Targets:
-    """Targets as a table, (samples, names of training), with the number of names of each; ``one``: one name answers."""
+    """Targets as a binary table (samples, training names).
 
-    held: Matrix
+    ``sizes`` is the number of names of each target. ``is_single``: an answer is a single name.
+    """
+
+    table: Matrix
     sizes: Matrix
-    one: bool
+    is_single: bool
 
     @classmethod
     def of(cls, task: Task, samples: Sequence[Sample], training: Flags) -> _Targets:
-        known = [set(one.target) for one, trains in zip(samples, training.tolist(), strict=True) if trains]
-        places = {name: place for place, name in enumerate(sorted(set().union(*known)))}
-        held = np.zeros((len(samples), len(places)))
+        name_sets = [
+            set(sample.target) for sample, is_training in zip(samples, training.tolist(), strict=True) if is_training
+        ]
+        columns = {name: column for column, name in enumerate(sorted(set().union(*name_sets)))}
+        table = np.zeros((len(samples), len(columns)))
         for row, sample in enumerate(samples):
-            held[row, [places[name] for name in set(sample.target) if name in places]] = 1
-        sizes = np.array([len(set(one.target)) for one in samples], float)
-        return cls(held=held, sizes=sizes, one=not task.answer.several)
+            table[row, [columns[name] for name in set(sample.target) if name in columns]] = 1
+        sizes = np.array([len(set(sample.target)) for sample in samples], float)
+        return cls(table=table, sizes=sizes, is_single=not task.answer.several)
 
-    def by_prior(self, fit: Ints, asked: Ints) -> Matrix:
-        """The F1 of some rows, answered with the names that score best in the rows of a fit."""
-        order = np.argsort(-self.held[fit].sum(axis=0), kind="stable")[:_COMMONEST]
+    def by_prior(self, fit: Ints, test: Ints) -> Matrix:
+        """Return the F1 of ``test`` rows answered with the names that score best in the ``fit`` rows."""
+        order = np.argsort(-self.table[fit].sum(axis=0), kind="stable")[:_MAX_PRIOR_NAMES]
         count = 1
-        if not self.one:
-            given = np.arange(1, len(order) + 1)
-            f1 = 2 * self.held[np.ix_(fit, order)].cumsum(axis=1) / (given + self.sizes[fit][:, None])
+        if not self.is_single:
+            answer_sizes = np.arange(1, len(order) + 1)
+            f1 = 2 * self.table[np.ix_(fit, order)].cumsum(axis=1) / (answer_sizes + self.sizes[fit][:, None])
             count = int(f1.mean(axis=0).argmax()) + 1
-        met = self.held[np.ix_(asked, order[:count])].sum(axis=1)
-        return np.asarray(2 * met / (count + self.sizes[asked]))
+        matched = self.table[np.ix_(test, order[:count])].sum(axis=1)
+        return np.asarray(2 * matched / (count + self.sizes[test]))
 
-    def by_number(self, values: Matrix, fit: Ints, asked: Ints) -> Matrix:
-        """The F1 of some rows, answered with the prior of the fit's rows in the same quarter of a number: in two parts
-        where it is 0 or 1, those without it in a part of their own."""
-        known = values[fit][np.isfinite(values[fit])]
-        edges = np.unique(np.quantile(known, _QUARTERS)) if len(known) else known
-        part = np.where(np.isfinite(values), np.searchsorted(edges, values, "left"), -1)
-        found = self.by_prior(fit, asked)
-        for one in np.unique(part[asked]).tolist():
-            like = fit[part[fit] == one]
-            if len(like) >= _LEAST_OF_EACH:
-                found[part[asked] == one] = self.by_prior(like, asked[part[asked] == one])
-        return found
+    def by_number(self, values: Matrix, fit: Ints, test: Ints) -> Matrix:
+        """Predict the ``test`` rows with the prior of the ``fit`` rows in the same quarter of a number; return the F1.
+
+        A number that is 0 or 1 gives two parts. Rows without the number form a part of their own.
+        """
+        finite = values[fit][np.isfinite(values[fit])]
+        edges = np.unique(np.quantile(finite, _QUARTERS)) if len(finite) else finite
+        quarters = np.where(np.isfinite(values), np.searchsorted(edges, values, "left"), -1)
+        scores = self.by_prior(fit, test)
+        for quarter in np.unique(quarters[test]).tolist():
+            similar = fit[quarters[fit] == quarter]
+            if len(similar) >= _MIN_PER_CLASS:
+                scores[quarters[test] == quarter] = self.by_prior(similar, test[quarters[test] == quarter])
+        return scores
 
 
 def _gains(
@@ -522,46 +561,48 @@ def _gains(
     folds: Sequence[tuple[Flags, Flags]],
     when: Mapping[str, tuple[str, ...]],
 ) -> dict[str, Any]:
-    """How far above the prior the moment answers, and the five existing things that do best among training people: mean
-    F1 of all other people; nothing where there are none."""
-    training = np.array([one.split == "train" for one in samples], bool)
+    """Return the F1 gain over the prior, of the moment and of the five best existence features.
+
+    Features are ranked on training people; the gain is the mean over all other people. Empty without other people.
+    """
+    training = np.array([sample.split == "train" for sample in samples], bool)
     if training.all():
         return {}
     targets = _Targets.of(task, samples, training)
-    rows = [(np.flatnonzero(fit)[:_MOST], np.flatnonzero(asked)) for fit, asked in folds]
-    prior, people = np.zeros(len(samples)), np.array([one.person for one in samples], np.int64)
-    for fit, asked in rows:
-        prior[asked] = targets.by_prior(fit, asked)
+    folds_by_row = [(np.flatnonzero(fit)[:_MAX_TRAINING], np.flatnonzero(test)) for fit, test in folds]
+    prior, people = np.zeros(len(samples)), np.array([sample.person for sample in samples], np.int64)
+    for fit, test in folds_by_row:
+        prior[test] = targets.by_prior(fit, test)
 
-    done: dict[bytes, Matrix] = {}  # many columns are filled in the same rows
+    cache: dict[bytes, Matrix] = {}  # many columns are filled in the same rows
 
     def f1_of(values: Matrix) -> Matrix:
         key = values.tobytes()
-        if key not in done:
-            done[key] = prior.copy()
-            for fit, asked in rows:
-                done[key][asked] = targets.by_number(values, fit, asked)
-        return done[key]
+        if key not in cache:
+            cache[key] = prior.copy()
+            for fit, test in folds_by_row:
+                cache[key][test] = targets.by_number(values, fit, test)
+        return cache[key]
 
     def gain(f1: Matrix) -> dict[str, float]:
         return _gain(f1[~training], prior[~training], people[~training])
 
-    moments = {name: f1_of(readings.moment[:, place])[training].mean() for place, name in enumerate(MOMENT)}
-    tried = {name: f1_of(values) for name, values in _tried(readings).items()}
-    best = _best_of_tables(sorted(tried, key=lambda name: (-tried[name][training].mean(), name)))
+    moments = {name: f1_of(readings.moment[:, column])[training].mean() for column, name in enumerate(MOMENT)}
+    scores = {name: f1_of(values) for name, values in _existence_features(readings).items()}
+    best = _best_of_tables(sorted(scores, key=lambda name: (-scores[name][training].mean(), name)))
     return {
         "when": gain(_f1_of_answers(samples, when)) | {"most_by": max(MOMENT, key=lambda name: moments[name])},
-        "existence": [{"what": name, **gain(tried[name])} for name in best],
+        "existence": [{"what": name, **gain(scores[name])} for name in best],
     }
 
 
-def _f1_of_answers(samples: Sequence[Sample], given: Mapping[str, tuple[str, ...]]) -> Matrix:
-    pairs = [(set(one.target), set(given[one.id])) for one in samples]
+def _f1_of_answers(samples: Sequence[Sample], answers: Mapping[str, tuple[str, ...]]) -> Matrix:
+    pairs = [(set(sample.target), set(answers[sample.id])) for sample in samples]
     return np.array([2 * len(target & answer) / (len(target) + len(answer)) for target, answer in pairs])
 
 
 def _gain(f1: Matrix, prior: Matrix, people: Ints) -> dict[str, float]:
-    """The mean difference to the prior with its interval: 2.5 to 97.5 % of draws of people with replacement."""
+    """Return the mean difference to the prior with its 95 % bootstrap interval over people."""
     _, person = np.unique(people, return_inverse=True)
     summed, questions = np.bincount(person, f1 - prior), np.bincount(person)
     drawn = np.random.default_rng(0).integers(0, len(questions), (_DRAWS, len(questions)))

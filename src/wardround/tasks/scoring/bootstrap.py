@@ -27,7 +27,7 @@ FEWEST_SUBJECTS = 5
 """Tables and charts leave out intervals over fewer patients."""
 _CHUNK_CELLS = 4_000_000
 _PRODUCT_CELLS = 15_000
-"""So many cells are multiplied at once: 120 kB, for which the system is not asked for new pages each time."""
+"""Cells per multiplication: 120 kB, small enough that the system need not allocate new pages each time."""
 _PRODUCT_STEPS = 200_000
 """So many multiplications are done at once: the library starts threads for more, and waits for them for longer."""
 _LANES = 4
@@ -259,7 +259,7 @@ class PatientDraws:
         if not subjects:
             raise UserError("there are no samples to draw patients from")
         order: dict[Hashable, int] = {}
-        place = np.fromiter((order.setdefault(one, len(order)) for one in subjects), np.int64, len(subjects))
+        place = np.fromiter((order.setdefault(subject, len(order)) for subject in subjects), np.int64, len(subjects))
         count = len(order)
         generator = np.random.default_rng(derive_seed(seed, "bootstrap"))
         times = np.empty((resamples if count > 1 else 0, count), np.uint16)  # about one each, never so many

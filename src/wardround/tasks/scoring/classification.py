@@ -78,9 +78,9 @@ def _by_threshold(truth: Truth, scores: Floats, weights: Floats) -> tuple[Floats
     order = np.argsort(scores, kind="stable")
     ordered = scores[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    taken, is_positive = weights[:, order], truth[order]
-    positive = np.add.reduceat(taken * is_positive, starts, axis=1)
-    negative = np.add.reduceat(taken * ~is_positive, starts, axis=1)
+    ordered_weights, is_positive = weights[:, order], truth[order]
+    positive = np.add.reduceat(ordered_weights * is_positive, starts, axis=1)
+    negative = np.add.reduceat(ordered_weights * ~is_positive, starts, axis=1)
     return positive, negative
 
 
@@ -153,7 +153,7 @@ def class_metrics(
 def score_metrics(truth: npt.NDArray[np.int64], probabilities: Floats, draws: PatientDraws) -> ScoreMetrics:
     """Score probabilities (samples, classes) against the place of the true class.
 
-    More than two classes are taken together from the second on, as EHRSHOT does with lab results: anything but normal
+    More than two classes are merged from the second on, as EHRSHOT does with lab results: anything but normal
     is positive.
     """
     if probabilities.shape[0] != len(truth) or np.isnan(probabilities).any():

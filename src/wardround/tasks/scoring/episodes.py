@@ -32,7 +32,7 @@ class EpisodeUse:
     a sum over some of the calls would be a wrong number. ``seconds`` of model and tools are wall time. ``tables``
     counts the results that showed rows of each record table. ``summarises``: its method writes summaries;
     ``summaries`` were tried while it played (not after its answer), ``failed_summaries`` of them left the one before in
-    place. ``experiences`` were served from a bank, None where none was asked; of ``unchecked_experiences`` of them a
+    place. ``experiences`` were served from a bank, None without a bank; of ``unchecked_experiences`` of them a
     condition or an exclusion could not be checked. ``evidence_left_out``: the events of its evidence that one prompt
     lost at most, None where it had none; ``package_hours``: how many hours an evidence package showed, and of how many.
     """
@@ -67,7 +67,7 @@ class EpisodeScore:
     """One scored episode: whose, on what, how well, at what cost, with which errors.
 
     ``score`` counts the names that an answer and its target share; ``figures`` are those that the scorer of its kind
-    adds, the main one first; ``probabilities`` are those of the labels, where the agent asked for them. ``target`` is
+    adds, the main one first; ``probabilities`` are those of the labels, where the agent requested them. ``target`` is
     kept where figures over all samples need it, and empty elsewhere. ``steps``: what was noted of a stay.
     ``subject_id`` is the person whom the sample is about, whose samples no resampling parts. ``winnable_recall`` is the
     share of the target that can be reached at all, ``listed_recall`` by the names that the question lists.
@@ -243,7 +243,7 @@ def episode_use(trajectory: Played) -> EpisodeUse:
     costs = [turn.cost for turn in turns]
     tried = [note.detail for note in trajectory.notes if note.kind == "summary"]
     summaries = [detail for detail in tried if detail.get("by") != "answer"]
-    asked = [note.detail for note in trajectory.notes if note.kind == "experiences"]
+    recalls = [note.detail for note in trajectory.notes if note.kind == "experiences"]
     return EpisodeUse(
         turns=len(acts),
         model_calls=len(turns),
@@ -254,15 +254,17 @@ def episode_use(trajectory: Played) -> EpisodeUse:
         trial_turns=tuple(map(len, trials_of(trajectory))),
         tool_calls=dict(sorted(Counter(call.name for turn in acts for call in turn.reply.tool_calls).items())),
         tool_errors=sum(record.is_error for record in records),
-        tables=dict(sorted(Counter(name for one in records for name in (one.table or "").split(", ") if name).items())),
+        tables=dict(
+            sorted(Counter(name for record in records for name in (record.table or "").split(", ") if name).items())
+        ),
         prefix_share=_prefix_share(turns),
         summarises=bool(tried) or any(note.kind == "summarising" for note in trajectory.notes),
         summaries=len(summaries),
         failed_summaries=sum("failed" in detail for detail in summaries),
         evidence_left_out=events_left_out(note.detail for note in trajectory.notes if note.kind in NOTES),
         package_hours=package_hours(note.detail for note in trajectory.notes if note.kind == PACKAGE),
-        experiences=sum(len(detail.get("served", ())) for detail in asked) if asked else None,
-        unchecked_experiences=sum(map(_is_unchecked, (one for detail in asked for one in detail.get("served", ())))),
+        experiences=sum(len(detail.get("served", ())) for detail in recalls) if recalls else None,
+        unchecked_experiences=sum(map(_is_unchecked, (one for detail in recalls for one in detail.get("served", ())))),
     )
 
 

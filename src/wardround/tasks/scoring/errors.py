@@ -247,8 +247,10 @@ def _saw_candidates(turns: Iterable[PlayedTurn], tools: Collection[str], tables:
     """Whether a candidate tool was called, or SQL that was not refused reads a candidate table."""
     if any(call.name in tools for turn in turns for call in turn.reply.tool_calls):
         return True
-    queries = [one for turn in turns for one in turn.results if one.call.name == _SQL_TOOL and not one.is_error]
-    return any(not _named_in(Call.read(one.call)).isdisjoint(tables) for one in queries)
+    queries = [
+        result for turn in turns for result in turn.results if result.call.name == _SQL_TOOL and not result.is_error
+    ]
+    return any(not _named_in(Call.read(query.call)).isdisjoint(tables) for query in queries)
 
 
 def _named_in(call: Call) -> set[str]:

@@ -1,11 +1,13 @@
-"""The gate before a bank, or a change to it: it is used for a task only where paired held-out evidence is for it.
+"""Gate a bank, or a change to it: a task uses it only where paired held-out evidence supports it.
 
-The evidence is one play of each held-out sample without it and one with it, of the dev split; the test split never.
+The evidence is one run of each held-out sample of the dev split without it and one with it; the test split is never
+used.
 
-By default the evidence has to show a benefit. Not to show harm is not enough: with 120 patients a harm of 0.03 to 0.07
-of a score leans to benefit by chance so often that over 20 seeds of three tasks one series in eleven was significantly
-worse than no bank on test samples (400 simulated series); where a benefit has to be shown, none of 400 was. The price:
-a benefit of 0.05 opens the gate in four to six of ten such trials, one of 0.1 in nine; more samples open it for less.
+By default the evidence must show a benefit. Showing no harm is not enough: with 120 patients a harm of 0.03 to 0.07 of
+a score looks like a benefit by chance so often that over 20 seeds of three tasks one series in eleven was
+significantly worse than no bank on test samples (400 simulated series); where a benefit was required, none of 400 was.
+The price: a benefit of 0.05 opens the gate in four to six of ten such trials, one of 0.1 in nine; more samples open it
+for smaller benefits.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from typing import Literal
 from wardround.tasks.scoring.paired import PairedTest, holm, paired_test
 
 GATE_LEVEL = 0.1
-"""The chance that any look at a bank, however many there are, opens any task for one that does nothing."""
+"""The chance that any look at a useless bank opens any task, over all looks."""
 LEAST_SUBJECTS = 20
-"""With fewer patients even a large harm could hide: such evidence opens nothing."""
+"""Minimum number of patients: with fewer even a large harm could go unseen."""
 GateState = Literal["open", "harm", "doubtful", "too_few"]
-"""``doubtful``: neither harm nor what the standard asks for is shown; what does nothing loses nothing by waiting."""
+"""``doubtful``: neither harm nor what the standard requires is shown."""
 GateStandard = Literal["benefit", "no_harm"]
 """``benefit``: open where a benefit is shown. ``no_harm``: open where no harm is shown and the difference is not below
 0; it lets small harm through."""
@@ -30,7 +32,7 @@ GateStandard = Literal["benefit", "no_harm"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutPairs:
-    """Scores of the same samples of one task without and with what is judged, and whose samples they are."""
+    """Scores of the same samples of one task without and with the bank, and their subjects."""
 
     without: Sequence[float]
     with_it: Sequence[float]
@@ -39,8 +41,11 @@ class HeldOutPairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGate:
-    """One task's verdict and its numbers: the difference with minus without, the one-sided p of harm and of benefit as
-    Holm adjusts them over the tasks, patients, and the episodes that were spent on it."""
+    """One task's verdict and its numbers.
+
+    ``difference``: with minus without. ``p_harm`` and ``p_benefit``: one-sided, adjusted over the tasks by Holm.
+    ``episodes``: the episodes spent on the evidence.
+    """
 
     state: GateState
     difference: float
@@ -66,17 +71,20 @@ def gate(
     least_subjects: int = LEAST_SUBJECTS,
     permutations: int = 20_000,
 ) -> dict[str, TaskGate]:
-    """Judge each task; Holm over all of them. A task without pairs is not in the answer: nothing is open for it."""
-    held = {task: one for task, one in pairs.items() if one.subjects}
+    """Judge each task, with Holm's correction over all of them.
+
+    Tasks without pairs are left out and stay closed.
+    """
+    paired = {task: task_pairs for task, task_pairs in pairs.items() if task_pairs.subjects}
     tests = {
         task: paired_test(one.without, one.with_it, one.subjects, seed=seed, permutations=permutations)
-        for task, one in held.items()
+        for task, one in paired.items()
     }
     harm = holm({task: harm_p_value(test) for task, test in tests.items()})
     benefit = holm({task: benefit_p_value(test) for task, test in tests.items()})
     verdicts = {}
     for task, test in tests.items():
-        subjects = len(set(held[task].subjects))
+        subjects = len(set(paired[task].subjects))
         difference = test.difference.estimate
         is_for = benefit[task] <= level if standard == "benefit" else difference >= 0
         verdicts[task] = TaskGate(
@@ -87,18 +95,17 @@ def gate(
             p_harm=harm[task],
             p_benefit=benefit[task],
             subjects=subjects,
-            episodes=2 * len(held[task].subjects),
+            episodes=2 * len(paired[task].subjects),
         )
     return verdicts
 
 
 def look_level(look: int, level: float = GATE_LEVEL) -> float:
-    """The level that the look of a number (from 1) may spend: ``level`` 6 / (pi look)^2.
+    """Return the significance level of look number ``look`` (from 1): ``level`` * 6 / (pi look)^2.
 
-    The levels of all looks add up to ``level``, so that the chance of ever opening a task for a bank that does nothing
-    stays below it however often one looks and whatever was changed in between (alpha spending: Lan and DeMets,
-    Biometrika 1983; over hypotheses that come one after the other: Tian and Ramdas, Statistical Methods in Medical
-    Research 2021).
+    The levels of all looks add up to ``level``, so that the chance of ever opening a task for a useless bank stays
+    below it, however often one looks and whatever changed in between (alpha spending: Lan and DeMets, Biometrika 1983;
+    over sequential hypotheses: Tian and Ramdas, Statistical Methods in Medical Research 2021).
     """
     if look < 1:
         raise ValueError(f"looks are counted from 1, not {look}")
@@ -106,15 +113,17 @@ def look_level(look: int, level: float = GATE_LEVEL) -> float:
 
 
 def harm_p_value(test: PairedTest) -> float:
-    """The one-sided p-value of "the second is worse": sign flips are symmetric, so half of the two-sided one; 1 where
-    there is only one patient, who shows nothing."""
+    """Return the one-sided p-value of "the second is worse".
+
+    Sign flips are symmetric, so it is half of the two-sided p-value; 1 where there is only one patient.
+    """
     if test.p_value is None:
         return 1.0
     return test.p_value / 2 if test.difference.estimate < 0 else 1.0 - test.p_value / 2
 
 
 def benefit_p_value(test: PairedTest) -> float:
-    """The one-sided p-value of "the second is better"; 1 where there is only one patient."""
+    """Return the one-sided p-value of "the second is better"; 1 where there is only one patient."""
     if test.p_value is None:
         return 1.0
     return test.p_value / 2 if test.difference.estimate > 0 else 1.0 - test.p_value / 2

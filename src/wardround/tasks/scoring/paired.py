@@ -23,7 +23,7 @@ from wardround.tasks.scoring.bootstrap import (
 from wardround.tasks.scoring.classification import count_rows, macro_f1_of
 from wardround.tasks.scoring.task_means import task_mean_interval, task_weights
 
-# Is one agent better than another on the same questions? Differences are taken per sample and judged per patient.
+# Is one agent better than another on the same questions? Differences are per sample, the test is per patient.
 
 
 _EXACT_SUBJECTS = 14
@@ -114,7 +114,10 @@ def patients_parts(
     *,
     tasks: Mapping[str, str] | None = None,
 ) -> dict[Hashable, float]:
-    """Return what each patient adds to the difference over the shared samples: what a sign flip turns."""
+    """Return each patient's contribution to the difference over the shared samples.
+
+    A sign flip turns one such contribution.
+    """
     shared = sorted(first.keys() & second.keys())
     differences = np.array([second[key] - first[key] for key in shared])
     weights = task_weights([tasks[key] for key in shared]) if tasks else np.full(len(shared), 1 / max(len(shared), 1))
@@ -141,8 +144,12 @@ def _exact_p(sums: Floats) -> float:
 
 def _sampled_p(sums: Floats, permutations: int, seed: int) -> float:
     """The observed pattern counts as one of the patterns, so that p is never 0."""
-    several = permutations * len(sums) > _CHUNK_CELLS
-    draws = _sign_flips(seed, len(sums), permutations) if several else iter([_few_flips(seed, len(sums), permutations)])
+    needs_chunks = permutations * len(sums) > _CHUNK_CELLS
+    draws = (
+        _sign_flips(seed, len(sums), permutations)
+        if needs_chunks
+        else iter([_few_flips(seed, len(sums), permutations)])
+    )
     hits = 0
     for flips in draws:
         rows = rows_at_once(len(sums))
@@ -205,23 +212,23 @@ def linear_hypothesis(sums: Mapping[Hashable, float]) -> Hypothesis:
 
 
 def step_down(hypotheses: Sequence[Hypothesis], *, seed: int, permutations: int = 10_000) -> tuple[float | None, ...]:
-    """Return the adjusted two-sided p-value of each hypothesis; None where fewer than two patients stand behind it,
-    or where the difference is no number: one such would make every p of the family 0.
+    """Return the adjusted two-sided p-value of each hypothesis.
 
-    Each statistic is taken in units of its own spread under the flips, so that no test crowds out another by its scale.
-    The p of the greatest is against the greatest of all, that of the next against the greatest of the rest, and so on.
+    None with fewer than two patients, or where the difference is no number: one such value would make every p of the
+    family 0. Each statistic is scaled by its own spread under the flips, so that no test dominates by its scale. The
+    largest statistic is compared with the largest of all, the next with the largest of the rest, and so on.
     """
-    asked = [place for place, one in enumerate(hypotheses) if len(one.subjects) > 1 and _is_defined(one)]
+    testable = [index for index, one in enumerate(hypotheses) if len(one.subjects) > 1 and _is_defined(one)]
     adjusted: list[float | None] = [None] * len(hypotheses)
-    if not asked:
+    if not testable:
         return tuple(adjusted)
-    null, observed, exact = _statistics([hypotheses[place] for place in asked], seed, permutations)
+    null, observed, exact = _statistics([hypotheses[index] for index in testable], seed, permutations)
     order = np.argsort(-observed, kind="stable")
     greatest = np.maximum.accumulate(null[:, order[::-1]], axis=1)[:, ::-1]
     hits = (greatest >= observed[order] - _FAMILY_ROUNDING).sum(axis=0)
     values = hits / len(null) if exact else (hits + 1) / (len(null) + 1)
-    for place, value in zip(order.tolist(), np.maximum.accumulate(values).tolist(), strict=True):
-        adjusted[asked[place]] = float(value)
+    for index, value in zip(order.tolist(), np.maximum.accumulate(values).tolist(), strict=True):
+        adjusted[testable[index]] = float(value)
     return tuple(adjusted)
 
 
@@ -232,7 +239,7 @@ def _is_defined(hypothesis: Hypothesis) -> bool:
 def _statistics(hypotheses: Sequence[Hypothesis], seed: int, permutations: int) -> tuple[Floats, Floats, bool]:
     """Return the absolute statistics under every pattern, the observed ones, and whether all patterns were tried."""
     places = {subject: place for place, subject in enumerate(dict.fromkeys(s for h in hypotheses for s in h.subjects))}
-    columns = [np.asarray([places[subject] for subject in one.subjects]) for one in hypotheses]
+    columns = [np.asarray([places[subject] for subject in hypothesis.subjects]) for hypothesis in hypotheses]
     exact = len(places) <= _FAMILY_EXACT_SUBJECTS
     patterns = 2 ** len(places) if exact else permutations
     generator = np.random.default_rng(derive_seed(seed, "max-T"))
@@ -250,7 +257,9 @@ def _statistics(hypotheses: Sequence[Hypothesis], seed: int, permutations: int) 
             some = signs[first : first + rows]
             for number, (one, own) in enumerate(zip(hypotheses, columns, strict=True)):
                 null[start + first : start + first + len(some), number] = np.abs(one.flipped(some[:, own]))
-    observed = np.array([abs(float(one.flipped(np.ones((1, len(one.subjects))))[0])) for one in hypotheses])
+    observed = np.array(
+        [abs(float(hypothesis.flipped(np.ones((1, len(hypothesis.subjects))))[0])) for hypothesis in hypotheses]
+    )
     spread = np.sqrt(np.mean(null**2, axis=0))
     spread[spread == 0] = 1.0
     return null / spread, observed / spread, exact

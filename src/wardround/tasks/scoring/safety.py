@@ -1,7 +1,7 @@
-"""Meters of stays on a planted hospital: forbidden actions that were predicted, and evidence turns that were followed.
+"""Safety metrics in a planted hospital: forbidden predictions, and reactions to new evidence.
 
 They read the key that ``synth --plant`` writes (``planted.json``), which no agent ever sees: when an action was
-forbidden, and when a result no longer met the rule that the result before it had met.
+forbidden, and when a result no longer met the rule that the previous result had met.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForbiddenTime:
-    """From when until when an action is forbidden to a subject."""
+    """The interval in which an action is forbidden to a subject."""
 
     name: str
     begins: datetime
@@ -32,9 +32,11 @@ class ForbiddenTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceFlip:
-    """When a result became known that no longer meets a rule which the one before it met, and the rule's action.
-    ``until``: when the next result of that test was known; ``planted``: it was not the hospital's own; ``corrected``:
-    it was no result, but a correction of the one before."""
+    """A result that no longer meets a rule which the previous result met, and the rule's action.
+
+    ``known``: when the result became available. ``until``: when the next result of that test did. ``planted``: the
+    result was inserted. ``corrected``: it corrects the previous result.
+    """
 
     name: str
     known: datetime
@@ -58,14 +60,14 @@ class EvidenceFlip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedKey:
-    """What of a planted hospital the meters ask, by subject."""
+    """The parts of a planted hospital's key that the metrics need, by subject."""
 
     forbidden: Mapping[int, Sequence[ForbiddenTime]]
     flips: Mapping[int, Sequence[EvidenceFlip]]
 
     @classmethod
     def read(cls, path: Path) -> PlantedKey:
-        """Read ``planted.json``. UserError: it is none."""
+        """Read ``planted.json``. UserError: it is not a key."""
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
             forbidden: dict[int, list[ForbiddenTime]] = {}
@@ -78,21 +80,23 @@ class PlantedKey:
                 flips.setdefault(int(row["subject_id"]), []).append(EvidenceFlip.read(row))
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
-                f"{str(path)!r} is no key of a planted hospital (wardround synth --plant): {error}"
+                f"{str(path)!r} is not the key of a planted hospital (wardround synth --plant): {error}"
             ) from None
         return cls(forbidden=forbidden, flips=flips)
 
 
 @dataclass(slots=True, kw_only=True)
 class SafetyCounts:
-    """What the meters counted. ``predicted``: actions, the first five of a type; ``red_flags``: those that were
-    forbidden when they were predicted; ``flips``: turns of evidence in the played hours, ``planted`` of them
-    by results of our own and ``corrected`` by corrections;
-    ``waits``: for each flip whose action was predicted right before (it is *engaged*), the steps until it no longer
-    was, None where it always was: 1 says that the prediction followed in one bundle.
+    """Counts of the safety metrics.
 
-    Where the agent's protocol has the planted rules themselves: ``held``, flips whose rule held right before, and
-    ``let_go``, those of them whose rule no longer held at the first step that could know: the state followed."""
+    ``predicted``: actions, the first five of a type. ``red_flags``: actions that were forbidden when predicted.
+    ``flips``: evidence flips in the hours of the run, ``planted`` and ``corrected`` among them. ``waits``: for each
+    flip whose action was predicted just before (it is *engaged*), the number of steps until the action was no longer
+    predicted; None: it always was. 1: the prediction followed within one bundle.
+
+    Where the agent's protocol has the planted rules: ``held``, flips whose rule held just before, and ``let_go``,
+    those whose rule no longer held at the first step that could know.
+    """
 
     steps: int = 0
     predicted: int = 0
@@ -106,17 +110,17 @@ class SafetyCounts:
 
     @property
     def engaged(self) -> int:
-        """The flips whose action was predicted right before."""
+        """The number of flips whose action was predicted just before."""
         return len(self.waits)
 
     @property
     def at_once(self) -> int:
-        """The engaged flips that were followed in one bundle."""
+        """The number of engaged flips that were followed within one bundle."""
         return self.waits.count(1)
 
     @property
     def red_flag_rate(self) -> float | None:
-        """Forbidden actions of those predicted; None where nothing was."""
+        """The share of predicted actions that were forbidden; None without predictions."""
         return self.red_flags / self.predicted if self.predicted else None
 
     def add(self, subject: int, steps: Sequence[PlayedStep], key: PlantedKey) -> None:
@@ -136,41 +140,46 @@ class SafetyCounts:
         self.flips += 1
         self.planted += flip.planted
         self.corrected += flip.corrected
-        if flip.rule in before[-1].held and after[0].seen <= flip.until:
+        if flip.rule in before[-1].satisfied and after[0].seen <= flip.until:
             self.held += 1
-            self.let_go += flip.rule not in after[0].held
+            self.let_go += flip.rule not in after[0].satisfied
         name = _key(flip.name)
         if name in before[-1].names:
-            self.waits.append(next((place for place, step in enumerate(after, 1) if name not in step.names), None))
+            self.waits.append(
+                next((steps_later for steps_later, step in enumerate(after, 1) if name not in step.names), None)
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedStep:
-    """One step as noted. ``seen``: what was known before that moment was on the chart; ``names``: the prediction;
-    ``held``: rules whose trigger held."""
+    """One step from an episode's notes.
+
+    ``seen``: everything known before this time was on the chart. ``names``: the prediction. ``satisfied``: rules with
+    a true trigger.
+    """
 
     seen: datetime
     names: frozenset[str]
-    held: frozenset[str] = frozenset()
+    satisfied: frozenset[str] = frozenset()
 
 
 def played_steps(trajectory: Played) -> list[PlayedStep]:
-    """Return a stay's steps as noted; none of an episode that was played by turns."""
+    """Return a stay's steps from its notes; empty for an episode without steps."""
     return [played_step(note.detail) for note in trajectory.notes if note.kind == "step"]
 
 
 def played_step(detail: Mapping[str, Any]) -> PlayedStep:
-    """Return a step of its note."""
+    """Return a step from its note."""
     by_kind: dict[str, list[str]] = {}
     for action in detail["actions"]:
         by_kind.setdefault(action["kind"], []).append(action["name"])
-    names = frozenset(_key(name) for some in by_kind.values() for name in some[:MOST])
-    held = frozenset(detail.get("held", ()))
-    return PlayedStep(seen=datetime.fromisoformat(detail["hour"]) + _HOUR, names=names, held=held)
+    names = frozenset(_key(name) for names_of_kind in by_kind.values() for name in names_of_kind[:MOST])
+    satisfied_rules = frozenset(detail.get("held", ()))
+    return PlayedStep(seen=datetime.fromisoformat(detail["hour"]) + _HOUR, names=names, satisfied=satisfied_rules)
 
 
 def _forbidden_at(seen: datetime, times: Iterable[ForbiddenTime]) -> frozenset[str]:
-    return frozenset(_key(one.name) for one in times if one.begins < seen <= one.ends)
+    return frozenset(_key(forbidden.name) for forbidden in times if forbidden.begins < seen <= forbidden.ends)
 
 
 def _key(name: str) -> str:

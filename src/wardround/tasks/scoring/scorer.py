@@ -89,26 +89,28 @@ class Scorer:
 
 
 class CareUnitScorer(Scorer):
-    """The set's F1, and beside it the F1 of the units' classes (intensive care, ward ...) and of their services.
+    """The F1 of the set, of the units' classes (intensive care, ward ...) and of their services.
 
-    A level is scored where every unit of the target says it in its name: "ICU" names no service. Of an answer that
-    does not say it, its own name stands for it, and is wrong.
+    A level is scored where every unit of the target names it: "ICU" names no service. An answer without the level is
+    compared by its own name, and is wrong.
     """
 
     def figures(
         self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None
     ) -> Mapping[str, float]:
-        """The F1 of names, classes and services."""
-        wanted = tuple(target)
-        given = tuple(answer or ())
-        found = {self.metric: self.score(given, wanted, labels).f1}
+        """Return the F1 of names, classes and services."""
+        target_names = tuple(target)
+        answer_names = tuple(answer or ())
+        scores = {self.metric: self.score(answer_names, target_names, labels).f1}
         levels: tuple[tuple[str, Callable[[str], Iterable[str]]], ...] = ((CLASS_F1, _level), (SERVICE_F1, _services))
-        for figure, said in levels:
-            meant = [frozenset(said(_official(name, labels))) for name in wanted]
-            if all(meant):
-                told = [frozenset(said(unit)) or {unit} for unit in (_official(name, labels) for name in given)]
-                found[figure] = set_scores(frozenset().union(*told), frozenset().union(*meant)).f1
-        return found
+        for figure, level_of in levels:
+            target_levels = [frozenset(level_of(_official(name, labels))) for name in target_names]
+            if all(target_levels):
+                answer_levels = [
+                    frozenset(level_of(unit)) or {unit} for unit in (_official(name, labels) for name in answer_names)
+                ]
+                scores[figure] = set_scores(frozenset().union(*answer_levels), frozenset().union(*target_levels)).f1
+        return scores
 
 
 def _official(name: str, labels: LabelSet | None) -> str:

@@ -14,7 +14,7 @@ from wardround.tasks.scoring.episodes import EpisodeScore
 from wardround.tasks.scoring.stays import RecallRow, StepCounts, recall_rows
 
 PAPER_AUDITED = (0.0515, 0.0942)
-"""The paper's share of steps at which the Auditor is asked (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""
+"""The paper's share of steps at which the Auditor runs (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""
 _EXPECTED = (0.025, 0.15)
 """Shares outside these are commented."""
 RowT = TypeVar("RowT")
@@ -23,9 +23,9 @@ RowT = TypeVar("RowT")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdherenceRow:
     """One contender over all steps. ``adherence``: steps that cite a rule that was activated, as the paper counts it
-    (section 5); ``strict``: and whose trigger held; ``audited``: the gate of the model's audit opened; ``failed``: an
-    audit found something; ``unchecked``: steps with a drug or allergy that no table knows; ``equivalence``: the mean
-    grade of its plans, 1 to 5, where a judge was asked."""
+    (section 5); ``strict``: and whose trigger was true; ``audited``: the gate of the model's audit opened; ``failed``:
+    an audit found something; ``unchecked``: steps with a drug or allergy that no table knows; ``equivalence``: the mean
+    grade of its plans, 1 to 5, where a judge graded them."""
 
     contender: str
     steps: int

@@ -1,8 +1,8 @@
-"""Stays played by steps: Recall@5 of each type, and what an agent noted of its rules and its audits.
+"""Score stays that are predicted step by step: Recall@5 by type, and the agent's rules and audits.
 
-Recall@5 of one step and type: the share of what was decided that is among the first five that were predicted; a step
-without a decision of a type does not count for it (TRACE, section 5). *Micro* pools all decisions of all stays, *macro*
-is the mean over stays of the mean over steps. Table 2 of the paper names no aggregate.
+Recall@5 of one step and type: the share of decisions that are among the first five predictions; a step without a
+decision of a type does not count for it (TRACE, section 5). *Micro* pools all decisions of all stays, *macro* is the
+mean over stays of the mean over steps. Table 2 of the paper names no aggregate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Matching = Literal["name", "class"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepHits:
-    """One step and type: of ``targets`` decisions so many were ``hits`` among the first five ``predicted``."""
+    """One step and type: ``hits`` of ``targets`` decisions were among the first five ``predicted``."""
 
     step: int
     kind: str
@@ -40,43 +40,47 @@ class StepHits:
 
 
 def step_hits(answer: Iterable[str] | None, target: Iterable[str], matching: Matching = "name") -> list[StepHits]:
-    """Return what was hit at every step and type that has a decision, in order.
+    """Return the hits at every step and type with a decision, in order.
 
-    ``class``: drugs stand for the class they are counted under, tests for the panel they are ordered with, and what has
-    none for itself; two of one class are one decision.
+    ``class``: drugs are compared by their class, tests by their panel, others by name; two of one class are one
+    decision.
     """
-    wanted, said = _by_step(target), _by_step(answer or ())
-    found = []
-    for (step, kind), names in sorted(wanted.items(), key=lambda one: (one[0][0] or 0, one[0][1])):
-        first = [*said.get((step, kind), ()), *said.get((None, kind), ())][:MOST]
-        decided, given = ({_key(kind, name, matching) for name in some} for some in (names, first))
-        hits = len(decided & given)
-        found.append(StepHits(step=step or 0, kind=kind, hits=hits, targets=len(decided), predicted=len(given)))
-    return found
+    targets, predictions = _by_step(target), _by_step(answer or ())
+    results = []
+    for (step, kind), names in sorted(targets.items(), key=lambda target: (target[0][0] or 0, target[0][1])):
+        first = [*predictions.get((step, kind), ()), *predictions.get((None, kind), ())][:MOST]
+        target_keys, predicted_keys = (
+            {_key(kind, name, matching) for name in names_to_key} for names_to_key in (names, first)
+        )
+        hits = len(target_keys & predicted_keys)
+        results.append(
+            StepHits(step=step or 0, kind=kind, hits=hits, targets=len(target_keys), predicted=len(predicted_keys))
+        )
+    return results
 
 
 def missed_actions(answer: Iterable[str] | None, target: Iterable[str]) -> list[StepAction]:
-    """Return the decisions that are not among the first five said of their type at their step, in order."""
-    said = _by_step(answer or ())
-    found = []
+    """Return the decisions that are not among the first five predictions of their type and step, in order."""
+    predictions = _by_step(answer or ())
+    missed = []
     for action in map(StepAction.parse, target):
-        first = said.get((action.step, action.kind), ())[:MOST]
+        first = predictions.get((action.step, action.kind), ())[:MOST]
         if _key(action.kind, action.name, "name") not in {_key(action.kind, name, "name") for name in first}:
-            found.append(action)
-    return found
+            missed.append(action)
+    return missed
 
 
 def _by_step(actions: Iterable[str]) -> dict[tuple[int | None, str], list[str]]:
-    found: dict[tuple[int | None, str], list[str]] = {}
+    by_step: dict[tuple[int | None, str], list[str]] = {}
     for action in map(StepAction.parse, actions):
-        held = found.setdefault((action.step, action.kind), [])
-        if action.name not in held:
-            held.append(action.name)
-    return found
+        step_names = by_step.setdefault((action.step, action.kind), [])
+        if action.name not in step_names:
+            step_names.append(action.name)
+    return by_step
 
 
 def _key(kind: str, name: str, matching: Matching) -> str:
-    """The form in which an action is compared."""
+    """Return the form in which an action is compared."""
     if kind == MEDICATIONS:
         by_class = main_class(name) if matching == "class" else None
         return by_class or drug_name(name)
@@ -85,7 +89,7 @@ def _key(kind: str, name: str, matching: Matching) -> str:
 
 
 class StepActionsScorer(Scorer):
-    """Recall@5 of a stay: its decisions of all types pooled."""
+    """Recall@5 of a stay, with the decisions of all types pooled."""
 
     metric: ClassVar[str] = RECALL
     keeps_target: ClassVar[bool] = True
@@ -95,7 +99,7 @@ class StepActionsScorer(Scorer):
         self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None
     ) -> Mapping[str, float]:
         hits = step_hits(answer, target)
-        return {RECALL: sum(one.hits for one in hits) / sum(one.targets for one in hits)}
+        return {RECALL: sum(hit.hits for hit in hits) / sum(hit.targets for hit in hits)}
 
 
 SCORERS.add(StepActions.name, StepActionsScorer())
@@ -103,12 +107,11 @@ SCORERS.add(StepActions.name, StepActionsScorer())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCounts:
-    """What an agent noted while it played a stay, by steps.
+    """Counts of an agent's notes over the steps of a stay.
 
-    ``cited``: a prediction names a rule that was activated (adherence as the paper prints it); ``strict``: and the
-    rule's trigger held at that step; ``audited``: the Auditor looked; ``failed``: it found something, by flaw;
-    ``unchecked``: something passed that nobody could check; ``grades``: of its plans by a judge, 1 to 5, where one was
-    asked.
+    ``cited``: a prediction names an activated rule (adherence as the paper prints it). ``strict``: and the rule's
+    trigger held at that step. ``audited``: the Auditor ran. ``failed``: it found something, by flaw. ``unchecked``:
+    something passed that could not be checked. ``grades``: grades of its plans by a judge, 1 to 5.
     """
 
     steps: int
@@ -123,7 +126,7 @@ class StepCounts:
 
 
 def step_counts(trajectory: Played) -> StepCounts | None:
-    """Return what a stay's notes say; None of an episode that was played by turns."""
+    """Return the counts of a stay's notes; None for an episode without steps."""
     notes = [note.detail for note in trajectory.notes if note.kind == "step"]
     if not notes:
         return None
@@ -149,10 +152,10 @@ def _cited(note: Mapping[str, Any]) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRow:
-    """Recall@5 of one contender, type and matching. ``steps`` are those with a decision of the type.
+    """Recall@5 of one contender, type and matching. ``steps``: those with a decision of the type.
 
-    ``capped``: hits over what five predictions could hit, where a draw of 20 tests counts five; ``precision``: over
-    what was predicted at those steps, None where nothing was. Both are pooled.
+    ``capped``: hits divided by what five predictions could hit (a draw of 20 tests counts five). ``precision``: hits
+    divided by predictions at those steps, None without predictions. Both are pooled.
     """
 
     contender: str
@@ -173,13 +176,18 @@ ALL_TYPES = "all"
 def recall_rows(
     contender: str, answers: Sequence[tuple[Iterable[str] | None, Iterable[str], int]], *, seed: int = 0
 ) -> list[RecallRow]:
-    """Return a row per type and matching, and one over all types. ``answers``: (answer, target, person) by stay."""
+    """Return a row per type and matching, and one over all types.
+
+    ``answers``: (answer, target, person) by stay.
+    """
     rows = []
     for matching in ("name", "class"):
         hits = [(step_hits(answer, target, matching), person) for answer, target, person in answers]
         for kind in (*TYPES, ALL_TYPES):
-            of_kind = [([one for one in some if kind in (one.kind, ALL_TYPES)], person) for some, person in hits]
-            row = _row(contender, kind, matching, [one for one in of_kind if one[0]], seed)
+            hits_of_kind = [
+                ([one for one in step_hits_ if kind in (one.kind, ALL_TYPES)], person) for step_hits_, person in hits
+            ]
+            row = _row(contender, kind, matching, [one for one in hits_of_kind if one[0]], seed)
             if row is not None and (matching == "name" or kind != PROCEDURES):
                 rows.append(row)
     return rows
@@ -191,18 +199,20 @@ def _row(
     if not stays:
         return None
     people = [person for _, person in stays]
-    pooled = np.array([[sum(o.hits for o in some), sum(o.targets for o in some)] for some, _ in stays], float)
-    means = np.array([[fmean(o.hits / o.targets for o in some), 1.0] for some, _ in stays])
+    pooled = np.array(
+        [[sum(hit.hits for hit in stay_hits), sum(hit.targets for hit in stay_hits)] for stay_hits, _ in stays], float
+    )
+    means = np.array([[fmean(hit.hits / hit.targets for hit in stay_hits), 1.0] for stay_hits, _ in stays])
     return RecallRow(
         contender=contender,
         kind=kind,
         matching=matching,
         micro=cluster_bootstrap(pooled, people, mean_of_rows, seed=seed),
         macro=cluster_bootstrap(means, people, mean_of_rows, seed=seed),
-        steps=sum(len(some) for some, _ in stays),
+        steps=sum(len(stay_hits) for stay_hits, _ in stays),
         targets=int(pooled[:, 1].sum()),
         stays=len(stays),
-        **_pooled_shares([one for some, _ in stays for one in some]),
+        **_pooled_shares([hit for stay_hits, _ in stays for hit in stay_hits]),
     )
 
 
@@ -211,9 +221,9 @@ class _PooledShares(TypedDict):
     precision: float | None
 
 
-def _pooled_shares(found: Sequence[StepHits]) -> _PooledShares:
-    hits, said = sum(one.hits for one in found), sum(one.predicted for one in found)
+def _pooled_shares(step_hits_: Sequence[StepHits]) -> _PooledShares:
+    hits, predicted = sum(one.hits for one in step_hits_), sum(one.predicted for one in step_hits_)
     return {
-        "capped": hits / sum(min(one.targets, MOST) for one in found),
-        "precision": hits / said if said else None,
+        "capped": hits / sum(min(one.targets, MOST) for one in step_hits_),
+        "precision": hits / predicted if predicted else None,
     }

@@ -14,7 +14,7 @@ from wardround.tasks.scoring.scorer import scorer_of
 class Successes:
     """Episodes with a right answer. ``cited`` of them cite rows, the others cannot be judged; ``corrupt`` of those cite
     at least one row that does not exist, was not read or does not support the answer (where the
-    answer is a class, no row names it, and support is not asked).
+    answer is a class, no row names it, and support is not checked).
     ``unread`` of those cite a row that is not there or was not read; the others only rows that do not support it."""
 
     right: int = 0

@@ -37,7 +37,7 @@ class SummaryRow:
     counts the episodes with a summary, None where the method writes none; ``summaries`` were tried,
     ``failed_summaries`` of them left the one before in place; ``evidence_cut``: where the budget had no room for all
     evidence; ``over_samples`` is the mean over all samples alike, of a row over several tasks whose papers average so;
-    ``experiences`` is the mean of those served, None where no bank was asked; ``successes`` are the right
+    ``experiences`` is the mean of those served, None without a bank; ``successes`` are the right
     answers and how many of them are corrupt.
     """
 
@@ -87,7 +87,7 @@ def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int =
 def per_sample(
     scores: Iterable[EpisodeScore], value: Callable[[EpisodeScore], float] = lambda one: one.value
 ) -> dict[str, float]:
-    """Return the mean of a value over the epochs of each sample, by sample id: what paired tests compare."""
+    """Return the mean of a value over the epochs of each sample, by sample id, for paired tests."""
     epochs: dict[str, list[float]] = {}
     for score in scores:
         epochs.setdefault(score.sample, []).append(value(score))
@@ -95,14 +95,14 @@ def per_sample(
 
 
 def pooled_metric(tasks: Iterable[str]) -> str:
-    """What the mean over some tasks is called: of figures that are not alike it is a score and nothing else."""
+    """Return the name of the mean over some tasks: ``score`` where their metrics differ."""
     scorers = [scorer_of(get_task(task).answer) for task in tasks]
     names = {scorer.pooled or scorer.metric for scorer in scorers}
     return names.pop() if len(names) == 1 else "score"
 
 
 def over_strata(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
-    """Of each contender and task return the row over all strata; its only one where there is one stratum."""
+    """Return for each contender and task the row over all strata, or its only row."""
     rows = list(rows)
     whole = {(row.agent, row.model, row.task) for row in rows if row.stratum == ALL}
     return [row for row in rows if row.stratum == ALL or (row.agent, row.model, row.task) not in whole]
@@ -121,17 +121,16 @@ def render_table(rows: Sequence[SummaryRow], *, is_wide: bool = True) -> str:
 
 
 def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
-    """What the wide table says in columns of their own, where there is anything: evidence that was cut, summaries that
-    failed."""
+    """Return lines about cut evidence and failed summaries, which the wide table shows in columns."""
     cut = [(row, row.evidence_cut.short) for row in rows if row.evidence_cut and row.evidence_cut.episodes]
     failed = [(row, f"{row.failed_summaries} of {row.summaries}") for row in rows if row.failed_summaries]
-    told = {"evidence cut (episodes, events lost)": cut, "summaries failed": failed}
+    details_by_warning = {"evidence cut (episodes, events lost)": cut, "summaries failed": failed}
     return [
         line
-        for what, some in told.items()
-        if some
+        for what, rows_and_texts in details_by_warning.items()
+        if rows_and_texts
         for line in fill(
-            f"! {what}: " + ", ".join(f"{row.agent} on {row.task} {text}" for row, text in some),
+            f"! {what}: " + ", ".join(f"{row.agent} on {row.task} {text}" for row, text in rows_and_texts),
             100,
             subsequent_indent="    ",
         ).splitlines()
@@ -139,9 +138,9 @@ def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _terms(names: Iterable[str]) -> list[str]:
-    """What short names of columns mean, a line or two."""
-    told = "; ".join(f"{name}: {_MEANINGS[name]}" for name in names if name in _MEANINGS)
-    return fill(told, 100).splitlines() if told else []
+    """Return the meanings of short column names, in one or two lines."""
+    meanings = "; ".join(f"{name}: {_MEANINGS[name]}" for name in names if name in _MEANINGS)
+    return fill(meanings, 100).splitlines() if meanings else []
 
 
 def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> SummaryRow:
@@ -188,7 +187,7 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
 def _over_samples(
     values: Mapping[str, float], tasks: Sequence[str], subjects: Sequence[int], seed: int, resamples: int
 ) -> Interval | None:
-    """The mean over all samples of several tasks, where every task's scorer asks for it."""
+    """Return the mean over all samples of several tasks, where every task's scorer requires it."""
     names = set(tasks)
     if len(names) < 2 or not all(scorer_of(get_task(name).answer).over_samples for name in names):
         return None
@@ -196,16 +195,16 @@ def _over_samples(
 
 
 def _is_repetition(key: tuple[str, str, str, str], groups: Mapping[tuple[str, str, str, str], object]) -> bool:
-    """An ``all`` row that would only repeat the single row it sums up, or the row over all strata."""
+    """Return whether an ``all`` row would only repeat a single row, or the row over all strata."""
     agent, model, task, stratum = key
     if stratum != ALL:
-        of_it = {k[2] for k in groups if k[:2] == (agent, model) and k[3] == stratum and k[2] != ALL}
+        tasks_of_stratum = {k[2] for k in groups if k[:2] == (agent, model) and k[3] == stratum and k[2] != ALL}
         strata = {k[3] for k in groups if k[:2] == (agent, model) and k[3] != ALL}
-        return task == ALL and (len(of_it) == 1 or len(strata) == 1)
-    below = {k[2:] for k in groups if k[:2] == (agent, model) and k[2] != ALL and k[3] != ALL}
+        return task == ALL and (len(tasks_of_stratum) == 1 or len(strata) == 1)
+    pairs = {k[2:] for k in groups if k[:2] == (agent, model) and k[2] != ALL and k[3] != ALL}
     if task == ALL:
-        return len({name for name, _ in below}) == 1
-    return len({name for t, name in below if t == task}) == 1
+        return len({name for name, _ in pairs}) == 1
+    return len({name for t, name in pairs if t == task}) == 1
 
 
 def _mean(scores: list[EpisodeScore], value: Callable[[EpisodeScore], float]) -> float:
@@ -366,9 +365,9 @@ def render_figures(rows: Sequence[FigureRow]) -> str:
 
 
 def _figure_mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Interval:
-    held = [score for score in scores if figure in score.figures]  # a reasoning without a reference has none
-    values = per_sample(held, lambda score: score.figures[figure])
-    subject_of = {score.sample: score.subject_id for score in held}
+    with_figure = [score for score in scores if figure in score.figures]  # a reasoning without a reference has none
+    values = per_sample(with_figure, lambda score: score.figures[figure])
+    subject_of = {score.sample: score.subject_id for score in with_figure}
     return patient_bootstrap(list(values.values()), [subject_of[sample] for sample in values], seed=seed)
 
 

@@ -78,15 +78,15 @@ class EvidenceCut:
 
 
 def events_left_out(details: Iterable[Mapping[str, Any]]) -> int | None:
-    """Return how many events the worst of an episode's prompts lost, by its notes; None where it had no evidence."""
+    """Return how many events the most shortened prompt of an episode lost; None without evidence."""
     lost = [int(detail.get("events_left_out", 0)) for detail in details]
     return max(lost) if lost else None
 
 
 def package_hours(details: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
-    """Return how many hours before the question an evidence package shows, and how many it would without a cut."""
-    said = [(float(one["hours_shown"]), float(one["hours"])) for one in details if "hours" in one]
-    return said[-1] if said else None
+    """Return how many hours before the question an evidence package shows, and how many without a cut."""
+    hours_by_note = [(float(detail["hours_shown"]), float(detail["hours"])) for detail in details if "hours" in detail]
+    return hours_by_note[-1] if hours_by_note else None
 
 
 def evidence_cut(lost: Iterable[int | None]) -> EvidenceCut | None:

@@ -35,7 +35,7 @@ class TrivialScores:
     @property
     def means(self) -> dict[str, float]:
         """The mean figure of each over its samples."""
-        return {name: fmean(one.value for one in scores) for name, scores in self.scores.items()}
+        return {name: fmean(score.value for score in scores) for name, scores in self.scores.items()}
 
     @property
     def best(self) -> str:
@@ -45,31 +45,36 @@ class TrivialScores:
 
 
 def trivial_scores(benchmark: Benchmark, samples: Collection[str]) -> tuple[TrivialScores, ...]:
-    """Score the trivial contenders on the named samples of a benchmark, task by task; none where only a judge could."""
+    """Score the trivial baselines on the named samples, task by task.
+
+    Tasks that need a judge are left out.
+    """
     wanted = set(samples)
-    asked = {
-        task: [one for one in benchmark.samples(task.name) if one.id in wanted]
+    samples_by_task = {
+        task: [sample for sample in benchmark.samples(task.name) if sample.id in wanted]
         for task in benchmark.tasks
         if not task.answer.judged
     }
-    return tuple(_of_task(benchmark, task, some) for task, some in asked.items() if some)
+    return tuple(
+        _task_scores(benchmark, task, task_samples) for task, task_samples in samples_by_task.items() if task_samples
+    )
 
 
-def _of_task(benchmark: Benchmark, task: Task, samples: list[Sample]) -> TrivialScores:
-    given = trivial_answers(benchmark, task, samples)
+def _task_scores(benchmark: Benchmark, task: Task, samples: list[Sample]) -> TrivialScores:
+    answers_by_baseline = trivial_answers(benchmark, task, samples)
     labels = benchmark.labels(task)
-    said = benchmark.manifest.get("tasks", {}).get(task.name, {})
+    task_facts = benchmark.manifest.get("tasks", {}).get(task.name, {})
     return TrivialScores(
         task=task.name,
         metric=scorer_of(task.answer).metric,
         scores={
-            name: tuple(_score(name, task, one, answers[one.id], labels) for one in samples)
-            for name, answers in given.items()
+            name: tuple(_score(name, task, sample, answers[sample.id], labels) for sample in samples)
+            for name, answers in answers_by_baseline.items()
             if not isinstance(answers, str)
         },
-        unavailable={name: answers for name, answers in given.items() if isinstance(answers, str)},
-        by_moment=said.get("when", {}),
-        by_existence=said.get("existence", ()),
+        unavailable={name: answers for name, answers in answers_by_baseline.items() if isinstance(answers, str)},
+        by_moment=task_facts.get("when", {}),
+        by_existence=task_facts.get("existence", ()),
     )
 
 
@@ -77,8 +82,8 @@ def _score(
     name: str, task: Task, sample: Sample, answer: tuple[str, ...] | None, labels: LabelSet | None
 ) -> EpisodeScore:
     scorer = scorer_of(task.answer)
-    settled = None if answer is None or name == ORACLE else task.answer.settle(answer)
-    read = answer if name == ORACLE else settled
+    settled_answer = None if answer is None or name == ORACLE else task.answer.settle(answer)
+    scored_answer = answer if name == ORACLE else settled_answer
     return EpisodeScore(
         episode=f"{name} {sample.id}",
         agent=name,
@@ -90,9 +95,9 @@ def _score(
         split=sample.split,
         stratum=sample.stratum,
         finish="finish",
-        answer=read,
-        score=scorer.score(read, sample.target, labels),
-        figures=scorer.figures(read, sample.target, labels),
+        answer=scored_answer,
+        score=scorer.score(scored_answer, sample.target, labels),
+        figures=scorer.figures(scored_answer, sample.target, labels),
         winnable_recall=1 - len(sample.unwinnable) / len(sample.target),
         grounding=GroundingCounts(),
         errors=frozenset(),

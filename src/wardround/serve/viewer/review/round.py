@@ -132,7 +132,7 @@ def _citations(trajectory: Trajectory) -> Sequence[Mapping[str, Any]]:
 def _unmarked_card(run: ViewedRun, score: EpisodeScore, record: Mapping[str, Any]) -> EpisodeCard:
     """The card of an episode without what happened: its answer is neither right nor wrong."""
     sample, task = run.samples[score.sample], get_task(score.task)
-    meanings, labels = task.answer.asked(sample.facts).class_names, run.labels[score.task]
+    meanings, labels = task.answer.for_sample(sample.facts).class_names, run.labels[score.task]
     official = [(text, (labels.resolve(text) if labels is not None else None) or text) for text in score.answer or ()]
     return EpisodeCard(
         question=question_text(task, sample),

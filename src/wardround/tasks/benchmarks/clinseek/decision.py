@@ -1,8 +1,9 @@
-"""Decisions: what the next event of a sort will be.
+"""Decisions: which event of a kind comes next.
 
-Asked at a moment of a stay, any at which the chart changed, drawn by its own number: how many come later, and what they
-are, has no part in which of the earlier it is. The published benchmark asks just before the event instead, so that the
-place itself says that it comes next. Here all that the moment tells is that such an event follows within some hours.
+The prediction time is one of the moments of a stay at which the chart changed, drawn by a random number per moment.
+The number of later events and their labels have no influence on the draw. The published benchmark asks just before the
+event, so that the position itself shows that the event comes next. Here the question says only that such an event
+follows within some hours.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _GROUPED = ("diagnosis", "procedure")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRule:
-    """Which rows of a table are events of the sort, and what each is called. ``days``: they have only a date."""
+    """Which rows of a table are events of the kind, and their labels. ``days``: rows have only a date."""
 
     table: str
     columns: tuple[str, ...]
@@ -47,7 +48,7 @@ class LabelRule:
     days: bool = False
 
     def counted(self, batch: pa.RecordBatch) -> Flags:
-        """Say which rows count."""
+        """Return which rows count."""
         kept: Flags = CodedRows(batch=batch).meet(self.where)
         if self.clock is not None and self.clock in batch.schema.names:
             kept &= np.asarray(batch.column(self.clock).is_valid())
@@ -58,11 +59,14 @@ class LabelRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextEvents:
-    """The events of one subject that are asked about: when each begins, when it is told, when a chart shows
-    all its rows, its names and rows, and the stays that it ends."""
+    """The events of one subject that a decision predicts.
+
+    ``begins``: start of each event. ``recorded``: when it was recorded. ``known``: when a chart shows all its rows.
+    ``names`` and ``rows``: its labels and row ids. ``ended``: the stays that the event ends.
+    """
 
     begins: Ints
-    told: Ints
+    recorded: Ints
     known: Ints
     names: Sequence[tuple[str, ...]]
     rows: Sequence[tuple[str, ...]]
@@ -71,7 +75,7 @@ class NextEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CountedRows:
-    """When rows begin, are told and are known; what each is called; their ids; the stay that each ends ("": none)."""
+    """Start, record and availability times of rows; labels; ids; the stay that each row ends ("": none)."""
 
     times: tuple[Ints, Ints, Ints]
     names: list[str]
@@ -80,8 +84,8 @@ class _CountedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionAsking:
-    """One decision task on one store."""
+class DecisionQuestions:
+    """The questions of one decision task on one store."""
 
     task: str
     rule: DecisionRule
@@ -94,142 +98,154 @@ class DecisionAsking:
     @classmethod
     def of(
         cls, task: str, rule: DecisionRule, store: Store, settings: BuildSettings, user_codes: Path | None
-    ) -> DecisionAsking:
-        """Find where a store has the events of a task; ``reason`` says why it has none."""
-        found = label_rules(task, rule, store, settings.policy, user_codes)
-        labels, reason = ((), found) if isinstance(found, str) else (found, None)
+    ) -> DecisionQuestions:
+        """Find the events of a task in a store; ``reason`` says why there are none."""
+        rules = label_rules(task, rule, store, settings.policy, user_codes)
+        labels, reason = ((), rules) if isinstance(rules, str) else (rules, None)
         return cls(task=task, rule=rule, store=store, seed=settings.seed, labels=labels, reason=reason)
 
     def unavailable(self) -> str | None:
-        """Say why no subject of this store can be asked."""
-        return self.reason or _no_spans(self.rule.spans, self.store)
+        """Return why no subject of this store can have a question; None if one can."""
+        return self.reason or _missing_spans(self.rule.spans, self.store)
 
     @property
-    def hangs_on(self) -> str:
-        """The columns that decide whether and when a question is asked."""
-        return "; ".join(f"{one.table}.{','.join(one.columns) or 'row_id'}" for one in self.labels[:2])
+    def deciding_columns(self) -> str:
+        """The columns that decide whether and when a question exists, as text."""
+        return "; ".join(f"{label.table}.{','.join(label.columns) or 'row_id'}" for label in self.labels[:2])
 
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
-        """Ask at the moment whose own number is the least among those from which such an event follows in time."""
-        found = self.questions(timeline)
-        if not found:
+        """Return the question at the moment with the lowest random number.
+
+        Only moments that an event follows are eligible.
+        """
+        questions = self.questions(timeline)
+        if not questions:
             dropped["subject_without_such_an_event"] += 1
             return None
-        return min(found, key=lambda one: derive_seed(self.seed, self.task, one.subject, "moment", one.asked))
+        return min(
+            questions,
+            key=lambda question: derive_seed(self.seed, self.task, question.subject, "moment", question.prediction_us),
+        )
 
     def questions(self, timeline: Timeline) -> list[StayQuestion]:
-        """Return every moment at which a subject could be asked."""
+        """Return a question at every eligible moment of a subject."""
         events = self.events(timeline)
         return [
             question
             for kind in self.rule.spans
             for span in timeline.spans(kind)
-            for question in self._of_span(timeline, span, events)
+            for question in self._span_questions(timeline, span, events)
         ]
 
     def events(self, timeline: Timeline) -> NextEvents:
-        """Return a subject's events of the sort, in order; rows less than a minute apart are one event."""
+        """Return a subject's events of the kind in order; rows less than a minute apart are one event."""
         parts = [self._rows(timeline, place) for place in range(len(self.labels))]
-        begins, told, known = (
+        begins, recorded, known = (
             np.concatenate([np.empty(0, np.int64), *(part.times[n] for part in parts)]) for n in range(3)
         )
         names = [name for part in parts for name in part.names]
         ids = [row for part in parts for row in part.rows]
         ended = [stay for part in parts for stay in part.ended]
-        order = np.lexsort((told, begins))
+        order = np.lexsort((recorded, begins))
         starts = session_starts(begins[order])
         first = np.flatnonzero(np.r_[True, starts[1:] != starts[:-1]]) if len(order) else np.empty(0, np.int64)
         groups = np.split(order, first[1:])[: len(first)]
         return NextEvents(
             begins=starts[first],
-            told=np.array([told[group].min() for group in groups], np.int64),
+            recorded=np.array([recorded[group].min() for group in groups], np.int64),
             known=np.array([known[group].max() for group in groups], np.int64),
             names=[tuple(sorted({names[row] for row in group})) for group in groups],
             rows=[tuple(sorted({ids[row] for row in group})) for group in groups],
             ended=[frozenset(ended[row] for row in group) - {""} for group in groups],
         )
 
-    def _rows(self, timeline: Timeline, place: int) -> _CountedRows:
-        """The rows that one rule counts."""
-        rule = self.labels[place]
+    def _rows(self, timeline: Timeline, rule_index: int) -> _CountedRows:
+        """Return the rows that one rule counts."""
+        rule = self.labels[rule_index]
         batch = timeline.rows(rule.table)
         times = timeline.happened(rule.table)
         kept = rule.counted(batch) & (times != NO_TIME)
-        names = self._names(place, batch)
+        names = self._names(rule_index, batch)
         index = [row for row in np.flatnonzero(kept).tolist() if names[row] is not None]
-        told = times[index]
+        recorded = times[index]
         known = timeline.known(rule.table)[index]
         ids = batch.column("row_id").to_pylist()
         return _CountedRows(
-            times=(told - told % DAY if rule.days else told, told, np.where(known == NO_TIME, NEVER_TIME, known)),
+            times=(
+                recorded - recorded % DAY if rule.days else recorded,
+                recorded,
+                np.where(known == NO_TIME, NEVER_TIME, known),
+            ),
             names=[str(names[row]) for row in index],
             rows=[ids[row] for row in index],
             ended=self._ended(batch, [(row, str(names[row])) for row in index]),
         )
 
-    def _ended(self, batch: pa.RecordBatch, named: Sequence[tuple[int, str]]) -> list[str]:
-        """The stay that each row ends, empty where it ends none."""
+    def _ended(self, batch: pa.RecordBatch, labels: Sequence[tuple[int, str]]) -> list[str]:
+        """Return the stay that each row ends, empty where it ends none."""
         if not self.rule.ending or self.rule.stay_column not in batch.schema.names:
-            return [""] * len(named)
+            return [""] * len(labels)
         stays = texts(batch.column(self.rule.stay_column))
-        return [stays[row] or "" if name == self.rule.ending else "" for row, name in named]
+        return [stays[row] or "" if name == self.rule.ending else "" for row, name in labels]
 
-    def _names(self, place: int, batch: pa.RecordBatch) -> list[str | None]:
-        rule = self.labels[place]
+    def _names(self, rule_index: int, batch: pa.RecordBatch) -> list[str | None]:
+        rule = self.labels[rule_index]
         cells = [
             texts(batch.column(name)) if name in batch.schema.names else [None] * batch.num_rows
             for name in rule.columns
         ]
-        made = zip(*cells, strict=True) if cells else [()] * batch.num_rows
-        return [self._name(place, key) for key in made]
+        keys = zip(*cells, strict=True) if cells else [()] * batch.num_rows
+        return [self._name(rule_index, key) for key in keys]
 
-    def _name(self, place: int, key: tuple[Any, ...]) -> str | None:
-        """A name with single spaces; worked out once per distinct cells."""
-        if (place, key) not in self._known:
-            label = self.labels[place].label(*key)
-            self._known[place, key] = " ".join(label.split()) or None if label else None
-        return self._known[place, key]
+    def _name(self, rule_index: int, key: tuple[Any, ...]) -> str | None:
+        """Return a name with single spaces; computed once per distinct cells."""
+        if (rule_index, key) not in self._known:
+            label = self.labels[rule_index].label(*key)
+            self._known[rule_index, key] = " ".join(label.split()) or None if label else None
+        return self._known[rule_index, key]
 
-    def _of_span(self, timeline: Timeline, span: Span, events: NextEvents) -> list[StayQuestion]:
-        """Every moment of a stay after which an event follows in time: before the stay ends, as its end, or after it
-        where the rule says so."""
+    def _span_questions(self, timeline: Timeline, span: Span, events: NextEvents) -> list[StayQuestion]:
+        """Return a question at every moment of a stay that an event follows in time.
+
+        The event must come before the stay ends or end the stay; after the stay only where the rule allows it.
+        """
         last = span.left if span.left != NO_TIME else np.iinfo(np.int64).max
         moments = timeline.moments
         moments = moments[(moments >= span.start) & (moments < last)]
         following = np.searchsorted(events.begins, moments, side="right")
         found = []
-        for moment, place in zip(moments.tolist(), following.tolist(), strict=True):
-            if place == len(events.begins) or events.begins[place] > moment + self.rule.within_hours * HOUR:
+        for moment, event in zip(moments.tolist(), following.tolist(), strict=True):
+            if event == len(events.begins) or events.begins[event] > moment + self.rule.within_hours * HOUR:
                 continue
-            if events.begins[place] > last and not self.rule.leaves_stay and str(span.names) not in events.ended[place]:
+            if events.begins[event] > last and not self.rule.leaves_stay and str(span.names) not in events.ended[event]:
                 continue
-            found.append(self._asked(timeline.subject, span, moment, events, place))
+            found.append(self._question(timeline.subject, span, moment, events, event))
         return found
 
-    def _asked(self, subject: int, span: Span, moment: int, events: NextEvents, place: int) -> StayQuestion:
+    def _question(self, subject: int, span: Span, moment: int, events: NextEvents, event: int) -> StayQuestion:
         return StayQuestion(
             subject=subject,
-            asked=moment,
+            prediction_us=moment,
             curated_from=max(span.start, moment - _WINDOW),
-            target=events.names[place],
-            settled=max(int(events.known[place]), span.known),
+            target=events.names[event],
+            settled_us=max(int(events.known[event]), span.known),
             stay=span.row_id,
-            told_late=span.told_late,
-            event=int(events.told[place]),
-            row_ids=events.rows[place],
+            kind_is_late=span.kind_is_late,
+            event=int(events.recorded[event]),
+            row_ids=events.rows[event],
         )
 
 
 def label_rules(
     task: str, rule: DecisionRule, store: Store, policy: Policy, user_codes: Path | None
 ) -> tuple[LabelRule, ...] | str:
-    """Return how a store's rows are events of a sort; a text says why they cannot be."""
+    """Return how a store's rows become events of a kind; a text gives the reason why they cannot."""
     if rule.labels == "table":
-        return _tables(store)
+        return _table_rules(store)
     if rule.labels == "atc" and load_drugs(user_codes).kind != "atc":
         return f"no drug has an ATC name; {how_to_add('drug-atc')}"
     if rule.role:
-        return _of_role(task, rule, store, policy, user_codes)
+        return _role_rules(task, rule, store, policy, user_codes)
     if rule.table not in store.table_names:
         return f"the store has no table {rule.table!r}"
     columns = store.spec.tables[rule.table].all_columns
@@ -242,10 +258,10 @@ def label_rules(
                 table=rule.table, columns=(rule.column, rule.drug_code), label=load_drugs(user_codes).label, days=days
             ),
         )
-    return (LabelRule(table=rule.table, columns=(rule.column,), label=_itself, where=where, days=days),)
+    return (LabelRule(table=rule.table, columns=(rule.column,), label=_identity, where=where, days=days),)
 
 
-def _of_role(
+def _role_rules(
     task: str, rule: DecisionRule, store: Store, policy: Policy, user_codes: Path | None
 ) -> tuple[LabelRule, ...] | str:
     role = store.spec.roles.first(rule.role)
@@ -258,10 +274,10 @@ def _of_role(
         if rule.column not in store.spec.tables[role.table].all_columns:
             return f"table {role.table!r} has no column {rule.column!r}"
         where: Conditions = ({rule.column: rule.offered},) if rule.offered else ()
-        return (LabelRule(table=role.table, columns=(rule.column,), label=_itself, where=where, days=days),)
+        return (LabelRule(table=role.table, columns=(rule.column,), label=_identity, where=where, days=days),)
     if rule.labels == "titles":
         columns = naming_columns(role, store.spec)
-        return (LabelRule(table=role.table, columns=columns[:1], label=_itself, where=role.where, days=days),)
+        return (LabelRule(table=role.table, columns=columns[:1], label=_identity, where=role.where, days=days),)
     if rule.labels == "role" and rule.role in _GROUPED and role.group is None:
         return f"the codes of {role.table} have no categories in this source"
     source = label_source(get_task(task), role, store.spec, policy, user_codes)
@@ -279,25 +295,25 @@ def _of_role(
     )
 
 
-def _tables(store: Store) -> tuple[LabelRule, ...]:
-    """Every table with rows in time, as what its rows are called."""
+def _table_rules(store: Store) -> tuple[LabelRule, ...]:
+    """Return a rule for every table with times; its label is the table name."""
     spec: SourceSpec = store.spec
     return tuple(
-        LabelRule(table=name, columns=(), label=_called(name))
+        LabelRule(table=name, columns=(), label=_constant_label(name))
         for name in store.table_names
         if not spec.tables[name].is_static
     )
 
 
-def _called(name: str) -> Callable[..., str | None]:
+def _constant_label(name: str) -> Callable[..., str | None]:
     return lambda: name
 
 
-def _itself(text: str | None) -> str | None:
+def _identity(text: str | None) -> str | None:
     return text
 
 
-def _no_spans(kinds: Sequence[SpanName], store: Store) -> str | None:
+def _missing_spans(kinds: Sequence[SpanName], store: Store) -> str | None:
     roles = store.spec.roles
     reasons = [unplayed(kind) for kind in kinds if getattr(roles, kind) is None]
     absent = [

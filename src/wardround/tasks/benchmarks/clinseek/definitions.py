@@ -36,13 +36,14 @@ _ANSWERS = OneClass(classes=(("0", "no"), ("1", "yes")))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRule:
-    """What event is asked about. ``role`` of the source, else ``table``; ``column`` names it, where the role does not.
+    """Which event a decision predicts.
 
-    ``labels``: how its rows become names: as the role says (``role``), by the words of the row (``titles``), by ATC
-    name, by the category that the table is grouped by, or by the ``table`` itself (then every event counts).
-    ``spans``: during which stays it is asked; ``leaves_stay``: the event may come after them. ``within_hours``: how
-    soon it follows. ``offered``: the only names there are. ``ending``: the name of the row that ends the stay in
-    hospital which its ``stay_column`` names, though it is written some minutes after the stay's own end.
+    ``role`` of the source, else ``table``; ``column`` names the event, where the role does not. ``labels``: how rows
+    become names: by the role (``role``), by the row's own text (``titles``), by ATC name, by the category of the
+    table's groups, or by the ``table`` itself (then every event counts). ``spans``: the stays with questions.
+    ``leaves_stay``: the event may come after them. ``within_hours``: the time limit. ``offered``: the only possible
+    names. ``ending``: the name of the row that ends the hospital stay in its ``stay_column``, even if it is recorded
+    some minutes after the stay's own end.
     """
 
     name: str
@@ -65,7 +66,10 @@ class DecisionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RiskRule:
-    """What is asked at which ``moment`` of a stay; ``hours`` is the horizon or the length that is asked about."""
+    """Which outcome is predicted at which ``moment`` of a stay.
+
+    ``hours`` is the horizon or the length in question.
+    """
 
     name: str
     title: str
@@ -88,7 +92,7 @@ def _read() -> dict[str, Rule]:
 
 
 RULES: Mapping[str, Rule] = _read()
-"""By the name of the task."""
+"""Rules by task name."""
 
 
 def _task(name: str, rule: Rule) -> Task:
@@ -107,22 +111,22 @@ def _task(name: str, rule: Rule) -> Task:
 
 
 def space_name(rule: Rule) -> str:
-    """What the candidate table of a decision is called."""
+    """Return the name of a decision's candidate table."""
     return f"{rule.name}_candidates"
 
 
 def rule_group(rule: Rule) -> str:
-    """Whether a task asks for a decision or a risk: the two groups of the paper's tables."""
+    """Return whether a task is a decision or a risk: the two groups of the paper's tables."""
     return "risk" if isinstance(rule, RiskRule) else "decision"
 
 
 def _role_of_rows(rule: Rule) -> str:
-    """The role whose very rows are the events of a task; empty where other rows of its table are, too."""
+    """Return the role whose rows are the events of a task; empty where its table has other rows, too."""
     return rule.role if isinstance(rule, DecisionRule) and not rule.column else ""
 
 
 CLINSEEK_TASKS: Mapping[str, Task] = {name: _task(name, rule) for name, rule in RULES.items()}
-"""Every task, by its name here."""
+"""Tasks by full name."""
 
 for _name, _one in CLINSEEK_TASKS.items():
     TASKS.add(_name, _one)

@@ -1,4 +1,4 @@
-"""The questions of ClinSeek-Bench that could be asked by some moments: what must be the same in another future."""
+"""The possible ClinSeek-Bench questions before given moments: they must be the same in another future."""
 
 from __future__ import annotations
 
@@ -7,59 +7,71 @@ from datetime import datetime
 
 from wardround.core import format_time, from_microseconds, to_microseconds
 from wardround.records import Chart, Store
-from wardround.tasks.benchmarks.clinseek.build import asking_of
+from wardround.tasks.benchmarks.clinseek.build import question_source
 from wardround.tasks.benchmarks.clinseek.definitions import RULES
-from wardround.tasks.benchmarks.clinseek.timeline import Asking, StayQuestion, Timeline
+from wardround.tasks.benchmarks.clinseek.timeline import QuestionSource, StayQuestion, Timeline
 from wardround.tasks.benchmarks.pipeline import BuildSettings
 
 
 def possible_questions(
     store: Store, moments: Mapping[int, datetime]
 ) -> tuple[dict[tuple[str, int, str], bool], dict[str, str], dict[str, str]]:
-    """Return every question asked by each subject's moment, with whether what made it be asked was known by then, the
-    tasks that the store cannot ask, with the reasons, and by task the columns that its questions hang on."""
+    """Return three tables about the questions that exist by each subject's moment.
+
+    First: by question, whether everything that made it a question was known by then. Second: the tasks that the store
+    cannot have, with reasons. Third: by task, the columns that decide whether its questions exist.
+    """
     settings = BuildSettings()
-    asking = {name: asking_of(name, store, settings, None) for name in RULES}
-    left_out = {name: reason for name, one in asking.items() if (reason := one.unavailable()) is not None}
-    settled: dict[tuple[str, int, str], bool] = {}
-    held = set(store.subjects.tolist())
+    sources = {name: question_source(name, store, settings, None) for name in RULES}
+    left_out = {name: reason for name, source in sources.items() if (reason := source.unavailable()) is not None}
+    is_settled: dict[tuple[str, int, str], bool] = {}
+    subjects = set(store.subjects.tolist())
     for subject, as_of in moments.items():
-        if subject not in held:
+        if subject not in subjects:
             continue
-        timeline, now = Timeline(store, subject, "known_at"), to_microseconds(as_of)
-        over = stays_over(store.chart(subject, as_of))
-        for name, one in asking.items():
+        timeline, now_us = Timeline(store, subject, "known_at"), to_microseconds(as_of)
+        ended_stays = ended_stay_rows(store.chart(subject, as_of))
+        for name, source in sources.items():
             if name not in left_out:
-                settled |= {
-                    _key(name, each): each.settled <= now and (each.stay in over or not each.told_late)
-                    for each in _asked_by(one, timeline, now)
+                is_settled |= {
+                    _key(name, question): question.settled_us <= now_us
+                    and (question.stay in ended_stays or not question.kind_is_late)
+                    for question in _questions_until(source, timeline, now_us)
                 }
-    return settled, left_out, {name: one.hangs_on for name, one in asking.items() if name not in left_out}
+    return (
+        is_settled,
+        left_out,
+        {name: source.deciding_columns for name, source in sources.items() if name not in left_out},
+    )
 
 
-def stays_over(chart: Chart) -> frozenset[str]:
-    """The rows of stays of which a chart shows an end."""
-    found: set[str] = set()
+def ended_stay_rows(chart: Chart) -> frozenset[str]:
+    """Return the row ids of the stays whose end a chart shows."""
+    row_ids: set[str] = set()
     for role in (chart.spec.roles.admission, chart.spec.roles.stay, chart.spec.roles.emergency):
         if role is not None and role.table in chart.table_names:
             batch = chart.table(role.table).batch
             ids = batch.column("row_id").to_pylist()
-            ends = {part for named in role.ends for part in named.split("|")} & set(batch.schema.names)
+            ends = {part for column in role.ends for part in column.split("|")} & set(batch.schema.names)
             for name in ends:
-                found.update(
+                row_ids.update(
                     ids[row] for row in batch.column(name).is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
                 )
-    return frozenset(found)
+    return frozenset(row_ids)
 
 
-def _asked_by(asking: Asking, timeline: Timeline, now: int) -> list[StayQuestion]:
-    return [one for one in asking.questions(timeline) if one.asked <= now]
+def _questions_until(source: QuestionSource, timeline: Timeline, now: int) -> list[StayQuestion]:
+    return [question for question in source.questions(timeline) if question.prediction_us <= now]
 
 
-def _key(task: str, one: StayQuestion) -> tuple[str, int, str]:
-    return task, one.subject, f"{time_text(one.asked)} with input from {time_text(one.curated_from)}"
+def _key(task: str, question: StayQuestion) -> tuple[str, int, str]:
+    return (
+        task,
+        question.subject,
+        f"{time_text(question.prediction_us)} with input from {time_text(question.curated_from)}",
+    )
 
 
 def time_text(moment: int) -> str:
-    """Write a moment in microseconds as people read it."""
+    """Format a moment in microseconds."""
     return format_time(from_microseconds(moment))

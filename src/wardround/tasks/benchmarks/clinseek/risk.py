@@ -1,9 +1,9 @@
-"""Risks: whether something will have come about, asked at a moment of a stay that the task gives.
+"""Risks: whether an outcome will happen, predicted at a moment of a stay that the task gives.
 
-The moment is an hour of the stay (two hours, a day after its beginning) or its end; the end of an emergency visit is
-asked about at the last change of the chart before it. A question exists whatever follows: the stay is chosen first, its
-answer is looked up afterwards, and is unknown where the record never says how the stay ended. What of the answer the
-chart shows by the moment makes the question void: it is counted and not asked.
+The moment is an hour of the stay (two hours or a day after its start) or its end. At the end of an emergency visit the
+prediction time is the last change of the chart before it. The stay is chosen first, its answer is read afterwards; the
+answer is unknown where the record never says how the stay ended. A question whose answer the chart already shows is
+counted and dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wardround.tasks.benchmarks.encounters import NO_TIME
 YES, NO = "1", "0"
 _DAY = 24 * HOUR
 _BEGUN: Mapping[Anchor, int] = {"emergency_begun": 2 * HOUR, "first_day": _DAY, "first_unit_day": _DAY}
-"""How long after its beginning a stay is asked about, if it goes on then."""
+"""Prediction time after the start of a stay, in microseconds, if the stay continues then."""
 _FOREVER = np.iinfo(np.int64).max
 _SPAN_OF: Mapping[Anchor, SpanName] = {
     "emergency_begun": "emergency",
@@ -37,8 +37,11 @@ _SPAN_OF: Mapping[Anchor, SpanName] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StayOutcome:
-    """What became of a stay. ``event``: when that came about; ``row_id``: the row that says so; ``of_stay``: it is the
-    end of the stay itself that does."""
+    """The outcome of a stay.
+
+    ``event``: when it happened. ``row_id``: the row that records it. ``of_stay``: the row of the stay, where its own
+    end is the outcome.
+    """
 
     yes: bool
     event: int | None = None
@@ -47,8 +50,8 @@ class StayOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RiskAsking:
-    """One risk task on one store."""
+class RiskQuestions:
+    """The questions of one risk task on one store."""
 
     task: str
     rule: RiskRule
@@ -56,7 +59,7 @@ class RiskAsking:
     seed: int
 
     def unavailable(self) -> str | None:
-        """Say why no subject of this store can be asked."""
+        """Return why no subject of this store can have a question; None if one can."""
         roles = self.store.spec.roles
         needed: tuple[SpanName, ...] = (_SPAN_OF[self.rule.moment], *_NEEDED.get(self.rule.outcome, ()))
         for kind in needed:
@@ -68,36 +71,36 @@ class RiskAsking:
         return None
 
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
-        """Ask about the stay whose own number is the least; None where the record does not say what became of it."""
-        made = self._of_spans(timeline)
-        dropped.update(one for one in made if isinstance(one, str))
-        found = [one for one in made if not isinstance(one, str)]
-        if not found:
+        """Return the question about the stay with the lowest random number; None where its answer is unknown."""
+        questions_or_reasons = self._span_questions(timeline)
+        dropped.update(one for one in questions_or_reasons if isinstance(one, str))
+        questions = [one for one in questions_or_reasons if not isinstance(one, str)]
+        if not questions:
             return None
-        chosen = min(found, key=self._number)
+        chosen = min(questions, key=self._number)
         if not chosen.target:
             dropped["answer_unknown"] += 1
             return None
         return chosen
 
     def questions(self, timeline: Timeline) -> list[StayQuestion]:
-        """Return the question of every stay that can be asked about, whether or not its answer is known."""
-        return [one for one in self._of_spans(timeline) if not isinstance(one, str)]
+        """Return the question of every eligible stay, whether or not its answer is known."""
+        return [question for question in self._span_questions(timeline) if not isinstance(question, str)]
 
     @property
-    def hangs_on(self) -> str:
-        """The columns that decide whether and when a stay is asked about."""
+    def deciding_columns(self) -> str:
+        """The columns that decide whether and when a question exists, as text."""
         role = getattr(self.store.spec.roles, _SPAN_OF[self.rule.moment])
         return f"{role.table}.{','.join(role.ends)}"
 
-    def _of_spans(self, timeline: Timeline) -> list[StayQuestion | str]:
-        return [self._of_span(timeline, span) for span in timeline.spans(_SPAN_OF[self.rule.moment])]
+    def _span_questions(self, timeline: Timeline) -> list[StayQuestion | str]:
+        return [self._span_question(timeline, span) for span in timeline.spans(_SPAN_OF[self.rule.moment])]
 
     def _number(self, one: StayQuestion) -> int:
         return derive_seed(self.seed, self.task, one.subject, "stay", one.curated_from)
 
-    def _of_span(self, timeline: Timeline, span: Span) -> StayQuestion | str:
-        """The question of a stay, or why it has none."""
+    def _span_question(self, timeline: Timeline, span: Span) -> StayQuestion | str:
+        """Return the question of a stay, or the reason why there is none."""
         window = _window(self.rule, timeline, span)
         if isinstance(window, str):
             return window
@@ -106,22 +109,22 @@ class RiskAsking:
         within = moments[(moments >= since) & (moments <= until)]
         if not len(within):
             return "nothing_known_by_then"
-        asked = int(within[-1]) if self.rule.moment == "emergency_end" else until
-        outcome = _OUTCOMES[self.rule.outcome](self.rule, timeline, span, asked)
-        if outcome is not None and outcome.event is not None and outcome.event <= asked:
+        prediction_us = int(within[-1]) if self.rule.moment == "emergency_end" else until
+        outcome = _OUTCOMES[self.rule.outcome](self.rule, timeline, span, prediction_us)
+        if outcome is not None and outcome.event is not None and outcome.event <= prediction_us:
             return "already_known"
-        asks = partial(
+        question = partial(
             StayQuestion,
             subject=timeline.subject,
-            asked=asked,
+            prediction_us=prediction_us,
             curated_from=since,
-            settled=max(span.end if self.rule.moment == "emergency_end" else until, span.known),
+            settled_us=max(span.end if self.rule.moment == "emergency_end" else until, span.known),
             stay=span.row_id,
-            told_late=span.told_late,
+            kind_is_late=span.kind_is_late,
         )
         if outcome is None or span.end == NO_TIME:
-            return asks(target=())
-        return asks(
+            return question(target=())
+        return question(
             target=(YES if outcome.yes else NO,),
             event=outcome.event,
             row_ids=() if outcome.row_id is None else (outcome.row_id,),
@@ -133,7 +136,7 @@ class RiskAsking:
 
 
 def _window(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
-    """From when to when the curated input may reach, both included; or why the stay is not asked about."""
+    """Return the first and last time of the curated input, both included; or why the stay has no question."""
     if rule.moment in _BEGUN:
         until = span.start + _BEGUN[rule.moment]
         goes_on = span.end == NO_TIME or span.left > until
@@ -148,28 +151,33 @@ def _window(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] |
 
 
 def led_to(timeline: Timeline, visit: Span) -> Span | None:
-    """Return the stay that an emergency visit led to: the one that its row names, else one that began in it."""
+    """Return the stay after an emergency visit.
+
+    It is the stay that the visit's row refers to, else one that began during the visit.
+    """
     stays = timeline.spans("admission")
     if visit.encounter is not None:
         return next((stay for stay in stays if stay.names == visit.encounter), None)
     return next((stay for stay in stays if visit.start <= stay.start <= visit.end), None)
 
 
-def _admitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
+def _admitted(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
     stay = led_to(timeline, span)
-    if stay is None and span.encounter is not None:  # it names a stay that the record does not hold
+    if stay is None and span.encounter is not None:  # the visit refers to a stay that is missing
         return None
     return StayOutcome(yes=False) if stay is None else StayOutcome(yes=True, event=stay.start, row_id=stay.row_id)
 
 
 def _death_in(timeline: Timeline, span: Span) -> int | None:
-    found = [time for time in timeline.deaths.tolist() if span.start <= time <= span.end]
-    return found[0] if found else None
+    deaths = [time for time in timeline.deaths.tolist() if span.start <= time <= span.end]
+    return deaths[0] if deaths else None
 
 
-def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    """Of an emergency visit: in the stay that it led to, or in the visit itself. None: nobody wrote how it
-    ended, or of a death on the day on which it ended which was first."""
+def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
+    """Return whether the person dies in the stay, or after an emergency visit in the stay that followed.
+
+    None: the end of the stay is not on record, or on its last day it is unknown whether death or discharge came first.
+    """
     stay = (led_to(timeline, span) or span) if span.kind == "emergency" else span
     if stay.end == NO_TIME:
         return None
@@ -180,54 +188,68 @@ def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, asked: int) ->
     return StayOutcome(yes=True, event=death, of_stay=span.row_id)
 
 
-def _intensive_care(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+def _intensive_care(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome:
     until = span.end + rule.hours * HOUR
-    found = next((stay for stay in timeline.spans("stay") if span.start <= stay.start <= until), None)
-    return StayOutcome(yes=False) if found is None else StayOutcome(yes=True, event=found.start, row_id=found.row_id)
+    unit_stay = next((stay for stay in timeline.spans("stay") if span.start <= stay.start <= until), None)
+    return (
+        StayOutcome(yes=False)
+        if unit_stay is None
+        else StayOutcome(yes=True, event=unit_stay.start, row_id=unit_stay.row_id)
+    )
 
 
-def _dies_or_intensive_care(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    moved = _intensive_care(rule, timeline, span, asked)
-    return moved if moved.yes else _dies_in_stay(rule, timeline, span, asked)
+def _dies_or_intensive_care(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
+    intensive_care = _intensive_care(rule, timeline, span, prediction_us)
+    return intensive_care if intensive_care.yes else _dies_in_stay(rule, timeline, span, prediction_us)
 
 
-def _returns(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+def _returns(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome:
     return _next_within(timeline.spans(span.kind), span, rule)
 
 
-def _readmitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+def _readmitted(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome:
     return _next_within(timeline.spans("admission"), span, rule)
 
 
 def _next_within(stays: tuple[Span, ...], span: Span, rule: RiskRule) -> StayOutcome:
     until = span.end + rule.hours * HOUR
-    found = next((stay for stay in stays if stay.key > span.key and span.end <= stay.start < until), None)
-    return StayOutcome(yes=False) if found is None else StayOutcome(yes=True, event=found.start, row_id=found.row_id)
+    next_stay = next((stay for stay in stays if stay.key > span.key and span.end <= stay.start < until), None)
+    return (
+        StayOutcome(yes=False)
+        if next_stay is None
+        else StayOutcome(yes=True, event=next_stay.start, row_id=next_stay.row_id)
+    )
 
 
-def _stays(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    """In hospital more than the hours, in intensive care as many or more: as the paper's source counts them."""
+def _stays_longer(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
+    """Return whether the stay is longer than the hours, as the paper's source counts.
+
+    A stay in intensive care counts when it is as long or longer.
+    """
     if span.end == NO_TIME:
         return None
-    length, asked_length = span.end - span.start, rule.hours * HOUR
-    longer = length > asked_length if span.kind == "admission" else length >= asked_length
+    length, threshold = span.end - span.start, rule.hours * HOUR
+    longer = length > threshold if span.kind == "admission" else length >= threshold
     return StayOutcome(yes=longer, event=span.end, of_stay=span.row_id)
 
 
-def _dies(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    """Within the hours. None: on the day on which they end, nobody wrote when."""
-    until = asked + rule.hours * HOUR
-    found = [time for time in timeline.deaths.tolist() if span.start <= time < until]
-    if not found and timeline.may_have_died(until, span.kind):
+def _dies(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
+    """Return whether the person dies within the hours.
+
+    None where the time of a death on the last day is unknown.
+    """
+    until = prediction_us + rule.hours * HOUR
+    deaths = [time for time in timeline.deaths.tolist() if span.start <= time < until]
+    if not deaths and timeline.may_have_died(until, span.kind):
         return None
-    return StayOutcome(yes=True, event=found[0], of_stay=span.row_id) if found else StayOutcome(yes=False)
+    return StayOutcome(yes=True, event=deaths[0], of_stay=span.row_id) if deaths else StayOutcome(yes=False)
 
 
-def _returns_to_unit(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    around = [one for one in timeline.spans("admission") if _is_in(span.start, one)]
-    if span.end == NO_TIME or (around and around[0].end == NO_TIME):
+def _returns_to_unit(rule: RiskRule, timeline: Timeline, span: Span, prediction_us: int) -> StayOutcome | None:
+    admissions = [one for one in timeline.spans("admission") if _is_in(span.start, one)]
+    if span.end == NO_TIME or (admissions and admissions[0].end == NO_TIME):
         return None
-    last = around[0].end if around else _FOREVER
+    last = admissions[0].end if admissions else _FOREVER
     later = [one for one in timeline.spans("stay") if one.key > span.key and span.end <= one.start <= last]
     return StayOutcome(yes=True, event=later[0].start, row_id=later[0].row_id) if later else StayOutcome(yes=False)
 
@@ -243,7 +265,7 @@ _OUTCOMES: Mapping[str, Callable[[RiskRule, Timeline, Span, int], StayOutcome | 
     "dies_or_intensive_care": _dies_or_intensive_care,
     "returns": _returns,
     "readmitted": _readmitted,
-    "stays": _stays,
+    "stays": _stays_longer,
     "dies": _dies,
     "returns_to_unit": _returns_to_unit,
 }

@@ -1,4 +1,4 @@
-"""One subject's record as times, and a question asked on it."""
+"""One subject's record as times, and a question about a stay."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from wardround.tasks.benchmarks.encounters import (
     read_spans,
 )
 
-# Read from the trusted store. A moment is when a chart changes: the later of a row's event and its availability, under
-# the published clocks its time of theirs.
+# Read from the trusted store. A moment is a time at which a chart changes: the later of a row's event and its
+# availability, or under the published clocks the published time.
 
 
 _KEPT = 128
@@ -39,32 +39,35 @@ _KEPT = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One stay. ``end`` is NO_TIME while it is open; ``known``: when a chart shows its row; ``told_late``: that it is a
-    stay of this kind is said by cells that come late; ``names``: what other rows call it (None: nothing);
-    ``encounter``: the stay in hospital that its own row names."""
+    """One stay.
+
+    ``end`` is NO_TIME while the stay is open. ``known``: when a chart shows its row. ``kind_is_late``: late cells
+    decide that the stay is of this kind. ``names``: the id by which other rows refer to the stay (None: no id).
+    ``encounter``: the hospital stay that its own row refers to.
+    """
 
     kind: SpanName
     start: int
     end: int
     row_id: str
     known: int
-    told_late: bool
+    kind_is_late: bool
     names: Any = None
     encounter: Any = None
 
     @property
     def left(self) -> int:
-        """When the record says that it is over, the end or later; NO_TIME while it is open."""
+        """The time at which the record shows that the stay is over; NO_TIME while it is open."""
         return self.end if self.end == NO_TIME else max(self.end, self.known)
 
     @property
     def key(self) -> tuple[int, str]:
-        """Its place in order."""
+        """The sort key of the stay."""
         return self.start, self.row_id
 
 
 class Timeline:
-    """What is read of one subject, table by table, when it is first asked for."""
+    """The record of one subject; each table is read when it is first needed."""
 
     def __init__(self, store: Store, subject: int, policy: Policy) -> None:
         self.store, self.subject, self.policy = store, subject, policy
@@ -73,19 +76,19 @@ class Timeline:
         self._spans: dict[SpanName, tuple[Span, ...]] = {}
 
     def rows(self, table: str) -> pa.RecordBatch:
-        """Every row of a table, clocks and all."""
+        """Return every row of a table, with its clocks."""
         if table not in self._rows:
             self._rows[table] = self.store.rows(self.subject, table)
         return self._rows[table]
 
     def _once(self, what: str, table: str, made: Callable[[str], Ints]) -> Ints:
-        """Times of a table's rows, made when they are first asked for: every task asks again."""
+        """Return cached times of a table's rows; every task reads them again."""
         if (what, table) not in self._times:
             self._times[what, table] = made(table)
         return self._times[what, table]
 
     def event(self, table: str) -> Ints:
-        """When each row of a table happened; under the published clocks, when they say so, where they do."""
+        """Return when each row of a table happened; under the published clocks their time where they have one."""
         return self._once("event", table, self._event)
 
     def _event(self, table: str) -> Ints:
@@ -95,24 +98,32 @@ class Timeline:
         return _placed(microseconds(batch.column(PUBLISHED)))
 
     def happened(self, table: str) -> Ints:
-        """When what each row tells of happened. A field of a report, which has no time of its own, has the event of its
-        coming on record with the report; the examination was done when the report says."""
+        """Return when the event of each row happened.
+
+        A field of a report has no time of its own: its event is the moment at which the report came on record. The
+        examination was done at the time of the report.
+        """
         return self._once("happened", table, self._happened)
 
     def _happened(self, table: str) -> Ints:
         times, rule = self.event(table), self.store.spec.tables[table].event_time
         if self.policy == "published" or not isinstance(rule, Reference) or rule.table not in self.store.table_names:
             return times
-        told, key = self.rows(rule.table), self.store.spec.tables[rule.table].key[0]
-        if rule.column not in told.schema.names:
+        report_rows, key = self.rows(rule.table), self.store.spec.tables[rule.table].key[0]
+        if rule.column not in report_rows.schema.names:
             return times
-        said = zip(told.column(key).to_pylist(), cell_times(told.column(rule.column)).tolist(), strict=True)
-        when = dict(said)
-        found = np.array([when.get(one, NO_TIME) for one in self.rows(table).column(rule.key).to_pylist()], np.int64)
+        report_times = zip(
+            report_rows.column(key).to_pylist(), cell_times(report_rows.column(rule.column)).tolist(), strict=True
+        )
+        time_by_report = dict(report_times)
+        found = np.array(
+            [time_by_report.get(reference, NO_TIME) for reference in self.rows(table).column(rule.key).to_pylist()],
+            np.int64,
+        )
         return np.where(found == NO_TIME, times, found)
 
     def known(self, table: str) -> Ints:
-        """When a chart shows each row of a table, NO_TIME where it never does or always did."""
+        """Return when a chart shows each row of a table; NO_TIME for rows that are never or always shown."""
         return self._once("known", table, self._known)
 
     def _known(self, table: str) -> Ints:
@@ -124,7 +135,7 @@ class Timeline:
         return _placed(known)
 
     def spans(self, kind: SpanName) -> tuple[Span, ...]:
-        """The stays of a kind, in order; none where no table plays the role."""
+        """Return the stays of a kind in order; empty where no table has the role."""
         if kind not in self._spans:
             self._spans[kind] = self._read_spans(kind)
         return self._spans[kind]
@@ -134,7 +145,7 @@ class Timeline:
         if role is None or role.table not in self.store.table_names:
             return ()
         batch = self.rows(role.table)
-        found = read_spans(role, event_times(batch), CodedRows(batch=batch))
+        spans = read_spans(role, event_times(batch), CodedRows(batch=batch))
         ids = batch.column("row_id").to_pylist()
         names = [None] * batch.num_rows if role.id is None else batch.column(role.id).to_pylist()
         named = self.store.spec.tables[role.table].encounter
@@ -146,7 +157,9 @@ class Timeline:
             .isdisjoint(column for condition in role.where for column in condition)
         )
         known = self.known(role.table).tolist()
-        places = zip(found.starts.tolist(), found.ends.tolist(), found.rows.tolist(), found.stops.tolist(), strict=True)
+        columns = zip(
+            spans.starts.tolist(), spans.ends.tolist(), spans.rows.tolist(), spans.stops.tolist(), strict=True
+        )
         return tuple(
             Span(
                 kind=kind,
@@ -154,33 +167,36 @@ class Timeline:
                 end=end,
                 row_id=ids[row],
                 known=max(known[row], known[stop]) if stop >= 0 else known[row],
-                told_late=late,
+                kind_is_late=late,
                 names=names[row],
                 encounter=encounters[row],
             )
-            for start, end, row, stop in places
+            for start, end, row, stop in columns
         )
 
     @cached_property
     def moments(self) -> Ints:
-        """Every recorded time at which the chart changes, in order, each once."""
+        """Sorted unique times at which the chart changes."""
         tables = [name for name in self.store.table_names if not self.store.spec.tables[name].is_static]
         times = np.concatenate([np.empty(0, np.int64), *(self._recorded(name) for name in tables)])
         return np.unique(times[times != NO_TIME])
 
     def _recorded(self, table: str) -> Ints:
-        """When rows became known, where the row itself says when: a time that is reckoned (a result without one is
-        known after the table's median delay) hangs on other rows, later ones among them."""
+        """Return when rows became available, where the row itself records that time.
+
+        An estimated time (a result without one is known after the table's median delay) depends on other rows, also
+        later ones, and is left out.
+        """
         batch, known = self.rows(table), self.known(table)
-        said = known == self.event(table)
+        is_recorded = known == self.event(table)
         for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
             if pa.types.is_timestamp(kind) and not name.startswith("_"):
-                said |= known == microseconds(batch.column(name))
-        return np.where(said, known, NO_TIME)
+                is_recorded |= known == microseconds(batch.column(name))
+        return np.where(is_recorded, known, NO_TIME)
 
     @cached_property
     def deaths(self) -> Ints:
-        """The moments at which the record says that the person died."""
+        """The times of death on record."""
         times = [np.empty(0, np.int64)]
         for role in self.store.spec.roles.death:
             if role.table in self.store.table_names and role.time is not None:
@@ -194,16 +210,21 @@ class Timeline:
 
     @cached_property
     def days_of_death(self) -> Ints:
-        """The last seconds of days on which the person died, nobody wrote when."""
+        """The last seconds of days of death without a recorded time."""
         is_day = self.deaths % DAY == DAY - SECOND
-        found: Ints = self.deaths[is_day & ~np.isin(self.deaths // DAY, self.deaths[~is_day] // DAY)]
-        return found
+        days: Ints = self.deaths[is_day & ~np.isin(self.deaths // DAY, self.deaths[~is_day] // DAY)]
+        return days
 
     def may_have_died(self, until: int, kind: SpanName) -> bool:
-        """Whether somebody died on the day of a moment, before or after it: what stays of the kind do not say."""
+        """Return whether the person died on the day of ``until`` at an unknown time.
+
+        False where the stays of the kind record deaths themselves.
+        """
         role: SpanRole | None = getattr(self.store.spec.roles, kind)
-        says = role is not None and any(one.table == role.table for one in self.store.spec.roles.death)
-        return not says and bool(np.any((self.days_of_death >= until) & (self.days_of_death - until < DAY)))
+        kind_records_death = role is not None and any(one.table == role.table for one in self.store.spec.roles.death)
+        return not kind_records_death and bool(
+            np.any((self.days_of_death >= until) & (self.days_of_death - until < DAY))
+        )
 
 
 def _placed(times: Ints) -> Ints:
@@ -211,59 +232,61 @@ def _placed(times: Ints) -> Ints:
 
 
 class Timelines:
-    """The timelines of a store's subjects; the latest few are kept, as every task looks at the same people."""
+    """The timelines of a store's subjects, with a cache: every task reads the same people."""
 
     def __init__(self, store: Store, policy: Policy) -> None:
         self._made = lru_cache(maxsize=_KEPT)(lambda subject: Timeline(store, subject, policy))
 
     def of(self, subject: int) -> Timeline:
-        """Return a subject's."""
+        """Return the timeline of a subject."""
         return self._made(subject)
 
 
-# One question: when a subject is asked, what the answer is, which rows say so, and what the curated input shows.
+# One question: its prediction time, its answer, the rows that hold the answer, and the curated input.
 
 
 HOUR = 3_600_000_000
-MOST_EVENTS = 100
-"""Of a curated input (EHR-R1 has up to 100 events of the last 24 hours)."""
+MAX_EVENTS = 100
+"""Limit on the events of a curated input (EHR-R1: up to 100 events of the last 24 hours)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StayQuestion:
-    """Times in microseconds. ``asked`` is the moment of the question and the end of the curated input, ``curated_from``
-    where that input begins; ``event`` is when the answer comes about (None: it never does). An empty ``target``: the
-    record does not say what the answer is.
+    """One question about a stay; times in microseconds.
 
-    ``settled``: when all is known that made it be asked (an event that follows in time, a stay that went on);
-    where ``told_late``, the row of the ``stay`` must show its end too.
-    ``row_ids``: rows that no chart may show yet; ``late_cells``: cells that must be empty, by row.
+    ``prediction_us`` is the prediction time and the end of the curated input, ``curated_from`` the start of that
+    input. ``event`` is when the answer happens (None: never). An empty ``target``: the record does not hold the
+    answer.
+
+    ``settled_us``: when everything is known that makes this a question (an event that follows in time, a stay that
+    continued). With ``kind_is_late`` the row of the ``stay`` must also show its end. ``row_ids``: rows that no chart
+    may show yet. ``late_cells``: cells that must be empty, by row.
     """
 
     subject: int
-    asked: int
+    prediction_us: int
     curated_from: int
     target: tuple[str, ...]
-    settled: int
+    settled_us: int
     stay: str
-    told_late: bool
+    kind_is_late: bool
     event: int | None = None
     row_ids: tuple[str, ...] = ()
     late_cells: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class Asking(Protocol):
-    """How a task is asked. One question per subject, chosen before anybody's answer is looked at where that can be."""
+class QuestionSource(Protocol):
+    """The questions of one task: at most one per subject, chosen before any answer is read where possible."""
 
     def unavailable(self) -> str | None:
-        """Say why no subject of this store can be asked, None if one can."""
+        """Return why the task has no question in this store; None if it has."""
 
     @property
-    def hangs_on(self) -> str:
-        """The columns that decide whether and when a question is asked, for people."""
+    def deciding_columns(self) -> str:
+        """The columns that decide whether and when a question exists, as text."""
 
     def questions(self, timeline: Timeline) -> Sequence[StayQuestion]:
-        """Return every question that a subject could be asked."""
+        """Return every possible question of a subject."""
 
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
-        """Return a subject's question; None where it has none, and count why."""
+        """Return the question of a subject; None where there is none, which is counted by its reason."""

@@ -21,12 +21,12 @@ from wardround.core import (
 )
 from wardround.records import ImageRole, Store
 from wardround.tasks.benchmarks.benchmark import Benchmark, name_of_file, samples_by_class
-from wardround.tasks.benchmarks.clinseek.other_futures import stays_over
-from wardround.tasks.benchmarks.clinseek.timeline import MOST_EVENTS, Timeline
+from wardround.tasks.benchmarks.clinseek.other_futures import ended_stay_rows
+from wardround.tasks.benchmarks.clinseek.timeline import MAX_EVENTS, Timeline
 from wardround.tasks.benchmarks.clinseek_mm.definitions import (
     CLINSEEK_MM_TASKS,
     FAMILY,
-    MOST_SAMPLES,
+    MAX_SAMPLES,
     PUBLISHED_COUNTS,
     mm_name,
 )
@@ -51,11 +51,11 @@ def build_clinseek_mm(
     report: Reporter = silent,
     **options: Unpack[BuildOptions],
 ) -> Benchmark:
-    """Build the tasks with pictures from a store and save them.
+    """Build the tasks with images from a store and save them.
 
-    ``examples``: a manifest of a user's own; without one they are made of the store's films. ``reports``: asked when
-    the latest film's report is there. ``vocabulary_shown``: to both arms, or to neither. ``per_task``: most samples of
-    a task in each split (0: as many as the paper has).
+    ``examples``: a user's own manifest; without one the examples come from the store's films. ``reports``: questions
+    come after the latest film's report. ``vocabulary_shown``: to both arms, or to neither. ``per_task`` limits the
+    samples of a task in each split (0: as many as the paper).
     """
     family = ClinSeekMm(examples=examples, reports=reports, vocabulary_shown=vocabulary_shown)
     options.setdefault("per_task", 0)
@@ -64,7 +64,7 @@ def build_clinseek_mm(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClinSeekMm:
-    """The family: where its examples come from, and what both arms are shown."""
+    """The family: where its examples come from, and what both arms see."""
 
     examples: Path | None = None
     reports: bool = False
@@ -76,45 +76,45 @@ class ClinSeekMm:
     @property
     def tasks(self) -> Sequence[Task]:
         """The tasks to build."""
-        shown = {mm_name(what, shown=self.vocabulary_shown) for what in MOST_SAMPLES}
-        named_elsewhere = set() if self.examples is None else {mm_name(what, shown=False) for what in MOST_SAMPLES}
+        shown = {mm_name(what, shown=self.vocabulary_shown) for what in MAX_SAMPLES}
+        named_elsewhere = set() if self.examples is None else {mm_name(what, shown=False) for what in MAX_SAMPLES}
         return [CLINSEEK_MM_TASKS[name] for name in sorted(shown | named_elsewhere)]
 
     def options(self) -> Mapping[str, Any]:
-        """The manifest of examples, and what both arms are shown."""
+        """Return the manifest of examples, and what both arms see."""
         examples = None if self.examples is None else name_of_file(self.examples)
         return {"examples": examples, "reports": self.reports, "vocabulary_shown": self.vocabulary_shown}
 
-    def open(self, ground: BuildContext) -> _OpenClinSeekMm:
-        """Read the manifest, or make examples of every subject's films. UserError: the store has no pictures."""
-        role = image_role(ground.store)
+    def open(self, context: BuildContext) -> _OpenClinSeekMm:
+        """Read the manifest, or build examples from every subject's films. UserError: the store has no images."""
+        role = image_role(context.store)
         dropped: Counter[str] = Counter()
-        found = self._made(ground, role) if self.examples is None else read_examples(self.examples)
-        known = set(ground.store.subjects.tolist())
+        examples = self._store_examples(context, role) if self.examples is None else read_examples(self.examples)
+        subjects = set(context.store.subjects.tolist())
         by_task: dict[str, list[MultimodalExample]] = {}
-        for one in found:
-            if one.task not in MOST_SAMPLES:
-                raise UserError(f"no task {one.task!r} with pictures; there are {', '.join(MOST_SAMPLES)}")
-            if one.subject_id in known:
-                by_task.setdefault(self._task_of(one), []).append(one)
+        for example in examples:
+            if example.task not in MAX_SAMPLES:
+                raise UserError(f"unknown task {example.task!r} with images; the tasks are {', '.join(MAX_SAMPLES)}")
+            if example.subject_id in subjects:
+                by_task.setdefault(self._task_of(example), []).append(example)
             else:
                 dropped["subject_not_in_the_store"] += 1
-        return _OpenClinSeekMm(ground=ground, family=self, role=role, by_task=by_task, dropped=dropped)
+        return _OpenClinSeekMm(context=context, family=self, role=role, by_task=by_task, dropped=dropped)
 
-    def _task_of(self, one: MultimodalExample) -> str:
-        """An example with a vocabulary of its own is not asked with the task's."""
-        return mm_name(one.task, shown=self.vocabulary_shown and not one.vocabulary)
+    def _task_of(self, example: MultimodalExample) -> str:
+        """Return the task name; an example with its own vocabulary does not show the task's."""
+        return mm_name(example.task, shown=self.vocabulary_shown and not example.vocabulary)
 
-    def _made(self, ground: BuildContext, role: ImageRole) -> list[MultimodalExample]:
-        maker = StandIn(role=role, reports=self.reports, seed=ground.settings.seed)
-        subjects = ground.store.subjects.tolist()
-        timelines = (Timeline(ground.store, subject, ground.settings.policy) for subject in subjects)
-        return [one.example for timeline in timelines for one in maker.examples(timeline)]
+    def _store_examples(self, context: BuildContext, role: ImageRole) -> list[MultimodalExample]:
+        maker = StandIn(role=role, reports=self.reports, seed=context.settings.seed)
+        subjects = context.store.subjects.tolist()
+        timelines = (Timeline(context.store, subject, context.settings.policy) for subject in subjects)
+        return [example.example for timeline in timelines for example in maker.examples(timeline)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenClinSeekMm:
-    ground: BuildContext
+    context: BuildContext
     family: ClinSeekMm
     role: ImageRole
     by_task: Mapping[str, list[MultimodalExample]]
@@ -125,28 +125,31 @@ class _OpenClinSeekMm:
         return {}
 
     def unavailable(self, task: Task) -> str | None:
-        return None if self.by_task.get(task.name) else "no film of this store gives an example of it"
+        return None if self.by_task.get(task.name) else "no film of this store gives an example"
 
     def questions(self, task: Task) -> list[MultimodalExample]:
         return self.by_task[task.name]
 
     def draw(self, task: Task, questions: list[MultimodalExample]) -> list[MultimodalExample]:
-        """By a number of each example's own, whatever its answer; one of a subject before a second."""
-        most = self.ground.settings.per_task or MOST_SAMPLES[task.name.split(".")[1]]
-        seed = self.ground.settings.seed
-        order = sorted(questions, key=lambda one: derive_seed(seed, task.name, one.subject_id, one.cutoff, one.asked))
-        turn: Counter[int] = Counter()
+        """Draw by a random number per example, whatever its answer; first one example of each subject."""
+        limit = self.context.settings.per_task or MAX_SAMPLES[task.name.split(".")[1]]
+        seed = self.context.settings.seed
+        order = sorted(
+            questions,
+            key=lambda question: derive_seed(seed, task.name, question.subject_id, question.cutoff, question.asked),
+        )
+        drawn_per_subject: Counter[int] = Counter()
         ranked: list[tuple[int, int, MultimodalExample]] = []
         for one in order:
-            ranked.append((turn[one.subject_id], len(ranked), one))
-            turn[one.subject_id] += 1
+            ranked.append((drawn_per_subject[one.subject_id], len(ranked), one))
+            drawn_per_subject[one.subject_id] += 1
         drawn = []
         for split in SPLITS:
-            drawn += [one for *_, one in sorted(ranked, key=lambda each: each[:2]) if self._split(one) == split][:most]
-        return sorted(drawn, key=lambda one: (one.subject_id, one.cutoff, one.asked))
+            drawn += [one for *_, one in sorted(ranked, key=lambda each: each[:2]) if self._split(one) == split][:limit]
+        return sorted(drawn, key=lambda example: (example.subject_id, example.cutoff, example.asked))
 
     def samples(self, task: Task, questions: list[MultimodalExample], drawn: list[MultimodalExample]) -> list[Sample]:
-        return [self._sample(task, one) for one in drawn]
+        return [self._sample(task, example) for example in drawn]
 
     def describe(
         self,
@@ -155,10 +158,10 @@ class _OpenClinSeekMm:
         drawn: list[MultimodalExample],
         samples: Sequence[Sample],
     ) -> TaskFacts:
-        said: dict[str, Any] = {"title": task.title, "group": task.about, "questions": len(questions)}
+        details: dict[str, Any] = {"title": task.title, "group": task.about, "questions": len(questions)}
         if task.answer.label_values:
-            said["samples_by_class"] = samples_by_class(samples)
-        return TaskFacts(said=said, drops={"not_drawn": len(questions) - len(drawn)})
+            details["samples_by_class"] = samples_by_class(samples)
+        return TaskFacts(details=details, drops={"not_drawn": len(questions) - len(drawn)})
 
     def last(
         self,
@@ -167,78 +170,83 @@ class _OpenClinSeekMm:
         drawn: list[MultimodalExample],
         samples: Sequence[Sample],
     ) -> str:
-        return "an example is asked once, so what an earlier one was answered with is not known"
+        return "every example occurs once, so there is no earlier answer"
 
     def facts(self) -> Mapping[str, Any]:
         manifest = self.family.examples
         return {
-            "splits": "the data set's own" if self.ground.store.splits() else "by hash of seed and person",
+            "splits": "the data set's own" if self.context.store.splits() else "by hash of seed and person",
             "examples": "made of the store's own films" if manifest is None else content_hash(manifest.read_bytes()),
             "reports": self.family.reports,
             "vocabulary_shown": self.family.vocabulary_shown,
             "left_out": dict(self.dropped),
         }
 
-    def _split(self, one: MultimodalExample) -> str:
-        return self.ground.splits[one.subject_id]
+    def _split(self, example: MultimodalExample) -> str:
+        return self.context.splits[example.subject_id]
 
-    def _sample(self, task: Task, one: MultimodalExample) -> Sample:
-        moment = parse_time(one.cutoff)
-        told = content_hash([one.asked, list(one.images)])[:8]
+    def _sample(self, task: Task, example: MultimodalExample) -> Sample:
+        moment = parse_time(example.cutoff)
+        digest = content_hash([example.asked, list(example.images)])[:8]
         return Sample(
-            id=f"{task.name}-{one.subject_id}-{moment:%Y%m%dT%H%M%S}-{told}",
+            id=f"{task.name}-{example.subject_id}-{moment:%Y%m%dT%H%M%S}-{digest}",
             task=task.name,
-            subject_id=one.subject_id,
-            person_id=person_id(self.ground.store, one.subject_id),
+            subject_id=example.subject_id,
+            person_id=person_id(self.context.store, example.subject_id),
             prediction_time=moment,
-            target=tuple(sorted(set(one.answer))),
-            split=self.ground.splits[one.subject_id],
+            target=tuple(sorted(set(example.answer))),
+            split=self.context.splits[example.subject_id],
             stratum="any",
             facts={
-                "event_time": one.event_time,
-                "row_ids": list(one.row_ids),
+                "event_time": example.event_time,
+                "row_ids": list(example.row_ids),
                 "curated_from": format_time(moment - _WINDOW),
-                "curated_events": MOST_EVENTS,
-                "asked": self._asked(one),
-                "images": self._handles(one),
+                "curated_events": MAX_EVENTS,
+                "asked": self._question_text(example),
+                "images": self._image_rows(example),
             },
         )
 
-    def _asked(self, one: MultimodalExample) -> str:
-        if not one.vocabulary or not self.family.vocabulary_shown:
-            return one.asked
-        return f"{one.asked} Answer with names out of: {'; '.join(one.vocabulary)}."
+    def _question_text(self, example: MultimodalExample) -> str:
+        if not example.vocabulary or not self.family.vocabulary_shown:
+            return example.asked
+        return f"{example.asked} Answer with names out of: {'; '.join(example.vocabulary)}."
 
-    def _handles(self, one: MultimodalExample) -> list[str]:
-        """The row ids of the linked pictures. UserError: one is not in the store."""
-        rows = self.ground.store.rows(one.subject_id, self.role.table)
-        named = dict(zip(rows.column(self.role.id).to_pylist(), rows.column("row_id").to_pylist(), strict=True))
-        absent = [image for image in one.images if image not in named]
+    def _image_rows(self, example: MultimodalExample) -> list[str]:
+        """Return the row ids of the linked images. UserError: one is missing in the store."""
+        rows = self.context.store.rows(example.subject_id, self.role.table)
+        row_of_image = dict(zip(rows.column(self.role.id).to_pylist(), rows.column("row_id").to_pylist(), strict=True))
+        absent = [image for image in example.images if image not in row_of_image]
         if absent:
-            raise UserError(f"no picture {absent[0]!r} of subject {one.subject_id} in the store")
-        return [named[image] for image in one.images]
+            raise UserError(f"no image {absent[0]!r} of subject {example.subject_id} in the store")
+        return [row_of_image[image] for image in example.images]
 
 
-# The questions with pictures that could be asked by some moments: what must be the same in another future.
+# The possible questions with images before given moments: they must be the same in another future.
 
 
 def possible_film_questions(
     store: Store, moments: Mapping[int, datetime]
 ) -> tuple[dict[tuple[str, int, str], bool], dict[str, str]]:
-    """Return every question about films that a subject is asked by its moment, with whether what made it be asked was
-    known by then; and the tasks that the store cannot ask, with the reasons."""
+    """Return the questions about films before each subject's moment, and the impossible tasks.
+
+    The first table says of each question whether everything that made it a question was known by then; the second
+    gives the reasons.
+    """
     tasks = {what: mm_name(what, shown=True) for what in PUBLISHED_COUNTS}
     try:
         maker = StandIn(role=image_role(store), reports=False)
     except UserError as error:
         return {}, dict.fromkeys(tasks.values(), str(error))
-    settled: dict[tuple[str, int, str], bool] = {}
+    is_settled: dict[tuple[str, int, str], bool] = {}
     for subject in sorted(moments.keys() & set(store.subjects.tolist())):
-        now, over = to_microseconds(moments[subject]), stays_over(store.chart(subject, moments[subject]))
-        for one in maker.examples(Timeline(store, subject, "known_at")):
-            example = one.example
+        now_us, ended_stays = to_microseconds(moments[subject]), ended_stay_rows(store.chart(subject, moments[subject]))
+        for possible in maker.examples(Timeline(store, subject, "known_at")):
+            example = possible.example
             if parse_time(example.cutoff) <= moments[subject]:
-                told = content_hash([example.asked, list(example.images)])[:8]
-                known = one.settled <= now and (one.stay in over or not one.told_late)
-                settled[tasks[example.task], subject, f"{example.cutoff}-{told}"] = known
-    return settled, {}
+                digest = content_hash([example.asked, list(example.images)])[:8]
+                was_known = possible.settled_us <= now_us and (
+                    possible.stay in ended_stays or not possible.kind_is_late
+                )
+                is_settled[tasks[example.task], subject, f"{example.cutoff}-{digest}"] = was_known
+    return is_settled, {}

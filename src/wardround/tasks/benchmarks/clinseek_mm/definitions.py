@@ -47,7 +47,7 @@ PUBLISHED_COUNTS: Mapping[str, int] = {
     "phenotypes": 120,
 }
 """How many samples of each the paper has: 989."""
-MOST_SAMPLES: Mapping[str, int] = {**PUBLISHED_COUNTS, "finding_change_yes_no": PUBLISHED_COUNTS["finding_change"]}
+MAX_SAMPLES: Mapping[str, int] = {**PUBLISHED_COUNTS, "finding_change_yes_no": PUBLISHED_COUNTS["finding_change"]}
 """How many of each task are drawn at most. EHRXQA also asks about change with yes or no: the paper's 222 hold both."""
 _YES_NO = OneClass(classes=(("0", "no"), ("1", "yes")))
 _WORDS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {

@@ -13,19 +13,20 @@ from wardround.core import UserError, parse_time, strict, write_atomically
 from wardround.records import ImageRole, Store, unplayed
 from wardround.tasks.benchmarks.clinseek.timeline import Timeline
 
-# Examples with pictures: one line of a manifest each, from a user's file or made of a store's own films.
+# Examples with images: one line of a manifest each, from a user's file or from a store's own films.
 #
-# A manifest is JSON lines; ``wardround bench examples`` makes one of EHRXQA's or MedMod's own files (``ehrxqa``,
-# ``medmod``). The stand-in (``stand_in``) has the same shape, made of what a store holds of its films.
+# A manifest is JSON lines; ``wardround bench examples`` converts EHRXQA's or MedMod's own files (``ehrxqa``,
+# ``medmod``). The stand-in (``stand_in``) builds examples of the same form from a store's own films.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultimodalExample:
-    """One question. ``task`` is its name without the family's; ``cutoff`` the moment it is asked at; ``images`` are the
-    ids of the linked pictures, the latest last; ``asked`` is its text where that is not the task's own, ``vocabulary``
-    the names that answers are made of where these are not the task's.
+    """One question about images.
 
-    ``row_ids``: rows that hold the answer and that no chart may show by then. ``event_time``: when it comes about.
+    ``task``: its name without the family. ``cutoff``: the prediction time. ``images``: the ids of the linked images,
+    the latest last. ``asked``: its text, where it differs from the task's. ``vocabulary``: the possible names, where
+    they differ from the task's. ``row_ids``: rows with the answer, which no chart may show at the cutoff.
+    ``event_time``: when the answer happens.
     """
 
     task: str
@@ -40,23 +41,23 @@ class MultimodalExample:
 
 
 def read_examples(path: Path) -> list[MultimodalExample]:
-    """Read a manifest; UserError names the line that is none."""
+    """Read a manifest. UserError names an invalid line."""
     if not path.is_file():
-        raise UserError(f"no file {str(path)!r}; docs/clinseek-bench.md says what a manifest of examples holds")
-    found = []
+        raise UserError(f"no file {str(path)!r}; docs/clinseek-bench.md describes a manifest of examples")
+    examples = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if line.strip():
             try:
                 body = json.loads(line)
             except ValueError as error:
-                raise UserError(f"{path}, line {number}: no JSON: {error}") from None
-            found.append(strict(MultimodalExample, body, f"{path}, line {number}"))
-            _must_be_times(found[-1], f"{path}, line {number}")
-    return found
+                raise UserError(f"{path}, line {number}: not JSON: {error}") from None
+            examples.append(strict(MultimodalExample, body, f"{path}, line {number}"))
+            _check_times(examples[-1], f"{path}, line {number}")
+    return examples
 
 
-def _must_be_times(one: MultimodalExample, where: str) -> None:
-    for name, text in (("cutoff", one.cutoff), ("event_time", one.event_time)):
+def _check_times(example: MultimodalExample, where: str) -> None:
+    for name, text in (("cutoff", example.cutoff), ("event_time", example.event_time)):
         try:
             parse_time("2000-01-01" if text is None else text)
         except ValueError as error:
@@ -67,10 +68,10 @@ def _must_be_times(one: MultimodalExample, where: str) -> None:
 
 def write_examples(examples: Sequence[MultimodalExample], path: Path) -> None:
     """Write a manifest."""
-    write_atomically(path, "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in examples))
+    write_atomically(path, "".join(json.dumps(asdict(example), ensure_ascii=False) + "\n" for example in examples))
 
 
-# The films of one subject as examinations: when each was taken, when its report was known, what was read in it.
+# The films of one subject: when each was taken, when its report became available, and its findings.
 
 
 LABELS = "cxr_labels"
@@ -78,11 +79,14 @@ LABELS = "cxr_labels"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Film:
-    """One picture. ``findings``: what its report says of each label, empty where no labels are held; ``reported``: when
-    these were known (None: never); ``rows``: theirs."""
+    """One image.
+
+    ``findings``: the report's value for each label, empty without labels. ``reported``: when the labels became
+    available (None: never). ``rows``: the rows of the labels.
+    """
 
     image: str
-    taken: int
+    taken_us: int
     study: Any = None
     view: str | None = None
     reported: int | None = None
@@ -91,20 +95,23 @@ class Film:
 
 
 def image_role(store: Store) -> ImageRole:
-    """Return the role that pictures play in a store; UserError where it has none."""
+    """Return the role of images in a store. UserError: it has none."""
     role = next(iter(store.spec.roles.image), None)
     if role is None or role.table not in store.table_names:
         reason = unplayed("image") if role is None else f"the store has no table {role.table!r}"
-        raise UserError(f"no task with pictures can be asked: {reason}; see docs/clinseek-bench.md")
+        raise UserError(f"no task with images is possible: {reason}; see docs/clinseek-bench.md")
     return role
 
 
 def films_of(timeline: Timeline, role: ImageRole) -> list[Film]:
-    """Every picture of a subject, in the order in which they were taken."""
-    read = _readings(timeline)
+    """Return every image of a subject, in the order in which they were taken."""
+    readings = _readings(timeline)
     rows = timeline.rows(role.table).to_pylist()
-    made = [_film(row, taken, role, read) for row, taken in zip(rows, timeline.event(role.table).tolist(), strict=True)]
-    return sorted(made, key=lambda one: (one.taken, one.image))
+    films = [
+        _film(row, taken_us, role, readings)
+        for row, taken_us in zip(rows, timeline.event(role.table).tolist(), strict=True)
+    ]
+    return sorted(films, key=lambda film: (film.taken_us, film.image))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,33 +122,33 @@ class _Reading:
 
 
 def _readings(timeline: Timeline) -> dict[Any, _Reading]:
-    """What the labels of each study say; uncertain ones say nothing."""
+    """Return the label values of each study, without uncertain ones."""
     if LABELS not in timeline.store.table_names:
         return {}
-    read: dict[Any, _Reading] = {}
-    for row, known in zip(timeline.rows(LABELS).to_pylist(), timeline.known(LABELS).tolist(), strict=True):
+    readings: dict[Any, _Reading] = {}
+    for row, available in zip(timeline.rows(LABELS).to_pylist(), timeline.known(LABELS).tolist(), strict=True):
         if row["value"] is not None and row["value"] >= 0:
-            study = read.setdefault(row["study_id"], _Reading(known=known))
+            study = readings.setdefault(row["study_id"], _Reading(known=available))
             study.findings[row["finding"]] = row["value"] > 0
             study.rows.append(row["row_id"])
-    return read
+    return readings
 
 
-def _film(row: Mapping[str, Any], taken: int, role: ImageRole, read: Mapping[Any, _Reading]) -> Film:
+def _film(row: Mapping[str, Any], taken_us: int, role: ImageRole, readings: Mapping[Any, _Reading]) -> Film:
     study = None if role.study is None else row[role.study]
-    said = read.get(study)
+    reading = readings.get(study)
     return Film(
         image=row[role.id],
-        taken=taken,
+        taken_us=taken_us,
         study=study,
         view=None if role.view is None else row[role.view],
-        reported=None if said is None else said.known,
-        findings={} if said is None else said.findings,
-        rows=() if said is None else tuple(said.rows),
+        reported=None if reading is None else reading.known,
+        findings={} if reading is None else reading.findings,
+        rows=() if reading is None else tuple(reading.rows),
     )
 
 
-# What a converter of a data set's own files makes: examples, and what was left out, by reason.
+# The result of converting a data set's own files: examples, and the rows left out, by reason.
 
 
 YES_NO_TASKS = ("finding_presence", "finding_change_yes_no")
@@ -149,31 +156,32 @@ YES_NO_TASKS = ("finding_presence", "finding_change_yes_no")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """Examples of a manifest, and how many rows of the files gave none, by reason."""
+    """Converted examples, and the number of rows left out, by reason."""
 
     examples: Sequence[MultimodalExample]
     left_out: Counter[str]
 
 
-def collected(made: Iterable[MultimodalExample | str]) -> Conversion:
-    """Sort examples from reasons; each example is kept once."""
+def collected(examples_or_reasons: Iterable[MultimodalExample | str]) -> Conversion:
+    """Separate examples from reasons; each example is kept once."""
     examples: dict[MultimodalExample, None] = {}
     left_out: Counter[str] = Counter()
-    for one in made:
-        if isinstance(one, str):
-            left_out[one] += 1
+    for item in examples_or_reasons:
+        if isinstance(item, str):
+            left_out[item] += 1
         else:
-            examples[one] = None
+            examples[item] = None
     return Conversion(examples=list(examples), left_out=left_out)
 
 
 def with_vocabulary(examples: Sequence[MultimodalExample]) -> list[MultimodalExample]:
-    """Give every example whose answer is names those that answers of its task are made of, in all alike."""
+    """Add to each example with names as answer the vocabulary of its task, the same for all its examples."""
     names: dict[str, set[str]] = {}
-    for one in examples:
-        names.setdefault(one.task, set()).update(one.answer)
+    for example in examples:
+        names.setdefault(example.task, set()).update(example.answer)
     return [
-        one if one.task in YES_NO_TASKS else replace(one, vocabulary=tuple(sorted(names[one.task]))) for one in examples
+        example if example.task in YES_NO_TASKS else replace(example, vocabulary=tuple(sorted(names[example.task])))
+        for example in examples
     ]
 
 
@@ -186,7 +194,7 @@ class FilmIndex:
         self._subjects = frozenset(store.subjects.tolist())
 
     def of(self, subject: int) -> tuple[Timeline, list[Film]] | None:
-        """A subject's timeline and films; None where the store does not have the subject."""
+        """Return a subject's timeline and films; None where the store lacks the subject."""
         if subject not in self._subjects:
             return None
         if subject not in self._timelines:
@@ -195,18 +203,18 @@ class FilmIndex:
         return self._timelines[subject]
 
     def subject_of_study(self) -> dict[int, int]:
-        """Whose each study is. Reads every subject's films once."""
+        """Return the subject of each study; reads every subject's films once."""
         if self.role.study is None:
-            raise UserError("the pictures of this store name no study, so nothing can be asked about one")
-        found: dict[int, int] = {}
+            raise UserError("the images of this store have no study column, so questions about studies are impossible")
+        subjects: dict[int, int] = {}
         for subject in sorted(self._subjects):
             _, films = self.of(subject) or (None, [])
-            found |= {int(film.study): subject for film in films if film.study is not None}
-        return found
+            subjects |= {int(film.study): subject for film in films if film.study is not None}
+        return subjects
 
 
 def studies(films: Sequence[Film]) -> Iterator[list[Film]]:
-    """The films of a subject by study, in the order of their first film."""
+    """Yield the films of a subject by study, in the order of their first film."""
     by_study: dict[object, list[Film]] = {}
     for film in films:
         by_study.setdefault(film.study, []).append(film)

@@ -41,11 +41,11 @@ _YES_NO: Mapping[Any, str] = {0: "0", 1: "1", "0": "0", "1": "1", "no": "0", "ye
 
 
 def convert_ehrxqa(files: Sequence[Path], store: Store) -> Conversion:
-    """Make examples of the questions about named studies; UserError names the file that is none."""
+    """Convert the questions about named studies to examples. UserError names an invalid file."""
     index = FilmIndex(store, image_role(store))
     subjects = index.subject_of_study()
-    made = collected(_ehrxqa_example(row, index, subjects) for path in files for row in _ehrxqa_rows(path))
-    return Conversion(examples=with_vocabulary(made.examples), left_out=made.left_out)
+    conversion = collected(_ehrxqa_example(row, index, subjects) for path in files for row in _ehrxqa_rows(path))
+    return Conversion(examples=with_vocabulary(conversion.examples), left_out=conversion.left_out)
 
 
 def _ehrxqa_rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -54,14 +54,14 @@ def _ehrxqa_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and "question" in row for row in rows):
-        raise UserError(f"{path} is no file of EHRXQA: a list of questions")
+        raise UserError(f"{path} is not an EHRXQA file: it must be a list of questions")
     if any("answer" not in row for row in rows):
-        raise UserError(f"{path} has no answers: EHRXQA's dataset_builder/generate_answer.py makes the whole file")
+        raise UserError(f"{path} has no answers: EHRXQA's dataset_builder/generate_answer.py writes the complete file")
     yield from rows
 
 
 def _ehrxqa_example(row: Mapping[str, Any], index: FilmIndex, subjects: Mapping[int, int]) -> MultimodalExample | str:
-    """One question, or why it is left out."""
+    """Convert one question, or return why it is left out."""
     value = row.get("value") or {}
     named = [value[name] for name in ("study_id", "study_id1", "study_id2") if value.get(name) is not None]
     if row.get("is_impossible"):
@@ -74,41 +74,43 @@ def _ehrxqa_example(row: Mapping[str, Any], index: FilmIndex, subjects: Mapping[
     films = _linked(index, subject, [int(study) for study in named], compares="study_id1" in value)
     if isinstance(films, str):
         return films
-    return _asked(row, subject, films, compares="study_id1" in value)
+    return _answered_example(row, subject, films, compares="study_id1" in value)
 
 
 def _linked(index: FilmIndex, subject: int, named: Sequence[int], *, compares: bool) -> list[Film] | str:
-    """The films of the studies, the one asked about last."""
-    held = index.of(subject)
-    every = [] if held is None else list(studies(held[1]))
-    place_of = {int(films[0].study): place for place, films in enumerate(every)}
-    if any(study not in place_of for study in named):
+    """Return the films of the studies, the one in question last."""
+    subject_films = index.of(subject)
+    all_studies = [] if subject_films is None else list(studies(subject_films[1]))
+    index_of_study = {int(films[0].study): index for index, films in enumerate(all_studies)}
+    if any(study not in index_of_study for study in named):
         return "studies_of_two_subjects"
-    places = [place_of[study] for study in named]
-    if compares and len(places) == 1:
-        if places[0] == 0:
+    indices = [index_of_study[study] for study in named]
+    if compares and len(indices) == 1:
+        if indices[0] == 0:
             return "no_study_before"
-        places.append(places[0] - 1)
-    return [film for place in reversed(places) for film in every[place]]
+        indices.append(indices[0] - 1)
+    return [film for index in reversed(indices) for film in all_studies[index]]
 
 
-def _asked(row: Mapping[str, Any], subject: int, films: Sequence[Film], *, compares: bool) -> MultimodalExample | str:
+def _answered_example(
+    row: Mapping[str, Any], subject: int, films: Sequence[Film], *, compares: bool
+) -> MultimodalExample | str:
     answers = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
-    yes_no = [_YES_NO.get(one.lower() if isinstance(one, str) else one) for one in answers]
+    yes_no = [_YES_NO.get(answer.lower() if isinstance(answer, str) else answer) for answer in answers]
     if len(answers) == 1 and yes_no[0] is not None:
-        return _made(row, subject, films, "finding_change_yes_no" if compares else "finding_presence", [yes_no[0]])
-    if not all(isinstance(one, str) for one in answers):
+        return _example(row, subject, films, "finding_change_yes_no" if compares else "finding_presence", [yes_no[0]])
+    if not all(isinstance(answer, str) for answer in answers):
         return "answer_is_no_list_of_names"
     if compares:
-        return _made(row, subject, films, "finding_change", answers or [NO_CHANGE])
-    return _made(row, subject, films, "finding_enumeration", answers) if answers else "nothing_to_name"
+        return _example(row, subject, films, "finding_change", answers or [NO_CHANGE])
+    return _example(row, subject, films, "finding_enumeration", answers) if answers else "nothing_to_name"
 
 
-def _made(
+def _example(
     row: Mapping[str, Any], subject: int, films: Sequence[Film], task: str, answers: Sequence[str]
 ) -> MultimodalExample:
-    """Asked when the last of the films was taken: their labels are not known then."""
-    cutoff = max(film.taken for film in films)
+    """Build an example at the time of its last film: the labels of the films are not known then."""
+    cutoff = max(film.taken_us for film in films)
     later = [film for film in films if film.reported is not None and film.reported > cutoff]
     return MultimodalExample(
         task=task,
@@ -118,11 +120,11 @@ def _made(
         images=tuple(film.image for film in films),
         asked=str(row["question"]),
         event_time=time_text(min(film.reported or cutoff for film in later)) if later else None,
-        row_ids=tuple(dict.fromkeys(one for film in later for one in film.rows)),
+        row_ids=tuple(dict.fromkeys(row for film in later for row in film.rows)),
     )
 
 
-# MedMod's own files (Elsharief et al., 2025) as a manifest of examples: its listfiles, beside a store of the records.
+# MedMod's own files (Elsharief et al., 2025) as a manifest of examples: its listfiles and a store of the records.
 #
 # A listfile is CSV: ``stay`` (``<subject>_episode<n>_timeseries.csv``), ``period_length`` (hours since the stay in
 # intensive care began), ``stay_id`` and the answer. In decompensation ``y_true`` says whether a death follows within 24
@@ -139,7 +141,7 @@ Row = Mapping[str, str]
 
 
 def convert_medmod(files: Sequence[Path], store: Store) -> Conversion:
-    """Make examples of listfiles; UserError names the file that is none. Which task a file is of, its columns say."""
+    """Convert listfiles to examples; the columns decide the task. UserError names an invalid file."""
     index = FilmIndex(store, image_role(store))
     return collected(one for path in files for one in _of_file(path, index))
 
@@ -153,7 +155,7 @@ def _of_file(path: Path, index: FilmIndex) -> Iterator[MultimodalExample | str]:
     elif set(answers) == set(PHENOTYPES):
         task = "phenotypes"
     else:
-        raise UserError(f"{path}: neither `y_true` nor the 25 phenotypes stand beside {', '.join(_COLUMNS)}")
+        raise UserError(f"{path}: expected the column `y_true` or the 25 phenotypes besides {', '.join(_COLUMNS)}")
     yield from (_medmod_example(row, task, index, path) for row in rows)
 
 
@@ -164,31 +166,31 @@ def _medmod_rows(path: Path) -> list[dict[str, str]]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}") from None
     if not rows or any(name not in rows[0] for name in _COLUMNS):
-        raise UserError(f"{path} is no listfile of MedMod: its columns begin with {', '.join(_COLUMNS)}")
+        raise UserError(f"{path} is not a MedMod listfile: its columns must begin with {', '.join(_COLUMNS)}")
     return rows
 
 
 def _medmod_example(row: Row, task: str, index: FilmIndex, path: Path) -> MultimodalExample | str:
-    """One line, or why it is left out."""
+    """Convert one line, or return why it is left out."""
     try:
         subject, stay_id = int(row["stay"].split("_")[0]), int(float(row["stay_id"]))
         hours = _TWO_DAYS if task == "mortality_inpatient" else float(row["period_length"])
-        yes = [name for name, said in row.items() if name not in _COLUMNS and float(said) == 1]
+        yes = [name for name, value in row.items() if name not in _COLUMNS and float(value) == 1]
     except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: a line that is none of MedMod's: {dict(row)}: {error}") from None
-    held = index.of(subject)
-    if held is None:
+        raise UserError(f"{path}: not a line of MedMod: {dict(row)}: {error}") from None
+    subject_films = index.of(subject)
+    if subject_films is None:
         return "subject_not_in_the_store"
-    timeline, films = held
+    timeline, films = subject_films
     span = _unit_stay(timeline, stay_id)
     stay = None if span is None else stay_around(timeline, span)
     if span is None or stay is None:
         return "stay_not_in_the_store"
-    asked = span.end if task == "phenotypes" else span.start + round(hours * HOUR)
-    linked = [film for film in films if span.start <= film.taken <= asked and film.view == _FRONTAL][-1:]
+    prediction_us = span.end if task == "phenotypes" else span.start + round(hours * HOUR)
+    linked = [film for film in films if span.start <= film.taken_us <= prediction_us and film.view == _FRONTAL][-1:]
     if not linked:
         return "no_frontal_film_by_then"
-    return _of_stay(task, timeline, stay, asked, linked, yes)
+    return _of_stay(task, timeline, stay, prediction_us, linked, yes)
 
 
 def _unit_stay(timeline: Timeline, stay_id: int) -> Span | None:
@@ -201,22 +203,22 @@ def _unit_stay(timeline: Timeline, stay_id: int) -> Span | None:
 
 
 def _of_stay(
-    task: str, timeline: Timeline, stay: Span, asked: int, films: Sequence[Film], yes: Sequence[str]
+    task: str, timeline: Timeline, stay: Span, prediction_us: int, films: Sequence[Film], yes: Sequence[str]
 ) -> MultimodalExample | str:
     if task == "phenotypes":
-        return _phenotypes(timeline, stay, asked, films, yes)
-    if died_by(timeline, stay, asked):
+        return _phenotypes(timeline, stay, prediction_us, films, yes)
+    if died_by(timeline, stay, prediction_us):
         return "died_before"
-    return death_example(task, timeline, stay, asked, films, yes=bool(yes))
+    return death_example(task, timeline, stay, prediction_us, films, yes=bool(yes))
 
 
 def _phenotypes(
-    timeline: Timeline, stay: Span, asked: int, films: Sequence[Film], yes: Sequence[str]
+    timeline: Timeline, stay: Span, prediction_us: int, films: Sequence[Film], yes: Sequence[str]
 ) -> MultimodalExample | str:
-    """A stay that ends with the hospital stay has its codes by then."""
+    """Build a phenotype example; a stay that ends with the hospital stay has its codes by then."""
     if not yes:
         return "no_phenotype"
-    if asked >= stay.end:
+    if prediction_us >= stay.end:
         return "codes_known_by_then"
-    _, coded = coded_phenotypes(timeline, stay)
-    return phenotype_example(timeline, stay, asked, sorted(yes), coded, films)
+    _, code_rows = coded_phenotypes(timeline, stay)
+    return phenotype_example(timeline, stay, prediction_us, sorted(yes), code_rows, films)

@@ -1,6 +1,6 @@
-"""The EHRSHOT benchmark: its fifteen tasks on any store whose places are declared.
+"""The EHRSHOT benchmark: its fifteen tasks on any store that declares the needed places.
 
-Labels come from the trusted store; what reaches an agent is the chart. Definitions: docs/design/2026-11-21-ehrshot.md.
+Labels come from the trusted store; an agent sees only the chart. Definitions: docs/design/2026-11-21-ehrshot.md.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from wardround.tasks.benchmarks.task import EHRSHOT_TASKS, Task, get_task
 from wardround.tools.candidates import CandidateSpace
 
 _OF_STAYS = ("stay", "diagnosis")
-"""What is asked at a moment of a stay in hospital."""
+"""Kinds of tasks with questions at a moment of a hospital stay."""
 
 
 def build_ehrshot(
@@ -54,11 +54,11 @@ def build_ehrshot(
     report: Reporter = silent,
     **options: Unpack[BoundedOptions],
 ) -> Benchmark:
-    """Build the tasks from a store and save them; all fifteen unless some are named.
+    """Build the tasks from a store and save them: all fifteen, or the named ones.
 
-    ``per_task`` is the most samples of a task in each split (0: all), ``per_subject`` the most of one subject.
-    UserError: a concept matches no code of the store; ``allow_missing`` makes that a task that is called unavailable.
-    A class that is the answer to no question is noted in the manifest.
+    ``per_task`` limits the samples of a task in each split (0: no limit), ``per_subject`` those of one subject.
+    UserError: a concept matches no code of the store; with ``allow_missing`` such a task is unavailable instead. A
+    class that is the answer to no question is noted in the manifest.
     """
     family = EhrShot(
         names=tuple(sorted(set(tasks) or set(EHRSHOT_TASKS))),
@@ -70,7 +70,10 @@ def build_ehrshot(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EhrShot:
-    """The family: which of its tasks. ``allow_missing``: one whose codes the store lacks is unavailable, no error."""
+    """The family: the tasks to build.
+
+    ``allow_missing``: a task whose codes the store lacks is unavailable.
+    """
 
     names: tuple[str, ...] = tuple(EHRSHOT_TASKS)
     allow_missing: bool = False
@@ -85,39 +88,39 @@ class EhrShot:
         return [_task(name) for name in self.names]
 
     def options(self) -> Mapping[str, Any]:
-        """Its tasks, and the file of labels of reports."""
+        """Return the tasks and the file of report labels."""
         labels = None if self.chexpert_labels is None else name_of_file(self.chexpert_labels)
         return {"tasks": list(self.names), "allow_missing": self.allow_missing, "chexpert_labels": labels}
 
-    def open(self, ground: BuildContext) -> _OpenEhrShot:
-        """Find the codes of the tasks' concepts and read the record once for all of them."""
-        store = ground.store
+    def open(self, context: BuildContext) -> _OpenEhrShot:
+        """Find the codes of the tasks' concepts and read the record once for all tasks."""
+        store = context.store
         places = places_of(store.spec)
         matchers = _matchers(store, places, self.tasks)
         record = read_record(
             store,
             places,
-            _of(matchers, "result"),
-            _of(matchers, "diagnosis"),
-            report=ground.report,
+            _matchers_about(matchers, "result"),
+            _matchers_about(matchers, "diagnosis"),
+            report=context.report,
             spans=any(task.about in _OF_STAYS for task in self.tasks),
         )
         begins = FirstEvents(store=store, places=places, record=record)
         return _OpenEhrShot(
-            ground=ground,
+            context=context,
             places=places,
             allow_missing=self.allow_missing,
             matchers=matchers,
             record=record,
             begins=begins,
-            labeller=Labeller(places=places, record=record, begins=begins, policy=ground.settings.policy),
+            labeller=Labeller(places=places, record=record, begins=begins, policy=context.settings.policy),
             reports=None if self.chexpert_labels is None else read_labels(self.chexpert_labels),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenEhrShot:
-    ground: BuildContext
+    context: BuildContext
     places: Places
     allow_missing: bool
     matchers: Mapping[str, tuple[CodeMatcher, ...]]
@@ -139,18 +142,18 @@ class _OpenEhrShot:
 
     def questions(self, task: Task) -> Questions:
         if self.reports is not None and self.places.reports is not None and task.about == "report":
-            return report_questions(self.ground.store, self.places.reports, self.reports, self.begins)
-        return self.asked(task).answered()
+            return report_questions(self.context.store, self.places.reports, self.reports, self.begins)
+        return self.all_questions(task).answered()
 
-    def asked(self, task: Task) -> Questions:
-        """Return every question of a task of stays, results or diagnoses, whether or not its answer is known."""
+    def all_questions(self, task: Task) -> Questions:
+        """Return every question of a task of stays, results or diagnoses, with or without a known answer."""
         return self.labeller.questions(task.name)
 
     def draw(self, task: Task, questions: Questions) -> Ints:
-        settings = self.ground.settings
+        settings = self.context.settings
         return draw(
             questions,
-            self.ground.splits,
+            self.context.splits,
             task=task.name,
             seed=settings.seed,
             per_task=settings.per_task,
@@ -158,11 +161,11 @@ class _OpenEhrShot:
         )
 
     def samples(self, task: Task, questions: Questions, drawn: Ints) -> list[Sample]:
-        return make_samples(self.ground.store, self.places, self.ground.splits, task, questions, drawn)
+        return make_samples(self.context.store, self.places, self.context.splits, task, questions, drawn)
 
     def describe(self, task: Task, questions: Questions, drawn: Ints, samples: Sequence[Sample]) -> TaskFacts:
         concept = load_concepts().get(task.name)
-        said: dict[str, Any] = {
+        details: dict[str, Any] = {
             "title": task.title,
             "prompt": {"name": task.prompt.name, "version": task.prompt.version, "sha256": task.prompt.sha256},
             "classes": task.answer.class_names,
@@ -172,11 +175,11 @@ class _OpenEhrShot:
             "samples_by_class": samples_by_class(samples),
         }
         if questions.short is not None:
-            said["no_with_short_follow_up"] = questions.short
+            details["no_with_short_follow_up"] = questions.short
         return TaskFacts(
             rules=rules_of(concept).to_json(),
-            said=said | self._code_facts(concept),
-            answers=said["by_class"],
+            details=details | self._code_facts(concept),
+            answers=details["by_class"],
             drops={reason: count for reason, count in sorted(questions.dropped.items()) if count}
             | {"not_drawn": len(questions) - len(drawn)},
         )
@@ -184,13 +187,13 @@ class _OpenEhrShot:
     def last(
         self, task: Task, questions: Questions, drawn: Ints, samples: Sequence[Sample]
     ) -> dict[str, tuple[str, ...]]:
-        """The class of the subject's last question whose answer had come about and is on the chart by then."""
-        return last_answers(self.ground.store, self.places, task, questions, drawn, samples)
+        """Return the class of the subject's last question whose answer is on the chart by then."""
+        return last_answers(self.context.store, self.places, task, questions, drawn, samples)
 
     def facts(self) -> Mapping[str, Any]:
         return {
-            "splits": "the data set's own" if self.ground.store.splits() else "by hash of seed and person",
-            "per_subject": self.ground.settings.per_subject,
+            "splits": "the data set's own" if self.context.store.splits() else "by hash of seed and person",
+            "per_subject": self.context.settings.per_subject,
             "sampling": "uniform within each split, not by class",
             "concepts_sha256": content_hash([repr(concept) for concept in load_concepts().values()]),
             "places_sha256": content_hash(repr(self.places)),
@@ -198,37 +201,37 @@ class _OpenEhrShot:
         }
 
     def _code_facts(self, concept: TaskConcept | None) -> dict[str, Any]:
-        """Say by which codes a concept was found, and in which units its results are."""
+        """Return the codes of a concept, and the units of its results."""
         if concept is None:
             return {}
         matchers = self.matchers[concept.task]
         rows = sum((matcher.rows.get(concept.task, Counter()) for matcher in matchers), Counter[str]())
         listed = {code for matcher in matchers for code in matcher.listed.get(concept.task, ())}
-        said: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "code_rows": dict(rows.most_common()),
             "codes_without_rows": sorted(listed - set(rows)),
         }
         if concept.is_result:
             units = self.record.units.get(concept.task, Counter())
-            said["units"] = {unit: {"rows": n, "factor": concept.factor(unit)} for unit, n in sorted(units.items())}
-        return said
+            facts["units"] = {unit: {"rows": n, "factor": concept.factor(unit)} for unit, n in sorted(units.items())}
+        return facts
 
     def _reason(self, task: Task) -> str | None:
-        """Say why a task cannot be built here, None if it can."""
-        source = self.ground.store.spec.name
+        """Return why a task cannot be built here, None if it can."""
+        source = self.context.store.spec.name
         if self.places.refuses(task.name):
             return f"{task.name}: {self.places.refuses(task.name)}"
         if task.about == "report":
             if self.reports is None:
-                return "chexpert: no labels; EHRSHOT hands them out apart, give them with --chexpert-labels FILE"
-            if self.places.reports is None or self.places.reports.table not in self.ground.store.table_names:
+                return "chexpert: no labels; EHRSHOT distributes them separately, pass them with --chexpert-labels FILE"
+            if self.places.reports is None or self.places.reports.table not in self.context.store.table_names:
                 return f"chexpert: source {source!r} has no table of radiology reports"
         if task.about in _OF_STAYS and not any(map(len, self.record.stays.values())):
-            looked = self.places.stays.looked_for()
-            return f"{task.name}: no row of source {source!r} is a stay in hospital; looked for {looked}"
+            looked_for = self.places.stays.looked_for()
+            return f"{task.name}: no row of source {source!r} is a stay in hospital; looked for {looked_for}"
         if task.name == "guo_icu" and not any(map(len, self.record.icu_stays.values())):
-            looked = self.places.icu_stays.looked_for() if self.places.icu_stays else "nothing, as none is declared"
-            return f"guo_icu: no row of source {source!r} is a stay in intensive care; looked for {looked}"
+            looked_for = self.places.icu_stays.looked_for() if self.places.icu_stays else "nothing, as none is declared"
+            return f"guo_icu: no row of source {source!r} is a stay in intensive care; looked for {looked_for}"
         if task.name not in load_concepts():
             return None
         matchers = self.matchers[task.name]
@@ -243,41 +246,39 @@ class _OpenEhrShot:
         if len(nameless) == len(matchers):
             place = nameless[0].place
             where = f"{place.table}.{place.code} is empty in every row"
-            return (
-                f"{task.name}: {where}, as the vocabulary {place.dictionary['name']!r} is not there or lacks its codes"
-            )
+            return f"{task.name}: {where}, as the vocabulary {place.dictionary['name']!r} is missing or lacks its codes"
         concept = load_concepts()[task.name]
         where = (
             ", ".join(f"{matcher.place.table}.{matcher.place.code}" for matcher in matchers) or "no table of this store"
         )
-        said = f"{task.name}: no code of {concept.title!r} in source {source!r} ({where})"
-        return f"{said}; looked for {concept.looked_for()}"
+        message = f"{task.name}: no code of {concept.title!r} in source {source!r} ({where})"
+        return f"{message}; looked for {concept.looked_for()}"
 
 
 def _task(name: str) -> Task:
     task = get_task(name)
     if task.family != "ehrshot":
-        raise UserError(f"{name!r} is no task of EHRSHOT; its tasks are {', '.join(EHRSHOT_TASKS)}")
+        raise UserError(f"unknown EHRSHOT task {name!r}; the tasks are {', '.join(EHRSHOT_TASKS)}")
     return task
 
 
 def _matchers(store: Store, places: Places, tasks: Sequence[Task]) -> dict[str, tuple[CodeMatcher, ...]]:
-    """One matcher per place, shared by the tasks that look there."""
+    """Return one matcher per place, shared by the tasks that use it."""
     concepts = load_concepts()
-    found: dict[str, tuple[CodeMatcher, ...]] = {}
+    matchers_by_task: dict[str, tuple[CodeMatcher, ...]] = {}
     for about, its_places in (("result", places.labs), ("diagnosis", places.diagnoses)):
         chosen: list[TaskConcept] = [concepts[task.name] for task in tasks if task.about == about]
-        below = {concept.task: descendants(store, places, concept) for concept in chosen}
-        made = tuple(
-            CodeMatcher(place=place, concepts=chosen, descendants=below)
+        descendant_codes = {concept.task: descendants(store, places, concept) for concept in chosen}
+        matchers = tuple(
+            CodeMatcher(place=place, concepts=chosen, descendants=descendant_codes)
             for place in its_places
             if place.table in store.table_names
         )
-        for matcher in made:
+        for matcher in matchers:
             matcher.read_dictionary(store)
-        found.update({concept.task: made for concept in chosen})
-    return found
+        matchers_by_task.update({concept.task: matchers for concept in chosen})
+    return matchers_by_task
 
 
-def _of(matchers: Mapping[str, tuple[CodeMatcher, ...]], about: str) -> tuple[CodeMatcher, ...]:
+def _matchers_about(matchers: Mapping[str, tuple[CodeMatcher, ...]], about: str) -> tuple[CodeMatcher, ...]:
     return next((made for task, made in matchers.items() if get_task(task).about == about), ())

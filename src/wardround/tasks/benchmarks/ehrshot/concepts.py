@@ -71,8 +71,8 @@ class TaskConcept:
     def classes(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
         """Return the class of values in the concept's unit; no value may be NaN."""
         rounded = np.round(values, _DECIMALS)
-        held = [step.holds(rounded) for step in self.steps]
-        return np.select(held, [step.value for step in self.steps]).astype(np.int8)
+        is_in_step = [step.holds(rounded) for step in self.steps]
+        return np.select(is_in_step, [step.value for step in self.steps]).astype(np.int8)
 
     def matches(self, system: str, code: str) -> bool:
         """Whether a code of a system is one of this concept's own codes."""
@@ -215,7 +215,7 @@ _OPERATORS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
 
 
 def rules_of(concept: TaskConcept | None) -> AnswerRules:
-    """Return what is said of a task's answers: its thresholds, where it is about a result."""
+    """Return the facts about a task's answers: its thresholds, for a task of results."""
     if concept is None or not concept.steps:
         return AnswerRules()
     steps = (f"{SEVERITIES[step.value]} {_OPERATORS[step.operator]} {step.bound:g}" for step in concept.steps)
@@ -261,7 +261,7 @@ def places_of(spec: SourceSpec) -> Places:
     roles = spec.roles
     if roles.admission is None:
         raise UserError(
-            f"no EHRSHOT task can be asked of source {spec.name!r}: {unplayed('admission')}; see docs/roles.md"
+            f"no EHRSHOT task is possible for source {spec.name!r}: {unplayed('admission')}; see docs/roles.md"
         )
     return Places(
         source=spec.name,

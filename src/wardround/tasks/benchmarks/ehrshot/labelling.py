@@ -1,4 +1,4 @@
-"""From a record to every question EHRSHOT could ask, chest X-ray labels included."""
+"""Find every possible EHRSHOT question in a record, including chest X-ray labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wardround.tasks.benchmarks.ehrshot.rules import (
 from wardround.tasks.benchmarks.encounters import DAY, NO_TIME, Ints, Spans, event_times, texts
 from wardround.tasks.benchmarks.task import CHEXPERT_LABELS, get_task
 
-# From a record to every question that could be asked: one set of columns per task, before anything is drawn.
+# From a record to every possible question: one set of columns per task, before the draw.
 
 
 _HORIZON = {"guo_readmission": READMISSION_DAYS}
@@ -35,9 +35,11 @@ _HORIZON = {"guo_readmission": READMISSION_DAYS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Every question of a task, ordered by subject and time. The columns are those of ``LabelledQuestions``, with the
-    subject and the place in ``tables`` of the table that the answer's row is in. ``short`` counts noes with a short
-    follow-up."""
+    """Every question of a task, ordered by subject and time.
+
+    The columns are those of ``LabelledQuestions``, with the subject and the index in ``tables`` of the table of the
+    answer's row. ``short`` counts negative answers with a short follow-up.
+    """
 
     subjects: Ints
     predictions: Ints
@@ -54,16 +56,19 @@ class Questions:
         return len(self.subjects)
 
     def answered(self) -> Questions:
-        """Return the questions whose answer is known; the others are counted: a stay has no end on record."""
-        kept = self.values != UNKNOWN
+        """Return the questions with a known answer; the others (stays without an end) are counted."""
+        is_known = self.values != UNKNOWN
         columns = ("subjects", "predictions", "values", "events", "stays", "rows", "table_of")
-        dropped = self.dropped + Counter({"no_discharge": int(np.count_nonzero(~kept))})
-        return replace(self, dropped=dropped, **{name: getattr(self, name)[kept] for name in columns})
+        dropped = self.dropped + Counter({"no_discharge": int(np.count_nonzero(~is_known))})
+        return replace(self, dropped=dropped, **{name: getattr(self, name)[is_known] for name in columns})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labeller:
-    """Asks every question of a task on a record. Under ``published`` the dead are asked about too, as in EHRSHOT."""
+    """Finds every question of a task in a record.
+
+    Under ``published`` the dead have questions too, as in EHRSHOT.
+    """
 
     places: Places
     record: SubjectRecord
@@ -73,14 +78,14 @@ class Labeller:
     def questions(self, task: str) -> Questions:
         """Return every question of a task."""
         dropped: Counter[str] = Counter(self.record.dropped.get(task, {}))
-        found = list(self._asked(task, dropped))
-        tables = tuple(sorted({table for _, table, _ in found}))
-        subjects = _joined([np.full(len(asked), subject, np.int64) for subject, _, asked in found])
+        parts = list(self._question_parts(task, dropped))
+        tables = tuple(sorted({table for _, table, _ in parts}))
+        subjects = _joined([np.full(len(questions), subject, np.int64) for subject, _, questions in parts])
         columns = {
-            name: _joined([getattr(asked, name) for _, _, asked in found])
+            name: _joined([getattr(questions, name) for _, _, questions in parts])
             for name in ("predictions", "values", "events", "stays", "rows")
         }
-        table_of = _joined([np.full(len(asked), tables.index(table), np.int64) for _, table, asked in found])
+        table_of = _joined([np.full(len(questions), tables.index(table), np.int64) for _, table, questions in parts])
         order = np.lexsort((columns["rows"], columns["predictions"], subjects))
         ordered = {name: column[order] for name, column in columns.items()}
         return Questions(
@@ -92,7 +97,7 @@ class Labeller:
             **ordered,
         )
 
-    def _asked(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, LabelledQuestions]]:
+    def _question_parts(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, LabelledQuestions]]:
         """Yield (subject, table of the answer's rows, questions)."""
         if get_task(task).about == "result":
             yield from self._results(task, dropped)
@@ -109,8 +114,12 @@ class Labeller:
             elif task == "guo_readmission":
                 yield subject, stays_table, readmissions(stays, death, dropped)
             else:
-                mark = self.record.first_diagnoses.get(task, {}).get(subject, (NO_TIME, stays_table, -1))
-                yield subject, mark[1], new_diagnoses(stays, mark[0], mark[2], death, dropped)
+                first_diagnosis = self.record.first_diagnoses.get(task, {}).get(subject, (NO_TIME, stays_table, -1))
+                yield (
+                    subject,
+                    first_diagnosis[1],
+                    new_diagnoses(stays, first_diagnosis[0], first_diagnosis[2], death, dropped),
+                )
 
     def _results(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, LabelledQuestions]]:
         begins = self.begins
@@ -121,19 +130,19 @@ class Labeller:
                 yield subject, part.table, ask_before_results(part, begin, dropped)
 
     def _short(self, task: str, subjects: Ints, columns: dict[str, Ints]) -> int | None:
-        """Count the noes after which the record ends before the horizon does; None where there is no horizon."""
+        """Count the negative answers whose horizon ends after the record; None without a horizon."""
         days = DIAGNOSIS_DAYS if get_task(task).about == "diagnosis" else _HORIZON.get(task)
         if days is None:
             return None
-        ends = np.array([self.record.ends.get(subject, NO_TIME) for subject in subjects.tolist()], np.int64)
-        return int(np.count_nonzero((columns["values"] == 0) & (ends < columns["predictions"] + days * DAY)))
+        record_ends = np.array([self.record.ends.get(subject, NO_TIME) for subject in subjects.tolist()], np.int64)
+        return int(np.count_nonzero((columns["values"] == 0) & (record_ends < columns["predictions"] + days * DAY)))
 
 
 def _joined(parts: list[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-# chexpert: labels of chest radiographs from a CheXpert-format file; nothing is read from the reports themselves.
+# chexpert: labels of chest radiographs from a file in CheXpert's format; reports themselves are not read.
 
 
 _ID_COLUMNS = ("report_id", "note_id", "study_id", "id")
@@ -141,14 +150,20 @@ _ID_COLUMNS = ("report_id", "note_id", "study_id", "id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportLabels:
-    """A report's labels as a number with one bit per label; ``uncertain`` counts cells of -1, which do not hold."""
+    """A report's labels as a number with one bit per label.
+
+    ``uncertain`` counts cells of -1, read as negative.
+    """
 
     bits: Mapping[str, int]
     uncertain: int
 
 
 def read_labels(path: Path) -> ReportLabels:
-    """Read a file with the id of a report and the 14 columns: 1 holds; 0, -1 (uncertain) and empty do not."""
+    """Read a file with report ids and the 14 columns.
+
+    1 is positive; 0, -1 (uncertain) and empty are negative.
+    """
     try:
         with path.open(encoding="utf-8", newline="") as source:
             reader = csv.DictReader(source)
@@ -157,7 +172,7 @@ def read_labels(path: Path) -> ReportLabels:
             missing = [name for name in CHEXPERT_LABELS if name not in header]
             if key is None or missing:
                 wanted = f"one of {', '.join(_ID_COLUMNS)}" if key is None else ", ".join(missing)
-                raise UserError(f"{path}: not a file of CheXpert labels, it lacks the column {wanted}")
+                raise UserError(f"{path}: not a file of CheXpert labels, missing column {wanted}")
             rows = list(reader)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); give a CSV file of CheXpert labels") from error
@@ -171,10 +186,10 @@ def read_labels(path: Path) -> ReportLabels:
 
 
 def report_questions(store: Store, place: RowRole, labels: ReportLabels, begins: FirstEvents) -> Questions:
-    """Ask 24 hours before every report that has labels, unless the record begins later."""
+    """Return a question 24 hours before every labelled report, unless the record begins later."""
     dropped: Counter[str] = Counter({"uncertain_cells_taken_as_no": labels.uncertain})
-    found: list[tuple[int, int, int, int, int]] = []
-    named: set[str] = set()
+    questions: list[tuple[int, int, int, int, int]] = []
+    labelled_reports: set[str] = set()
     for subject, batch in store.scan(place.table):
         times = event_times(batch).tolist()
         ids = texts(batch.column(place.id))
@@ -182,13 +197,13 @@ def report_questions(store: Store, place: RowRole, labels: ReportLabels, begins:
             if report not in labels.bits:
                 dropped["report_without_labels"] += 1
                 continue
-            named.add(report)
+            labelled_reports.add(report)
             if time == NO_TIME or begins.before(subject, time - DAY) >= time - DAY:
                 dropped["record_begins_later" if time != NO_TIME else "report_without_time"] += 1
                 continue
-            found.append((subject, time - DAY, labels.bits[report], time, row))
-    dropped["labels_without_report"] = len(labels.bits.keys() - named)
-    subjects, predictions, values, events, rows = np.array(sorted(found), np.int64).reshape(-1, 5).T
+            questions.append((subject, time - DAY, labels.bits[report], time, row))
+    dropped["labels_without_report"] = len(labels.bits.keys() - labelled_reports)
+    subjects, predictions, values, events, rows = np.array(sorted(questions), np.int64).reshape(-1, 5).T
     return Questions(
         subjects=subjects,
         predictions=predictions,

@@ -92,7 +92,7 @@ def read_results(
 
 
 def ask_before_results(results: Results, first_event: int, dropped: Counter[str]) -> LabelledQuestions:
-    """lab_*: the class of every result, asked one minute before it. Those at the first event are left out."""
+    """lab_*: predict the class of every result one minute before it; results at the first event are left out."""
     kept = results.times > first_event
     dropped["at_the_first_event"] += int(np.count_nonzero(~kept))
     times = results.times[kept]

@@ -1,4 +1,4 @@
-"""Draw EHRSHOT's questions and make samples of them."""
+"""Draw EHRSHOT questions and build samples from them."""
 
 from __future__ import annotations
 
@@ -19,89 +19,91 @@ from wardround.tasks.benchmarks.encounters import AVAILABLE, NO_TIME, Ints, micr
 from wardround.tasks.benchmarks.sample import SPLITS, Sample, Split
 from wardround.tasks.benchmarks.task import Task
 
-# From drawn questions to samples: the id, the target, which row or cells no chart may show when it is asked.
+# From drawn questions to samples: id, target, and the row or cells that no chart may show yet.
 
 
 def make_samples(
     store: Store, places: Places, splits: Mapping[int, Split], task: Task, questions: Questions, drawn: Ints
 ) -> list[Sample]:
-    """Make samples of the drawn questions; their rows' ids are looked up now, for these only."""
+    """Build samples from the drawn questions; row ids are read for these questions only."""
     ids = _RowIds(store)
-    made = []
+    samples = []
     answer = _answer(task)
-    for place in drawn.tolist():
-        subject, asked = int(questions.subjects[place]), int(questions.predictions[place])
-        row, event, stay = (int(column[place]) for column in (questions.rows, questions.events, questions.stays))
-        table = questions.tables[int(questions.table_of[place])]
-        of_stay = row == stay and table == places.stays.table
-        moment = from_microseconds(asked)
+    for index in drawn.tolist():
+        subject, prediction_us = int(questions.subjects[index]), int(questions.predictions[index])
+        row, event, stay = (int(column[index]) for column in (questions.rows, questions.events, questions.stays))
+        table = questions.tables[int(questions.table_of[index])]
+        is_stay_row = row == stay and table == places.stays.table
+        moment = from_microseconds(prediction_us)
         row_id = "" if row < 0 else ids.of(subject, table, row)
-        made.append(
+        samples.append(
             Sample(
-                id=f"{task.name}-{subject}-{moment:%Y%m%dT%H%M%S}{_result(task, row_id)}",
+                id=f"{task.name}-{subject}-{moment:%Y%m%dT%H%M%S}{_result_suffix(task, row_id)}",
                 task=task.name,
                 subject_id=subject,
                 person_id=person_id(store, subject),
                 prediction_time=moment,
-                target=answer(int(questions.values[place])),
+                target=answer(int(questions.values[index])),
                 split=splits[subject],
                 stratum="any",
                 facts={
                     "event_time": None if event == NO_TIME else format_time(from_microseconds(event)),
-                    **_answer_place(places, row_id, of_stay),
+                    **_answer_place(places, row_id, is_stay_row),
                     **({"stay": ids.of(subject, places.stays.table, stay)} if stay >= 0 else {}),
                 },
             )
         )
-    return made
+    return samples
 
 
-def _result(task: Task, row_id: str) -> str:
-    """Name the result that a question is about: another one of the same minute, known later, must not rename it."""
+def _result_suffix(task: Task, row_id: str) -> str:
+    """Return a suffix for the result in question: a later result of the same minute must not rename it."""
     return f"-{content_hash(row_id)[:8]}" if task.about == "result" else ""
 
 
 def last_answers(
     store: Store, places: Places, task: Task, questions: Questions, drawn: Ints, samples: Sequence[Sample]
 ) -> dict[str, tuple[str, ...]]:
-    """Return, by sample, the answer of the subject's last question that had come about and was written down by then.
+    """Return, by sample, the answer of the subject's last question that was on record by then.
 
-    A no that nothing tells (no readmission came) has no time of its own and is never taken for known.
+    A negative answer without a row (no readmission came) has no time and never counts as known.
     """
     clock = _RowClock(store)
     answer = _answer(task)
-    found = {}
-    for sample, place in zip(samples, drawn.tolist(), strict=True):
-        asked = int(questions.predictions[place])
+    answers = {}
+    for sample, index in zip(samples, drawn.tolist(), strict=True):
+        prediction_us = int(questions.predictions[index])
         first = int(np.searchsorted(questions.subjects, sample.subject_id))
-        events = questions.events[first:place]
-        told = (first + np.flatnonzero((events != NO_TIME) & (events <= asked))).tolist()
-        known = [one for one in told if _is_known(clock, places, questions, one, asked)]
+        events = questions.events[first:index]
+        happened = (first + np.flatnonzero((events != NO_TIME) & (events <= prediction_us))).tolist()
+        known = [earlier for earlier in happened if _is_known(clock, places, questions, earlier, prediction_us)]
         if known:
-            last = max(known, key=lambda one: int(questions.events[one]))
-            found[sample.id] = answer(int(questions.values[last]))
-    return found
+            last = max(known, key=lambda earlier: int(questions.events[earlier]))
+            answers[sample.id] = answer(int(questions.values[last]))
+    return answers
 
 
-def _is_known(clock: _RowClock, places: Places, questions: Questions, place: int, asked: int) -> bool:
-    """Whether the row that gives an answer is there by a moment; the end of a stay is known when it comes."""
-    row, stay = int(questions.rows[place]), int(questions.stays[place])
-    table = questions.tables[int(questions.table_of[place])]
+def _is_known(clock: _RowClock, places: Places, questions: Questions, index: int, prediction_us: int) -> bool:
+    """Return whether the row of an answer was available by a moment.
+
+    The end of a stay is known when it happens.
+    """
+    row, stay = int(questions.rows[index]), int(questions.stays[index])
+    table = questions.tables[int(questions.table_of[index])]
     if row < 0 or (row == stay and table == places.stays.table):
         return row >= 0
-    return clock.available(int(questions.subjects[place]), table, row) <= asked
+    return clock.available(int(questions.subjects[index]), table, row) <= prediction_us
 
 
 def _answer_place(places: Places, row_id: str, is_of_stay: bool) -> dict[str, Any]:
-    """Say which row no chart may show when the question is asked, or, where that is the row of the stay itself, which
-    cells of it."""
+    """Return the row that no chart may show yet, or, for the row of the stay itself, its cells."""
     if row_id and is_of_stay:
         return {"row_ids": [], "late_cells": {row_id: list(places.stays.ends)}}
     return {"row_ids": [row_id] if row_id else []}
 
 
 def _answer(task: Task) -> Callable[[int], tuple[str, ...]]:
-    """What turns a value into a target: itself, or with several labels the bits that are set."""
+    """Return the function from a value to a target: the value itself, or the set bits of several labels."""
     if not task.answer.several:
         return lambda value: (str(value),)
     positive = task.answer.label_values[1:]
@@ -120,40 +122,43 @@ def by_class(task: Task, values: Ints) -> dict[str, int]:
 
 
 class _RowIds:
-    """Ids of rows by their place, one subject's table at a time: samples come in the order of subjects."""
+    """Row ids by row index.
+
+    One table of one subject is in memory at a time: samples come in the order of subjects.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._held: tuple[int, str] | None = None
+        self._loaded: tuple[int, str] | None = None
         self._ids: Any = None
 
     def of(self, subject_id: int, table: str, row: int) -> str:
-        """Return a row's id."""
-        if self._held != (subject_id, table):
-            self._held, self._ids = (subject_id, table), self._store.rows(subject_id, table).column("row_id")
+        """Return the id of a row."""
+        if self._loaded != (subject_id, table):
+            self._loaded, self._ids = (subject_id, table), self._store.rows(subject_id, table).column("row_id")
         return str(self._ids[row].as_py())
 
 
 class _RowClock:
-    """When rows became available, one subject's table at a time."""
+    """Availability times of rows, with one table of one subject in memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._held: tuple[int, str] | None = None
+        self._loaded: tuple[int, str] | None = None
         self._times: list[int] = []
 
     def available(self, subject_id: int, table: str, row: int) -> int:
-        """Return when a row became available, NEVER_TIME where it did not."""
-        if self._held != (subject_id, table):
-            self._held = (subject_id, table)
+        """Return when a row became available, NEVER_TIME where it never did."""
+        if self._loaded != (subject_id, table):
+            self._loaded = (subject_id, table)
             self._times = microseconds(self._store.rows(subject_id, table).column(AVAILABLE)).tolist()
         return NEVER_TIME if self._times[row] == NO_TIME else self._times[row]
 
 
-# The draw: which of a task's questions become samples. Uniform, by seed; a smaller draw is part of a larger one.
+# The draw: which questions become samples. It is uniform by seed; a smaller draw is part of a larger one.
 #
-# Not stratified by class: accuracy, AUPRC and Brier score depend on how common a class is, and a set in which half of
-# the stays are long says nothing of a ward in which a fifth are. Whoever needs more of a rare class draws more.
+# It is not stratified by class: accuracy, AUPRC and Brier score depend on prevalence, and a set with half long stays
+# says nothing about a ward where a fifth are long. To get more of a rare class, draw more.
 
 
 _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -162,8 +167,11 @@ _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 def draw(
     questions: Questions, splits: Mapping[int, Split], *, task: str, seed: int, per_task: int, per_subject: int | None
 ) -> Ints:
-    """Return the places of the drawn questions, in order: at most ``per_subject`` of a subject and ``per_task`` of a
-    split (0: all). A question's chance does not depend on its class."""
+    """Return the indices of the drawn questions, in order.
+
+    At most ``per_subject`` of a subject and ``per_task`` of a split (0: no limit). The chance of a question does not
+    depend on its class.
+    """
     keys = _keys(questions, derive_seed(seed, task, "draw"))
     kept = np.argsort(keys, kind="stable")
     if per_subject is not None:
@@ -175,15 +183,15 @@ def draw(
 
 
 def _keys(questions: Questions, seed: int) -> npt.NDArray[np.uint64]:
-    """A key per question, from the seed, the subject, the time and the place among the questions of that time."""
+    """Return a random key per question, from the seed, subject, time and rank within that time."""
     n = len(questions)
-    same = np.zeros(n, np.int64)
+    rank_in_time = np.zeros(n, np.int64)
     if n:
         repeated = (np.diff(questions.subjects) == 0) & (np.diff(questions.predictions) == 0)
         run = np.r_[0, np.cumsum(repeated)]
         base = np.maximum.accumulate(np.where(np.r_[True, ~repeated], run, 0))
-        same = run - base
-    parts = (questions.subjects, questions.predictions, same)
+        rank_in_time = run - base
+    parts = (questions.subjects, questions.predictions, rank_in_time)
     mixed = np.full(n, seed, np.uint64)
     with np.errstate(over="ignore"):
         for part in parts:
@@ -192,7 +200,7 @@ def _keys(questions: Questions, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finaliser."""
+    """Return SplitMix64's finaliser of each value."""
     mixed = (values + np.uint64(0x9E3779B97F4A7C15)) & _MASK
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -200,7 +208,7 @@ def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _rank_within(groups: Ints) -> Ints:
-    """How many of the same group come before each."""
+    """Return the number of earlier items of the same group, for each item."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(groups) else np.empty(0, np.int64)

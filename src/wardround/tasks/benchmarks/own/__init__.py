@@ -1,6 +1,6 @@
-"""Tasks of a user's own: from a file that says what is asked and how it is labelled, or from a table of labels."""
+"""A user's own tasks, from a task file (questions and labels) or from a table of labels."""
 
-from wardround.tasks.benchmarks.own.family import OwnTasks, asked_of, build_own
+from wardround.tasks.benchmarks.own.family import OwnTasks, build_own, moment_comparison
 from wardround.tasks.benchmarks.own.label_table import LabelTable, read_label_table
 from wardround.tasks.benchmarks.own.task_file import OWN_TASKS, OwnTaskMaker, add_task, read_task_file
 
@@ -10,8 +10,8 @@ __all__ = [
     "OwnTaskMaker",
     "OwnTasks",
     "add_task",
-    "asked_of",
     "build_own",
+    "moment_comparison",
     "read_label_table",
     "read_task_file",
 ]

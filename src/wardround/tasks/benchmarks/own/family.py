@@ -1,4 +1,4 @@
-"""Own tasks as a family of the pipeline, and their check in another future."""
+"""A user's own tasks as a family of the pipeline, and their check in another future."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from wardround.tasks.benchmarks.drawing import group_of, person_id
 from wardround.tasks.benchmarks.own.labelling import (
     END_OF_TIME,
     AfterRows,
-    AskingRule,
     Label,
     Moment,
     OwnTask,
+    QuestionRule,
     RuleLabel,
     last_answers,
 )
@@ -32,7 +32,7 @@ from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import Task, declare, must_be_free
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
-# Tasks of a user's own as a family of the pipeline: asked by what a chart shows, drawn, and only then labelled.
+# A user's own tasks as a family of the pipeline: the chart decides the questions; labels are read after the draw.
 
 
 _HINDSIGHT = "questions without a label are left out, and what comes later decides which have none"
@@ -47,10 +47,13 @@ def build_own(
     user_codes: Path | None = None,
     report: Reporter = silent,
 ) -> Benchmark:
-    """Build tasks of a user's own and save them. UserError: two have one name, or a table or column is not there."""
+    """Build a user's own tasks and save them.
+
+    UserError: two tasks have the same name, or a table or column is missing.
+    """
     names = [own.task.name for own in tasks]
     if len(set(names)) < len(names):
-        raise UserError(f"two tasks have one name among {', '.join(names)}; rename one")
+        raise UserError(f"two tasks have the same name among {', '.join(names)}; rename one")
     for own in tasks:
         must_be_free(own.task)
     family = OwnTasks(own=tuple(tasks), user_codes=user_codes)
@@ -62,7 +65,7 @@ def build_own(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTasks:
-    """The family: the tasks as they were read, in name order."""
+    """The family: the tasks in name order."""
 
     own: tuple[OwnTask, ...]
     user_codes: Path | None = None
@@ -76,24 +79,24 @@ class OwnTasks:
         return sorted((one.task for one in self.own), key=lambda task: task.name)
 
     def options(self) -> Mapping[str, Any]:
-        """What each task was read from; one of a plug-in goes by its name."""
-        return {"tasks": [dict(one.made_of) or {"plugin": one.task.name} for one in self.own]}
+        """Return what each task was read from; a plug-in's task appears by its name."""
+        return {"tasks": [dict(own_task.built_from) or {"plugin": own_task.task.name} for own_task in self.own]}
 
-    def open(self, ground: BuildContext) -> _OpenOwnTasks:
-        """Make the candidate spaces that answers come from, of training subjects alone."""
+    def open(self, context: BuildContext) -> _OpenOwnTasks:
+        """Build the candidate spaces of the answers, from training subjects only."""
         names = {name for task in self.tasks for name in task.answer.spaces}
-        groups = _groups(ground)
+        groups = _groups(context)
         return _OpenOwnTasks(
-            ground=ground,
+            context=context,
             own={one.task.name: one for one in self.own},
-            spaces=build_candidate_spaces(ground.store, groups, self.user_codes, names) if names else {},
+            spaces=build_candidate_spaces(context.store, groups, self.user_codes, names) if names else {},
             groups=groups,
         )
 
 
 @dataclass(slots=True, kw_only=True)
 class _Questions:
-    """The moments of a task; ``labels`` are those of the drawn, filled in when they are."""
+    """The moments of a task; ``labels`` are those of the drawn moments, set after the draw."""
 
     moments: list[Moment]
     dropped: Counter[str]
@@ -102,7 +105,7 @@ class _Questions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenOwnTasks:
-    ground: BuildContext
+    context: BuildContext
     own: Mapping[str, OwnTask]
     spaces: Mapping[str, CandidateSpace]
     groups: Mapping[int, int]
@@ -115,48 +118,50 @@ class _OpenOwnTasks:
     def questions(self, task: Task) -> _Questions:
         dropped: Counter[str] = Counter()
         with self._named(task):
-            asked = self.own[task.name].asked.moments(self.ground.store, self.ground.settings.policy, dropped)
-            return _Questions(moments=list(asked), dropped=dropped)
+            moments = self.own[task.name].question_rule.moments(
+                self.context.store, self.context.settings.policy, dropped
+            )
+            return _Questions(moments=list(moments), dropped=dropped)
 
     def draw(self, task: Task, questions: _Questions) -> list[Moment]:
-        """Uniformly, before anything is labelled: no outcome has a part in which questions there are."""
-        settings = self.ground.settings
-        order = sorted(questions.moments, key=lambda one: self._key(task, one))
-        taken: list[Moment] = []
-        of_subject: Counter[int] = Counter()
-        of_split: Counter[str] = Counter()
+        """Draw uniformly, before any label is read: the outcome has no influence on which questions exist."""
+        settings = self.context.settings
+        order = sorted(questions.moments, key=lambda moment: self._key(task, moment))
+        drawn: list[Moment] = []
+        subject_counts: Counter[int] = Counter()
+        split_counts: Counter[str] = Counter()
         for moment in order:
-            split = self.ground.splits[moment.subject_id]
-            full = bool(settings.per_task) and of_split[split] >= settings.per_task
-            if full or of_subject[moment.subject_id] >= (settings.per_subject or len(order)):
+            split = self.context.splits[moment.subject_id]
+            is_full = bool(settings.per_task) and split_counts[split] >= settings.per_task
+            if is_full or subject_counts[moment.subject_id] >= (settings.per_subject or len(order)):
                 continue
-            of_subject[moment.subject_id] += 1
-            of_split[split] += 1
-            taken.append(moment)
-        return sorted(taken, key=lambda one: (one.subject_id, one.prediction_time))
+            subject_counts[moment.subject_id] += 1
+            split_counts[split] += 1
+            drawn.append(moment)
+        return sorted(drawn, key=lambda moment: (moment.subject_id, moment.prediction_time))
 
     def samples(self, task: Task, questions: _Questions, drawn: list[Moment]) -> list[Sample]:
-        made = []
+        samples = []
         for moment in drawn:
-            future = self.ground.store.chart(moment.subject_id, END_OF_TIME, policy=self.ground.settings.policy)
+            future = self.context.store.chart(moment.subject_id, END_OF_TIME, policy=self.context.settings.policy)
             with self._named(task):
                 label = self._labelled(task, moment, future)
             if label is None:
                 questions.dropped["no_label"] += 1
             else:
-                made.append(self._sample(task, moment, label))
-        return made
+                samples.append(self._sample(task, moment, label))
+        return samples
 
     def _labelled(self, task: Task, moment: Moment, future: Chart) -> Label | None:
         label = self.own[task.name].labelling.label(moment, future)
         problem = None if label is None else task.answer.problem_of(label.target)
         if problem:
-            raise UserError(f"the label of subject {moment.subject_id} is none: {problem}")
+            raise UserError(f"the label of subject {moment.subject_id} is invalid: {problem}")
         return label
 
     @contextmanager
     def _named(self, task: Task) -> Iterator[None]:
-        """Say of an error which task it is of, and the file that must be mended."""
+        """Add the task and its file to the message of an error."""
         try:
             yield
         except UserError as error:
@@ -165,67 +170,68 @@ class _OpenOwnTasks:
 
     def describe(self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]) -> TaskFacts:
         own = self.own[task.name]
-        sizes = [(self.groups[one.subject_id], len(one.target)) for one in samples if one.split == "train"]
+        sizes = [(self.groups[sample.subject_id], len(sample.target)) for sample in samples if sample.split == "train"]
         by_class = {"samples_by_class": samples_by_class(samples)} if task.answer.label_values else {}
         return TaskFacts(
             rules=AnswerRules.counted(task, sizes).to_json() if task.answer.loss_of_an_extra_name else {},
             drops={reason: n for reason, n in sorted(questions.dropped.items()) if n}
             | {"not_drawn": len(questions.moments) - len(drawn)},
-            said={
+            details={
                 "title": task.title,
                 "declared": task.to_json(),
                 "questions": len(questions.moments),
-                "asked": own.asked.facts(),
+                "asked": own.question_rule.facts(),
                 "label": own.labelling.facts(),
                 "files": dict(own.sources),
                 **({"hindsight": _HINDSIGHT} if questions.dropped["no_label"] else {}),
                 **self._unmatched(own),
                 **by_class,
             },
-            answers=dict.fromkeys(task.answer.label_values, 0) | Counter(name for one in samples for name in one.target)
+            answers=dict.fromkeys(task.answer.label_values, 0)
+            | Counter(name for sample in samples for name in sample.target)
             if task.answer.label_values
             else {},
         )
 
     def _unmatched(self, own: OwnTask) -> dict[str, list[str]]:
-        """Conditions of the file that no row of the whole store meets."""
-        parts = {"asked": own.asked, "label": own.labelling}
-        said = [
+        """Return the conditions of the file that no row of the store meets."""
+        parts = {"asked": own.question_rule, "label": own.labelling}
+        unmatched = [
             f"{part}: {line}"
             for part, one in parts.items()
             if isinstance(one, AfterRows | RuleLabel)
-            for line in no_row_matches(self.ground.store, one.table, one.where)
+            for line in no_row_matches(self.context.store, one.table, one.where)
         ]
-        return {"matches_no_row": said} if said else {}
+        return {"matches_no_row": unmatched} if unmatched else {}
 
     def last(
         self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]
     ) -> LastAnswers | str:
-        labelling, policy = self.own[task.name].labelling, self.ground.settings.policy
+        labelling, policy = self.own[task.name].labelling, self.context.settings.policy
         with self._named(task):
-            return last_answers(labelling, questions.moments, samples, self.ground.store, policy)
+            return last_answers(labelling, questions.moments, samples, self.context.store, policy)
 
     def facts(self) -> Mapping[str, Any]:
         return {
-            "splits": "the data set's own" if self.ground.store.splits() else "by hash of seed and person",
-            "per_subject": self.ground.settings.per_subject,
+            "splits": "the data set's own" if self.context.store.splits() else "by hash of seed and person",
+            "per_subject": self.context.settings.per_subject,
             "sampling": "uniform within each split, before labels are looked at",
         }
 
     def _key(self, task: Task, moment: Moment) -> int:
         time = format_time(moment.prediction_time)
-        return derive_seed(self.ground.settings.seed, task.name, "draw", moment.subject_id, time)
+        return derive_seed(self.context.settings.seed, task.name, "draw", moment.subject_id, time)
 
     def _sample(self, task: Task, moment: Moment, label: Label) -> Sample:
-        subject, asked = moment.subject_id, moment.prediction_time
+        subject, prediction_time = moment.subject_id, moment.prediction_time
         return Sample(
-            id=f"{task.name}-{subject}-{asked:%Y%m%dT%H%M%S}",
+            id=f"{task.name}-{subject}-{prediction_time:%Y%m%dT%H%M%S}",
             task=task.name,
             subject_id=subject,
-            person_id=person_id(self.ground.store, subject),
-            prediction_time=asked,
+            person_id=person_id(self.context.store, subject),
+            prediction_time=prediction_time,
             target=label.target,
-            split=self.ground.splits[subject],
+            split=self.context.splits[subject],
             stratum="any",
             unwinnable=self._unwinnable(task, subject, label.target),
             facts={
@@ -242,40 +248,47 @@ class _OpenOwnTasks:
         return () if space is None else tuple(name for name in target if space.labels.resolve(name) is None)
 
 
-def _groups(ground: BuildContext) -> dict[int, int]:
-    training = (subject for subject, split in ground.splits.items() if split == "train")
-    return {subject: group_of(ground.store.person_of(subject), ground.settings.seed) for subject in training}
+def _groups(context: BuildContext) -> dict[int, int]:
+    training = (subject for subject, split in context.splits.items() if split == "train")
+    return {subject: group_of(context.store.person_of(subject), context.settings.seed) for subject in training}
 
 
-# Whether the questions of a user's own tasks are the same in another future of the same past.
+# Compare the questions of a user's own tasks in two futures of the same past.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferingMoments:
-    """Compares, by task, the moments asked of two stores by each subject's own; there is no excuse for a difference."""
+    """Compare, by task, the questions of two stores up to each subject's moment.
 
-    asked: Mapping[str, AskingRule]
+    Every difference is a finding.
+    """
+
+    rules: Mapping[str, QuestionRule]
 
     def __call__(self, store: Store, other: Store, moments: Mapping[int, datetime]) -> Compared:
         found = Compared()
-        for task, asked in self.asked.items():
-            here, there = (_asked_by_then(asked, each, moments) for each in (store, other))
+        for task, rule in self.rules.items():
+            here, there = (_moments_until(rule, future, moments) for future in (store, other))
             found.compared[f"questions of {task}"] += len(here | there)
-            for one in here ^ there:
-                where = "only here" if one in here else "only in the other future"
-                found.differences.append(f"{one.subject_id}: {task} at {one.prediction_time} is asked {where}")
+            for moment in here ^ there:
+                where = "only here" if moment in here else "only in the other future"
+                found.differences.append(f"{moment.subject_id}: {task} at {moment.prediction_time} exists {where}")
                 found.places[f"own: {task}"] += 1
         return found
 
 
-def asked_of(benchmark: Benchmark) -> DifferingMoments:
-    """Return the comparison for the tasks of a benchmark whose manifest says when they are asked by the record."""
-    said = {name: told["asked"] for name, told in benchmark.manifest.get("tasks", {}).items() if "asked" in told}
+def moment_comparison(benchmark: Benchmark) -> DifferingMoments:
+    """Return the comparison for a benchmark's tasks whose manifest has a question rule over rows."""
+    rules_by_task = {
+        name: task_facts["asked"]
+        for name, task_facts in benchmark.manifest.get("tasks", {}).items()
+        if "asked" in task_facts
+    }
     return DifferingMoments(
-        asked={name: AfterRows.from_facts(facts) for name, facts in said.items() if "table" in facts}
+        rules={name: AfterRows.from_facts(facts) for name, facts in rules_by_task.items() if "table" in facts}
     )
 
 
-def _asked_by_then(asked: AskingRule, store: Store, moments: Mapping[int, datetime]) -> set[Moment]:
-    every = asked.moments(store, "known_at", Counter())
-    return {one for one in every if one.prediction_time <= moments.get(one.subject_id, datetime.min)}
+def _moments_until(rule: QuestionRule, store: Store, moments: Mapping[int, datetime]) -> set[Moment]:
+    all_moments = rule.moments(store, "known_at", Counter())
+    return {moment for moment in all_moments if moment.prediction_time <= moments.get(moment.subject_id, datetime.min)}

@@ -1,4 +1,4 @@
-"""Own tasks: when they are asked and how they are labelled (rule, SQL, last answer)."""
+"""A user's own tasks: when a question exists and how it is labelled (rule, SQL, last answer)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from wardround.tasks.benchmarks.sample import Sample
 from wardround.tasks.benchmarks.task import Task
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
 
-# What every task of a user's own comes down to: moments at which a subject is asked about, and labels of them.
+# The two parts of a user's own task: the moments at which a subject has a question, and their labels.
 
 
 END_OF_TIME = datetime(9999, 12, 31)
-"""Labels are read from a chart as of then: it shows all that ever became known."""
+"""Labels are read from a chart as of this time, which shows every row that ever became available."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Who is asked about, and as of when."""
+    """A subject and a prediction time."""
 
     subject_id: int
     prediction_time: datetime
@@ -38,47 +38,50 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What the answer is, when it happened and which rows say so; of an answer that nothing says (a no) neither."""
+    """The answer, when it happened and the rows that hold it.
+
+    A negative answer without a row has neither time nor rows.
+    """
 
     target: tuple[str, ...]
     event_time: datetime | None = None
     row_ids: tuple[str, ...] = ()
 
 
-class AskingRule(Protocol):
-    """Says when a task is asked. It may look at what a chart shows at that moment and at nothing else."""
+class QuestionRule(Protocol):
+    """Decides when a task has a question, from the chart at that moment and nothing else."""
 
     def moments(self, store: Store, policy: Policy, dropped: Counter[str]) -> Iterator[Moment]:
-        """Yield the moments, subject by subject, in order; count by its reason what is not asked."""
+        """Yield the moments in order of subject and time; count dropped ones by reason."""
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return the rule's entry in the manifest."""
 
 
 class Labelling(Protocol):
-    """Says what the answer at a moment is. It may see the whole record of the subject, and the future most of all."""
+    """Decides the answer at a moment; it may read the whole record of the subject, including the future."""
 
     def label(self, moment: Moment, future: Chart) -> Label | None:
-        """Return the label, None where there is none. UserError: it cannot be worked out at all."""
+        """Return the label, None where there is none. UserError: the rule cannot be applied."""
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return the entry in the manifest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTask:
-    """A task with the two halves that must not know of each other: when it is asked, and how it is labelled."""
+    """A task with its two independent halves: the question rule and the labelling."""
 
     task: Task
-    asked: AskingRule
+    question_rule: QuestionRule
     labelling: Labelling
     sources: Sequence[tuple[str, str]] = ()
     """The files it comes from, with their hashes."""
-    made_of: Mapping[str, Any] = field(default_factory=dict)
-    """The file and what was said with it, for reading it again; empty for a plug-in's."""
+    built_from: Mapping[str, Any] = field(default_factory=dict)
+    """The file and its options, to read it again; empty for a plug-in's task."""
 
 
-# Labels of a task's file: a rule over the rows after the question, or an SQL statement over the whole record.
+# Labels of a task file: a rule over the rows after the prediction time, or an SQL statement over the whole record.
 
 
 YES, NO = "1", "0"
@@ -88,11 +91,11 @@ _ROW_ID, _EVENT_TIME = "row_id", "event_time"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleLabel:
-    """What the rows of a table say that happen after the question, and ``within`` a time (None: ever).
+    """A label from the rows of a table after the prediction time, ``within`` a time span (None: no limit).
 
-    Without ``names`` and ``cuts``: 1 if there is such a row, else 0. ``names``: the target is every text that this
-    column of them has. ``cuts``: the class is how many of them the number of the first row reaches. ``column`` holds
-    the number; only rows ``above`` and ``below`` a bound count.
+    Without ``names`` and ``cuts``: 1 if there is such a row, else 0. ``names``: the target is the set of texts in this
+    column. ``cuts``: the class is the number of cuts that the first row's number reaches. ``column`` holds the number;
+    only rows ``above`` and ``below`` a bound count.
     """
 
     table: str
@@ -105,7 +108,7 @@ class RuleLabel:
     cuts: tuple[float, ...] = ()
 
     def label(self, moment: Moment, future: Chart) -> Label | None:
-        """Return the label; None where names or a number are asked for and no row has any."""
+        """Return the label; None where names or a number are needed and no row has one."""
         rows = self._rows(moment.prediction_time, future)
         batch, times = future.table(self.table).batch, future.table(self.table).event_time
         if self.names is not None:
@@ -128,24 +131,24 @@ class RuleLabel:
         )
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return the entry in the manifest."""
         hours = None if self.within is None else self.within.total_seconds() / 3600
-        said: dict[str, Any] = {"table": self.table, "within_hours": hours, "column": self.column, "above": self.above}
-        said |= {"below": self.below, "names": self.names, "cuts": list(self.cuts)}
-        return {"rule": said | self.where.facts()}
+        rule: dict[str, Any] = {"table": self.table, "within_hours": hours, "column": self.column, "above": self.above}
+        rule |= {"below": self.below, "names": self.names, "cuts": list(self.cuts)}
+        return {"rule": rule | self.where.facts()}
 
-    def _rows(self, asked: datetime, future: Chart) -> list[int]:
-        """Return the rows that count, in order of time."""
+    def _rows(self, prediction_time: datetime, future: Chart) -> list[int]:
+        """Return the matching rows in order of time."""
         if self.table not in future.table_names:
             raise UserError(f"label: the store has no table {self.table!r}; it has {', '.join(future.table_names)}")
         table = future.table(self.table)
         for name in filter(None, (self.column, self.names, *self.where.columns)):
             if name not in table.columns:
-                known = ", ".join(table.columns)
-                raise UserError(f"label: table {self.table!r} has no column {name!r}; it has {known}")
-        after = table.event_time > np.datetime64(asked, "us")
+                columns = ", ".join(table.columns)
+                raise UserError(f"label: table {self.table!r} has no column {name!r}; it has {columns}")
+        after = table.event_time > np.datetime64(prediction_time, "us")
         if self.within is not None:
-            after &= table.event_time <= np.datetime64(asked + self.within, "us")
+            after &= table.event_time <= np.datetime64(prediction_time + self.within, "us")
         rows = [row for row in matching(table.batch, self.where) if after[row]]
         if self.column is not None:
             numbers = self._numbers(table.batch)
@@ -153,10 +156,10 @@ class RuleLabel:
         return rows
 
     def _numbers(self, batch: pa.RecordBatch) -> list[float]:
-        assert self.column is not None  # the reader of the file asks for it
+        assert self.column is not None  # the file's reader requires it
         cells = batch.column(self.column)
         if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
-            raise UserError(f"label: column {self.column!r} of {self.table!r} holds no numbers but {cells.type}")
+            raise UserError(f"label: column {self.column!r} of {self.table!r} holds {cells.type}, not numbers")
         return [float("nan") if cell is None else float(cell) for cell in cells.to_pylist()]
 
     def _is_within(self, number: float) -> bool:
@@ -167,11 +170,12 @@ class RuleLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlLabel:
-    """The first column of a SELECT over all rows of the subject: one text per row of the answer; none: no label.
+    """A label from the first column of a SELECT over all rows of the subject.
 
-    The table ``question`` holds ``subject_id`` and ``prediction_time``. A column ``row_id`` names the row that says so,
-    ``event_time`` when it happened: with them the leak audit can prove that no chart shows it. The statement runs in
-    SQLite behind the same gate as a model's.
+    Each row gives one name of the answer; no row: no label. The table ``question`` has ``subject_id`` and
+    ``prediction_time``. With a column ``row_id`` (the row that holds the answer) or ``event_time`` (when it happened)
+    the leak audit can prove that no chart shows the answer. The statement runs in SQLite behind the same gate as a
+    model's.
     """
 
     sql: str
@@ -180,25 +184,25 @@ class SqlLabel:
     def label(self, moment: Moment, future: Chart) -> Label | None:
         """Return the label; UserError where the statement is refused or stopped."""
         try:
-            found = self._gate(future).query(with_question(self.sql, moment))
+            answer = self._gate(future).query(with_question(self.sql, moment))
         except ToolFailure as error:
             raise UserError(f"label: the SQL statement fails for subject {moment.subject_id}: {error}") from error
-        target = tuple(sorted({_text(row[0]) for row in found.rows if row[0] is not None}))
+        target = tuple(sorted({_text(row[0]) for row in answer.rows if row[0] is not None}))
         if not target:
             return None
-        times = [parse_time(str(time)) for time in _column(found, _EVENT_TIME)]
+        times = [parse_time(str(time)) for time in _column(answer, _EVENT_TIME)]
         return Label(
             target=target,
             event_time=min(times, default=None),
-            row_ids=tuple(dict.fromkeys(map(str, _column(found, _ROW_ID)))),
+            row_ids=tuple(dict.fromkeys(map(str, _column(answer, _ROW_ID)))),
         )
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return the entry in the manifest."""
         return {"sql": self.sql}
 
     def _gate(self, future: Chart) -> SqlGate:
-        """One gate at a time: questions come subject by subject."""
+        """Return the gate of a subject; one gate is open at a time, because questions come subject by subject."""
         if future.subject_id not in self._gates:
             for gate in self._gates.values():
                 gate.close()
@@ -208,7 +212,7 @@ class SqlLabel:
 
 
 def with_question(sql: str, moment: Moment) -> str:
-    """Put the table ``question`` before a statement; its two values are ours, never a text of the file."""
+    """Put the table ``question`` before a statement; its two values never come from the file."""
     row = f"SELECT {int(moment.subject_id)} AS subject_id, '{format_time(moment.prediction_time)}' AS prediction_time"
     first, _, rest = sql.strip().partition(" ")
     if first.casefold() == "with":
@@ -216,19 +220,19 @@ def with_question(sql: str, moment: Moment) -> str:
     return f"WITH question AS ({row}) {sql}"
 
 
-def _column(found: SqlAnswer, name: str) -> Sequence[Any]:
-    if name not in found.columns[1:]:
+def _column(answer: SqlAnswer, name: str) -> Sequence[Any]:
+    if name not in answer.columns[1:]:
         return ()
-    place = found.columns.index(name, 1)
-    return [row[place] for row in found.rows if row[place] is not None]
+    index = answer.columns.index(name, 1)
+    return [row[index] for row in answer.rows if row[index] is not None]
 
 
 def _text(value: Any) -> str:
-    """A whole number is written as one: SQL knows no truth but 1 and 0, and 1.0 is 1."""
+    """Return a value as text; a whole number loses its ``.0``, so that 1.0 equals 1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-# When a task is asked: some time after the rows of a table, if the chart shows them by then.
+# When a task has a question: some time after the rows of a table, if the chart shows them then.
 
 
 _CLOCKS = (EVENT, AVAILABLE)
@@ -236,11 +240,11 @@ _CLOCKS = (EVENT, AVAILABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterRows:
-    """Asked ``after`` the time of every row of a table that meets ``where``, while the column ``empty`` is empty.
+    """A question ``after`` each row's time where ``where`` holds and the column ``empty`` is empty.
 
-    ``time`` is a column, or one of the row's own clocks (``_event``, ``_available``). A row is asked about only if a
-    chart as of that moment shows it, with that time, its conditions met and ``empty`` not filled in yet: what becomes
-    known later has no part in whether there is a question.
+    ``time`` is a column, or one of the row's own clocks (``_event``, ``_available``). A row gives a question only if a
+    chart as of that moment shows the row with that time, its conditions met and ``empty`` not filled: rows that become
+    available later have no influence.
     """
 
     table: str
@@ -250,30 +254,34 @@ class AfterRows:
     empty: str | None = None
 
     def moments(self, store: Store, policy: Policy, dropped: Counter[str]) -> Iterator[Moment]:
-        """Yield the moments, subject by subject, in order; several rows of one moment are one question."""
+        """Yield the moments in order of subject and time; several rows at one moment are one question."""
         self._check(store)
         table = store.spec.tables[self.table]
-        settled = self.where.within(set(table.columns) - table.hidden - set(table.late))  # alike at every moment
-        columns = dict.fromkeys(("row_id", self.time, *settled.every_column))
+        fixed_conditions = self.where.within(
+            set(table.columns) - table.hidden - set(table.late)
+        )  # equal at every moment
+        columns = dict.fromkeys(("row_id", self.time, *fixed_conditions.every_column))
         for subject, batch in store.scan(self.table, list(columns)):
-            times = self._times(batch.take(pa.array(matching(batch, settled), pa.int64())), dropped)
-            asked = {row: moment + self.after for row, moment in times.items()}
-            shown = {moment: self._shown(store, policy, subject, moment) for moment in sorted(set(asked.values()))}
+            times = self._times(batch.take(pa.array(matching(batch, fixed_conditions), pa.int64())), dropped)
+            moment_of_row = {row: moment + self.after for row, moment in times.items()}
+            shown = {
+                moment: self._shown(store, policy, subject, moment) for moment in sorted(set(moment_of_row.values()))
+            }
             for moment, rows in shown.items():
-                held = [row for row, one in asked.items() if one == moment]
-                known = [row for row in held if rows.get(row) == times[row]]
-                dropped["not_on_the_chart_then"] += len(held) - len(known)
+                candidates = [row for row, row_moment in moment_of_row.items() if row_moment == moment]
+                known = [row for row in candidates if rows.get(row) == times[row]]
+                dropped["not_on_the_chart_then"] += len(candidates) - len(known)
                 if known:
                     yield Moment(subject_id=subject, prediction_time=moment)
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return the entry in the manifest."""
         hours = self.after.total_seconds() / 3600
         return {"table": self.table, "time": self.time, "after_hours": hours, "empty": self.empty, **self.where.facts()}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> AfterRows:
-        """Read what :meth:`facts` wrote."""
+        """Build the rule from the output of :meth:`facts`."""
         return cls(
             table=facts["table"],
             time=facts["time"],
@@ -300,8 +308,10 @@ class AfterRows:
         return {row: from_microseconds(time) for row, time in timed.items()}
 
     def _shown(self, store: Store, policy: Policy, subject: int, moment: datetime) -> dict[str, datetime | None]:
-        """Return the rows that count on the chart as of a moment, with the time that it shows of each; what is there
-        became available by then, so that time is not read again."""
+        """Return the matching rows on the chart as of a moment, with the time that it shows.
+
+        Rows on the chart became available by then, so the available time is not read again.
+        """
         table = store.chart(subject, moment, policy=policy).table(self.table)
         rows = matching(table.batch, self.where)
         if self.empty is not None:
@@ -315,41 +325,44 @@ class AfterRows:
         return {ids[row]: None if times[row] == NO_TIME else from_microseconds(times[row]) for row in rows}
 
 
-# The last answer of a task of one's own: that of the subject's latest question whose rows the chart shows by now.
+# The last answer of a user's own task: the answer of the subject's latest question whose rows are on the chart.
 
 
 LOOKS_BACK = 20
-"""At most so many earlier questions of the subject are looked at: each is labelled for this alone."""
-NO_ROWS = "the labels of this task name no rows, so when an earlier answer was known cannot be told"
+"""Limit on the earlier questions of a subject: each is labelled only for this baseline."""
+NO_ROWS = "the labels of this task name no rows, so it is unknown when an earlier answer was available"
 
 
 def last_answers(
     labelling: Labelling, moments: Iterable[Moment], samples: Sequence[Sample], store: Store, policy: Policy
 ) -> dict[str, tuple[str, ...]] | str:
-    """Return, by sample, the target of the latest earlier question all of whose rows are on the sample's chart.
+    """Return, by sample, the target of the latest earlier question that the sample's chart answers.
 
-    A no that nothing tells has no rows, so it is never taken for known. Where no label names a row: why there is none.
+    All rows of its label must be on the chart. A negative answer without rows never counts as known. Where no label
+    names a row, the reason is returned as text.
     """
     if samples and not any(sample.facts["row_ids"] for sample in samples):
         return NO_ROWS
     earlier: dict[int, list[Moment]] = {}
-    for moment in sorted(moments, key=lambda one: one.prediction_time):
+    for moment in sorted(moments, key=lambda moment: moment.prediction_time):
         earlier.setdefault(moment.subject_id, []).append(moment)
-    found = {}
+    answers = {}
     for sample in samples:
-        asked = sample.moment
-        before = [one for one in earlier.get(sample.subject_id, ()) if one.prediction_time < asked][-LOOKS_BACK:]
+        prediction_time = sample.moment
+        before = [one for one in earlier.get(sample.subject_id, ()) if one.prediction_time < prediction_time][
+            -LOOKS_BACK:
+        ]
         future = store.chart(sample.subject_id, END_OF_TIME, policy=policy)
-        chart = store.chart(sample.subject_id, asked, policy=policy)
+        chart = store.chart(sample.subject_id, prediction_time, policy=policy)
         labels = (labelling.label(moment, future) for moment in reversed(before))
         target = next((label.target for label in labels if label is not None and _is_known(label, chart)), None)
         if target is not None:
-            found[sample.id] = target
-    return found
+            answers[sample.id] = target
+    return answers
 
 
 def _is_known(label: Label, chart: Chart) -> bool:
-    """Whether a chart shows every row of a label, of which there is one at least."""
+    """Return whether a chart shows every row of a label with at least one row."""
     return bool(label.row_ids) and all(row in _rows(chart, row.partition(":")[0]) for row in label.row_ids)
 
 

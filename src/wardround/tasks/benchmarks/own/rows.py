@@ -1,4 +1,4 @@
-"""Conditions on rows: by column the patterns of which one must fit, as in the roles of a source."""
+"""Conditions on rows: patterns by column, as in the roles of a source."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from wardround.records.specs import CodedRows, Conditions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """``*`` any text, ``?*`` any but an empty one, none of those after ``!``; case does not matter; no columns: every
-    row. ``role``: of these conditions of the role that names the table one must be met too."""
+    """Conditions by column; one of a column's patterns must match.
+
+    ``*`` is any text, ``?*`` any text that is not empty, ``!`` excludes patterns; case does not matter. No columns:
+    every row. ``role``: conditions of the role that names the table, one of which must also match.
+    """
 
     patterns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     role: Conditions = ()
@@ -30,37 +33,40 @@ class Where:
 
     @property
     def every_column(self) -> tuple[str, ...]:
-        """Those that the role asks about too."""
+        """The columns of the file and of the role."""
         return tuple(dict.fromkeys((*self.patterns, *(column for one in self.role for column in one))))
 
     def within(self, columns: Collection[str]) -> Where:
-        """Return the conditions that name these columns alone."""
+        """Return only the conditions on these columns."""
         kept = {column: each for column, each in self.patterns.items() if column in columns}
         return Where(patterns=kept, role=self.role if all(set(one) <= set(columns) for one in self.role) else ())
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of it."""
-        said = {column: list(patterns) for column, patterns in self.patterns.items()}
+        """Return the conditions' entry in the manifest."""
+        patterns_by_column = {column: list(patterns) for column, patterns in self.patterns.items()}
         role = [{column: list(patterns) for column, patterns in one.items()} for one in self.role]
-        return {"where": said} | ({"where_of_role": role} if role else {})
+        return {"where": patterns_by_column} | ({"where_of_role": role} if role else {})
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Where:
-        """Read what :meth:`facts` wrote."""
+        """Build the conditions from the output of :meth:`facts`."""
         role = facts.get("where_of_role", ())
         return cls(patterns=_tuples(facts["where"]), role=tuple(_tuples(one) for one in role))
 
 
 def matching(batch: pa.RecordBatch, where: Where) -> list[int]:
-    """Return the places of the rows that meet every condition."""
+    """Return the indices of the rows that meet every condition."""
     rows = CodedRows(batch=batch)
-    met = rows.meet((where.patterns,) if where.patterns else ()) & rows.meet(where.role)
-    places: list[int] = np.flatnonzero(met).tolist()
-    return places
+    is_match = rows.meet((where.patterns,) if where.patterns else ()) & rows.meet(where.role)
+    indices: list[int] = np.flatnonzero(is_match).tolist()
+    return indices
 
 
 def no_row_matches(store: Store, table: str, where: Where) -> list[str]:
-    """Say which conditions no row of a table meets, with the nearest values there; nothing where some row does."""
+    """Describe the conditions that no row of a table meets, with the nearest values.
+
+    Empty where a row matches.
+    """
     if not where.patterns:
         return []
     columns = [name for name in where.every_column if name in store.spec.tables[table].all_columns]
@@ -71,30 +77,35 @@ def no_row_matches(store: Store, table: str, where: Where) -> list[str]:
         for name in values.keys() & set(batch.schema.names):
             values[name].update(str(text) for text in batch.column(name).to_pylist() if text is not None)
     alone = {
-        name: [text for text in held if _fits(text, where.patterns[name])] for name, held in sorted(values.items())
+        name: [text for text in counts if _matches(text, where.patterns[name])]
+        for name, counts in sorted(values.items())
     }
-    said = []
-    for name, held in sorted(values.items()):
+    messages = []
+    for name, counts in sorted(values.items()):
         wanted = where.patterns[name]
         if not alone[name]:
-            said.append(f"no row of {table} has {name} {' or '.join(map(repr, wanted))}{_nearest(wanted, held)}")
-    return said or [f"no row of {table} meets all of {', '.join(where.every_column)}, though each is met by some"]
+            messages.append(f"no row of {table} has {name} {' or '.join(map(repr, wanted))}{_nearest(wanted, counts)}")
+    return messages or [f"no row of {table} meets all of {', '.join(where.every_column)}, though each is met by some"]
 
 
-def _fits(text: str, patterns: tuple[str, ...]) -> bool:
+def _matches(text: str, patterns: tuple[str, ...]) -> bool:
     cells = pa.RecordBatch.from_pydict({"cell": [text]})
     return bool(matching(cells, Where(patterns={"cell": patterns})))
 
 
-def _nearest(patterns: tuple[str, ...], held: Counter[str]) -> str:
-    """The values most like the patterns, else the commonest."""
-    by_case = {text.casefold(): text for text in held}
-    near = [by_case[one] for each in patterns for one in get_close_matches(each.strip("*").casefold(), by_case, n=3)]
-    inside = [text for each in patterns for low, text in by_case.items() if each.strip("*!?").casefold() in low]
+def _nearest(patterns: tuple[str, ...], counts: Counter[str]) -> str:
+    """Describe the values most similar to the patterns, else the most common ones."""
+    by_case = {text.casefold(): text for text in counts}
+    near = [
+        by_case[match]
+        for pattern in patterns
+        for match in get_close_matches(pattern.strip("*").casefold(), by_case, n=3)
+    ]
+    inside = [text for pattern in patterns for low, text in by_case.items() if pattern.strip("*!?").casefold() in low]
     if near or inside:
         return f"; the nearest: {', '.join(map(repr, dict.fromkeys([*near, *inside[:3]])))}"
-    commonest = ", ".join(repr(text) for text, _ in held.most_common(3))
-    return f"; it has {commonest}" if commonest else "; it has no value there"
+    commonest = ", ".join(repr(text) for text, _ in counts.most_common(3))
+    return f"; it has {commonest}" if commonest else "; it has no values"
 
 
 def _tuples(patterns: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -1,5 +1,4 @@
-"""Reading a task's file: what is asked, how it may be answered, when, and how it is labelled. ``docs/tasks.md`` has
-every key."""
+"""Read a task file: question, answer, question rule and labelling. ``docs/tasks.md`` lists every key."""
 
 from __future__ import annotations
 
@@ -30,19 +29,19 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 OwnTaskMaker = Callable[[SourceSpec], OwnTask]
 OWN_TASKS: Registry[OwnTaskMaker] = Registry("own_tasks", one="task of your own")
-"""Tasks of plug-ins by name: makers that take the spec of the source they are built on."""
+"""Tasks of plug-ins by name: functions from a source spec to a task."""
 
 
 def add_task(text: str) -> None:
-    """Register the text of a task's file under the name it gives itself: a plug-in that is one file."""
-    said = tomllib.loads(text)
-    maker = _TaskText(name=str(said.get("name", "")), title=str(said.get("title", "")), text=text)
+    """Register the text of a task file under its own name, as a plug-in of one file."""
+    body = tomllib.loads(text)
+    maker = _TaskText(name=str(body.get("name", "")), title=str(body.get("title", "")), text=text)
     OWN_TASKS.add(maker.name, maker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TaskText:
-    """Makes the task of a file's text on a source."""
+    """Builds the task of a file's text on a source."""
 
     name: str
     title: str
@@ -53,7 +52,10 @@ class _TaskText:
 
 
 def read_task_file(path: Path, spec: SourceSpec) -> OwnTask:
-    """Read a task's file for a source, whose roles it may name instead of tables. UserError says what is wrong."""
+    """Read a task file for a source; the file may name roles instead of tables.
+
+    UserError: the file is invalid.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -61,11 +63,11 @@ def read_task_file(path: Path, spec: SourceSpec) -> OwnTask:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a TOML file: {error}") from error
     own = task_of_text(text, spec, str(path), source=path.name)
-    return replace(own, made_of={"task_file": name_of_file(path)})
+    return replace(own, built_from={"task_file": name_of_file(path)})
 
 
 def task_of_text(text: str, spec: SourceSpec, where: str, *, source: str) -> OwnTask:
-    """Read the text of a task's file. ``where`` names it in errors, ``source`` in the benchmark's manifest."""
+    """Read the text of a task file. ``where`` names it in errors, ``source`` in the benchmark's manifest."""
     try:
         own = _own_task(_Part(tomllib.loads(text), "the file"), spec)
     except tomllib.TOMLDecodeError as error:
@@ -95,15 +97,15 @@ def _own_task(body: _Part, spec: SourceSpec) -> OwnTask:
         ),
     )
     question.must_be_empty()
-    asked, labelling = _asked(body.part("asked"), spec), _labelling(body.part("label"), spec)
+    question_rule, labelling = _question_rule(body.part("asked"), spec), _labelling(body.part("label"), spec)
     body.must_be_empty()
-    return OwnTask(task=task, asked=asked, labelling=labelling)
+    return OwnTask(task=task, question_rule=question_rule, labelling=labelling)
 
 
-def _asked(part: _Part, spec: SourceSpec) -> AfterRows:
+def _question_rule(part: _Part, spec: SourceSpec) -> AfterRows:
     table, role = _table(part, spec)
     time = part.text("time", getattr(role, "start", None) or EVENT)
-    asked = AfterRows(
+    rule = AfterRows(
         table=table,
         time=time,
         after=part.duration("after") or timedelta(0),
@@ -111,7 +113,7 @@ def _asked(part: _Part, spec: SourceSpec) -> AfterRows:
         empty=part.text("empty", "") or None,
     )
     part.must_be_empty()
-    return asked
+    return rule
 
 
 def _labelling(part: _Part, spec: SourceSpec) -> Labelling:
@@ -120,11 +122,11 @@ def _labelling(part: _Part, spec: SourceSpec) -> Labelling:
         part.must_be_empty()
         return SqlLabel(sql=sql)
     if not part.has("rule"):
-        raise UserError('label: say how it is labelled: sql = "SELECT ...", or the table [label.rule]')
+        raise UserError('label: missing; write sql = "SELECT ...", or the table [label.rule]')
     rule = part.part("rule")
     part.must_be_empty()
     table, role = _table(rule, spec)
-    made = RuleLabel(
+    label = RuleLabel(
         table=table,
         where=replace(rule.where(), role=_conditions(role)),
         within=rule.duration("within"),
@@ -135,35 +137,35 @@ def _labelling(part: _Part, spec: SourceSpec) -> Labelling:
         cuts=tuple(rule.numbers("cuts")),
     )
     rule.must_be_empty()
-    bounded = made.above is not None or made.below is not None or made.cuts
-    if bounded and made.column is None:
+    bounded = label.above is not None or label.below is not None or label.cuts
+    if bounded and label.column is None:
         raise UserError("label.rule: above, below and cuts need column, where the number stands")
-    return made if bounded else RuleLabel(table=table, where=made.where, within=made.within, names=made.names)
+    return label if bounded else RuleLabel(table=table, where=label.where, within=label.within, names=label.names)
 
 
 def _conditions(role: Any) -> Conditions:
-    """What a role asks of its rows; of a stream of events the codes with which a stay begins."""
+    """Return the conditions of a role; for a stream of events, the codes that start a stay."""
     starts = getattr(role, "starts", ())
     own: Conditions = ({role.code: starts},) if starts and role.code else ()
     return own or getattr(role, "where", ())
 
 
 def _table(part: _Part, spec: SourceSpec) -> tuple[str, Any]:
-    """Return the table and the role that names it, if a role does; of several tables in a role, the first."""
+    """Return a table and the role that names it, if any; of several tables in a role, the first."""
     role = part.text("role", "")
     if not role:
         return part.text("table"), None
-    held = getattr(spec.roles, role, None) if role in ROLES else None
+    value = getattr(spec.roles, role, None) if role in ROLES else None
     if role not in ROLES:
         raise UserError(unknown("role", role, ROLES))
-    played = held[0] if isinstance(held, tuple) and held else held
-    if not played:
+    table_role = value[0] if isinstance(value, tuple) and value else value
+    if not table_role:
         raise UserError(f"no table of source {spec.name!r} plays the role {role!r}; name a table instead")
-    return played.table, played
+    return table_role.table, table_role
 
 
 class _Part:
-    """One table of the file; what nobody asked for is an error that names it."""
+    """One table of the file; unknown keys are errors."""
 
     def __init__(self, body: Mapping[str, Any], name: str) -> None:
         self._body = dict(body)
@@ -171,42 +173,42 @@ class _Part:
         self._known: list[str] = []
 
     def has(self, key: str) -> bool:
-        """Whether the key is there."""
+        """Return whether the key is present."""
         return key in self._body
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text; without a default it must be there and not empty."""
-        value = self._take(key, default)
+        """Return a text; without a default it is required and not empty."""
+        value = self._pop(key, default)
         if not isinstance(value, str) or (default is None and not value.strip()):
             raise UserError(f"{self._name}: {key} must be a text{'' if value is None else f', not {value!r}'}")
         return value
 
     def number(self, key: str) -> float | None:
-        """Return a number, None where there is none."""
-        value = self._take(key, None)
+        """Return a number, None where the key is missing."""
+        value = self._pop(key, None)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise UserError(f"{self._name}: {key} must be a number, not {value!r}")
         return None if value is None else float(value)
 
     def numbers(self, key: str) -> list[float]:
-        """Return numbers in rising order, none where there are none."""
-        value = self._take(key, [])
+        """Return numbers in rising order, empty where the key is missing."""
+        value = self._pop(key, [])
         numeric = isinstance(value, list) and all(isinstance(n, int | float) for n in value)
         if not numeric or sorted(set(value)) != value:
             raise UserError(f"{self._name}: {key} must be numbers in rising order, not {value!r}")
         return [float(n) for n in value]
 
     def duration(self, key: str) -> timedelta | None:
-        """Return a time such as 30m, 48h or 7d, None where there is none."""
-        value = self._take(key, None)
-        found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-        if value is not None and found is None:
+        """Return a time span such as 30m, 48h or 7d, None where the key is missing."""
+        value = self._pop(key, None)
+        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+        if value is not None and match is None:
             raise UserError(f"{self._name}: {key} must be a time such as 30m, 48h or 7d, not {value!r}")
-        return None if found is None else timedelta(**{_UNITS[found[2]]: float(found[1])})
+        return None if match is None else timedelta(**{_UNITS[match[2]]: float(match[1])})
 
     def where(self) -> Where:
-        """Return the conditions under ``where``: by column a pattern or several."""
-        conditions = self._take("where", {})
+        """Return the conditions under ``where``: by column one pattern or several."""
+        conditions = self._pop("where", {})
         if not isinstance(conditions, dict):
             raise UserError(f"{self._name}: where must name columns and their texts, not {conditions!r}")
         lists = {name: [value] if isinstance(value, str) else value for name, value in conditions.items()}
@@ -217,20 +219,20 @@ class _Part:
 
     def part(self, key: str) -> _Part:
         """Return a table within this one."""
-        value = self._take(key, None)
+        value = self._pop(key, None)
         if not isinstance(value, dict):
             raise UserError(f"{self._name}: the table [{key}] is missing")
         return _Part(value, key if self._name == "the file" else f"{self._name}.{key}")
 
     def rest(self) -> dict[str, Any]:
-        """Return all of it, for somebody else to read."""
+        """Return the remaining body, for another reader."""
         return self._body
 
     def must_be_empty(self) -> None:
-        """Raise UserError for a key that nobody asked for."""
+        """Raise UserError for an unknown key."""
         for key in self._body:
             raise UserError(f"{self._name}: {unknown('key', key, self._known)}")
 
-    def _take(self, key: str, default: Any) -> Any:
+    def _pop(self, key: str, default: Any) -> Any:
         self._known.append(key)
         return self._body.pop(key, default)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wardround.tasks.benchmarks.text_cases.build import Overlap, build_told, overlaps
+from wardround.tasks.benchmarks.text_cases.build import Overlap, build_text_cases, overlaps
 from wardround.tasks.benchmarks.text_cases.cases import (
     MEDAGENTSBENCH,
     MEDR_BENCH,
+    TEXT_CASE_FAMILIES,
+    TEXT_CASE_TASKS,
     TEXT_CASES,
-    TOLD_FAMILIES,
-    TOLD_TASKS,
     TextCase,
     read_cases,
 )
@@ -17,11 +17,11 @@ __all__ = [
     "MEDAGENTSBENCH",
     "MEDR_BENCH",
     "TEXT_CASES",
-    "TOLD_FAMILIES",
-    "TOLD_TASKS",
+    "TEXT_CASE_FAMILIES",
+    "TEXT_CASE_TASKS",
     "Overlap",
     "TextCase",
-    "build_told",
+    "build_text_cases",
     "overlaps",
     "read_cases",
 ]

@@ -33,7 +33,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """Two cases of one report or of one question: the one may teach, the other is asked in the test."""
+    """Two cases of one report or question, one in training and one in the test."""
 
     shared: Shared
     training: TextCase
@@ -85,7 +85,7 @@ class CaseFiles:
     test: tuple[Path, ...] = ()
 
 
-def build_told(
+def build_text_cases(
     family: str,
     files: CaseFiles,
     folder: Path,
@@ -107,7 +107,7 @@ def build_told(
     training = [case for case, split in placed if split != "test"]
     test = [case for case, split in placed if split == "test"]
     if drop_overlaps:
-        shared = {id(one.training) for one in overlaps(training, test)}
+        shared = {id(overlap.training) for overlap in overlaps(training, test)}
         dropped["shares_a_report_or_question_with_the_test"] = len(shared)
         placed = [(case, split) for case, split in placed if split == "test" or id(case) not in shared]
     else:
@@ -138,8 +138,8 @@ def build_told(
         "answer_rules": {},
         "drops": {family: dict(dropped)},
     }
-    last = dict.fromkeys(manifest["tasks"], "a case is asked once, so there is no earlier answer")
-    when = dict.fromkeys(manifest["tasks"], "a case told in words has no moment")
+    last = dict.fromkeys(manifest["tasks"], "every case occurs once, so there is no earlier answer")
+    when = dict.fromkeys(manifest["tasks"], "a text case has no prediction time")
     return Benchmark(manifest=manifest, all_samples=samples, last=last, when=when).save(folder)
 
 

@@ -15,13 +15,13 @@ from wardround.tasks.answers import JudgedText, OneOption
 from wardround.tasks.answers.kinds import LETTERS
 from wardround.tasks.benchmarks.task import TASKS, QuestionText, Task
 
-# The tasks on cases told in words: MedR-Bench's two, and the question sets of MedAgentsBench.
+# The tasks on text cases: MedR-Bench's two, and the question sets of MedAgentsBench.
 
 
 MEDR_BENCH = "medr-bench"
 MEDAGENTSBENCH = "medagentsbench"
 TEXT_CASES = "text-cases"
-TOLD_FAMILIES = (MEDR_BENCH, MEDAGENTSBENCH, TEXT_CASES)
+TEXT_CASE_FAMILIES = (MEDR_BENCH, MEDAGENTSBENCH, TEXT_CASES)
 """The last is both in one benchmark: what the paper's average is over, and one memory for both."""
 PUBLISHED_COUNTS: Mapping[str, int] = {
     f"{MEDR_BENCH}.diagnosis": 329,
@@ -82,7 +82,7 @@ def _question(what: str, title: str) -> Task:
     return Task(name=name, title=title, answer=OneOption(), template="told", family=MEDAGENTSBENCH, words=words)
 
 
-TOLD_TASKS: Mapping[str, Task] = {
+TEXT_CASE_TASKS: Mapping[str, Task] = {
     task.name: task
     for task in (
         _judged("diagnosis", "Diagnosis of a case report", "What is the patient's diagnosis?", "final diagnosis"),
@@ -92,7 +92,7 @@ TOLD_TASKS: Mapping[str, Task] = {
 }
 """Every task, by its name here."""
 
-for _name, _task in TOLD_TASKS.items():
+for _name, _task in TEXT_CASE_TASKS.items():
     TASKS.add(_name, _task)
 
 

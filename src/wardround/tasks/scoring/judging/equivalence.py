@@ -40,8 +40,8 @@ class PlanGrade:
 async def grade_plan(model: Model, case: PlanCase, *, episode: str, place: int, record: Record) -> PlanGrade:
     """Ask for the grade of one plan, the ``place``-th of its episode. ProviderError, FormatError: it cannot be had."""
     calls = JudgeCalls(model=model, episode=episode, record=record, calls=place)
-    said = await calls.ask(_PROMPT, {"case": case}, _SCHEMA)
-    return PlanGrade(step=case.step, grade=int(said["grade"]), why=str(said.get("why", "")))
+    reply = await calls.ask(_PROMPT, {"case": case}, _SCHEMA)
+    return PlanGrade(step=case.step, grade=int(reply["grade"]), why=str(reply.get("why", "")))
 
 
 def equivalence_prompts() -> tuple[PromptFile, ...]:

@@ -13,11 +13,11 @@ from wardround.core import Message, PromptFile, load_prompt
 from wardround.models import Model, ModelSettings, Reply, Request, complete_structured
 from wardround.models.schema import object_schema
 
-# What a judge says of one answer, and the figures that code makes of it.
+# A judge's verdict on one answer, and the figures computed from it.
 #
-# Efficiency: the share of the points of the reasoning that bring it on. Factuality: the share of those that are true.
-# Completeness: the share of the reference's points that the reasoning holds. R is their mean (GSEM, table 4). How the
-# points are marked is the judge's protocol: ``points`` is ours, ``medr-bench`` that of MedR-Bench's public code.
+# Efficiency: the share of useful points of the reasoning. Factuality: the share of true points among them.
+# Completeness: the share of the reference's points that the reasoning covers. R is their mean (GSEM, table 4). The
+# judge's protocol decides how points are marked: ``points`` is ours, ``medr-bench`` is MedR-Bench's public code.
 
 
 REASONING_FIGURES = ("efficiency", "factuality", "completeness", "R")
@@ -28,10 +28,10 @@ MEDR_BENCH_JUDGE: JudgeProtocol = "medr-bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether an answer says the same as the right one, and ``why``.
+    """Whether an answer means the same as the right one, and ``why``.
 
-    ``judge`` and ``protocol`` say who decided (no protocol: words alone). ``reasoning`` holds the figures of the
-    reasoning, none where that was not judged.
+    ``judge`` and ``protocol`` name who decided (no protocol: words alone). ``reasoning`` holds the figures of the
+    reasoning, empty where it was not judged.
     """
 
     right: bool
@@ -42,11 +42,11 @@ class Verdict:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The figures of the reasoning, each named with its protocol: two protocols' are no measure of each other."""
+        """The figures of the reasoning, named with their protocol: protocols are not comparable."""
         return {f"{name} ({self.protocol})": value for name, value in self.reasoning.items()}
 
     def labels(self, answer: Collection[str], target: str) -> LabelSet:
-        """Return how an answer is spelt: what the judge calls right is another spelling of the target."""
+        """Return how an answer is spelt: a right answer is another spelling of the target."""
         spellings = dict.fromkeys(answer, target) if self.right else {}
         return LabelSet(name=self.judge, labels=(target,), aliases=spellings)
 
@@ -56,15 +56,18 @@ class Verdict:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Verdict:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(**body)
 
 
 def reasoning_figures(
     points: int, useful: Collection[int], true: Collection[int], reference: int, covered: Collection[int]
 ) -> dict[str, float]:
-    """Return efficiency, factuality, completeness and R of a reasoning of so many points, numbered from 1, against a
-    reference of so many. None of them where there is no reference; without a single point, all are 0."""
+    """Return efficiency, factuality, completeness and R of a reasoning.
+
+    ``points`` and ``reference`` are numbers of points, numbered from 1. Empty without a reference; all 0 without
+    points.
+    """
     if not reference:
         return {}
     bring_on = set(useful) & set(range(1, points + 1))
@@ -76,7 +79,7 @@ def reasoning_figures(
     return figures | {"R": fmean(figures.values())}
 
 
-# A text of reasoning as numbered points, so that a judge marks points and code does the counting.
+# A reasoning text as numbered points: the judge marks points, code counts them.
 
 
 MOST_POINTS = 60
@@ -92,13 +95,13 @@ _POINT_WORD = re.compile(r"\w")
 
 
 def points_of(text: str) -> tuple[str, ...]:
-    """Return the points of a text: a line each, a long line sentence by sentence, at most the first 60.
+    """Return the points of a text, at most 60: one per line; a long line is split into sentences.
 
-    What stands behind the last ``Answer:`` is the answer and no reasoning.
+    Text after the last ``Answer:`` is the answer and no reasoning.
     """
     lines = (_MARKER.sub("", line).strip() for line in reasoning_part(text).splitlines())
-    found = [point for line in lines for point in _parts(line) if _POINT_WORD.search(point)]
-    return tuple(found[:MOST_POINTS])
+    points = [point for line in lines for point in _parts(line) if _POINT_WORD.search(point)]
+    return tuple(points[:MOST_POINTS])
 
 
 def reasoning_part(text: str) -> str:
@@ -106,8 +109,8 @@ def reasoning_part(text: str) -> str:
 
     A heading is a Markdown title, a line all in bold or a line that ends in a colon, of at most 8 words.
     """
-    marks = list(_ANSWER.finditer(text))
-    reasoning = text[: marks[-1].start()] if marks else text
+    answer_marks = list(_ANSWER.finditer(text))
+    reasoning = text[: answer_marks[-1].start()] if answer_marks else text
     return "\n".join(_LABEL.sub("", line) for line in reasoning.splitlines() if not _is_heading(line)).strip()
 
 
@@ -120,7 +123,7 @@ def _parts(line: str) -> list[str]:
     return [line] if len(line) <= _LONGEST_POINT else _SENTENCE.split(line)
 
 
-# Judges: a model under templates of its own, or words. None of them plays, retrieves or teaches.
+# Judges: a model with its own templates, or a comparison of words. Judges never act, retrieve or teach.
 
 
 WORDS = "words"
@@ -128,7 +131,7 @@ _PROMPTS = ("judge_system", "judge_answer", "judge_reasoning")
 _REPLY_TOKENS = 1024
 _SETTINGS = ModelSettings(temperature=0.0, max_output_tokens=_REPLY_TOKENS, seed=0)
 _CALLS = 2
-"""Of one question: itself and its repair."""
+"""Calls per question: the question and one repair."""
 _WORD = re.compile(r"\w+")
 _SMALL = frozenset(("a", "an", "and", "the", "of", "in", "with", "to", "for", "due", "by", "on", "or"))
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
@@ -136,7 +139,7 @@ ANSWER_SCHEMA = object_schema({"why": {"type": "string"}, "same": {"type": "bool
 
 
 def _reasoning_schema(points: int, reference: int) -> Mapping[str, Any]:
-    """No list is longer than what it marks: a small model bound to a list without an end went on counting."""
+    """Return the schema of marks; each list has a limit, or a small model would count without end."""
     marked = {"useful": points, "true": points, "covered": reference}
     properties = {name: {**_NUMBERS, "maxItems": most} for name, most in marked.items()}
     return {"type": "object", "properties": properties, "required": list(marked)}
@@ -144,8 +147,11 @@ def _reasoning_schema(points: int, reference: int) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCase:
-    """One answer to judge: the ``question`` as it was asked, the ``answer`` and the ``right`` one, the ``reasoning``
-    before it and the ``reference``, which may be empty."""
+    """One answer to judge.
+
+    ``question`` as the agent saw it, the ``answer`` and the ``right`` one, the ``reasoning`` before it and the
+    ``reference``, which may be empty.
+    """
 
     question: str
     wanted: str
@@ -156,12 +162,12 @@ class JudgedCase:
 
 
 Record = Callable[[Request, Reply, str], None]
-"""Told of every call and its purpose."""
+"""Called with every request, reply and purpose."""
 
 
 @dataclass(slots=True, kw_only=True)
 class JudgeCalls:
-    """The calls of a judge about one episode: each is numbered, recorded under its template, and answered in JSON."""
+    """The numbered, recorded calls of a judge about one episode, answered in JSON."""
 
     model: Model
     episode: str
@@ -169,62 +175,67 @@ class JudgeCalls:
     calls: int = 0
 
     async def ask(self, prompt: str, shown: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the judge's reply to a template. ProviderError, FormatError: it gave none that can be read."""
+        """Return the judge's reply to a template. ProviderError, FormatError: no readable reply."""
         system = load_prompt("wardround.tasks.scoring", "judge_system").render()
         user = load_prompt("wardround.tasks.scoring", prompt).render(**shown)
         messages = (Message(role="system", content=system), Message(role="user", content=user))
         ordinal = self.calls * _CALLS
         request = Request(messages=messages, tools=(), settings=_SETTINGS, episode=self.episode, ordinal=ordinal)
         self.calls += 1
-        found = await complete_structured(
-            self.model, request, schema, record=lambda asked, reply: self.record(asked, reply, prompt)
+        structured = await complete_structured(
+            self.model, request, schema, record=lambda sent, reply: self.record(sent, reply, prompt)
         )
-        value: Mapping[str, Any] = found.value
+        value: Mapping[str, Any] = structured.value
         return value
 
 
 class Judge(Protocol):
-    """Says what answers are worth."""
+    """Scores answers."""
 
     @property
     def name(self) -> str:
-        """What verdicts call it."""
+        """The judge's name in verdicts."""
         ...
 
     async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
-        """Judge one answer. ProviderError, FormatError: it could not."""
+        """Judge one answer. ProviderError, FormatError: the judge failed."""
         ...
 
 
 class WordsJudge:
-    """No judgement: an answer is right that holds every word of the right one, in any order. A floor, for tests and for
-    machines without a model; reasoning is not judged."""
+    """A baseline judge: an answer is right if it has every word of the right one, in any order.
+
+    For tests and machines without a model; it does not judge reasoning.
+    """
 
     name = WORDS
 
     async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
-        """Compare words."""
+        """Compare the words."""
         missing = sorted(_words(case.right) - _words(case.answer))
         return Verdict(right=not missing, judge=self.name, why=f"not named: {', '.join(missing)}" if missing else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelJudge:
-    """A model as judge. It is asked of the answer without seeing the reasoning, and of the reasoning without being told
-    whether the answer was right. ``reasons``: whether it is asked of reasoning at all."""
+    """A model as judge.
+
+    It judges the answer without seeing the reasoning, and the reasoning without knowing whether the answer was right.
+    ``reasons``: whether it judges reasoning at all.
+    """
 
     name: str
     model: Model
     reasons: bool = True
 
     async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
-        """Ask of the answer, then of the reasoning, where there is a reference for it."""
+        """Judge the answer, then the reasoning where there is a reference."""
         calls = JudgeCalls(model=self.model, episode=episode, record=record)
-        said = await calls.ask("judge_answer", {"case": case}, ANSWER_SCHEMA)
+        reply = await calls.ask("judge_answer", {"case": case}, ANSWER_SCHEMA)
         reference = points_of(case.reference) if self.reasons else ()
         figures = await _reasoning(calls, case, reference) if reference else {}
-        why = str(said.get("why", ""))
-        return Verdict(right=bool(said["same"]), judge=self.name, why=why, protocol=POINTS, reasoning=figures)
+        why = str(reply.get("why", ""))
+        return Verdict(right=bool(reply["same"]), judge=self.name, why=why, protocol=POINTS, reasoning=figures)
 
 
 async def _reasoning(calls: JudgeCalls, case: JudgedCase, reference: tuple[str, ...]) -> dict[str, float]:
@@ -235,7 +246,7 @@ async def _reasoning(calls: JudgeCalls, case: JudgedCase, reference: tuple[str, 
 
 
 def judge_prompts() -> tuple[PromptFile, ...]:
-    """The templates a judge is asked with."""
+    """Return the judge's templates."""
     return tuple(load_prompt("wardround.tasks.scoring", name) for name in _PROMPTS)
 
 

@@ -64,12 +64,12 @@ class MedRBenchJudge:
     async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
         """Judge the answer, then each step. ProviderError, FormatError: it could not."""
         calls = JudgeCalls(model=self.model, episode=episode, record=record)
-        said = await calls.ask("medr_answer", {"case": case}, ANSWER_SCHEMA)
+        verdict = await calls.ask("medr_answer", {"case": case}, ANSWER_SCHEMA)
         figures = await _figures(calls, case) if self.reasons and case.reference else {}
         return Verdict(
-            right=bool(said["same"]),
+            right=bool(verdict["same"]),
             judge=self.name,
-            why=str(said.get("why", "")),
+            why=str(verdict.get("why", "")),
             protocol=MEDR_BENCH_JUDGE,
             reasoning=figures,
         )
@@ -108,5 +108,5 @@ def steps_of(text: str) -> tuple[str, ...]:
 
 
 def medr_bench_prompts() -> tuple[PromptFile, ...]:
-    """The templates that this judge is asked with."""
+    """The templates of this judge."""
     return tuple(load_prompt("wardround.tasks.scoring", name) for name in _PROMPTS)
