@@ -126,7 +126,7 @@ def test_what_was_asked_before_a_failure_is_not_asked_again(training: RunFolder,
     shutil.copytree(training.path, whole)
     for limit in (2, 5):
         speaker.fails_after = limit
-        with pytest.raises(UserError, match="goes on where it stopped"):
+        with pytest.raises(UserError, match="continues where it stopped"):
             reflect_by_model(training, ReflectionSettings(calls=8))
         assert len(speaker.asked) == limit
     speaker.fails_after = 10**6

@@ -279,7 +279,7 @@ def test_a_dry_run_and_the_pages_of_a_run_need_no_record(questions: Path, tmp_pa
     assert main(["report", str(tmp_path / "run"), "--all-episodes"]) == 0
     assert main(["view", str(tmp_path / "run"), "--export", str(tmp_path / "site")]) == 0
     pages = [path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html")]
-    assert any("told in words: it has no chart and no time" in page for page in pages)
+    assert any("is a text case: it has no chart and no prediction time" in page for page in pages)
 
 
 @pytest.mark.parametrize(

@@ -117,5 +117,5 @@ def test_a_flip_outside_the_played_hours_is_none(key: PlantedKey) -> None:
 
 def test_what_is_no_key_is_said(tmp_path: Path) -> None:
     (tmp_path / "planted.json").write_text('{"rules": [], "rows": []}', encoding="utf-8")
-    with pytest.raises(UserError, match="no key of a planted hospital"):
+    with pytest.raises(UserError, match="not the key of a planted hospital"):
         PlantedKey.read(tmp_path / "planted.json")
