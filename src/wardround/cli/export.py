@@ -9,6 +9,7 @@ from wardround.cli import bundles, export_run
 from wardround.cli.output import add_json_option, print_json
 from wardround.cli.parser import add_action, moment
 from wardround.core import TerminalProgress, UserError
+from wardround.exports.aces import write_aces_labels
 from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.exports.parquet import write_chart_tables, write_store_tables
 from wardround.records import Store
@@ -51,6 +52,12 @@ PREDICTION_EXAMPLES = """
 """
 
 
+ACES_EXAMPLES = """
+  wardround export aces --store store --task in_hospital_death.yaml --out death.parquet
+  wardround bench build labels --store store --out bench --labels death.parquet --question "Death in this stay?"
+"""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
@@ -86,7 +93,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tables.add_argument("--table", nargs="+", default=[], help="only these (default: all that hold rows)")
     tables.add_argument("--subject", help="one subject's chart; every row of the store if left out")
     tables.add_argument("--as-of", type=moment, help="with --subject: as of when (a date means the end of that day)")
-    for action in (data, labels, guesses, tables):
+    aces = actions.add_parser("aces", help="write the labels of an ACES task file", examples=ACES_EXAMPLES)
+    aces.add_argument("--store", type=Path, required=True, help="folder of the store")
+    aces.add_argument("--task", type=Path, required=True, metavar="FILE", help="YAML file of the task")
+    aces.add_argument("--out", type=Path, required=True, metavar="FILE", help="Parquet file of labels to make")
+    for action in (data, labels, guesses, tables, aces):
         add_json_option(action)
     export_run.configure(actions)
     add_action(
@@ -98,7 +109,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Export and print what was written and what was not."""
     if "do" in arguments:
         return int(arguments.do(arguments))
-    made = {"meds": _data, "meds-labels": _labels, "meds-predictions": _predictions, "tables": _tables}
+    made = {
+        "meds": _data,
+        "meds-labels": _labels,
+        "meds-predictions": _predictions,
+        "tables": _tables,
+        "aces": _aces,
+    }
     made.get(arguments.action, export_run.export_run)(arguments)
     return 0
 
@@ -166,6 +183,18 @@ def _tables(arguments: argparse.Namespace) -> None:
         print_json({"rows": counts, "folder": arguments.out})
         return
     print(f"{sum(counts.values()):,} rows in {len(counts)} tables: {arguments.out}")
+
+
+def _aces(arguments: argparse.Namespace) -> None:
+    progress = TerminalProgress()
+    found = write_aces_labels(Store.open(arguments.store), arguments.task, arguments.out, report=progress)
+    progress.close()
+    if arguments.json:
+        print_json(found)
+        return
+    print(f"{found.labels:,} labels, {found.positive:,} of them true: {found.file}")
+    print(f"by the times at which rows became known ACES would ask {found.asked_alike:,} of these questions")
+    print(f"and answer {found.answered_otherwise:,} of them otherwise")
 
 
 def _print(report: ExportReport) -> None:

@@ -1,0 +1,107 @@
+"""Labels of an ACES task file for a store, by the package es-aces itself (the extra [aces]).
+
+ACES reads a record by the times at which things happened. Its labels are written so; beside them stands how many it
+would give otherwise by the times at which rows became known: there its windows saw what nobody could know yet.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from wardround.core import Reporter, UserError, import_extra, private_folder, silent
+from wardround.exports.meds import ExportSettings, export_meds
+from wardround.records import Store
+
+_EXTRA, _WHAT = "aces", "labels of an ACES task"
+_COLUMNS = ("subject_id", "time", "code", "numeric_value")
+_LABELS = pa.schema(
+    [("subject_id", pa.int64()), ("prediction_time", pa.timestamp("us")), ("boolean_value", pa.bool_())]
+)
+_Labels = Mapping[tuple[int, datetime], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcesReport:
+    """``labels`` were written, ``positive`` of them true. By the times at which rows became known ACES would ask
+    ``asked_alike`` of these questions, and answer ``answered_otherwise`` of those otherwise."""
+
+    file: Path
+    labels: int
+    positive: int
+    asked_alike: int
+    answered_otherwise: int
+
+
+def write_aces_labels(store: Store, task_file: Path, out: Path, *, report: Reporter = silent) -> AcesReport:
+    """Write the labels of a task as a MEDS label file (Parquet). UserError: no extra, no such task file, no index time
+    or label in it, or no question in this store."""
+    if out.exists():
+        raise UserError(f"{str(out)!r} is there already: choose another file or remove it")
+    _task(task_file)  # refused before anything is written
+    with tempfile.TemporaryDirectory(prefix="aces-") as place:
+        by_event = _labels_of(task_file, _events(store, Path(place), "event", report))
+        by_known = _labels_of(task_file, _events(store, Path(place), "known", report))
+    if not by_event:
+        raise UserError(f"{task_file}: no subject of the store has the windows that the task asks for")
+    rows = [
+        {"subject_id": subject, "prediction_time": moment, "boolean_value": label}
+        for (subject, moment), label in sorted(by_event.items())
+    ]
+    private_folder(out.parent)
+    pq.write_table(pa.Table.from_pylist(rows, _LABELS), out)
+    alike = by_event.keys() & by_known.keys()
+    return AcesReport(
+        file=out,
+        labels=len(rows),
+        positive=sum(by_event.values()),
+        asked_alike=len(alike),
+        answered_otherwise=sum(by_event[key] != by_known[key] for key in alike),
+    )
+
+
+def _task(file: Path) -> Any:
+    config = import_extra("aces.config", _EXTRA, what=_WHAT)
+    try:
+        task = config.TaskExtractorConfig.load(file)
+    except Exception as error:  # whatever its parser says
+        raise UserError(f"{str(file)!r} is no ACES task: {' '.join(str(error).split())}") from error
+    if task.label_window is None or task.index_timestamp_window is None:
+        raise UserError(f"{str(file)!r} needs a window with `label` and one with `index_timestamp`")
+    return task
+
+
+def _events(store: Store, place: Path, time: Any, report: Reporter) -> Path:
+    """The store as one MEDS file by one of its two times, each event as it was told last."""
+    export_meds(store, place / time, settings=ExportSettings(time=time), report=report)
+    table = pa.concat_tables([pq.read_table(file) for file in sorted((place / time / "data").rglob("*.parquet"))])
+    last = table.group_by("telling_of").aggregate([("revision", "max")])
+    newest = dict(zip(last["telling_of"].to_pylist(), last["revision_max"].to_pylist(), strict=True))
+    kept = [newest[one] == revision for one, revision in zip(*_columns(table, "telling_of", "revision"), strict=True)]
+    file = place / f"{time}.parquet"
+    chosen = table.filter(pa.array(kept) if time == "event" else pc.is_valid(table["subject_id"])).select(_COLUMNS)
+    pq.write_table(chosen.sort_by([("subject_id", "ascending"), ("time", "ascending")]), file)
+    return file
+
+
+def _columns(table: pa.Table, *names: str) -> list[list[Any]]:
+    return [table[name].to_pylist() for name in names]
+
+
+def _labels_of(task_file: Path, file: Path) -> _Labels:
+    task = _task(task_file)  # read anew: a query changes it
+    settings = import_extra("omegaconf", _EXTRA, what=_WHAT).DictConfig({"path": str(file), "standard": "meds"})
+    predicates = import_extra("aces.predicates", _EXTRA, what=_WHAT).get_predicates_df(task, settings)
+    found = import_extra("aces.query", _EXTRA, what=_WHAT).query(task, predicates)
+    if not len(found):
+        return {}
+    rows = found.select("subject_id", "index_timestamp", "label").iter_rows()
+    return {(subject, moment): bool(label) for subject, moment, label in rows}
