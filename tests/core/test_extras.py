@@ -15,7 +15,7 @@ from wardround.core import UserError, import_extra, needs_extra
 
 _DO_WITHOUT = {
     "agents/loop/history.py",  # a package of no extra
-    "cli/main.py",  # a part of ours that was left out
+    "cli/ending.py",  # a part of ours that was left out
     "core/extras.py",
     "core/prompts.py",  # a package that a plug-in names
     "tools/knowledge/html_text.py",  # reads pages without it

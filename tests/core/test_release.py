@@ -93,9 +93,7 @@ def test_every_packed_table_of_others_is_named_in_the_notice() -> None:
 
 @pytest.mark.skipif(not LONG, reason="builds the package twice: WARDROUND_TEST_LONG=1")
 def test_two_builds_of_a_commit_are_the_same_bytes(release: ModuleType, tmp_path: Path) -> None:
-    built = [
-        release.build(REPOSITORY, tmp_path / name, TIME)
-        for name in ("first", "second")
-        if not (tmp_path / name).mkdir()
-    ]
-    assert [[file.read_bytes() for file in files] for files in built][0] == [file.read_bytes() for file in built[1]]
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    first, second = (release.build(REPOSITORY, tmp_path / name, TIME) for name in ("first", "second"))
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
