@@ -134,6 +134,7 @@ BY_HAND = {
     "test-busy": "the suite beside four busy loops, before a release",
     "doors": "needs Python 3.12 and four foreign packages",
     "long": "before a release",
+    "release": "when a version is released",
 }
 """Targets that pages name and neither CI nor ``make long`` runs by this name, and why."""
 MEASURES = ("_speed.py", "_quality.py", "scale.py", "evidence_retrieval.py", "prompt_tokens.py")
