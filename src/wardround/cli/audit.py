@@ -22,6 +22,7 @@ from wardround.audits import (
     check_store,
     random_moments,
 )
+from wardround.audits.own import pipeline_table
 from wardround.audits.pipeline import (
     PipelineCommand,
     PipelineReport,
@@ -36,7 +37,7 @@ from wardround.audits.swap import SwapTable, load_swap_table, swap_sources
 from wardround.cli.output import add_json_option, print_json
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.core import TerminalProgress, UserError, must_be_new, parse_time, user_codes_home
-from wardround.records import IngestSettings, Store
+from wardround.records import IngestSettings, Store, load_source_spec
 from wardround.reports import leak_test_page
 from wardround.runs import check_files
 from wardround.tasks.benchmarks import Benchmark, get_task, leak_check, names_its_answer
@@ -197,6 +198,10 @@ def _configure_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source", choices=swap_sources(), default="mimiciv", help="form of the raw files (default: %(default)s)"
     )
+    parser.add_argument("--spec", type=Path, help="in place of --source: the spec of a source of your own")
+    parser.add_argument(
+        "--knowledge", type=Path, metavar="FILE", help="with --spec: a second person's answers about it"
+    )
     parser.add_argument("--raw", type=Path, nargs="+", required=True, help="folders of the raw files")
     parser.add_argument(
         "--run",
@@ -295,7 +300,15 @@ def _audit_pipeline(arguments: argparse.Namespace) -> int:
         must_be_new(arguments.keep)
     if arguments.out is not None and arguments.out.suffix not in _REPORTS:
         raise UserError(f"--out {arguments.out}: its name ends with one of {', '.join(_REPORTS)}")
-    table = load_swap_table(arguments.source)
+    if (arguments.spec is None) != (arguments.knowledge is None):
+        raise UserError(
+            "--spec and --knowledge belong together: wardround spec knowledge SPEC --out FILE asks the questions"
+        )
+    table = (
+        load_swap_table(arguments.source)
+        if arguments.spec is None
+        else pipeline_table(arguments.knowledge, load_source_spec(arguments.spec))
+    )
     only: dict[str, set[str] | None] = {}
     for one in arguments.only:
         file, dot, column = one.partition(".")

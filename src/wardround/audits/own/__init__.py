@@ -6,6 +6,14 @@ seen before what by the roles of a spec. They take names of tables, columns and 
 """
 
 from wardround.audits.own.findings import count_early_cells, known_by_roles, write_plain
-from wardround.audits.own.knowledge_table import answered_by, knowledge_questions, read_knowledge
+from wardround.audits.own.knowledge_table import answered_by, knowledge_questions, pipeline_table, read_knowledge
 
-__all__ = ["answered_by", "count_early_cells", "knowledge_questions", "known_by_roles", "read_knowledge", "write_plain"]
+__all__ = [
+    "answered_by",
+    "count_early_cells",
+    "knowledge_questions",
+    "known_by_roles",
+    "pipeline_table",
+    "read_knowledge",
+    "write_plain",
+]

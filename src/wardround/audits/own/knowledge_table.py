@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from wardround.audits.deletion import one_file
-from wardround.audits.swap.knowledge import Clockwork, SwapTable, read_clock, swap_table
+from wardround.audits.swap.knowledge import Clockwork, StaySpan, SwapTable, read_clock, swap_table
 from wardround.core import RecordError, UserError, nearest, read_toml
-from wardround.records import SourceSpec, TableSpec
+from wardround.records import SourceSpec, SpanRole, TableSpec
 from wardround.records.rules import NamedRow, Rule, walk
 from wardround.records.specs import refuse_open_questions
 
@@ -132,6 +133,50 @@ def read_knowledge(path: Path, spec: SourceSpec) -> SwapTable:
         return swap_table({"source": head, "anchors": anchors, "files": rules})
     except (RecordError, KeyError) as error:
         raise UserError(f"{path.name}: {error}") from None
+
+
+def pipeline_table(path: Path, spec: SourceSpec) -> SwapTable:
+    """Return the answers about a spec's tables for files as they are, with the stays of its roles, for a leak test of a
+    pipeline that reads them.
+
+    UserError: as of :func:`read_knowledge`; files are not UTF-8 with commas or tabs, decimal points, ISO times and
+    their own headers; or a file does not say in the same column whose a row is.
+    """
+    tables = asked_tables(spec)
+    for table in tables:
+        files = table.files
+        if (
+            not files.is_utf8
+            or files.delimiter not in ("", ",")
+            or files.decimal != "."
+            or files.times
+            or files.headers
+        ):
+            raise UserError(
+                f"{table.name}: a pipeline's copies are written in UTF-8, with commas, points and ISO times"
+            )
+    subjects = {table.subject for table in tables}
+    if len(subjects) != 1 or None in subjects:
+        named = ", ".join(sorted({table.subject or f"none in {table.name}" for table in tables}))
+        raise UserError(f"whose a row is must stand in one column of all files, as it is called: {named}")
+    known, paths = read_knowledge(path, spec), {one_file(table): table.path for table in tables}
+    return replace(
+        known,
+        subject="".join(filter(None, subjects)),
+        anchors=tuple(replace(anchor, file=paths.get(anchor.file, anchor.file)) for anchor in known.anchors),
+        rules={paths[name]: rules for name, rules in known.rules.items()},
+        spans={name: span for name in ("admission", "stay", "emergency") if (span := _stays(spec, name)) is not None},
+    )
+
+
+def _stays(spec: SourceSpec, name: str) -> StaySpan | None:
+    """Return where the stays of a role lie, of one whose begin and end are columns."""
+    span: SpanRole | None = getattr(spec.roles, name)
+    table = None if span is None else spec.tables.get(span.table)
+    if span is None or table is None or span.start is None or span.start not in table.columns or not span.ends:
+        return None
+    ends = tuple(read_clock(end.partition("|")[0]) for end in span.ends)
+    return StaySpan(file=table.path.casefold(), start=(read_clock(span.start),), end=ends, keys=table.key)
 
 
 def answered_by(path: Path) -> str:
