@@ -136,7 +136,7 @@ def test_history_revert_and_the_past(path: Path) -> None:
         assert (restored.title, restored.score) == ("one", None)
         assert [step.reason for step in bank.history(one)][-1] == "the update was bad"
         assert bank.at(revision=0).experiences == ()
-        with pytest.raises(UserError, match="was not there"):
+        with pytest.raises(UserError, match="did not exist"):
             bank.revert(one, to=0, reason="")
         with pytest.raises(UserError, match="no experience 'x'"):
             bank.retire("x", reason="")

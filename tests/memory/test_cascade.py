@@ -166,7 +166,7 @@ def test_what_a_withdrawal_changed_is_told_and_kept_in_the_history(tmp_path: Pat
         done: Any = withdraw(bank, "sample-x", reason="wrong chart")
         assert (done.experiences, done.qualities, done.edges) == ((), 1, 0)
         assert [value for _, value in bank.quality_history(b.id)] == [0.5, 0.6, 0.5, 0.6, 0.5]
-        with pytest.raises(UserError, match="sample 'sample-x' was taken out"):
+        with pytest.raises(UserError, match="sample 'sample-x' was withdrawn"):
             bank.revise(b.id, content="more", by=origin(bank, 9, sample="sample-x"), reason="taught")
         assert bank.add([lesson(bank, "c", 9, sample="sample-x")]) == 0
         done = withdraw(bank, a.id, reason="wrong")

@@ -65,7 +65,7 @@ def test_one_writer_moves_quality(tmp_path: Path) -> None:
 
 def test_nothing_is_learnt_from_other_splits(tmp_path: Path) -> None:
     bank, (one,) = _bank(tmp_path, "one")
-    with bank, pytest.raises(UserError, match="split 'test'"):
+    with bank, pytest.raises(UserError, match="split is 'test'"):
         learn(bank, _played(1, 1.0, [one], split="test"))
 
 

@@ -49,7 +49,7 @@ def test_what_was_served_is_served_again_under_the_same_guards(
         assert (again.experiences, again.refused, again.edges) == (0, 2, 0)
         forget(second, a, reason="asked for")
         assert (import_bank(second, lines).experiences, second.holds(a)) == (0, False)
-    with pytest.raises(UserError, match="is there already"), Bank.open(one) as first:
+    with pytest.raises(UserError, match="exists already"), Bank.open(one) as first:
         export_bank(first, lines)
 
 

@@ -285,7 +285,7 @@ def test_a_dry_run_and_the_pages_of_a_run_need_no_record(questions: Path, tmp_pa
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ({"agents": ("rag",)}, "reads a chart, and the cases of this benchmark are told in words"),
+        ({"agents": ("rag",)}, "reads a chart, and the cases of this benchmark are texts"),
         ({"agents": ("react+tool",)}, "reads a chart"),
         ({"agents": ("trace",)}, "does not play"),
         ({"store": "some-store"}, "told in words: leave --store out"),

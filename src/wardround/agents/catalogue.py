@@ -1,6 +1,6 @@
-"""The agents there are, by name: the methods and ablations of the papers.
+"""The catalogue of agents by name: the methods and ablations of the papers.
 
-After a ``+`` a name may say what the agent is given beside its method: ``retrosum+ether``, ``react+rag``.
+After a ``+`` a name may add inputs to the method: ``retrosum+ether``, ``react+rag``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ def get_agent(
     recall: MemorySettings = DEFAULT_RECALL,
     context_policy: str | None = None,
 ) -> AgentSpec:
-    """Return an agent, for example ``retrosum`` or ``retrosum+ether``. Raises UserError for an unknown name, which
-    names those there are, or where a bank is needed.
+    """Return an agent, for example ``retrosum`` or ``retrosum+ether``.
+
+    Raises UserError for an unknown name, with the known names, or if the agent needs a bank.
 
     ``settings`` are of its method's own class; ``recall`` says how much of the bank it is served; ``context_policy``
     is another one than the agent's own, by name.
@@ -119,7 +120,7 @@ def kinds_read(name: str) -> tuple[Kind, ...]:
 
 
 def get_method(name: str) -> Method:
-    """Return the method behind an agent's name; UserError names those there are."""
+    """Return the method of an agent's name. Raises UserError with the known names."""
     return _parts(name)[0]
 
 
@@ -129,7 +130,7 @@ def list_agents(paper: Paper | None = None) -> tuple[Method, ...]:
 
 
 def _parts(name: str) -> tuple[Method, tuple[Addition, ...]]:
-    """Return a name's method and what is added to it."""
+    """Return a name's method and its additions."""
     parsed = AgentName.parse(name)
     method = AGENTS.get(parsed.method)
     additions = tuple(ADDITIONS.get(addition) for addition in parsed.additions)

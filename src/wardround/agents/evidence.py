@@ -22,7 +22,7 @@ from wardround.tools.retrieval import EvidenceIndex, IndicatorTrajectory, Passag
 from wardround.tools.retrieval.chunks import tells
 from wardround.tools.retrieval.event_lines import EventLines, Places, time_texts
 
-# Evidence: what was retrieved from a chart, joined over queries and fitted into the room there is for it.
+# Evidence: what was retrieved from a chart, joined over queries and fitted into the room for it.
 #
 # The policy, where not everything fits: numeric trajectories first, in their order, up to a share; then passages, best
 # first, whole; the first that does not fit keeps its latest events; the others are left out. What is shown is merged in
@@ -63,7 +63,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """Evidence as text; empty where nothing fits. ``facts`` count what is in it and what is not."""
+    """Evidence as text; empty if nothing fits. ``facts`` count what is included and what is left out."""
 
     text: str
     facts: dict[str, Any] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class ChartSearch:
         flaw: Flaw = none_found,
         **detail: Any,
     ) -> SideReply:
-        """Ask beside the actor: given the question, some evidence fitted into the room there is, and an instruction.
+        """Ask beside the actor, with the question, evidence fitted into the room, and an instruction.
 
         It has no tools and no history; the call is recorded under ``purpose``. ``flaw``: see ``SideReader.ask``.
         """
@@ -248,7 +248,7 @@ class ChartSearch:
         return written
 
     def room(self) -> int:
-        """Return the counted tokens that are free beside the actor's prompt and what is pinned."""
+        """Return the counted tokens that are free beside the actor's prompt and the pinned messages."""
         episode = self.episode
         pinned = [message for block in episode.history.visible() for message in block.messages]
         return max(0, episode.room() - self._tokens(*episode.history.prompt, *pinned))
@@ -428,9 +428,11 @@ def _last_summary(chart: Chart) -> tuple[str, str]:
 
 
 def _runs(chart: Chart, window: CuratedWindow) -> list[Places]:
-    """The events of the window, in order: rows that follow each other in time and are of one table are one event, as
-    EHR-R1 counts. Summaries and admissions end a run and are parts of their own; details that stand in the line of
-    another row are no rows here."""
+    """Return the events of the window, in order.
+
+    Rows of one table that follow each other in time are one event, as EHR-R1 counts. Summaries and admissions end a run
+    and are parts of their own. Details that are in the line of another row are not counted as rows.
+    """
     columns = chart.event_columns()
     inside = (columns.time >= to_microseconds(window.start)) & ~columns.is_static & ~columns.notes.shown_elsewhere
     places = np.flatnonzero(inside)
@@ -443,8 +445,11 @@ def _runs(chart: Chart, window: CuratedWindow) -> list[Places]:
 
 
 def _texts(chart: Chart, runs: Sequence[Places]) -> Iterator[str]:
-    """The text of each event: a line for each moment and kind. Rows without a name or a value are left out; an event
-    that has no other is told by its kind and how many they are."""
+    """Return the text of each event: a line for each moment and kind.
+
+    Rows without a name or a value are left out. An event without any other row shows its kind and the number of its
+    rows.
+    """
     columns = chart.event_columns()
     lines = EventLines(columns, line_characters=LINE_CHARACTERS)
     classes = np.array(columns.class_only, dtype=bool)[columns.concept] if len(columns) else np.empty(0, dtype=bool)

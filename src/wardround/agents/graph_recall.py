@@ -45,8 +45,8 @@ _SCHEMA = object_schema(
 
 
 class ModelWalk:
-    """One retrieval by a model, ``retriever`` or the one that plays. ``description`` is what the case looks like, where
-    the question does not tell."""
+    """One retrieval by a model, ``retriever`` or the agent's own. ``description`` describes the case if the question
+    does not."""
 
     def __init__(self, episode: Episode, case: GraphCase, *, description: str, retriever: Model | None = None) -> None:
         self._episode = episode
@@ -146,7 +146,7 @@ def with_graph(agent: AgentSpec, memory: Memory, walker: Walker, settings: Graph
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asking:
-    """One episode's case before the bank: who it is, what is known, what is asked."""
+    """One episode's query of the bank: the subject, the findings, the question."""
 
     case: GraphCase
     question: RecallQuestion
@@ -154,7 +154,7 @@ class _Asking:
 
 
 class GraphRecalling(Hooks):
-    """Before the first turn: recall through the graph, pin what is served, note what came and why."""
+    """Recall through the graph before the first turn, pin the served experiences, and note the reasons."""
 
     def __init__(self, memory: Sealed[Memory], *, walker: Walker, settings: GraphRecallSettings) -> None:
         bank = unsealed(memory).bank
@@ -240,7 +240,10 @@ class GraphRecalling(Hooks):
 def _of_a_trial(
     detail: Mapping[str, Any], shown: Sequence[str], masked: Sequence[str], retested: Sequence[str]
 ) -> dict[str, Any]:
-    """What is noted where coins mask some of what came. What there is no room for has no coin: it would not be shown
-    either way. What is barred has its coin before it is recalled: the next best takes its place."""
+    """Return the notes of a recall whose experiences coins may mask.
+
+    An experience that does not fit has no coin, since it would not be shown either way. A barred experience has its
+    coin before the recall, and the next best takes its place.
+    """
     served = [one for one in detail["served"] if one["id"] in shown]
     return {**detail, "served": served, "masked": list(masked), "retested": list(retested)}

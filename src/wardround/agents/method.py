@@ -19,14 +19,15 @@ _PLUS = "+"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentName:
-    """The parts of a name: the method, and what is added to it, in this order and each once."""
+    """The parts of a name: the method and its additions, in this order and each once."""
 
     method: str
     additions: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> AgentName:
-        """Take a name apart; UserError if it names something twice. Whether the parts exist is not asked here."""
+        """Split a name into parts. Raises UserError for a part that occurs twice. It is not checked whether parts
+        exist."""
         method, *additions = text.split(_PLUS)
         if len(set(additions)) < len(additions):
             raise UserError(f"{text!r} names something twice")
@@ -36,7 +37,7 @@ class AgentName:
         return _PLUS.join((self.method, *self.additions))
 
 
-# What every agent is held to, and what a method that has nothing to set is given.
+# The settings of every agent, and those of a method without settings of its own.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Budget:
         "at a limit, one more call that offers only finish; without it the episode ends there",
         source="released code of RetroSum",
     )
-    steps: int = setting(1_000, "step limit of a stay that is played bundle by bundle", unit="bundles", least=1)
+    steps: int = setting(1_000, "step limit of a stay that is run bundle by bundle", unit="bundles", least=1)
     episode_seconds: float | None = setting(
         None,
         "wall time after which an episode ends; none: all it takes",
@@ -128,9 +129,11 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What an agent can be given beside its method, by what stands after a ``+`` in its name; ``walker``: experiences
-    of a bank's graph, walked so; ``peer``: notes of that memory. ``for_every_method``: also for those that retrieve
-    their own evidence."""
+    """An addition to a method, by the part after a ``+`` in an agent's name.
+
+    ``walker``: experiences of a bank's graph, found by this walk. ``peer``: notes of this memory.
+    ``for_every_method``: also for methods that retrieve their own evidence.
+    """
 
     title: str
     give: Callable[[AgentSpec], AgentSpec] = lambda agent: agent

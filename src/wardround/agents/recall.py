@@ -43,7 +43,7 @@ _CASE_TOKENS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseQuery:
-    """One episode's case before a bank. ``description`` is what of the record the question does not tell."""
+    """One episode's query of a bank. ``description`` is the part of the record that the question does not state."""
 
     subject: Subject
     findings: Findings
@@ -52,7 +52,7 @@ class CaseQuery:
 
 
 def read_case_query(episode: Episode, bank: BankReader, encoder: Encoder) -> CaseQuery:
-    """Read the case from its chart, or from the words that tell it. Blocks. Raises UserError without either."""
+    """Read the case from its chart, or from its text. Blocks. Raises UserError without either."""
     case = case_before(episode)
     description = case.description(_CASE_TOKENS)
     text = f"{episode.history.prompt[1].content or ''}\n{description}"
@@ -65,7 +65,7 @@ def read_case_query(episode: Episode, bank: BankReader, encoder: Encoder) -> Cas
 
 
 def case_before(episode: Episode) -> KnownCase:
-    """Return the case that an episode is about. UserError: there is no chart, and no words tell it."""
+    """Return the case of an episode. Raises UserError without a chart and without a text case."""
     case = known_case(episode.environment.chart, episode.environment.text_case)
     if case is None:
         raise UserError(f"agent {episode.agent.name!r} finds experiences by the chart, and this environment has none")
@@ -151,7 +151,7 @@ def _interleaved(experiences: list[Experience]) -> list[Experience]:
 
 _FOR_THE_ACTOR: tuple[Kind, ...] = ("actor", "reasoning")
 _PINNED_SHARE = 0.15
-"""The most of the actor's room that experiences may take: nothing removes them from there."""
+"""The largest share of the actor's room for experiences: nothing removes them later."""
 
 
 class ReadableBank(Protocol):
@@ -174,11 +174,13 @@ PINNED_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A bank to read, and the encoder that its keys were made with. ``masks`` says of an episode, an experience
-    and whether it is barred, whether it is held back by chance, where a training stream finds out what it does.
-    ``serves`` says whether a task is served at all: held-out evidence may be against it. ``retriever`` is the model
-    that walks its graph, where that is not the one that plays. ``served_tokens`` bounds what a graph or a peer gives an
-    episode."""
+    """A bank to read, and the encoder of its keys.
+
+    ``masks(episode, experience, is_barred)`` returns whether chance hides an experience, in a training stream that
+    measures its effect. ``serves`` returns whether a task is served at all: held-out evidence may be against it.
+    ``retriever`` is the model that walks the graph, if it is not the agent's. ``served_tokens`` limits what a graph or
+    a peer serves to an episode.
+    """
 
     bank: ReadableBank
     encoder: Encoder
@@ -199,10 +201,10 @@ class Memory:
 
 
 class Recalling(Hooks):
-    """Before the first turn: fetch experiences of some kinds by the case, pin those that are meant for the actor.
+    """Before the first turn: fetch experiences of some kinds for the case, and pin those for the actor.
 
-    An episode's agent has its hooks, so the memory, in which other people's experiences lie, is sealed.
-    ``k``: episodes (top-1 by default); ``advice``: pieces per tool. Only experiences of the same task are asked for.
+    The agent can reach its hooks, so the memory, which contains other patients' experiences, is sealed.
+    ``k``: episodes (top-1 by default); ``advice``: pieces per tool. Only experiences of the same task are fetched.
     """
 
     def __init__(self, memory: Sealed[Memory], *, kinds: Sequence[Kind], k: int, advice: int) -> None:

@@ -1,8 +1,8 @@
 """The bank: experiences in SQLite, the only source of truth. Several processes may read while one writes.
 
-Writing is append-only: an experience is added once, then revised, retired or reverted by further revisions, each with
-its reason, so that any past state can be rebuilt and a bad update undone. What is searched is a copy in memory that
-follows the file.
+Writing is append-only: an experience is added once. Further revisions revise, retire or revert it, each with its
+reason. Any past state can be rebuilt, and a bad update can be undone. Searches read a copy in memory that follows the
+file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Bank(PastReader):
 
     @classmethod
     def open(cls, path: Path, *, writable: bool = True) -> Bank:
-        """Open a bank, made if it is not there. ``writable=False`` changes nothing, not even in its folder."""
+        """Open a bank; create it if it does not exist. ``writable=False`` changes nothing, not even in its folder."""
         if not writable:
             return cls(BankFile(path, BANK_FORMAT.open_unchanged(path), writable=False))
         connection = BANK_FORMAT.open(path)
@@ -83,8 +83,10 @@ class Bank(PastReader):
     # Adding and changing
 
     def add(self, experiences: Iterable[Experience], *, key: Key | None = None, reason: str = "added") -> int:
-        """Add experiences that share one key, all or none; those that are there already stay as they are,
-        and those whose sample, or a row that they show, was withdrawn or forgotten stay out.
+        """Add experiences that share one key, all or none.
+
+        Experiences that exist already are not changed. An experience is refused if its sample, or a row that it shows,
+        was withdrawn or forgotten.
 
         Returns how many were new. Raises UserError when the key's encoder is not the bank's.
         """
@@ -129,7 +131,7 @@ class Bank(PastReader):
         with self._lock, self._writing():
             last = self._last(experience)
             if by is not None and self.is_taken_out(by.sample):
-                raise UserError(f"sample {by.sample!r} was taken out of {self.path}: nothing may be learnt from it")
+                raise UserError(f"sample {by.sample!r} was withdrawn from {self.path}: nothing may be learnt from it")
             step = replace(
                 last,
                 live=True,
@@ -153,7 +155,7 @@ class Bank(PastReader):
         with self._lock, self._writing():
             steps = [step for step in self.history(experience) if step.number <= to]
             if not steps:
-                raise UserError(f"experience {experience!r} was not there at revision {to}")
+                raise UserError(f"experience {experience!r} did not exist at revision {to}")
             return write_revision(self._file, steps[-1], by=None, reason=reason)
 
     def add_feedback(
@@ -165,10 +167,10 @@ class Bank(PastReader):
         detail: Mapping[str, Any] | None = None,
         episode: str = "",
     ) -> bool:
-        """Record what came of serving an experience; it changes nothing by itself. Returns whether it was new.
+        """Record the feedback of serving an experience; return whether it was new.
 
-        What is said of one episode counts once, however often it is said: the first word stays. Nothing is kept of an
-        episode whose sample was withdrawn or forgotten.
+        The feedback alone changes nothing. The first feedback of an episode counts, later ones are ignored. An episode
+        whose sample was withdrawn or forgotten is not recorded.
         """
         with self._lock, self._writing():
             self._last(experience)
@@ -187,8 +189,8 @@ class Bank(PastReader):
     ) -> int:
         """Set qualities (None takes one back) and edges as one revision, returned; those not named stay.
 
-        ``sample`` is the case that they were set because of: withdrawing it takes them back. ``episode`` names the one
-        time it was played, which is written once.
+        ``sample`` is the case that caused them: withdrawing it undoes them. ``episode`` names the run of this sample,
+        which is written once.
         """
         written, changed = dict(qualities or {}), list(edges)
         if not all(value is None or 0.0 <= value <= 1.0 for value in written.values()):
@@ -215,7 +217,7 @@ class Bank(PastReader):
         sample: str,
         episode: str,
     ) -> int:
-        """Keep what an episode said of the experiences it met, as one revision, returned: see
+        """Write the outcome of an episode for the experiences it met, as one revision, returned: see
         :func:`wardround.memory.learning.learn`."""
         with self._lock, self._writing():
             number = write_tick(self._file, f"learnt by {rule.writer}", sample=sample, episode=episode)
@@ -226,7 +228,7 @@ class Bank(PastReader):
             return number
 
     def take_out(self, source: str, experiences: Iterable[str], *, reason: str) -> int:
-        """Let nothing count that came of a source, from a new revision on, returned: see
+        """Withdraw everything from a source, from a new revision on, returned: see
         :func:`wardround.memory.upkeep.withdraw`."""
         with self._lock, self._writing():
             number = write_tick(self._file, reason)
@@ -272,12 +274,12 @@ class Bank(PastReader):
             return number
 
     def record_gate(self, record: GateRecord) -> None:
-        """Keep what held-out evidence said of a revision, by task: see :mod:`wardround.memory.gates`."""
+        """Write the verdict of held-out evidence on a revision, by task: see :mod:`wardround.memory.gates`."""
         with self._lock, self._writing():
             write_gate(self._file, record)
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
-        """Serve nothing any more that one of these subjects had a hand in: see :meth:`BankState.evaluate_on`."""
+        """Stop serving experiences that one of these subjects contributed to: see :meth:`BankState.evaluate_on`."""
         with self._lock:
             self._evaluated = frozenset(subjects)
             return self._state().evaluate_on(self._evaluated)
@@ -340,7 +342,7 @@ class Bank(PastReader):
             self._wrote = True
 
     def _forget_state(self) -> None:
-        """Drop the copy in memory, which may have followed what is now undone."""
+        """Drop the copy in memory, which may contain what is now undone."""
         self._live_state = BankState(file=self._file, subject_key=self._subject_key)
         self._live_state.evaluate_on(self._evaluated)
         self._graph_cache = GraphCache()

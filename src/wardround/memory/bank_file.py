@@ -112,10 +112,11 @@ CREATE TRIGGER edge_stays BEFORE UPDATE ON edge BEGIN SELECT RAISE(ABORT, 'edges
 CREATE TRIGGER outcome_stays BEFORE UPDATE ON outcome BEGIN SELECT RAISE(ABORT, 'outcomes are append-only'); END;
 CREATE TRIGGER met_stays BEFORE UPDATE ON met BEGIN SELECT RAISE(ABORT, 'outcomes are append-only'); END
 """
-"""``quality`` and ``edge`` hold what was set; ``outcome`` and ``met`` what episodes said, from which qualities and
-weights are computed; ``withdrawal`` and ``undone`` what of all this counts no more. A step names the sample that caused
-it and the episode that was learnt from, once. A snapshot is a revision with a name; a gate is what held-out evidence
-said of the content of a revision, by task; a tombstone marks what was forgotten, by a keyed hash that says nothing."""
+"""``quality`` and ``edge`` contain what was set. ``outcome`` and ``met`` contain the outcomes of episodes, from which
+qualities and weights are computed. ``withdrawal`` and ``undone`` list what no longer counts. A step names the sample
+that caused it and the episode that was learnt from, once. A snapshot is a revision with a name. A gate is the verdict
+of held-out evidence on the content of a revision, by task. A tombstone marks what was forgotten by a keyed hash that
+reveals nothing."""
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -227,7 +228,7 @@ class BankFile:
 
     @contextmanager
     def view(self) -> Iterator[None]:
-        """Read everything inside from one view of the file, whoever writes meanwhile."""
+        """Read everything inside from one view of the file, whatever others write meanwhile."""
         if self.connection.in_transaction:
             yield
             return

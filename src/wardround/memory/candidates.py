@@ -32,9 +32,9 @@ _MOST_MENTIONS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallQuestion:
-    """What is asked: a text, its vector where one was made, its entities where somebody extracted them.
+    """A question to a bank: a text, its vector and its entities, if they are known.
 
-    Without ``entities`` those are taken whose names stand in the text.
+    Without ``entities``, the entities whose names occur in the text are used.
     """
 
     text: str
@@ -43,8 +43,10 @@ class RecallQuestion:
 
 
 class RecallCandidates:
-    """One question's view of a bank: what may be served of the asked kinds to the one it is for; None where nothing is
-    served, but experiences are compared with each other."""
+    """One question's view of a bank: the experiences of the requested kinds that may be served to a subject.
+
+    The subject is None if nothing is served and experiences are only compared with each other.
+    """
 
     def __init__(
         self,
@@ -80,7 +82,8 @@ class RecallCandidates:
         )
 
     def by_words(self, terms: Sequence[str], pool: int) -> dict[Entry, float]:
-        """The best that are served, looked for among a few at first: to order all that match costs more."""
+        """Return the best experiences that may be served. A small set is searched first, since ordering all matches
+        costs more."""
         few = _FIRST_MATCHES * pool
         matches = self.state.words.matching(terms, self.state.revision, most=few)
         found = self._standing(matches, pool)
@@ -130,8 +133,8 @@ class RecallCandidates:
         return named, self._best(sums, pool)
 
     def _best(self, sums: Mapping[str, float], pool: int) -> dict[Entry, float]:
-        """The experiences of the greatest sums that are served; equal ones go by age. Most of them have few sums, so
-        that entries are looked up from the greatest on, as many as are needed."""
+        """Return the served experiences with the greatest sums; ties go by age. Few of them have equal sums, so entries
+        are looked up from the greatest on, as many as needed."""
         alike: dict[float, list[str]] = {}
         for name, value in sums.items():
             alike.setdefault(value, []).append(name)

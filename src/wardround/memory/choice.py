@@ -1,4 +1,4 @@
-"""What one combination of kind, task, tool and splits may serve, whoever asks; kept up as the bank changes."""
+"""Track what one combination of kind, task, tool and splits may serve, kept up to date as the bank changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wardround.memory.rows import Entry
 
 @dataclass(slots=True, kw_only=True)
 class EligibleEntries:
-    """The eligible entries by name, by the place of their key and by subject; what is not eligible is counted."""
+    """The eligible entries by name, by the position of their key and by subject; ineligible entries are counted."""
 
     kind: str
     task: str | None
@@ -28,7 +28,7 @@ class EligibleEntries:
     _penalty: npt.NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
 
     def put(self, entry: Entry, evaluated: Collection[str]) -> None:
-        """Take in an entry that is not in it, where it belongs."""
+        """Add a new entry to its groups."""
         if not entry.live or entry.kind != self.kind:
             return
         if self.task not in (None, entry.task) or self.tool not in (None, entry.tool):
@@ -92,7 +92,7 @@ class EligibleEntries:
 
 
 def total(choices: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Add up what several choices kept back."""
+    """Add up what several choices withheld."""
     sums: dict[str, int] = {}
     for counts in choices:
         for reason, count in counts.items():

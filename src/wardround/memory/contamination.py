@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationReport:
-    """What was checked and what was found. ``searches`` counts (subject, kind) pairs that were really asked for."""
+    """What was checked and what was found. ``searches`` counts the (subject, kind) pairs that were searched."""
 
     experiences: int
     samples: int
@@ -74,8 +74,7 @@ class ContaminationReport:
 def contamination_check(bank: Bank, samples: Iterable[CheckedSample], *, source: str) -> ContaminationReport:
     """Check a bank against the samples of a benchmark, all splits of it.
 
-    Who had a hand in what is read from the file's revisions, not from what the search goes by, so that a mistake in
-    the one shows in the other.
+    Contributors are read from the file's revisions, not from the index of the search: an error in the index is found.
     """
     every = list(samples)
     evaluated = [sample for sample in every if sample.split not in SERVABLE_SPLITS]

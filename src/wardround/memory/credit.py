@@ -107,14 +107,14 @@ def _clip(value: float) -> float:
 # What an experience does to the outcome: its effect, from episodes in which a coin decided whether it was shown.
 #
 # Likeness, rank and the base rate of success do not enter: an experience that only comes along with easy cases is shown
-# and masked by the same coin on them. Pure functions; who is served what is decided elsewhere.
+# and masked by the same coin on them. Pure functions; other modules decide what is served to whom.
 
 
 MASKED_SHARE = 0.5
 RETEST_SHARE = 0.05
 HALF_LIFE = 160.0
 RECENT_PART = 0.25
-"""The half-life of the recent evidence, as a part of that of the lasting: what turned harmful shows there first."""
+"""The half-life of the recent evidence, as a share of that of the lasting evidence. New harm shows there first."""
 PRIOR_EFFECT_SD = 0.2
 """Before any episode the effect lies around 0 with this standard deviation, in units of score."""
 PRIOR_QUALITY = 0.5
@@ -130,7 +130,7 @@ _VARIANCE_EPISODES = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeName:
-    """The one time that an agent of a run plays a sample: what a coin is tossed for."""
+    """One run of an agent on a sample: the unit that a coin is tossed for."""
 
     run: str
     agent: str
@@ -185,7 +185,7 @@ class FadingSums:
 
     @property
     def difference(self) -> float:
-        """The score shown less the score masked, not drawn to any prior; 0 where no coin told anything."""
+        """The score shown less the score masked, without a prior; 0 without informative coins."""
         return self.signal / self.information if self.information else 0.0
 
     @property
@@ -216,9 +216,12 @@ class CoinEvidence:
     def with_episode(
         self, residual: float, *, shown: bool, masked_share: float = MASKED_SHARE, half_life: float = HALF_LIFE
     ) -> CoinEvidence:
-        """One episode more. ``half_life`` of the lasting evidence is in episodes of a fair coin: a toss that tells less
-        lets less fade, so that what is hardly shown any more is not forgotten sooner. Raises ValueError for a residual
-        outside [-1, 1]."""
+        """Return the evidence after one more episode.
+
+        ``half_life`` of the lasting evidence is in episodes of a fair coin. A less informative toss fades less of the
+        evidence, so a rarely shown experience is not forgotten sooner. Raises ValueError for a residual outside [-1,
+        1].
+        """
         if not -1.0 <= residual <= 1.0:
             raise ValueError(f"a score less a mean score lies between -1 and 1, not {residual}")
         chance = 1.0 - masked_share

@@ -51,7 +51,7 @@ def normal_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """One thing an experience speaks of, as it is called there, in the role it plays there."""
+    """One entity that an experience names, with the name and the role it has there."""
 
     name: str
     role: Role
@@ -80,7 +80,7 @@ class SeenIn:
 
 
 def check_structure(entities: tuple[Entity, ...], edges: tuple[RoleEdge, ...]) -> None:
-    """Raise ValueError if an edge joins what is not there, or roles that the schema does not let it join."""
+    """Raise ValueError if an edge joins unknown entities, or roles that the schema does not allow."""
     roles = {normal_name(entity.name): entity.role for entity in entities}
     if len(roles) != len(entities):
         raise ValueError("an experience names an entity twice")
@@ -144,7 +144,7 @@ def plain_text(text: str) -> str:
 
 
 def duplicate_key(kind: str, tool: str, texts: Sequence[str], exclusions: Sequence[str]) -> str:
-    """Join what an experience shows an agent, letters' case and blanks apart."""
+    """Join what an experience shows an agent, without case and blanks; equal keys are duplicates."""
     parts = (kind, tool, *texts, *sorted(exclusions))
     return "\x1f".join(" ".join(part.casefold().split()) for part in parts)
 
@@ -216,7 +216,7 @@ class Experience:
 
     @property
     def duplicate_key(self) -> str:
-        """What it shows an agent, letters' case and blanks apart: experiences with the same say the same."""
+        """What the experience shows an agent, without case and blanks. Experiences with equal keys are duplicates."""
         texts = (self.title, self.description, self.condition, self.content)
         return duplicate_key(self.kind, self.tool, texts, self.exclusions)
 

@@ -44,16 +44,16 @@ class ParsedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedItems:
-    """What a reply held. ``problems`` says what was dropped or shortened, and why."""
+    """The content of a reply. ``problems`` lists what was dropped or shortened, and why."""
 
     items: tuple[ParsedItem, ...]
     problems: tuple[str, ...] = ()
 
 
 def parse_experiences(text: str, *, maximum: int = MAXIMUM_ITEMS) -> ParsedItems:
-    """Read up to ``maximum`` items. A reply of NONE holds none, which is no mistake.
+    """Read up to ``maximum`` items. A reply of NONE is valid and has no item.
 
-    Raises FormatError, with the correction to send, when there is no usable item.
+    Raises FormatError, with the correction to send, if no item is usable.
     """
     plain = without_thinking(text[:_LONGEST_TEXT]).strip()
     if _NONE.fullmatch(plain):
@@ -184,7 +184,7 @@ _LEAST_TRAJECTORY_TOKENS = 64
 
 
 class Asker(Protocol):
-    """Whoever asks the model and writes down that it did."""
+    """A caller of the model that records its calls."""
 
     async def ask(self, messages: Sequence[Message], *, purpose: str, schema: Mapping[str, Any] | None = None) -> Reply:
         """Ask without tools, record the call under ``purpose``, return the reply, bound to ``schema`` by endpoints that

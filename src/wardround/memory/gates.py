@@ -1,4 +1,4 @@
-"""What held-out evidence said of a bank, by task: kept in the bank, heeded where what was judged is what is served."""
+"""Read and write the verdicts of held-out evidence on a bank, by task."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def look_of(file: BankFile, without: str, with_it: str) -> int:
 
 
 def write_gate(file: BankFile, record: GateRecord) -> None:
-    """Write what a look found; what was said of the same look before is replaced."""
+    """Write the verdicts of a look; earlier verdicts of the same look are replaced."""
     rows = [
         (record.look, record.revision, record.content, task, json_text(dict(verdict)), utc_now())
         for task, verdict in record.verdicts.items()

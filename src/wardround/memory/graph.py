@@ -14,14 +14,14 @@ from wardround.memory.experience import normal_name
 from wardround.memory.outcomes import CountedOutcomes, LearnedState, LearntEpisode, counted, outcomes_between, words_of
 from wardround.memory.rows import Edge, EdgeFact, every_edge_fact, facts_from
 
-# Qualities, evidence and edges of a bank in memory: computed from its facts once, then taken up where they were.
+# Qualities, evidence and edges of a bank in memory: computed from its facts once, then continued from there.
 #
 # Rebuildable from the file at any time. A walk asks for hundreds of qualities and dozens of nodes; a query of the file
 # for each would be most of its cost.
 
 
 _MOST_NODES = 50_000
-"""Nodes whose edges are held; with more, those that are asked for next are held instead."""
+"""Nodes whose edges are cached; beyond this limit the cache is emptied and filled anew."""
 _CHANGED_EDGES = "SELECT DISTINCT source FROM edge WHERE number > ? AND number <= ?"
 _CHANGED_TEXTS = "SELECT 1 FROM revision WHERE number > ? AND number <= ? LIMIT 1"
 _SET = "SELECT number, experience, value FROM quality WHERE number > ? AND number <= ? ORDER BY number"
@@ -33,7 +33,7 @@ SELECT 1 FROM undone WHERE number > ?1 AND number <= ?2 LIMIT 1
 
 @dataclass(slots=True)
 class GraphCache:
-    """Everything that says how good experiences are, and the edges of some of them, as of ``revision``."""
+    """All qualities and evidence of experiences, and the edges of some of them, as of ``revision``."""
 
     revision: int = 0
     _connection: sqlite3.Connection | None = None
@@ -50,7 +50,7 @@ class GraphCache:
         self._learned = LearnedState(edges=self._set_edges)
 
     def follow(self, connection: sqlite3.Connection, upto: int) -> None:
-        """Take in what was written up to a revision."""
+        """Read what was written up to a revision."""
         self._connection = connection
         if upto <= self.revision:
             return
@@ -189,7 +189,7 @@ def _in_order(
 # The graph of a bank: qualities, edges between experiences, names that mean the same; all as of a revision.
 #
 # Nothing is overwritten in the file. What was set and what outcomes have moved since is computed from it in one pass
-# (:mod:`wardround.memory.graph`); edges and names are read node by node where they are asked for.
+# (:mod:`wardround.memory.graph`); edges and names are read node by node when needed.
 
 
 _ALIAS = "SELECT entity FROM alias WHERE name = ? AND number <= ? ORDER BY number DESC LIMIT 1"
@@ -215,8 +215,11 @@ index and none is read, which is most of the cost of a question full of common n
 
 @dataclass(frozen=True, slots=True)
 class GraphReader:
-    """The graph as of a revision; qualities are those for a ``task``, or over all of them. ``cache`` holds what was
-    computed; a reader whose cache has gone further, because the bank has grown, computes its own."""
+    """The graph as of a revision; qualities are those for a ``task``, or over all tasks.
+
+    ``cache`` stores computed values. If the bank has grown and the cache is ahead of ``revision``, the reader computes
+    its own.
+    """
 
     connection: sqlite3.Connection
     revision: int
@@ -259,7 +262,7 @@ class GraphReader:
         return self.cache
 
     def facts(self) -> dict[str, Any]:
-        """Everything the graph says, as plain values: qualities, edges, aliases, evidence by experience and task."""
+        """Return the whole graph as plain values: qualities, edges, aliases, evidence by experience and task."""
         evidence = [
             [name, task, *astuple(one)]
             for name, tasks in sorted(self._view.own_evidence().items())
@@ -277,7 +280,7 @@ class GraphReader:
         return normal_name(name) if row is None else str(row[0])
 
     def entities(self, names: Sequence[str]) -> list[str]:
-        """``entity`` of each name; the file is asked once where nobody renamed any."""
+        """Return ``entity`` of each name; one query suffices if none was renamed."""
         normal = [normal_name(name) for name in names]
         renamed = self._among(_RENAMED, normal)
         return [self.entity(name) if name in renamed else name for name in normal]
@@ -290,8 +293,10 @@ class GraphReader:
     def mentions(
         self, entity: str, *, known: Callable[[str], bool] = lambda name: True, most: int | None = None
     ) -> tuple[str, ...] | None:
-        """The experiences that speak of an entity under any of its names, retired and later ones too where ``known``
-        lets them; None if they are more than asked for."""
+        """Return the experiences that mention an entity under any of its names.
+
+        ``known`` selects retired and later experiences too. Return None if there are more than ``most``.
+        """
         found: dict[str, None] = {}
         for name in self.names(entity):
             rows = self.connection.execute(_MENTIONS, (name,))
@@ -345,7 +350,7 @@ def write_edges(connection: sqlite3.Connection, number: int, edges: Iterable[Edg
 
 
 def write_alias(connection: sqlite3.Connection, number: int, name: str, entity: str) -> None:
-    """Let a name, and everything that meant the same as it, mean an entity from a revision on."""
+    """Make a name, and all names with the same meaning, mean an entity from a revision on."""
     reader = GraphReader(connection, number)
     meant = reader.entity(entity)
     renamed = [one for one in reader.names(reader.entity(name)) if one != meant]
@@ -353,5 +358,5 @@ def write_alias(connection: sqlite3.Connection, number: int, name: str, entity: 
 
 
 def write_own_name(connection: sqlite3.Connection, number: int, name: str) -> None:
-    """Let a name mean itself from a revision on."""
+    """Make a name mean itself from a revision on."""
     connection.execute("INSERT INTO alias VALUES (?, ?, ?)", (name, number, name))

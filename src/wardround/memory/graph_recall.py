@@ -1,7 +1,7 @@
-"""What the graph of a bank offers for one case: seeds, the experiences walked to from them, and how each one stands.
+"""Recall experiences for one case from the graph of a bank: seeds and the experiences reached by a walk.
 
-Whatever is offered, recalled or walked to, has passed the same guards (whose it is, which split it came from) and the
-check of its scope against what is known of the patient.
+Each offered experience has passed the same guards (its subject, its split) and the check of its scope against what is
+known of the patient.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class GraphRecallSettings:
 
     seeds: SeedSettings = field(default_factory=SeedSettings)
     walk: WalkSettings = field(default_factory=WalkSettings)
-    order: Order = setting("score", "order of what is served: by score, or as it was found")
+    order: Order = setting("score", "order of served experiences: by score, or as found")
     bar_above: float = setting(
         0.96,
-        "an experience that harms the task asked with a probability above this is not served; 1: all are, as published",
+        "an experience that harms the task with a higher probability is not served; 1: all are served, as published",
         source="ours",
         least=0,
         most=1,
@@ -48,7 +48,7 @@ class GraphRecallSettings:
     kinds: tuple[Kind, ...] = setting(POLARITIES, "kinds of experiences that are recalled")
     retriever: str | None = setting(
         None,
-        "model that walks the graph, asked as the one that plays is; none: the one that plays",
+        "model that walks the graph; none: the agent's own model",
         source="GSEM, table 5",
     )
 
@@ -60,8 +60,11 @@ class GraphRecallSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedExperience:
-    """One experience for one case: how it stands, and why it is here. ``conflicts`` are ids, of what is served with it,
-    that say the opposite; ``boundaries`` are the conditions of experiences like it that hold elsewhere."""
+    """One experience offered for one case, with its scope and the reason.
+
+    ``conflicts`` are the ids of experiences served with it that state the opposite. ``boundaries`` are the conditions
+    of similar experiences that hold elsewhere.
+    """
 
     experience: Experience
     scope: Scope
@@ -86,10 +89,10 @@ class OfferedExperience:
 
 @dataclass(slots=True)
 class GraphCase:
-    """One case before the graph of one bank. Scopes are checked once; ``barred`` says what was kept out, and why.
+    """One case and the graph of one bank. Scopes are checked once; ``barred`` lists what was excluded, and why.
 
     ``task``: only experiences of this task are served; ``asked_task``: qualities are those for this task. ``retest``:
-    in a training stream, whether a barred experience is shown all the same; who was asked about is in ``retested``.
+    in a training stream, whether to show a barred experience anyway; ``retested`` lists the experiences checked.
     """
 
     bank: BankReader
@@ -200,7 +203,7 @@ class GraphCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRecall:
-    """What came of a case: what is served, and how it was found."""
+    """The result of a recall: what is served, and how it was found."""
 
     offered: tuple[OfferedExperience, ...]
     seeds: SeedRecall
@@ -220,7 +223,7 @@ class GraphRecall:
 
 
 def recall_by_graph(case: GraphCase, question: RecallQuestion) -> GraphRecall:
-    """Seeds, then the deterministic walk: no model is asked, and the same case gives the same experiences."""
+    """Recall seeds, then walk deterministically. No model is called; equal cases get equal experiences."""
     recall, scores = case.seeds(question)
     found = walk(case.graph, scores, judge=case.judge, opposed=case.opposed, settings=case.settings.walk)
     accepted = [(one.experience, one.score, one.why()) for one in found.accepted]

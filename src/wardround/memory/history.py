@@ -1,4 +1,4 @@
-"""What a bank's file says of the past: every revision and every feedback of an experience, who had a hand in what."""
+"""Read the history of a bank's file: revisions and feedback of experiences, and their contributors."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def hands_in(file: BankFile, experience: str) -> tuple[Provenance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningStep:
-    """One update by an episode: its revision, its name as it was played, its sample."""
+    """One update by an episode: its revision, the episode's name, its sample."""
 
     number: int
     episode: str

@@ -33,7 +33,7 @@ class Key:
 
     @property
     def length(self) -> float:
-        """The vector's length as it is held: 1, but for rounding."""
+        """The stored vector's length: 1, except for rounding."""
         return float(np.linalg.norm(self.vector))
 
 

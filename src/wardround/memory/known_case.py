@@ -1,5 +1,6 @@
-"""The case that a question is about, as memory has to know it: whose experiences are kept back, which conditions hold,
-what the case is like. A chart says it, or the words that tell the case."""
+"""Read the case of a question for recall: its subject, the conditions that hold, its description.
+
+The case comes from a chart, or from a text case."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ class WordedCase:
 
 
 def known_case(chart: Chart | None, text_case: TextCaseRecord | None) -> KnownCase | None:
-    """Return the case of a chart, else the one told in words; None if there is neither."""
+    """Return the case of a chart, else the text case; None without either."""
     if chart is not None:
         return ChartedCase(chart)
     return None if text_case is None else WordedCase(text_case)

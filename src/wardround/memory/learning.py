@@ -1,5 +1,6 @@
-"""What one finished training episode does to a bank: one transaction that keeps who was shown and masked, and the
-score. Played again under the same name it does nothing, so that a stream that was cut short goes on where it was.
+"""Learn from one finished training episode in one transaction: what was shown and masked, and the score.
+
+A second run under the same name changes nothing, so an interrupted stream continues where it stopped.
 
 One writer moves Q: ``credit`` (the effect from coins) or ``eq10`` (credit by rank, as published), never both.
 """
@@ -65,7 +66,7 @@ class EvolutionSettings:
         "mean", "what Delta is taken from: the mean score of the task so far, or nothing (2 score - 1)", source="ours"
     )
     insert: bool = setting(True, "draw new experiences from the stream's own episodes and link them", source="GSEM")
-    together: int = setting(1, "episodes that are played on one revision before they are learnt from", least=1)
+    together: int = setting(1, "episodes that run on one revision before they are learnt from", least=1)
     snapshots: tuple[int, ...] = setting(
         (50, 150, 250), "name the revision after so many updates", source="GSEM, Table 2"
     )
@@ -137,9 +138,9 @@ def learn(
     score outside [0, 1].
     """
     if played.split not in SERVABLE_SPLITS:
-        raise UserError(f"nothing may be learnt from sample {played.sample!r}: it is of split {played.split!r}")
+        raise UserError(f"nothing may be learnt from sample {played.sample!r}: its split is {played.split!r}")
     if not 0.0 <= played.score <= 1.0:
-        raise ValueError(f"a score lies between 0 and 1, not {played.score}")
+        raise ValueError(f"a score lies between 0 and 1; it is {played.score}")
     usual = settings.masked_chance(barred=False)
     sides = dict.fromkeys(played.shown, True) | dict.fromkeys(played.masked, False)
     met = [

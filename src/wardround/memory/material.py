@@ -33,7 +33,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducedText:
-    """A trajectory as text. What did not fit is said in the text and counted here."""
+    """A trajectory as text. The text notes what did not fit, and this object counts it."""
 
     text: str
     tokens: int
@@ -44,7 +44,7 @@ class ReducedText:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nothing was taken out."""
+        """Return whether nothing was left out."""
         return not (self.results_shortened or self.turns_left_out or self.characters_cut)
 
     def facts(self) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def outcomes_of(connection: sqlite3.Connection, experience: str, upto: int) -> l
 
 
 def write_outcome(connection: sqlite3.Connection, outcome: LearntEpisode) -> None:
-    """Write what an episode said, as of the step of its number."""
+    """Write the outcome of an episode, as of the step with its number."""
     rule = json.dumps(asdict(outcome.rule), sort_keys=True)
     values = (outcome.number, outcome.run, outcome.task, outcome.score, rule)
     connection.execute("INSERT INTO outcome VALUES (?, ?, ?, ?, ?)", values)
@@ -208,12 +208,12 @@ class LearnedState:
     _tried: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def set_quality(self, experience: str, value: float | None) -> None:
-        """Take in a quality that somebody set; None if it was taken back."""
+        """Read a quality that was set; None if it was unset."""
         if experience not in self.gone:
             self.qualities[experience] = value
 
     def learn(self, outcome: LearntEpisode) -> None:
-        """Take in an episode: who was shown and masked, and what came of it."""
+        """Learn from an episode: what was shown and masked, and its score."""
         met = [one for one in outcome.met if one.experience not in self.gone]
         shown = [one.experience for one in met if one.shown]
         if outcome.rule.writer == "eq4":

@@ -27,8 +27,10 @@ from wardround.tools.retrieval.encoder import is_lexical_identity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNote:
-    """A note to add. ``hands``: whose cases it says something of besides its own; ``replaces``: the id of a note that
-    it stands for from now on, whose hands and links it takes over."""
+    """A note to add. ``hands``: the other cases that contributed to it; ``replaces``: the id of the note it replaces.
+
+    The new note keeps the contributors and links of the replaced one.
+    """
 
     note: Experience
     hands: tuple[Provenance, ...] = ()
@@ -55,7 +57,7 @@ def linked(first: str, second: str, weight: float) -> tuple[Edge, Edge]:
 
 @dataclass(slots=True, kw_only=True)
 class PeerAsking:
-    """Who is asked in the name of one case; ``model`` and ``used`` (template to hash) go into what comes of it."""
+    """The model calls for one case; ``model`` and ``used`` (template to hash) are recorded in the resulting notes."""
 
     asker: Asker
     model: str
@@ -80,7 +82,7 @@ PEER_RULES = "peer-rules-1"
 """The model that notes name which no language model wrote."""
 _LONG_NUMBER = re.compile(r"\d{5,}")
 _SHARES = {"question": 0.25, "patient": 0.25, "trajectory": 0.4}
-"""How a document's room is shared; the right answer and the headings have what is left."""
+"""The shares of a document's room; the correct answer and the headings get the rest."""
 
 
 def without_identifiers(text: str) -> str:
@@ -227,10 +229,10 @@ class PeerCase:
         return self._found(replace(self.question, key=None, entities=()), _WORDS, "words")
 
     def by_meaning(self) -> list[Remembered]:
-        """Notes by the similarity of their vectors, best first; none if the bank has no vectors.
+        """Return notes by the similarity of their vectors, best first; none if the bank has no vectors.
 
-        Vectors of hashed words stand in for an encoder that learnt what texts mean: where they are all there is, words
-        lead and vectors follow, as in the recall of a graph (nDCG@10 on MedQuAD 0.54 by such vectors, 0.89 so).
+        If the vectors are only hashed words, ranking by words comes first and vectors second, as in the recall of a
+        graph (nDCG@10 on MedQuAD: 0.54 by such vectors alone, 0.89 so).
         """
         if self.question.key is None:
             return []
@@ -276,7 +278,7 @@ def fused(rankings: Sequence[Sequence[Remembered]]) -> list[Remembered]:
     return [Remembered(note=notes[name], score=scores[name], why=", ".join(ways[name])) for name in order]
 
 
-# A peer's memory while it is written: the bank's notes, what is near, and one way to change them.
+# A peer's memory while it is written: the bank's notes, the nearest ones, and one method to change them.
 #
 # Nothing here is served to anybody. A note that says something of several cases carries all their hands, so that the
 # bank withholds it from each of them and withdraws it with any.
@@ -339,7 +341,7 @@ class PeerMemory:
         return True
 
     def _add(self, one: NewNote) -> bool:
-        """Add a note with its hands; False where the bank has it already, or one of its cases was taken out."""
+        """Add a note with its contributors; return False if it exists already, or if one of its cases was withdrawn."""
         note = one.note
         hands = (*one.hands, *(self.hands(one.replaces) if one.replaces else ()))
         if self.bank.is_taken_out(*(hand.sample for hand in hands)):
@@ -378,9 +380,9 @@ Draw = Callable[[Case, PeerAsking | None, PeerSettings], Awaitable[Sequence[Expe
 Settle = Callable[[Experience, PeerMemory, PeerAsking | None], Awaitable[NoteChanges]]
 """What becomes of one new note beside what the memory holds, in the order of cases."""
 Close = Callable[[PeerMemory, PeerAsking | None], Awaitable[NoteChanges]]
-"""What is done once all cases are in; doing it again changes nothing."""
+"""Finish the memory once all cases are added; a second call changes nothing."""
 RecallNotes = Callable[[PeerCase], Sequence[Remembered]]
-"""What is remembered for a case, best first; the first k are shown."""
+"""Return the notes for a case, best first; the first k are shown."""
 
 
 async def simply_added(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
@@ -395,8 +397,11 @@ async def nothing_more(memory: PeerMemory, asking: PeerAsking | None) -> NoteCha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One peer. ``title`` says after whom it is; ``differences`` what is not as there, one sentence each. ``keyed_by``
-    is the text whose vector finds a note; ``adapted``: a model may rewrite what was recalled; ``prompts``: files."""
+    """One peer. ``title`` names the published method; ``differences`` lists the differences to it, one sentence each.
+
+    ``keyed_by`` is the text whose vector finds a note. ``adapted``: a model may rewrite recalled notes. ``prompts``:
+    the template files.
+    """
 
     name: str
     title: str

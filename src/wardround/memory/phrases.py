@@ -37,10 +37,10 @@ from wardround.clinical.vocabulary import (
 )
 from wardround.memory.places import is_in, places_of, read_place
 
-# What is known of one patient, as far as the limits of an experience can be checked against it: age, sex, the latest
-# value of each measurement, and what is there, denied, possible or past.
+# The findings of one patient that the limits of an experience are checked against: age, sex, the latest value of each
+# measurement, and what is present, denied, possible or past.
 #
-# Not being named is no evidence of absence: only what is denied is absent.
+# A finding that is not named is unknown. Only a denied finding is absent.
 
 
 _AROUND_A_NAME = frozenset(
@@ -53,16 +53,18 @@ _OF_A_STAY = frozenset(
     {"diagnosis", "procedure", "prescription", "medication", "medication given", "medication dispensed", "infusion",
      "pharmacy order", "dispense", "order", "treatment", "diagnosis list", "billing code", "care plan", "device"}
 )  # fmt: skip
-"""Kinds of rows that say how it was in their own stay: in a later one they are the past."""
+"""Kinds of rows that describe their own stay: in a later stay they are past."""
 _BEFORE_STAY = timedelta(hours=24)
-"""What was measured so long before an admission, in the emergency room, belongs to it, as in rules."""
+"""Measurements up to this long before an admission, in the emergency room, belong to it, as in rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """One patient as of a moment. ``days``: the age where it is told in days; ``measured``: by clinical name the
-    latest value; ``places``: the service and the unit, by the record's own names; ``in_words``: the case is a text, and
-    no record stands behind it."""
+    """One patient as of a moment.
+
+    ``days``: the age if it is given in days. ``measured``: clinical name to latest value. ``places``: the service and
+    the unit, by the record's own names. ``in_words``: the case is a text without a record.
+    """
 
     age: int | None = None
     days: float | None = None
@@ -73,7 +75,7 @@ class Findings:
     in_words: bool = False
 
     def statuses(self, name: str) -> frozenset[Status]:
-        """Return every way in which something is told of the patient; empty if nothing names it."""
+        """Return every status of a finding of the patient; empty if nothing names it."""
         return self.known.statuses(name)
 
     def allergic_to(self, substance: str) -> Truth:
@@ -86,7 +88,7 @@ class Findings:
 
 
 class FindingsChart(Protocol):
-    """A chart as it is needed here; ``records.Chart`` is one."""
+    """The part of a chart that is used here; ``records.Chart`` is one."""
 
     @property
     def age(self) -> int | None: ...
@@ -96,10 +98,10 @@ class FindingsChart(Protocol):
 
 
 def findings_of_chart(chart: FindingsChart) -> Findings:
-    """Read a chart: nothing that it does not show is in it.
+    """Read the findings on a chart, from its visible rows only.
 
-    What an earlier stay says of itself is the past, and so is a procedure, a line or a catheter whose row has ended.
-    That it is not in place any more is not said, as rows end where a unit stops charting.
+    Findings of an earlier stay are past. So is a procedure, a line or a catheter whose row has ended. An ended row does
+    not prove that a device was removed, since rows also end when a unit stops charting.
     """
     events, ended = list(chart.events()), chart.ended_rows
     began = max((event.time for event in events if event.kind in _STAYS and event.time is not None), default=None)
@@ -127,7 +129,7 @@ def findings_of_chart(chart: FindingsChart) -> Findings:
 
 
 def findings_of_text(text: str) -> Findings:
-    """Read a case that is told in words, as a question stem or a report is."""
+    """Read the findings of a text case, such as a question stem or a report."""
     reading, person = read_text(text), read_person(text)
     known = KnownFindings()
     known.add(reading)
@@ -161,7 +163,7 @@ def _is_past(event: Any, began: datetime | None) -> bool:
     return event.kind in _OF_A_STAY and began is not None and event.time is not None and event.time < began
 
 
-# Words for who somebody is: man, pregnant woman, infant, elderly patients; alone or before more ("women over 50").
+# Words for a person: man, pregnant woman, infant, elderly patients; alone or before more ("women over 50").
 
 
 _Check = Callable[[Findings], Truth]
@@ -169,7 +171,7 @@ _LATEST_PREGNANCY = 60
 
 
 def _age_from(low: float, below: float = 999) -> _Check:
-    """Years from one up to below another."""
+    """Return a check of an age in years: ``low`` included, ``below`` excluded."""
 
     def check(found: Findings) -> Truth:
         years = found.age if found.days is None else found.days / 365.25
@@ -215,7 +217,7 @@ _NAMES = "|".join(sorted(_STAGES, key=len, reverse=True))
 _AGES = re.compile(
     r"(?:adult|elderly|child|children|adolescent|teenager|infant|neonate|newborn|toddler)s?(?: patients)?"
 )
-"""Stages of life: of two with "and" between them one is enough."""
+"""Stages of life: if "and" joins two of them, one is enough."""
 _WORD = re.compile(
     rf"^(?:(?:sex|aged|currently|known|a|an|the|patients?|persons?|people|is|are|in|on)\s+)*({_NAMES})s?\b(?!-)\s*"
 )
@@ -248,13 +250,12 @@ def read_person_words(text: str, read_rest: Callable[[str], _Check | None]) -> _
     return _all(*checks)
 
 
-# Reading one phrase of a condition or an exclusion as something that can be checked: an age, a sex, a limit on the
-# latest value of a measurement, an allergy, a drug, something that is there, was there or is denied. What cannot be
-# read so stays unchecked.
+# Reading one phrase of a condition or an exclusion as a check: an age, a sex, a limit on the latest value of a
+# measurement, an allergy, a drug, a finding that is present, past or denied. An unreadable phrase is not checked.
 
 
 Check = Callable[[Findings], Truth]
-"""True: it holds; False: it does not; None: the findings do not say."""
+"""True: it holds; False: it does not hold; None: unknown."""
 _LONGEST_NAME = 8
 _TOP_AGE = 90
 """An age of 90 stands for 90 and more."""
@@ -338,7 +339,7 @@ _SHARED = re.compile(
     r"^(?:(?:no|not|without|history of|prior|previous|past|known|active|suspected|possible|recent|current|on|taking|"
     r"receiving|allergic to|allergy to|high risk of|at risk of|family history of|severe|chronic|acute)\s+)+"
 )
-"""What stands before a list and is meant of each of its parts."""
+"""Words before a list that apply to each of its parts."""
 
 
 def split_phrases(text: str) -> tuple[str, ...]:
@@ -445,7 +446,7 @@ def _limit(text: str) -> Check | None:
 
 
 def _measured(found: Findings, *, name: str, relation: Relation, limit: Quantity) -> Truth:
-    """Hold the latest value against a limit: of a range both ends, of "<5" only what follows from it."""
+    """Compare the latest value with a limit: both ends of a range, and of "<5" only what follows from it."""
     latest = found.latest(name)
     if latest is None:
         return None
@@ -461,7 +462,7 @@ def _measured(found: Findings, *, name: str, relation: Relation, limit: Quantity
 
 
 def _slashed(text: str) -> Check | None:
-    """Names with a stroke between them: "HIV/AIDS"."""
+    """Read names with a slash between them: "HIV/AIDS"."""
     return _list(text.replace("/", " / "), " / ", any_of) if re.fullmatch(r"[a-z]{3,}(?:/[a-z]{3,})+", text) else None
 
 
@@ -509,7 +510,7 @@ def _tense(text: str) -> Check | None:
 
 
 def _recently(text: str) -> Check | None:
-    """Something that is there, or was some days or weeks ago."""
+    """Read a finding that is present, or was present some days or weeks ago."""
     read = re.match(r"^(?:a |any )?(?:recent|recently had) (?:history of )?(?P<rest>.+)$", text)
     name = _plain_name(read["rest"]) if read else ""
     if not name:
@@ -543,8 +544,7 @@ def _plain_name(text: str) -> str:
 
 
 def _stands(found: Findings, *, name: str, wanted: tuple[Status, ...]) -> Truth:
-    """Return whether something stands as it is asked for. Denied and nothing else: false; everything else is
-    unknown."""
+    """Return whether a finding has a wanted status: false if it is only denied, unknown in all other cases."""
     statuses = found.statuses(name)
     if not statuses.isdisjoint(wanted):
         return True

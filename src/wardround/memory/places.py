@@ -1,4 +1,4 @@
-"""Where a patient is: service and unit as the record's own columns name them, and conditions that ask for them."""
+"""Read where a patient is, by the record's names of services and units, and check conditions on places."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GONE = frozenset({"discharge", "discharged"})
 _SERVICES = frozenset(
     "cmed csurg dent ent eye gu gyn med nb nbb nmed nsurg obs omed ortho psurg psych surg traum tsurg vsurg".split()  # noqa: SIM905
 )
-"""MIMIC's codes of services: of two of them one is not the other."""
+"""MIMIC's codes of services: two different codes are different services."""
 _PLACE_PHRASE = re.compile(
     r"^(?:(?:in|on|at|under|admitted to|transferred to|cared for by|location)\s*:?\s+)?(?:the\s+)?"
     r"(?:(?P<kind>service|unit)\s*(?::|is|=)\s*(?P<named>.+)"
@@ -55,9 +55,9 @@ def read_place(text: str) -> tuple[str, str] | None:
 def is_in(places: Mapping[str, str], kind: str, name: str) -> bool | None:
     """Return whether a patient is where a phrase asks.
 
-    True: by the column's own name, without its aside, or by its abbreviation. False: intensive or intermediate care
-    asked of somebody whose unit is of another class, or has other services; another code of a service. None: whatever
-    else, a unit whose class its name does not say, or no place on record.
+    True: the column's own name, without its bracket, or its abbreviation. False: the phrase asks for intensive or
+    intermediate care and the unit has another class or other services; or the phrase names another service code. None:
+    all other cases, a unit whose name does not show its class, or no place on record.
     """
     known = places.get(kind, "").casefold()
     if not known:

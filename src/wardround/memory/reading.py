@@ -166,7 +166,7 @@ class BankReader(ABC):
 
 
 GATED = "gated"
-"""The name of the last revision that held-out evidence was gathered of."""
+"""The name of the last revision with held-out evidence."""
 
 
 class PinnedBank(BankReader):
@@ -210,9 +210,9 @@ class PinnedBank(BankReader):
             return bool(self._file.rows("SELECT 1 FROM tombstone LIMIT 1"))
 
     def content_hash(self) -> str:
-        """Hash everything it would serve: texts and, where there are any, qualities, edges and aliases.
+        """Hash everything the bank would serve: texts and, if there are any, qualities, edges and aliases.
 
-        A bank without a graph has the hash that the manifests of earlier runs hold.
+        A bank without a graph has the same hash as in the manifests of earlier runs.
         """
         bodies = sorted((experience.to_json() for experience in self.experiences()), key=lambda body: str(body["id"]))
         with self._lock:

@@ -1,10 +1,10 @@
-"""Experiences without a language model: rules over what an episode did, for offline runs and as a floor.
+"""Draw experiences without a language model, by rules over an episode, for offline runs and as a baseline.
 
-A rule states what can be counted: tables that named a right answer, right answers that were read and not given, calls
-that were repeated or refused, answers no candidate tool was asked about. Labels of the right answer do appear in the
-text, as those of a model's reflections do: they are the training sample's, which training may use; provenance keeps the
-experience from that patient and its split from every evaluation. They are written as what to look up and where it
-stood, not as an answer to give, because another patient's answer is no evidence.
+A rule states what can be counted: tables that named a correct answer, correct answers that were read and not given,
+calls that were repeated or refused, answers that were not looked up with a candidate tool. The text contains labels of
+the correct answer, as a model's reflections do. They belong to the training sample, and training may use them.
+Provenance withholds the experience from that patient, and keeps its split out of every evaluation. Labels are written
+as what to look up and where it was, not as an answer to give, because another patient's answer is no evidence.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _TEXTS_AT_ONCE = 1000
 
 
 class RevisionRow(NamedTuple):
-    """What a revision changed of what the guards go by, and who had a hand in it."""
+    """The changes of a revision that the guards use, and its contributor."""
 
     number: int
     experience: str
@@ -54,7 +54,7 @@ class RevisionRow(NamedTuple):
 
 
 Nature = tuple[str, str, str, str, int | None]
-"""What never changes of an experience and decides whether it is asked for: id, kind, task, tool, key's number."""
+"""The fixed facts of an experience that select it: id, kind, task, tool, key's number."""
 
 
 class TextRow(NamedTuple):
@@ -112,7 +112,7 @@ class Texts:
 
 
 class Entry:
-    """One experience as of a state: its key's place, everybody who had a hand in it, its text once it was read."""
+    """One experience as of a state: its key's position, its contributors, its text once it was read."""
 
     __slots__ = (
         *("_experience", "_texts", "kind", "live", "name", "order", "place", "revision", "score", "splits"),
@@ -131,7 +131,7 @@ class Entry:
         self._experience: Experience | None = None
 
     def take(self, mark: RevisionRow) -> None:
-        """Stand as a further revision says."""
+        """Apply a further revision."""
         self.revision, self.live, self.score = mark.number, bool(mark.live), mark.score
         if mark.subject not in self.subjects:
             self.subjects += (intern(mark.subject),)
@@ -146,7 +146,7 @@ class Entry:
 
     @property
     def experience(self) -> Experience:
-        """What it says, read from the file when it is first asked for."""
+        """The experience, read from the file on first use."""
         if self._experience is None:
             self._texts.read((self,))
         assert self._experience is not None
@@ -178,7 +178,7 @@ def experience_of(row: TextRow) -> Experience:
 
 
 def structure_text(experience: Experience) -> str:
-    """Entities, their edges and the evidence as the file holds them; empty if there is nothing."""
+    """Return entities, their edges and the evidence in the form of the file; empty without any."""
     parts = {
         "entities": [[one.name, one.role] for one in experience.entities],
         "role_edges": [[role_edge.source, role_edge.target] for role_edge in experience.role_edges],
@@ -230,7 +230,7 @@ def write_key(file: BankFile, key: Key, group: tuple[str, ...]) -> int:
 
 
 def write_experience(file: BankFile, experience: Experience, key: int | None, reason: str) -> bool:
-    """Write an experience and its first revision; False where it is there already."""
+    """Write an experience and its first revision; return False if it exists already."""
     origin = experience.provenance
     values = (
         *(experience.id, experience.kind, experience.task, experience.tool, key),
@@ -260,7 +260,7 @@ def write_revision(file: BankFile, step: RevisionEntry, *, by: Provenance | None
 
 
 def _unindex_last(file: BankFile, experience: str) -> None:
-    """Take out of the index what an experience said until now."""
+    """Remove the previous text of an experience from the index."""
     if not file.rows("SELECT 1 FROM revision WHERE experience = ? LIMIT 1", (experience,)):
         return
     last = history_of(file, experience)[-1]
@@ -287,7 +287,7 @@ def is_forgotten(file: BankFile, name: str) -> bool:
 def write_feedback(
     file: BankFile, experience: str, kind: str, value: float | None, detail: Mapping[str, Any], episode: str
 ) -> bool:
-    """Write one feedback event; False where this was said of the episode before."""
+    """Write one feedback event; return False if the episode has this feedback already."""
     values = (experience, kind, value, json_text(dict(detail)), utc_now(), episode)
     return bool(file.connection.execute(_INSERT_FEEDBACK, values).rowcount)
 
@@ -355,9 +355,9 @@ _EVERY = f"SELECT {_FACT} FROM edge WHERE number <= ? ORDER BY source, target, n
 class Edge:
     """A directed edge between two experiences, with what its weight was made of.
 
-    ``boundary``: alike, but their conditions differ. ``conflict``: same condition, opposite polarity. A component that
-    nobody judged is None, never 0. ``live`` is False from the revision on at which it was taken away. ``phi`` is what
-    outcomes have moved it by (equation 10).
+    ``boundary``: similar, but their conditions differ. ``conflict``: same condition, opposite polarity. A component
+    that was not judged is None, never 0. ``live`` is False from the revision that removed the edge. ``phi`` is its
+    update by outcomes (equation 10).
     """
 
     source: str

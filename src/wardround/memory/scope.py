@@ -31,7 +31,7 @@ class CheckedPhrase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """An experience's condition and exclusions as they stand for one patient."""
+    """The condition and exclusions of an experience, checked for one patient."""
 
     condition: tuple[CheckedPhrase, ...] = ()
     exclusions: tuple[CheckedPhrase, ...] = ()
@@ -64,7 +64,7 @@ class Scope:
 
 
 def scope_of(experience: Experience, findings: Findings) -> Scope:
-    """Check an experience against what is known of a patient."""
+    """Check the scope of an experience against a patient's findings."""
     return Scope(
         condition=_checked(split_phrases(experience.condition), findings),
         exclusions=_checked(experience.exclusions, findings),

@@ -17,7 +17,7 @@ SERVED_PROMPTS = tuple(f"served_{kind}" for kind in KINDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedText:
-    """``text`` is empty where there is nothing to show. ``left_out`` are ids for which there was no room."""
+    """A block of served experiences. ``text`` may be empty. ``left_out`` are the ids that did not fit."""
 
     text: str
     tokens: int
@@ -72,7 +72,7 @@ _MARKS = {"holds": " [so in this record]", "fails": " [not so in this record]", 
 def render_offered(
     offered: Sequence[OfferedExperience], *, max_tokens: int | None = None, count: Count = estimate_tokens
 ) -> ServedText:
-    """Write what is served as a prompt block, in order; the last ones are left out whole where there is no room."""
+    """Return the prompt block of served experiences, in order. The last ones are left out whole if they do not fit."""
     prompt = load_prompt("wardround.memory", GRAPH_PROMPT)
     for number in range(len(offered), 0, -1):
         shown = offered[:number]

@@ -88,7 +88,7 @@ class MemorySettings:
 
     @property
     def reflection(self) -> ModelSettings:
-        """What a model is asked with when it reflects."""
+        """The model settings of a reflection."""
         return replace(
             REFLECTION_SETTINGS, temperature=self.reflection_temperature, max_output_tokens=self.reflection_tokens
         )

@@ -73,7 +73,7 @@ def edge_weight(
     task: float | None,
     weights: EdgeWeights | None = None,
 ) -> float:
-    """Equation 5. A component that nobody judged (None) is left out and the others' shares grow: it never counts 0."""
+    """Compute equation 5. A component that was not judged (None) is left out and the others' shares grow."""
     shares = EdgeWeights() if weights is None else weights
     parts = (
         (shares.entity, entity),

@@ -1,4 +1,4 @@
-"""A bank's state in memory as of one revision, and how it is brought up to the file."""
+"""Keep a bank's state in memory as of one revision, and update it from the file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from wardround.memory.rows import Entry, Nature, RevisionRow, Texts, marks_since
 from wardround.memory.words import WordScores
 from wardround.tools.retrieval import Vectors
 
-# The guards stand here and nowhere else: an experience is eligible only if every sample that had a hand in it is of an
-# allowed split, and is withheld from every subject that had a hand in it. What was withheld is counted.
+# The guards are in this module only. An experience is eligible if every sample that contributed to it is of an allowed
+# split. It is withheld from every subject that contributed to it. Withheld experiences are counted.
 
 
 SERVABLE_SPLITS = ("train",)
 _ROUNDING = 1e-5
 _MOST_COMPARED = 10_000
-"""Of a kind with more experiences than this it is not counted how many say the same."""
+"""Duplicates are not counted for a kind with more experiences than this."""
 _CACHED_NUMBERS = 4_000_000
-"""Up to here a matrix stays in the processor's cache and the threaded product wins; beyond it memory is the limit and
-threads wait for each other (measured 7 to 36 ms at 100,000 x 384 on two shared cores, one thread 6 to 8)."""
+"""Up to this size a matrix fits the processor's cache and the threaded product is faster. Larger matrices are limited
+by memory, and threads wait for each other (at 100,000 x 384 on two shared cores: 7 to 36 ms, one thread 6 to 8 ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """An experience that may be shown, and how similar its key was (None where none was compared)."""
+    """An experience that may be shown, and the similarity of its key (None if no key was compared)."""
 
     experience: Experience
     similarity: float | None
@@ -44,9 +44,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """What a search gave. ``withheld`` counts the experiences of the asked kind and task that the guards kept back:
-    ``same_subject``, ``split``, and ``evaluated`` where subjects are evaluated on. ``revision`` is that of the bank
-    when it was searched."""
+    """The result of a search.
+
+    ``withheld`` counts the experiences of the requested kind and task that the guards withheld: ``same_subject``,
+    ``split``, and ``evaluated`` for subjects of an evaluation. ``revision`` is the searched revision of the bank.
+    """
 
     matches: tuple[Match, ...]
     withheld: Mapping[str, int]
@@ -88,7 +90,7 @@ class BankState:
         self.words = WordScores(self.file.connection)
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
-        """Serve nothing any more that one of these subjects had a hand in, to nobody; returns how many that are.
+        """Stop serving experiences that one of these subjects contributed to; return their number.
 
         A bank's own ``train`` is that of the benchmark it was evolved on: another benchmark may test on its patients.
         """
@@ -185,7 +187,7 @@ class BankState:
         return self._keys.longest
 
     def put_revision(self, mark: RevisionRow, nature_of: Callable[[str], Nature]) -> None:
-        """Take in a revision: the experience as it stands from here on, and who had a hand in it."""
+        """Apply a revision: the experience from here on, and its contributor."""
         entry = self._entries.get(mark.experience)
         if entry is None:
             entry = Entry(nature_of(mark.experience), mark, len(self._entries), self._texts)
@@ -215,11 +217,11 @@ class BankState:
         *,
         most_threaded: int = _CACHED_NUMBERS,
     ) -> list[tuple[int, float]]:
-        """Rows of the k greatest products, greatest first, equal ones by row number.
+        """Return the rows of the k greatest products, greatest first; ties by row number.
 
-        The scan is single precision; what it finds near the border is multiplied again in double, row by row, so that
-        equal vectors have equal products wherever they stand. Without threads it is slower on an idle machine, and
-        waits for nobody on a busy one.
+        The scan is in single precision. Products near the border are computed again in double precision, row by row, so
+        that equal vectors have equal products at any position. Without threads the scan is slower on an idle machine,
+        and does not wait on a busy one.
         """
         matrix = self._matrix
         products = matrix @ vector if matrix.size <= most_threaded else np.vecdot(matrix, vector)
@@ -248,12 +250,12 @@ class BankState:
         return self._entries.get(name)
 
     def is_live(self, name: str) -> bool:
-        """Return whether an experience is there and not retired."""
+        """Return whether an experience exists and is not retired."""
         return name in self._live
 
     @property
     def live_names(self) -> Set[str]:
-        """The experiences that are there and not retired."""
+        """The ids of the live experiences."""
         return self._live
 
     def standing(self, revision: int) -> Entry | None:
@@ -300,7 +302,7 @@ class BankState:
 
     @property
     def evaluates(self) -> bool:
-        """Return whether there are subjects from whom nothing is served to anybody."""
+        """Return whether experiences of some evaluated subjects are served to no one."""
         return bool(self._evaluated)
 
     def similarities(self, vector: Vectors, places: Sequence[int]) -> dict[int, float]:
@@ -336,7 +338,7 @@ class BankState:
 
 
 def follow(file: BankFile, state: BankState, *, upto: int | None = None) -> None:
-    """Read the revisions a state does not have yet; None for all there are."""
+    """Read the revisions a state does not have yet, up to ``upto``; None: all."""
     with BANK_FORMAT.errors(file.path), file.view():
         last = file.last_number
         until = last if upto is None else min(last, upto)
@@ -357,8 +359,10 @@ def state_at(file: BankFile, revision: int, subject_key: bytes) -> BankState:
 
 @contextmanager
 def _collecting_later() -> Iterator[None]:
-    """Hold Python's collector of cycles off while many objects are made that stay: it would look through all of them
-    again and again (half of the time of opening a bank of 100,000)."""
+    """Disable Python's cycle collector while many lasting objects are created.
+
+    It would traverse all of them repeatedly (half of the time of opening a bank of 100,000).
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

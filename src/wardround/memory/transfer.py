@@ -1,7 +1,7 @@
-"""A bank as lines of JSON, to be looked at, kept or taken into another bank: what it serves now, with its graph.
+"""Export a bank as lines of JSON, and import it into another bank: what it serves now, with its graph.
 
-The file holds the key under which subjects are written down, so that the same patient is still withheld from there:
-it is as sensitive as the bank. What was forgotten is not taken in again.
+The file contains the key of the subjects' hashes, so that the same patient is still withheld in the other bank. The
+file is as sensitive as the bank. Forgotten experiences are not imported again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KEY = "SELECT encoder, text_hash, vector FROM key JOIN experience ON experience
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """How much came in; ``refused`` were there already or had been forgotten."""
+    """The counts of an import; ``refused`` existed already or had been forgotten."""
 
     experiences: int
     refused: int
@@ -49,9 +49,9 @@ class Imported:
 
 
 def export_bank(bank: Bank, path: Path) -> int:
-    """Write what a bank serves now; returns the number of experiences. UserError if the file is there already."""
+    """Write what a bank serves now; return the number of experiences. UserError if the file exists."""
     if path.exists():
-        raise UserError(f"{path} is there already; name another file")
+        raise UserError(f"{path} exists already; name another file")
     private_file(path)
     with path.open("w", encoding="utf-8") as file:
         for line in _lines(bank):
@@ -60,10 +60,10 @@ def export_bank(bank: Bank, path: Path) -> int:
 
 
 def import_bank(bank: Bank, path: Path) -> Imported:
-    """Take in what another bank exported, all or nothing.
+    """Import the file of another bank, all or nothing.
 
-    Raises UserError where the file is none, or where both banks hold experiences under different keys of subjects: a
-    patient could not be recognised any more.
+    Raises UserError if the file is no export, or if both banks have experiences and different keys of subjects: a
+    patient could no longer be recognised.
     """
     header, lines = _read(path)
     with bank.batch():
@@ -86,7 +86,7 @@ def _together(lines: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, 
 
 
 def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> list[tuple[str, str]]:
-    """Write an outcome that is not there yet, or what was set of new experiences; returns the ends of the edges."""
+    """Write a new outcome, or the settings of new experiences; return the ends of the edges."""
     if "outcome" in facts[0]:
         outcome = facts[0]["outcome"]
         if bank.learnt_at(outcome["episode"]) is None and not bank.is_taken_out(outcome["sample"]):
@@ -169,7 +169,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _add(bank: Bank, line: Mapping[str, Any]) -> bool:
-    """Add one experience, with everybody who had a hand in it; not where one of them was taken out of this bank."""
+    """Add one experience with its contributors, unless one of them was withdrawn from this bank."""
     experience = Experience.from_json(line["experience"])
     if bank.is_taken_out(*(sample for sample, _, _ in line["hands"])):
         return False

@@ -17,7 +17,7 @@ from wardround.memory.words import index_all
 
 # Upkeep of a bank: going back to an earlier revision, and looking for damage.
 #
-# Everything here writes further revisions; nothing is taken out of the file.
+# Everything here writes further revisions; nothing is deleted from the file.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def _differing(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankAudit:
-    """What a look through a bank found. ``problems`` count what should not be; the rest is only told."""
+    """The result of a check of a bank. ``problems`` counts errors; the rest is information."""
 
     live: int
     retired: int
@@ -121,8 +121,8 @@ _ALIASES = "SELECT DISTINCT name FROM alias ORDER BY name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithdrawalReport:
-    """What withdrawing a source changed: ids that are no longer served, edges taken away or computed again, qualities
-    computed again, names that stand for themselves again."""
+    """The changes of a withdrawal: ids no longer served, edges removed or recomputed, qualities recomputed, names
+    restored to themselves."""
 
     experiences: tuple[str, ...]
     edges: int
@@ -131,10 +131,10 @@ class WithdrawalReport:
 
 
 def withdraw(bank: Bank, source: str, *, reason: str) -> WithdrawalReport:
-    """Serve nothing any more that came of a source: an experience's id, a sample's, or a row's.
+    """Stop serving everything that came from a source: an experience's id, a sample's, or a row's.
 
-    A sample that only revised an experience counts too: what it said cannot be taken out of the text again. Raises
-    UserError where the bank knows nothing of the source.
+    A sample that only revised an experience counts too: its part of the text cannot be separated. Raises UserError if
+    the bank does not know the source.
     """
     with bank.batch():
         met = came_of(bank, source, bank.at(revision=bank.revision).every_experience)
@@ -167,7 +167,7 @@ def came_of(bank: Bank, source: str, among: Iterable[Experience]) -> list[Experi
 
 
 def is_known(bank: Bank, source: str) -> bool:
-    """Return whether a source had a hand in anything, live or not."""
+    """Return whether a source contributed to any experience, live or retired."""
     if bank.holds(source) or any(sample == source for _, sample, _, _ in bank.origins()):
         return True
     return bool(bank.file.rows("SELECT 1 FROM step WHERE sample = ?", (source,)))
@@ -198,11 +198,11 @@ def _names_alone(bank: Bank) -> list[str]:
 #
 # What came of it is withdrawn first; then its rows, texts, names, vectors and outcomes are deleted, the word index is
 # made anew, the file is rebuilt and the log beside it emptied. Everything else is computed from what is left. What
-# stays is a tombstone: a keyed hash by which it is known again and not taken in again, and which tells nothing.
+# stays is a tombstone: a keyed hash that recognises the source, keeps it out, and reveals nothing.
 
 
 REBUILD = "rebuild"
-"""The setting that is there from the deletion on until the file was rebuilt."""
+"""The setting that exists from the deletion until the file is rebuilt."""
 _GUARDS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
 _BEGUN = f"INSERT OR REPLACE INTO setting VALUES ('{REBUILD}', 1)"
 _OF_AN_EXPERIENCE = (
@@ -277,7 +277,7 @@ def _text_hashes(bank: Bank, gone: Collection[str]) -> tuple[str, ...]:
 
 
 def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
-    """Delete all rows of what is forgotten, with the guards of append-only tables lifted meanwhile."""
+    """Delete all rows of forgotten sources, with the guards of append-only tables lifted meanwhile."""
     connection = bank.file.connection
     guards = connection.execute(_GUARDS).fetchall()
     for name, _ in guards:

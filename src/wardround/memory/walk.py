@@ -1,4 +1,4 @@
-"""Walks over a bank's graph (section 4.2): the rules of the game and a best-first player."""
+"""Walk over a bank's graph (section 4.2): a best-first walk, and the rules of a walk by a model."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wardround.memory.rows import Edge
 
 # A walk over a bank's graph without a model: a best-first beam from several seeds at once, the same every time.
 #
-# Everything it takes and everything it passes over carries a reason, so that a person can be told why. It never takes
-# what is excluded, and never both sides of a conflict.
+# Each accepted and each skipped experience has a reason that a person can read. The walk never accepts an excluded
+# experience, and never both sides of a conflict.
 
 
 DEFAULT_QUALITY = 0.5
-"""The quality of an experience of which nothing is known yet: neither good nor bad."""
+"""The quality of an experience without evidence: neither good nor bad."""
 StopEnds = Literal["path", "retrieval"]
 SkipReason = Literal["not_served", "excluded", "conflict", "below", "room", "steps"]
 
@@ -36,7 +36,7 @@ class Graph(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkSettings:
-    """How far a walk goes; the limits are those of all seeds together."""
+    """The limits of a walk, over all seeds together."""
 
     neighbours: int = setting(5, "neighbours looked at from each experience", source="GSEM, K_n", least=1)
     most_steps: int = setting(60, "most steps of a walk", source="GSEM, T_max", least=1)
@@ -44,7 +44,7 @@ class WalkSettings:
     stop: StopEnds = setting(
         "path", "what a model's STOP ends: its path, or the whole retrieval, as published", source="ours"
     )
-    least: float = setting(0.1, "an experience whose path is worth less is not taken", least=0, most=1)
+    least: float = setting(0.1, "an experience with a lower path score is skipped", least=0, most=1)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -52,8 +52,11 @@ class WalkSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedExperience:
-    """One experience that was taken, and why: ``path`` leads from its seed to it, ``score`` is what the path is worth;
-    ``steps`` are the scores (W + Q) / 2 along it. ``boundaries`` are neighbours that differ in their condition."""
+    """One accepted experience, with the reason.
+
+    ``path`` leads from its seed to it, ``score`` is the score of the path, ``steps`` are the scores (W + Q) / 2 along
+    it. ``boundaries`` are neighbours that differ in their condition.
+    """
 
     experience: str
     path: tuple[str, ...]
@@ -72,7 +75,7 @@ class CollectedExperience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """One experience that was not taken, and why; ``because`` is the experience it conflicts with."""
+    """One experience that was skipped, and why; ``because`` is the experience it conflicts with."""
 
     experience: str
     reason: SkipReason
@@ -81,7 +84,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """What a walk gave, best first, and all that it passed over. ``steps`` is how many experiences it looked at."""
+    """The result of a walk: accepted experiences, best first, and skipped ones. ``steps``: experiences visited."""
 
     accepted: tuple[CollectedExperience, ...]
     skipped: tuple[Skipped, ...]
@@ -109,19 +112,19 @@ def walk(
     opposed: Callable[[str, str], bool] = lambda one, other: False,
     settings: WalkSettings | None = None,
 ) -> Walk:
-    """Walk from all seeds at once, always on from the best path there is.
+    """Walk from all seeds at once; always extend the best path.
 
-    ``seeds`` maps experiences to what recall made of them (greater than 0). A path is worth its seed's score times the
-    step scores (equation 6) along it: it can only lose with every step, and the first path to an experience is its
-    best. Ties go by id. ``judge`` returns why an experience may not be taken; it is not walked through either.
-    ``opposed`` tells of conflicts that no edge shows.
+    ``seeds`` maps experiences to their recall scores (greater than 0). The score of a path is its seed's score times
+    the step scores (equation 6) along it. It never grows with a step, so the first path to an experience is its best.
+    Ties go by id. ``judge`` returns why an experience may not be accepted; the walk does not pass through it either.
+    ``opposed`` finds conflicts without an edge.
     """
     return _Walking(graph, judge, opposed, WalkSettings() if settings is None else settings).run(seeds)
 
 
 @dataclass(slots=True)
 class _Walking:
-    """One walk on its way."""
+    """The state of one walk."""
 
     graph: Graph
     judge: Callable[[str], SkipReason | None]
@@ -196,12 +199,12 @@ class _Walking:
         return DEFAULT_QUALITY if known is None else known
 
 
-# Section 4.2 of the GSEM paper as a game without its player: paths from several seeds, one shared visited set, four
-# actions. Whoever plays (a model, a test) is offered a place and says what to do; the limits are held here.
+# Section 4.2 of the GSEM paper without the model: paths from several seeds, one shared visited set, four actions. The
+# caller (a model, a test) gets a place and chooses an action; the limits are enforced here.
 #
-# Paths take turns. COLLECT takes the experience a path stands at; EXPLORE goes on to a forward candidate (the K_n best
-# unvisited neighbours by equation 6); BACKTRACK goes to a candidate that an earlier place of the path had offered; STOP
-# ends the path, and with the last path the retrieval; or, as the paper prints it, the retrieval at once.
+# Paths take turns. COLLECT accepts the experience at the path's place. EXPLORE moves to a forward candidate (the K_n
+# best unvisited neighbours by equation 6). BACKTRACK moves to a candidate that an earlier place of the path offered.
+# STOP ends the path, and with the last path the retrieval; or, as the paper prints it, the retrieval at once.
 
 
 Action = Literal["COLLECT", "EXPLORE", "BACKTRACK", "STOP"]
@@ -210,7 +213,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """A neighbour that may be gone to; ``score`` is equation 6 for the step to it."""
+    """A neighbour to move to; ``score`` is equation 6 for the step to it."""
 
     experience: str
     score: float
@@ -218,7 +221,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathEnd:
-    """Where a path stands, and where it may go. ``seed`` names the path."""
+    """The place of a path, and where it may move. ``seed`` names the path."""
 
     seed: str
     experience: str
@@ -229,7 +232,7 @@ class PathEnd:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What may be done here."""
+        """The actions that are allowed here."""
         is_possible = {
             "COLLECT": self.experience not in self.collected,
             "EXPLORE": bool(self.forward),
@@ -241,7 +244,7 @@ class PathEnd:
 
 @dataclass(slots=True)
 class _Path:
-    """One path on its way: the places it stood at, and what each of them offered."""
+    """One path: the places it visited, and the neighbours that each of them offered."""
 
     places: list[str]
     offered: list[tuple[Neighbour, ...]] = field(default_factory=list)
@@ -249,7 +252,7 @@ class _Path:
 
 @dataclass(slots=True)
 class Traversal:
-    """One retrieval. ``collected`` maps what was taken to the path that led to it, in order."""
+    """One retrieval. ``collected`` maps each collected experience to the path to it, in order."""
 
     graph: Graph
     judge: Callable[[str], SkipReason | None]
@@ -260,7 +263,7 @@ class Traversal:
     _active: list[_Path] = field(default_factory=list)
 
     def start(self, seeds: Mapping[str, float]) -> None:
-        """Stand at every seed, best first; one path each."""
+        """Start one path at every seed, best first."""
         for name in sorted(seeds, key=lambda name: (-seeds[name], name)):
             self._visit(_Path(places=[]), name)
 
@@ -280,10 +283,10 @@ class Traversal:
         )
 
     def act(self, place: PathEnd, action: Action, target: str = "") -> None:
-        """Do one action at a place that was just offered. Raises ValueError if it may not be done there."""
+        """Do one action at the offered place. Raises ValueError if the action is not allowed there."""
         ways = {"EXPLORE": place.forward, "BACKTRACK": place.backward}
         if action not in place.actions or (action in ways and target not in {one.experience for one in ways[action]}):
-            raise ValueError(f"at {place.experience!r} one may not {action} {target}".rstrip())
+            raise ValueError(f"{action} {target}".rstrip() + f" is not allowed at {place.experience!r}")
         self.steps += 1
         path = self._active.pop(0)
         if action == "COLLECT":
@@ -297,7 +300,7 @@ class Traversal:
             self._active.clear()
 
     def _visit(self, path: _Path, name: str) -> None:
-        """Let a path stand at an experience, and see what it offers."""
+        """Move a path to an experience, and read its neighbours."""
         if name in self.visited or self.judge(name) is not None:
             return
         self.visited[name] = None

@@ -16,8 +16,8 @@ from wardround.tools.retrieval.encoder import words_of
 
 # The lexical index of a bank: SQLite's FTS5 over normal forms of words, kept in the transaction that adds a text.
 #
-# A document is a live experience as it reads now: what is superseded or withdrawn leaves the index and its counts, so
-# that nothing of it shows in what is found. Who reads a past revision makes an index as of it (``index_as_of``),
+# A document is the current text of a live experience. Superseded and withdrawn texts leave the index and its counts, so
+# that they do not affect results. Who reads a past revision makes an index as of it (``index_as_of``),
 # because how rare a word is belongs to a moment too. Only the rarest words of a question are looked up: a common one
 # costs much and tells little.
 
@@ -50,7 +50,7 @@ def index_text(connection: sqlite3.Connection, revision: int, parts: Sequence[st
 
 
 def unindex_text(connection: sqlite3.Connection, revision: int, parts: Sequence[str]) -> None:
-    """Take the text of a revision that stands no longer out of the index; ``parts`` are those it was indexed with."""
+    """Remove the text of a superseded revision from the index; ``parts`` are the indexed parts."""
     terms = terms_of("\n".join(parts))
     connection.execute(_REMOVE, (revision, " ".join(terms)))
     connection.executemany(_DISCOUNT, [(term,) for term in sorted(set(terms))])
@@ -75,7 +75,7 @@ def index_as_of(connection: sqlite3.Connection, revision: int) -> None:
 
 
 def show_places(connection: sqlite3.Connection) -> None:
-    """Let a connection see where each word stands in the file's index: the table ``place``."""
+    """Create the table ``place`` of a connection: the positions of each word in the file's index."""
     connection.execute(_PLACES.format("main"))
 
 
@@ -115,7 +115,7 @@ def plain_words(text: str) -> str:
     return " ".join(stem(word) for word in _WORD.findall(text.casefold()))
 
 
-# How well texts match words: BM25 as FTS5 computes it, to the last bit, out of its lists of where each word stands.
+# How well texts match words: BM25 as FTS5 computes it, to the last bit, from its lists of word positions.
 #
 # FTS5's own function takes a microsecond for each text that matches, most of a question's time; read a word at a time,
 # the lists take a tenth of that. How long each text is stays in memory and follows the file.
@@ -137,7 +137,7 @@ _Scores = npt.NDArray[np.float64]
 
 
 class WordScores:
-    """The index that a connection sees, asked for what matches best."""
+    """The index of a connection, searched for the best matches."""
 
     __slots__ = ("_connection", "_last", "_lengths")
 
@@ -182,7 +182,7 @@ class WordScores:
         return revisions, rarity[term] * (often * (_K1 + 1.0) / (often + _K1 * length))
 
     def _follow(self) -> None:
-        """Take in the lengths of the texts that were written since."""
+        """Read the lengths of the texts that were written since."""
         rows = self._connection.execute(_LENGTHS, (self._last,)).fetchall()
         if not rows:
             return

@@ -1,8 +1,8 @@
-"""Decoys: what looks like an answer and is none, so that an audit or a label that takes the wrong one is seen.
+"""Write decoys: rows that look like an answer and are none, so that an audit or a label that uses them is detected.
 
-A result just after a stay, a result told again with another value later, a death a week after intensive care began;
-beside them drips by the minute (:mod:`wardround.synth.icu_flows`) and the orders of people whom the emergency
-department sends home (:mod:`wardround.synth.orders`), which MIMIC-IV does not keep.
+A result just after a stay, a result corrected to another value later, a death a week after intensive care began.
+Further decoys are drips by the minute (:mod:`wardround.synth.icu_flows`) and the orders of people whom the emergency
+department sends home (:mod:`wardround.synth.orders`), which MIMIC-IV does not have.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from wardround.synth.planning import Encounter
 from wardround.synth.subject_writer import SubjectWriter
 
 _CORRECTED_AFTER = 130 * MINUTE
-"""How long after a result its other value is told."""
+"""The delay from a result to its correction."""
 
 
 def a_week_after(dice: Dice, stay: Encounter) -> int | None:
-    """Draw whether somebody who went home dies a week after intensive care began, and not a week after they were asked
-    about, a day later."""
+    """Draw whether a discharged person dies within a week after intensive care began, and not within a week of the
+    question, a day later."""
     if stay.death is not None or not stay.icu_places or not dice.chance(0.5):
         return None
     week = stay.icu_places[0].start + 7 * DAY

@@ -24,7 +24,7 @@ BATCH = 40
 MANIFEST = "synth_manifest.json"
 SCHEMA = 1
 RARER, DECOYS = "rarer-courses", "decoys"
-"""Stand among a manifest's modules where they were asked for."""
+"""The names of optional parts in a manifest's modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +107,10 @@ def synthesize(
     """Write a MIMIC-IV shaped hospital of invented subjects below ``folder`` and return its manifest.
 
     The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``. Subject ``i``
-    is the same in a smaller and a larger hospital of that seed. With ``films`` there are rows about chest radiographs
-    too, and :func:`wardround.synth.radiographs.write_films` draws them; with ``rarer`` there are courses that a small
-    hospital is without (:mod:`wardround.synth.rarer`); without ``decoys`` there is nothing that only looks like an
-    answer (:mod:`wardround.synth.decoys`). With ``workers`` above 1, call it below
+    is the same in a smaller and a larger hospital of that seed. ``films`` adds rows about chest radiographs, and
+    :func:`wardround.synth.radiographs.write_films` draws them. ``rarer`` adds courses that a small hospital lacks
+    (:mod:`wardround.synth.rarer`). ``decoys`` adds rows that only look like an answer
+    (:mod:`wardround.synth.decoys`). With ``workers`` above 1, call it below
     ``if __name__ == "__main__"``: processes are spawned.
     Raises UserError when the folder holds something else, cannot be written, or the numbers make no sense.
     """

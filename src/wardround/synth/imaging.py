@@ -42,7 +42,7 @@ def plan_imaging(
     complaint: str,
     stay: Encounter | None,
 ) -> list[Exam]:
-    """Decide the examinations of a stay or ED visit, and order them where there is a stay."""
+    """Decide the examinations of a stay or ED visit, and order them if there is a stay."""
     exams = [exam for problem in problems for exam in _of_problem(writer, problem, start, end - 40 * MINUTE, complaint)]
     if stay is not None:
         for place in stay.icu_places:

@@ -12,7 +12,7 @@ from wardround.synth.person import DAY, HOUR, exclusive_classes, stamp
 from wardround.synth.planning import Encounter
 from wardround.synth.subject_writer import Order, SubjectWriter
 
-# Drug treatment of a stay: what is ordered, when it starts and how it ends; ``pharmacy`` and ``emar`` write the rows.
+# Drug treatment of a stay: its orders, their starts and ends; ``pharmacy`` and ``emar`` write the rows.
 #
 # Allergies replace or drop a drug; bleeding stops blood thinners; kidney injury and shock hold what would harm.
 
@@ -140,7 +140,7 @@ class _Chart:
 
 
 def _is_withheld(writer: SubjectWriter, drug: Drug, present: set[str]) -> bool:
-    """Return whether a home drug is held on admission."""
+    """Return whether a home drug is withheld on admission."""
     kinds = drug.kinds
     if present & _BLEEDING and kinds & {"anticoagulant", "antiplatelet"}:
         return True
@@ -218,7 +218,7 @@ def _give_comfort(writer: SubjectWriter, stay: Encounter, chart: _Chart, present
 
 
 def _give_replacements(writer: SubjectWriter, stay: Encounter, chart: _Chart, results: Results) -> None:
-    """Low potassium or magnesium is replaced once somebody has seen it."""
+    """Replace low potassium or magnesium once the result was read."""
     for moment, values in results:
         seen = moment + int(writer.dice.between(1.6, 4) * HOUR)
         if not stay.admit < seen < stay.discharge - 3 * HOUR:
@@ -247,7 +247,7 @@ DOSES_A_DAY = {
     "DAILY": 1, "Q24H": 1, "QHS": 1, "QPM": 1, "DAILY16": 1, "BID": 2, "Q12H": 2, "Q 12H": 2, "TID": 3, "Q8H": 3,
     "TID W/MEALS": 3, "QID": 4, "Q6H": 4,
 }  # fmt: skip
-"""Frequency -> doses a day; what is missing has no fixed number."""
+"""Frequency -> doses a day; a missing frequency has no fixed number."""
 _SCHEDULES = {"DAILY": "08", "QHS": "22", "QPM": "20", "DAILY16": "16", "BID": '"08, 20"', "TID": '"08, 14, 20"'}
 _STATUS = {
     "discharge": "Discontinued via patient discharge",

@@ -1,4 +1,4 @@
-"""Cultures: what is sent, what grows, what it is susceptible to, and when anybody knows.
+"""Write cultures: what is sent, what grows, its susceptibilities, and when each result is available.
 
 One row per negative test; one row per antibiotic of a positive one. Bottle gram stains exist only where something grew.
 """

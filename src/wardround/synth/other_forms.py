@@ -26,10 +26,11 @@ def synthesize_as(
     corrections: float = 0.0,
     **options: Any,
 ) -> tuple[SynthManifest, int]:
-    """Write a hospital as a source of ``DIALECTS`` has it; return its manifest and how often planted rules are obeyed.
+    """Write a hospital in the form of a source of ``DIALECTS``; return its manifest and how often planted rules are
+    obeyed.
 
-    ``traps``: records that tell the future to whoever reads them carelessly. ``rules``, ``flips`` and ``corrections``
-    are those of :func:`plant_rules`, ``options`` those of :func:`synthesize`. UserError: films, or corrections where
+    ``traps``: records that reveal the future to a careless reader. ``rules``, ``flips`` and ``corrections`` are those
+    of :func:`plant_rules`, ``options`` those of :func:`synthesize`. Raises UserError for films, or for corrections if
     the form has no versions of a row.
     """
     if options.get("films"):

@@ -43,7 +43,7 @@ class Dice:
         return low + int((high - low + 1) * self.unit())
 
     def normal(self, mean: float, deviation: float) -> float:
-        """Bell-shaped with tails cut at 3.5 deviations (sum of four uniforms): nobody gets a sodium of 190 by luck."""
+        """Draw a bell-shaped number with tails cut at 3.5 deviations (sum of four uniforms)."""
         unit = self.unit
         return mean + deviation * _SQRT3 * (unit() + unit() + unit() + unit() - 2.0)
 
@@ -261,7 +261,7 @@ class SyntheticSubject:
 
     @property
     def column(self) -> int:
-        """Where this subject's value stands in a (male, female) pair."""
+        """The index of this subject's value in a (male, female) pair."""
         return 0 if self.sex == "M" else 1
 
     def age(self, moment: int) -> int:
@@ -321,7 +321,7 @@ def _draw_ailments(dice: Dice, catalog: Catalog, sex: str, age: float, first_vis
 
 
 def exclusive_classes(drug: Drug) -> set[str]:
-    """Return the classes of a drug of which nobody takes two at once."""
+    """Return the classes of a drug that exclude a second drug of the class."""
     guarded = set(drug.kinds & {"statin", "beta_blocker", "ppi", "oral_anticoagulant", "antidepressant"})
     guarded |= {"raas"} if drug.kinds & {"ace_inhibitor", "arb"} else set()
     return guarded | ({"loop"} if drug.key in ("furosemide", "torsemide") else set())
@@ -402,7 +402,7 @@ LAST_YEAR = _LAST_YEAR
 
 
 def choose_reason(dice: Dice, catalog: Catalog, subject: SyntheticSubject, moment: int, past: set[str]) -> Condition:
-    """Draw what brings a subject to hospital, given age, sex, season, year, what they live with and what is past."""
+    """Draw the reason of an admission, given age, sex, season, year, long-standing conditions and the past."""
     weights: dict[str, float] = {}
     age, year, month = subject.age(moment), subject.real_year(moment), calendar(moment).month
     present = {ailment.condition.key for ailment in subject.ailments_at(moment)}

@@ -17,15 +17,15 @@ from wardround.synth.dialects.source import HospitalTables, Row, copy_csv, momen
 
 
 CORRECTED_AFTER = timedelta(minutes=130)
-"""A planted correction is told so long after the result was."""
+"""The delay from a result to its planted correction."""
 _RANGE = 2**63
 
 
 def drawn_corrections(
     stay: Row, results: Sequence[Row], meets: Callable[[float], bool], *, value: float, share: float, seed: str
 ) -> Iterator[Row]:
-    """Yield corrections of a share of the results of one test that meet a rule, each before the next one is taken:
-    which result, how it reads from then on, since when."""
+    """Yield corrections of a share of the results of one test that meet a rule, each before the next sample is drawn:
+    the result, its corrected value, and since when."""
     for row, after in zip(results, [*results[1:], None], strict=True):
         known = moment(row["storetime"]) + CORRECTED_AFTER
         ends = stay["outtime"] if after is None else min(stay["outtime"], after["charttime"], after["storetime"])
@@ -41,7 +41,7 @@ def drawn_corrections(
 # A copy of the hospital is written with rows added: the order, test or procedure in the hour after the result was
 # known, and ``planted.json``, which says of every planted row which rule it obeys, when an action was forbidden, and
 # when a result no longer met the rule that the one before it had met (a flip): for scoring, never for an agent. Flips
-# come of themselves; where a share of them is asked for, results that turn the evidence are planted too.
+# occur without planting; if a share of them is requested, results that turn the evidence are planted too.
 
 
 KEY = "planted.json"
@@ -52,7 +52,7 @@ _GIVEN = timedelta(hours=6)
 _FORBIDDEN_FOR = timedelta(hours=24)
 """How long a result forbids an action."""
 _TURNED_AFTER, _REPORTED_AFTER = timedelta(minutes=70), timedelta(minutes=20)
-"""A planted flip is taken so long after the result that it turns was known, and told so long after it was taken."""
+"""The delays of a planted flip: from the availability of the turned result to the sample, and to its report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ class _Names:
         )
 
     def check(self, rule: PlantedRule) -> None:
-        """Raise UserError for a name that is not there."""
+        """Raise UserError for an unknown name."""
         known = {"start": self.orders, "order": self.labs, "perform": self.items}[rule.verb]
         missing = [lab for lab in (rule.lab, *(lab for lab, _, _ in rule.forbidden)) if lab.lower() not in self.labs]
         if rule.name.lower() not in known:
@@ -217,7 +217,7 @@ def _cases(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) 
 def _plant_flips(
     stay: Row, results: list[Row], rule: PlantedRule, names: _Names, planted: _Planted, *, seed: int, share: float
 ) -> None:
-    """Add results that turn the evidence of a rule, each before the next of its kind is taken."""
+    """Add results that turn the evidence of a rule, each before the next sample of its kind."""
     own = _of_lab(results, names.labs[rule.lab.lower()])
     for row, after in zip(own, [*own[1:], None], strict=True):
         when = moment(row["storetime"]) + _TURNED_AFTER
@@ -233,7 +233,8 @@ def _plant_flips(
 def _plant_corrections(
     stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names, planted: _Planted, *, seed: int, share: float
 ) -> None:
-    """Correct results that meet a rule to its threshold, which does not; the first correction of a result stands."""
+    """Correct results that meet a rule to its threshold, which does not meet it. The first correction of a result is
+    final."""
     own = _of_lab(results, names.labs[rule.lab.lower()])
     drawn = drawn_corrections(stay, own, rule.holds, value=rule.threshold, share=share, seed=f"{seed}|{rule.id}")
     for correction in drawn:
@@ -263,8 +264,8 @@ def _forbidden_times(stay: Row, results: Sequence[Row], rule: PlantedRule, names
 def _flips(
     stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names, planted: _Planted
 ) -> Iterator[dict[str, str]]:
-    """Yield when a result was known that no longer meets a rule which the result before it met, until when nothing else
-    was measured of it, and whether it was planted. What was taken earlier and told later turns nothing."""
+    """Yield when a result became available that no longer meets a rule which the previous result met, until when
+    nothing else was measured, and whether it was planted. An earlier sample that is reported later turns nothing."""
     own = _of_lab(results, names.labs[rule.lab.lower()])
     ends = [*(row["storetime"] for row in own[1:]), stay["outtime"]]
     for row, until in zip(own, ends, strict=True):

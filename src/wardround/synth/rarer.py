@@ -12,7 +12,7 @@ from wardround.synth.person import DAY, Dice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCourse:
-    """What a stay in intensive care has beyond the usual: hours more, or hours on a ward and there again."""
+    """The additions to a stay in intensive care: more hours, or hours on a ward and a return."""
 
     more_hours: float = 0.0
     ward_hours: float = 0.0
@@ -38,7 +38,7 @@ def draw_course(dice: Dice) -> UnitCourse:
 
 
 def quick_return(dice: Dice) -> int | None:
-    """Time until somebody who was sent home comes back within three days, as three in five do; None: nobody."""
+    """Return the time until a discharged person returns within three days, as three in five do; None: no return."""
     comes = dice.chance(0.6)
     after = int(dice.between(1, 2) * DAY)
     return after if comes else None

@@ -1,4 +1,4 @@
-"""What a tool is, and what a call returns."""
+"""Define a tool, and the result of a call."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wardround.core import Picture, ToolSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call gave. ``text`` is what the model reads, ``pictures`` what it sees beside it.
+    """The result of a call. The model reads ``text`` and sees ``pictures``.
 
     ``row_ids`` are the record rows whose content is in the text (grounding checks citations against them);
     ``table`` is the record table they are of (SQL may name several, joined by ", "); ``rows_shown`` of ``rows_total``
-    says what a limit cut; ``cursor`` fetches the next page, None at the end.
+    show what a limit cut; ``cursor`` fetches the next page, None at the end.
     ``answer`` and ``evidence`` are set only by ``finish``.
     """
 
@@ -39,7 +39,7 @@ class ToolResult:
         return f"<pre>{escape(self.text)}</pre>"
 
 
-# What a tool is: a name, a schema for the model, and the function behind it.
+# A tool: a name, a schema for the model, and its function.
 
 
 Category = Literal["inner", "record", "table", "candidate", "knowledge", "web", "image", "retrieval"]
@@ -49,11 +49,11 @@ Category = Literal["inner", "record", "table", "candidate", "knowledge", "web", 
 class Tool:
     """One tool; ``signature.tool`` makes it of a typed function.
 
-    ``function`` takes the session, the page and the validated arguments as keywords and returns a ToolResult; it raises
-    ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side; those of a tool that
-    keeps a state, or asks a model of its own, may not. ``other_names`` are names that an argument is also taken under.
-    ``needs`` is what has to be at hand for it (an ability of image tools): where it is not, the tool is listed and not
-    offered."""
+    ``function`` takes the session, the page and the validated arguments as keywords and returns a ToolResult. It raises
+    ToolFailure with a message that helps the model to correct its call. ``reads_only`` calls may run in parallel; calls
+    of a tool with a state or a model of its own may not. ``other_names`` are accepted aliases of arguments. ``needs``
+    is a required ability (of image tools): without it, the tool is listed and not offered.
+    """
 
     name: str
     category: Category
@@ -66,5 +66,5 @@ class Tool:
 
     @property
     def schema(self) -> ToolSchema:
-        """What the model is told."""
+        """The schema that the model reads."""
         return ToolSchema(name=self.name, description=self.description, parameters=self.parameters)

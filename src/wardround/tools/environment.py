@@ -37,11 +37,11 @@ class Environment(Session):
 
     @property
     def text_case(self) -> None:
-        """Nothing: the chart is the case."""
+        """None: the chart is the case."""
 
     @property
     def schemas(self) -> tuple[ToolSchema, ...]:
-        """What a model is told of the tools."""
+        """The schemas of the tools that a model reads."""
         return self.toolset.schemas
 
     @property

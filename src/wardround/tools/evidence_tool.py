@@ -1,7 +1,8 @@
-"""``retrieve_evidence``: a question in words, the parts of the chart that speak to it (ETHER without a model).
+"""``retrieve_evidence``: return the parts of the chart that are relevant to a question in words (ETHER without a
+model).
 
-Of each passage the rows most like the question are shown, a statement once however often it was made; a cursor reads
-the passage whole. Every row has its id, so that what is found can be cited.
+The rows of each passage that are most similar to the question are shown; repeated statements are shown once. A cursor
+reads the whole passage. Every row has its id, so that it can be cited.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Grounding: whether a row cited for an answer exists, was read, and speaks for the answer.
+"""Check whether a row cited for an answer exists, was read, and supports the answer.
 
-A row speaks for an answer when one of its cells is the answer, when its code belongs to the answer's category, or when
-most of the answer's telling words stand close together in its text (abbreviations read as what they stand for).
-This is a lexical check: a creatinine of 4 does not speak for renal failure, the word "renal failure" in a note does,
-negated or not. An image has no words: it supports the answer that cites it where an image tool has shown it.
+A row supports an answer if one of its cells is the answer, if its code belongs to the answer's category, or if most of
+the answer's specific words are close together in its text (abbreviations are read in their long form). This is a
+lexical check: a creatinine of 4 does not support renal failure; the word "renal failure" in a note does, negated or
+not. An image has no words: it supports the answer that cites it if an image tool has shown it.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _cell(view: TableView, row: int, name: str) -> str | None:
 
 
 def mentions(text: str, answer: str) -> bool:
-    """Return whether most telling words of ``answer`` stand within a few words of each other in ``text``.
+    """Return whether most specific words of ``answer`` are within a few words of each other in ``text``.
 
     >>> mentions("Pt with known COPD, on 2 L", "Chronic obstructive pulmonary disease")
     True

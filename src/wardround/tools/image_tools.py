@@ -57,7 +57,7 @@ def image_visualizer(
 
 
 def _shown(session: Session, entry: ChartImage, film: Radiograph, lines: list[str], *, title: str = "") -> ToolResult:
-    """Return a picture of a film with what is known of it; its row has been read."""
+    """Return a picture of a film with its facts; mark its row as read."""
     picture = picture_of(
         film.pixels, title.strip()[:120] or entry.handle, longest_edge=session.images.settings.longest_edge
     )
@@ -70,7 +70,7 @@ def _shown(session: Session, entry: ChartImage, film: Radiograph, lines: list[st
 
 
 def image_line(entry: ChartImage) -> str:
-    """Return what an image is, in a line: handle, view and when it was taken."""
+    """Return the description of an image in a line: handle, view and time."""
     view = f"view {entry.view}" if entry.view else ""
     taken_text = f"taken {format_time(entry.taken_at)}" if entry.taken_at is not None else ""
     return ", ".join(part for part in (entry.handle, view, taken_text) if part)

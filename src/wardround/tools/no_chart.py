@@ -13,7 +13,7 @@ from wardround.tools.toolset import Toolset
 
 
 class NoChartEnvironment:
-    """An environment without a chart. It answers what an agent may ask of any; there is nothing to look up."""
+    """An environment without a chart. It has the interface of every environment and nothing to look up."""
 
     def __init__(self, text_case: TextCaseRecord) -> None:
         self.text_case = text_case
@@ -22,22 +22,22 @@ class NoChartEnvironment:
 
     @property
     def chart(self) -> None:
-        """There is none."""
+        """None: no chart."""
 
     @property
     def evidence(self) -> None:
-        """There is nothing to search."""
+        """None: nothing to search."""
 
     async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Return the message that there is no tool."""
         return ToolResult(text="Error: this question has no tools; the case stands in it.", is_error=True)
 
     def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[Citation, ...]:
-        """There are no rows to cite."""
+        """Return nothing: there are no rows to cite."""
         return ()
 
     def accept_any_answer(self) -> None:
         """No answer is refused anyway."""
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Free nothing."""

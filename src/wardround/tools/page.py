@@ -1,8 +1,8 @@
-"""Pages: how much of a result is shown, from where on, and the cursors that name what comes next.
+"""Pages of a result: their size, their offset, and the cursors of the next pages.
 
-A cursor is named by what it continues (tool, arguments, offset), so the same page has the same cursor however many
-calls came between and in whatever order parallel calls ran. What a cursor stands for is a call and an offset, never
-rows. A cursor of another session is unknown here.
+A cursor's name is derived from what it continues (tool, arguments, offset). The same page always has the same cursor,
+whatever calls came between and in whatever order parallel calls ran. A cursor means a call and an offset, never rows. A
+cursor of another session is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cursors:
         return cursor
 
     def resume(self, cursor: str) -> ToolResult:
-        """Return the page a cursor stands for."""
+        """Return the page of a cursor."""
         page = self._pages.get(cursor.strip().strip("'\"").removeprefix("cursor="))
         if page is None:
             raise ToolFailure(

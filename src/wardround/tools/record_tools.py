@@ -176,7 +176,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:180]} [{len(text) - 180:,} more characters]"
 
 
-# Tools about tables: which there are, what their columns mean.
+# Tools about tables: their names, and the meanings of their columns.
 
 
 _LONGEST_DESCRIPTION = 110

@@ -43,7 +43,7 @@ def _own_columns(rule: Rule) -> list[str]:
 
 
 def main_columns(view: TableView, rows: IntArray, keep: Sequence[str] = ()) -> list[ViewColumn]:
-    """Return the columns to show of some rows. ``keep`` are columns that were asked for and stay whatever they say."""
+    """Return the columns to show of some rows. ``keep`` are requested columns, which always stay."""
     spec = view.table.spec
     columns = view.columns_of(view.shown_columns)
     if not spec.default_columns:
@@ -93,7 +93,7 @@ _CONTEXT_BEFORE_MATCH = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Which columns of a result vary (and are shown as columns), and the line that stands for the others."""
+    """The columns of a result that vary (and are shown as columns), and the line that replaces the others."""
 
     shown: list[ViewColumn]
     folded: str
@@ -254,7 +254,7 @@ class _RowWriter:
         return None if names is None else (self.view.column(names[0]), self.view.column(names[1]))
 
     def _cut(self, column: ViewColumn, row: int, cell: int) -> str:
-        """Return the part of a long text that fits, with what is missing and the cursor that reads it."""
+        """Return the part of a long text that fits, with the size of the rest and the cursor that reads it."""
         text = column.texts[column.codes[row]]
         found = text.casefold().find(self.focus) if self.focus else 0
         start = max(0, found - _CONTEXT_BEFORE_MATCH) if found > cell - _CONTEXT_BEFORE_MATCH else 0

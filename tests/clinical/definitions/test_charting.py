@@ -69,5 +69,5 @@ def test_urine_of_less_than_the_window_is_unknown(synthetic_store: Store, stays:
 
 
 def test_another_name_or_source_is_refused(synthetic_store: Store, stays: list[tuple[int, datetime]]) -> None:
-    with pytest.raises(UserError, match="there are gcs, sofa"):
+    with pytest.raises(UserError, match="choose one of gcs, sofa"):
         score_at(chart_after(synthetic_store, stays[0], 1), "apache")

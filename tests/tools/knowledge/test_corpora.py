@@ -232,7 +232,7 @@ def test_pages_of_a_folder_are_documents(tmp_path: Path) -> None:
         ({"name": "handbook"}, "ships with wardround"),
         ({"licence": ""}, "needs --licence"),
         ({"date": "June"}, "written like 2024-01-31"),
-        ({"place": "nowhere"}, "there is no file"),
+        ({"place": "nowhere"}, "the file or folder .* is missing"),
     ],
 )
 def test_wrong_use_is_one_clear_line(tmp_path: Path, words: dict[str, str], said: str) -> None:

@@ -20,7 +20,7 @@ EVIDENCE_TOOL = "retrieve_evidence"
 TEXT_CASE_SYSTEM = "told_system"
 Needs = Literal["nothing", "question", "labels"]
 Choose = Callable[[Episode], Awaitable[Exchange]]
-"""Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
+"""Decides the next action. It may call the model any number of times; only the returned reply is acted on."""
 
 
 class Hooks:
@@ -48,13 +48,13 @@ async def ask_once(episode: Episode) -> Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """What the loop itself may do.
+    """The settings of the loop.
 
     ``forced_finish``: at the turn limit or a spent token budget, one more call that offers only ``finish``.
-    ``reminders``: how often in a row a reply without a tool call is sent back before it is taken as the final text.
+    ``reminders``: how often in a row a reply without a tool call is sent back before it counts as the final text.
     ``repeat_guard``: see CallRunner; None, the default, leaves repetition to the error taxonomy.
-    ``written_calls``: a tool call that stands in the text of a reply is run, and an empty reply is never the answer.
-    ``bound_labels``: an answer that holds none of the declared labels is asked for once more, bound by a schema.
+    ``written_calls``: a tool call in the text of a reply is run, and an empty reply is never the answer.
+    ``bound_labels``: an answer without any declared label is requested once more, bound by a schema.
     """
 
     forced_finish: bool = True
@@ -69,10 +69,10 @@ class AgentSpec:
     """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
     templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
     ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
-    ``more_tools``: those it wants beside the usual ones. ``needs``: what of a task it cannot do without.
-    ``steps``: makes the player of a stay, bundle by bundle; such an agent plays no loop of turns.
-    ``files``: what else it shows models that a run must be hashed with (a frozen protocol).
-    ``charted``: it cannot do without a chart, so it plays no case told in words.
+    ``more_tools``: extra tools beside the usual ones. ``needs``: what the agent requires of a task.
+    ``steps``: makes the player of a stay, bundle by bundle; such an agent has no loop of turns.
+    ``files``: further files shown to models, which are hashed into the run (a frozen protocol).
+    ``charted``: the agent requires a chart, so it does not run on text cases.
     """
 
     name: str
@@ -98,22 +98,22 @@ class AgentSpec:
         return EVIDENCE_TOOL in self.more_tools or self.needs != "nothing"
 
     def for_text_cases(self) -> AgentSpec:
-        """Return the agent as it plays cases told in words: no tools, and one reply that ends in its answer.
+        """Return the agent for text cases: no tools, and one reply that ends in its answer.
 
-        UserError: it cannot do without a chart.
+        Raises UserError if the agent requires a chart.
         """
         if self.charted:
             raise UserError(
-                f"agent {self.name!r} reads a chart, and the cases of this benchmark are told in words; take direct, "
+                f"agent {self.name!r} reads a chart, and the cases of this benchmark are texts; choose direct, "
                 "gsem or gsem-walk"
             )
         loop = replace(self.loop, reminders=0)
         return replace(self, system=TEXT_CASE_SYSTEM, tools="none", more_tools=(), needs="nothing", loop=loop)
 
     def player(self) -> StepPlayer:
-        """Return a player for one stay. UserError: it plays none."""
+        """Return a player for one stay. Raises UserError if the agent does not run on stays."""
         if self.steps is None:
-            raise UserError(f"agent {self.name!r} reads charts with tools; it plays no stays bundle by bundle")
+            raise UserError(f"agent {self.name!r} reads charts with tools; it does not run on stays bundle by bundle")
         return self.steps()
 
     def prompt_files(self) -> tuple[PromptFile, ...]:
@@ -136,8 +136,11 @@ class AgentSpec:
 
 
 def check_question(agent: AgentSpec, task: str, question: Question | None) -> None:
-    """Raise UserError if an agent cannot be asked a task: no queries to search with, no labels to argue for, a stay to
-    play by steps where it takes turns, or the other way round."""
+    """Raise UserError if an agent does not fit a task.
+
+    It needs queries to search with or labels to argue for and the task has none; or it takes turns and the task is a
+    stay by steps, or the other way round.
+    """
     by_steps = question is not None and question.answer.by_steps
     if by_steps != (agent.steps is not None):
         plays = "a stay, bundle by bundle" if by_steps else "a chart, read with tools"

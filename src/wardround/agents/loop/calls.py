@@ -33,8 +33,8 @@ _TOO_MANY = (
 class ToolSession(Protocol):
     """The part of :class:`wardround.tools.Environment` the loop and its hooks use: a toolset bound to one chart.
 
-    ``chart`` and ``evidence`` (what the chart is searched with) are None where there is no record behind the tools;
-    ``told`` is the case, where the question tells it in words.
+    ``chart`` and ``evidence`` (the index of the chart's events) are None if the tools have no record; ``text_case`` is
+    the case of a question that contains it as text.
     """
 
     toolset: Toolset
@@ -48,7 +48,7 @@ class ToolSession(Protocol):
 
     @property
     def text_case(self) -> TextCaseRecord | None:
-        """The case of a question that tells it in words, and has no chart."""
+        """The text of a case without a chart."""
         ...
 
     @property
@@ -211,7 +211,7 @@ def _failure(text: str) -> ToolResult:
 #
 # Read are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` (also without its end), the function and
 # parameter tags of some coders' templates inside it, and a reply that is one such JSON object and nothing else. A call
-# must name a tool that is offered; nothing else in a text is ever taken for a call.
+# must name an offered tool; nothing else in a text counts as a call.
 
 
 MOST_WRITTEN_CALLS = 16
@@ -223,7 +223,7 @@ _FENCE = re.compile(r"\A```(?:json|tool_call)?\s*\n(.*?)\n?```\Z", re.DOTALL)
 
 
 def with_written_calls(message: Message, offered: Collection[str]) -> Message:
-    """Return the message with the calls that stand in its text; as it is where there are none."""
+    """Return the message with the calls written in its text; unchanged if there are none."""
     if message.tool_calls or not message.content:
         return message
     text = without_thinking(message.content)[-_LONGEST:].strip()
@@ -294,7 +294,7 @@ class Prompt:
 
     @property
     def answers(self) -> AnswerKind:
-        """What is answered with: names from a candidate table where the question says nothing else."""
+        """The kind of the answer: names from a candidate table, unless the question declares another kind."""
         return _NAMES if self.question is None else self.question.answer
 
     @property
@@ -326,7 +326,7 @@ class Outcome:
 
     ``finish``: by the finish tool, by text without a call (``length``, ``content_filter``: a text that was cut off or
     withheld), at the turn limit, at the budget (an answer given in the forced last call still counts), at the limit of
-    wall time, or by an endpoint's error. ``answer`` is None when there was none to read.
+    wall time, or by an endpoint's error. ``answer`` is None without a readable answer.
     ``citations`` are the environment's checks of the evidence. ``cost`` is in US dollars, None when no price is known.
     ``prefix_share`` is the part of all prompt tokens that repeats the start of the prompt before it.
     """

@@ -35,7 +35,7 @@ def rows_of(observation: Observation) -> str:
 
 
 def collapsed_text(observation: Observation) -> str:
-    """Return the line that stands for an observation: what it was, how much, and how to have it again."""
+    """Return the line that replaces an observation: what it was, its size, and how to get it again."""
     result = observation.result
     table = f" on {result.table}" if result.table else ""
     onward = f"; cursor={result.cursor} goes on after them" if result.cursor else ""
@@ -222,11 +222,11 @@ class _Form:
 
 @CONTEXT_POLICIES.named("full")
 class FullContext:
-    """Everything, until it does not fit; then what is oldest makes room, step by step.
+    """Show the whole history until it does not fit; then shorten the oldest parts, step by step.
 
-    ``keep_turns``: the last turns that steps 2 and 3 leave alone. ``low_water``: the share of the room to come down to.
-    ``digest_share``: the share of the room the digest may take. ``largest_share``: the share of it that the
-    observations of one turn may take when room is short.
+    ``keep_turns``: the last turns that steps 2 and 3 do not change. ``low_water``: the target share of the room.
+    ``digest_share``: the largest share of the room for the digest. ``largest_share``: the largest share of it for the
+    observations of one turn when room is short.
     """
 
     def __init__(

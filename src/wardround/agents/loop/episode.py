@@ -58,7 +58,7 @@ class Recorder(Protocol):
 
 
 class PlayingAgent(Protocol):
-    """What an episode needs to know of the agent that plays it."""
+    """The part of an agent that an episode uses."""
 
     @property
     def name(self) -> str: ...
@@ -119,16 +119,17 @@ class Episode:
         self.question = prompt.question
         self.answers, self.about = prompt.answers, prompt.about
         self.lessons: dict[Kind, tuple[Experience, ...]] = {}
-        """What memory served for this episode, by kind; whoever writes a prompt of that kind shows it."""
+        """The experiences that memory served for this episode, by kind; the writer of a prompt of that kind shows
+        them."""
         self.schemas: tuple[ToolSchema, ...] = () if agent.tools == "none" else environment.toolset.schemas
         self.history = History(_prompt_messages(agent, prompt, limits))
         self.context = agent.context(counter)
         self.calibration = Calibration()
         self.turn = 0
-        """Turns played, over all trials."""
+        """Turns run, over all trials."""
         self.trial = 1
         self.trial_turn = 0
-        """Turns played in this trial: what the turn limit counts."""
+        """Turns run in this trial: the number that the turn limit bounds."""
         self.acts = 0
         """Actions recorded, over all trials: a forced last answer is one, and no turn of its own."""
         self.model_calls = 0
@@ -174,7 +175,7 @@ class Episode:
         return self._rendered.tokens
 
     def note_decisions(self, rendered: Rendered, *, role: str) -> None:
-        """Note what the budget took out of a prompt; ``role`` says whose prompt it was, where it is not the actor's."""
+        """Note what the budget removed from a prompt; ``role`` names the reader of the prompt."""
         whose = {} if role == "actor" else {"role": role}
         for decision in rendered.decisions:
             self.recorder.note("context", {"step": decision.step, "turn": self.turn, **whose, **decision.detail})
@@ -196,11 +197,11 @@ class Episode:
         text_only: bool = False,
         of: Model | None = None,
     ) -> Exchange:
-        """Ask the model. The caller records what it asked, except the action, which the loop records.
+        """Call the model. The caller records the exchange, except the action, which the loop records.
 
         ``counted``: the tokens of the messages where the caller has counted them. ``text_only``: the tools are shown,
-        as the history uses them, and none may be called. ``of`` is asked instead of the model that plays; its replies
-        are recorded with the others and served from the same recordings.
+        as the history uses them, and none may be called. ``of`` is called instead of the agent's model; its replies are
+        recorded with the others and served from the same recordings.
         """
         request = Request(
             messages=messages if isinstance(messages, tuple) else tuple(messages),
@@ -239,7 +240,7 @@ class Episode:
             self.recorder.note("calibration", {"turn": self.turn, "factor": round(self.calibration.factor, 4)})
 
     def fit(self, refused: PromptTooLong) -> None:
-        """Take from an endpoint's refusal how long prompts may be: its window and count, else 3/4 of this."""
+        """Set the prompt limit from an endpoint's refusal: its window and count, else 3/4 of this prompt."""
         counted = self._rendered.tokens + self.schema_tokens(self.schemas)
         before = self.limits.context_tokens
         window = refused.window_tokens or int(counted * self.calibration.factor * 0.75) + self.limits.reply_tokens
@@ -288,11 +289,10 @@ def _prompt_messages(agent: PlayingAgent, prompt: Prompt, limits: Limits) -> tup
     return Message(role="system", content=joined), question
 
 
-# A reader at the side of the actor: a summariser or a critic reads the history under a prompt and a budget of its own.
+# A side reader: a summariser or a critic reads the history under its own prompt and budget.
 #
-# What it reads is reduced by the same context policy as what the actor reads, and every step is noted under its role;
-# it reads it as text (``transcript``). Nothing it does can end the episode: a reply that cannot be used is a named
-# problem.
+# The actor's context policy reduces its input too, and every step is noted under its role. It reads a text
+# (``transcript``). It cannot end the episode: an unusable reply is a named problem.
 
 
 _SUMMARY = re.compile(r"<summary>(.*?\S.*?)</summary>", re.DOTALL | re.IGNORECASE)
@@ -301,11 +301,11 @@ _TAGS = re.compile(r"</?summary>", re.IGNORECASE)
 
 
 Flaw = Callable[[str], str]
-"""Why a reply, without its thinking, is not what was asked for; empty where it is."""
+"""Returns the problem of a reply, without its thinking; empty if the reply is acceptable."""
 
 
 def none_found(text: str) -> str:
-    """Any text will do."""
+    """Accept any text."""
     return ""
 
 
@@ -318,7 +318,7 @@ def too_short(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideReply:
-    """What came of asking: ``text``, or the ``problem`` why there is none. ``cut``: it was too long for its share."""
+    """The result of a side call: ``text``, or the ``problem`` of the reply. ``cut``: it was too long for its share."""
 
     text: str = ""
     problem: str | None = None
@@ -326,8 +326,10 @@ class SideReply:
 
 
 class SideReader:
-    """One reader of an episode's history. ``role`` names it in notes; the question it is given is the task's own.
-    ``model`` reads, where that is not the one that plays."""
+    """One reader of an episode's history. ``role`` names it in notes; its question is the task's own.
+
+    ``model`` is its model, if it is not the agent's.
+    """
 
     def __init__(self, episode: Episode, *, role: str, system: str, model: Model | None = None) -> None:
         self._episode = episode
@@ -338,7 +340,7 @@ class SideReader:
         self._transcript = Transcript(episode.counter)
 
     def show(self, blocks: Iterable[Block]) -> None:
-        """Give it turns and reminders to read, after what it has read already."""
+        """Add turns and reminders after what the reader has read already."""
         before = self._episode.turn - self._episode.trial_turn
         for block in blocks:
             if block.kind == "turn":
@@ -347,23 +349,23 @@ class SideReader:
                 self._history.add(*block.messages, turn=block.turn, kind=block.kind, observations=block.observations)
 
     def say(self, text: str) -> int:
-        """Put a message between what it reads; returns its number, to take it out again."""
+        """Add a message to what the reader reads; return its number, to remove it later."""
         message = Message(role="user", content=text)
         return self._history.add(message, turn=self._episode.turn, kind="pinned").number
 
     def take_out(self, numbers: Iterable[int]) -> None:
-        """Take messages out again."""
+        """Remove messages."""
         self._history.withdraw(numbers)
 
     def forget(self) -> None:
-        """Take everything out that it was shown."""
+        """Remove everything that the reader was shown."""
         self.take_out(block.number for block in self._history.visible())
 
     async def ask(self, instruction: str, *, purpose: str, limit_tokens: int, flaw: Flaw = none_found) -> SideReply:
         """Ask for a text, cut to ``limit_tokens``; each call is recorded under ``purpose``.
 
-        A reply that calls a tool, says nothing or has a ``flaw`` is not used: it is asked for again, once. The reply
-        may be as long as any: a thinking model would spend a smaller limit before it writes.
+        A reply that calls a tool, is empty or has a ``flaw`` is not used; the request is repeated once. The reply has
+        the usual token limit: a thinking model would spend a smaller limit before it writes.
         """
         message_numbers = [self.say(instruction)]
         try:
@@ -394,7 +396,7 @@ class SideReader:
         return await episode.ask(messages, schemas=(), counted=tokens, of=self._model)
 
     def _rendered(self) -> tuple[tuple[Message, ...], int]:
-        """Return what it reads as text, within the room there is; headings may take more than what they replace."""
+        """Return the reader's text, within its room; headings may need more tokens than what they replace."""
         room, excess = self._episode.room(()), 0
         for _ in range(3):
             rendered = self._context.render(self._history, room - excess)
@@ -415,7 +417,7 @@ class SideReader:
 
 
 def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:
-    """Return what a reply says (no thinking, nothing around a summary), or the problem why it says nothing."""
+    """Return the text of a reply (no thinking, nothing around a summary), or the problem of an empty one."""
     reply_text = without_thinking(message.content or "")
     inside = _SUMMARY.findall(reply_text)
     text = _TAGS.sub("", inside[-1] if inside else reply_text).strip()
@@ -431,12 +433,11 @@ def prompt_text(name: str, **values: object) -> str:
     return load_prompt("wardround.agents", name).render(**values)
 
 
-# How an episode ends that does not end by itself: a limit, an endpoint's failure and a tool that breaks are endings;
-# any other bug is raised.
+# Endings from outside: a limit, an endpoint's failure and a tool that breaks end an episode; any other bug is raised.
 
 
 async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
-    """Await an episode's own ending, or say which limit or whose failure ended it."""
+    """Await an episode's own ending; return the limit or the failure that ended it otherwise."""
     limits = state.limits
     try:
         async with asyncio.timeout(limits.seconds) as clock:

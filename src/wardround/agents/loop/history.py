@@ -180,7 +180,7 @@ def count_pictures(message: Message) -> int:
 
 
 def count_schemas(counter: TokenCounter, schemas: Sequence[ToolSchema]) -> int:
-    """Return the tokens the tool schemas take in every prompt."""
+    """Return the tokens of the tool schemas in every prompt."""
     return sum(counter.count(schema.wire.decode()) for schema in schemas)
 
 
@@ -222,7 +222,7 @@ class Transcript:
 
 
 def turn_text(turn: int, messages: Sequence[Message]) -> str:
-    """Write one turn: what was said, each call, its result. What is quoted cannot look like one of our headings."""
+    """Write one turn: its text, each call, its result. Quoted text cannot look like one of our headings."""
     first, *rest = messages
     results = {message.tool_call_id: message.content or "" for message in rest}
     lines = [f"[turn {turn}]"]

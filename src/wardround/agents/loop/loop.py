@@ -1,8 +1,8 @@
-"""The loop, the only one: every method is a composition over it.
+"""Run the one loop of agents; every method is a composition over it.
 
-A turn: hooks, the context policy renders the history into the room there is, the model replies, every tool call is
-answered, hooks. It ends by ``finish``, by text without a call (after a reminder), at the turn limit, at the budget, at
-the limit of wall time, or by an endpoint's error; each is an Outcome. A bug in our code is none of these and is raised.
+A turn: hooks run, the context policy renders the history within its room, the model replies, every tool call is
+answered, hooks run. The loop ends by ``finish``, by text without a call (after a reminder), at the turn limit, at the
+budget, at the limit of wall time, or by an endpoint's error; each is an Outcome. A bug in our code is raised.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from wardround.models.schema import complete_structured
 from wardround.models.wire import MOST_CALLS
 
 MOST_TOO_LONG = 3
-"""Prompts in a row that an endpoint finds too long before its error stands."""
+"""The limit of prompts in a row that an endpoint refuses as too long; the next refusal is raised."""
 MOST_EMPTY = 3
 """Empty replies in a row that are answered with a reminder."""
 
@@ -97,7 +97,7 @@ class _Loop:
         self.closing = False
 
     async def play(self) -> Ending:
-        """Play turns, over as many trials as the hooks ask for, until an ending stands."""
+        """Run turns, over as many trials as the hooks request, until an ending is final."""
         for hook in self.hooks:
             await hook.before_episode(self.state)
         while True:
@@ -106,7 +106,7 @@ class _Loop:
                 return ending
 
     async def _goes_on(self, ending: Ending) -> bool:
-        """Ask the hooks whether to play another trial; an endpoint's failure there does not cost the answer."""
+        """Ask the hooks whether to run another trial; an endpoint's failure there does not lose the answer."""
         trial = self.state.trial
         for hook in self.hooks:
             try:
@@ -133,7 +133,7 @@ class _Loop:
         return await self._close("budget" if state.spent else "turn_limit")
 
     async def _fitting(self, choose: Callable[[], Awaitable[Exchange]]) -> Exchange:
-        """Choose, and again in less room where the endpoint says that the prompt does not fit its window."""
+        """Choose; choose again with less room if the endpoint refuses the prompt as too long."""
         for _ in range(MOST_TOO_LONG):
             try:
                 return await choose()
@@ -142,7 +142,7 @@ class _Loop:
         return await choose()
 
     async def _act(self, exchange: Exchange) -> Ending | None:
-        """Do what a reply asks for; returns the ending if it is one."""
+        """Run the action of a reply; return the ending, if it is one."""
         message = with_own_names(self._called(exchange), self.state.environment.toolset)
         message = unique_ids(message, self.state.used_ids)
         if message.tool_calls:
@@ -184,7 +184,7 @@ class _Loop:
         return Ending(finish="finish", answer=answer, evidence=finished[0].evidence)
 
     async def _read(self, answer: tuple[str, ...] | None, given: str) -> tuple[str, ...] | None:
-        """Note an answer that holds none of the labels there are, and ask for one of them."""
+        """Note an answer without any declared label, and ask for one of them."""
         labels = self.state.answers.label_values
         if answer is not None or not labels:
             return answer
@@ -193,7 +193,7 @@ class _Loop:
         return await self._bound(given) if self.settings.bound_labels else None
 
     async def _bound(self, given: str) -> tuple[str, ...] | None:
-        """Ask once more, the reply bound to the labels by a schema; a failure here leaves the episode without one."""
+        """Ask once more, with the reply bound to the labels by a schema; a failure leaves no answer."""
         state = self.state
         given_message = (Message(role="assistant", content=given),) if given.strip() else ()
         instruction = load_prompt("wardround.agents", "bind").render(kind=state.answers)
@@ -214,7 +214,7 @@ class _Loop:
         return state.answers.settle(bound.value, about=state.about)
 
     async def _take_text(self, exchange: Exchange, message: Message) -> Ending | None:
-        """Send a reply without a call back with a reminder, or take it as the final text."""
+        """Send a reply without a call back with a reminder, or accept it as the final text."""
         state = self.state
         self._record(exchange, message, ())
         text = (message.content or "").strip()

@@ -1,7 +1,6 @@
-"""An episode of many steps: after every bundle of a stay, say what will be done next.
+"""Run an episode of many steps: predict the next actions after every bundle of a stay.
 
-Whoever runs the episode hands out the bundles, one after each prediction that it has written down; an agent sees a
-bundle when it is handed it and never holds what comes.
+The caller passes one bundle after each recorded prediction. An agent has no access to later bundles.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _FAILED = ("error", "content_filter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedAction:
-    """One action of a prediction. ``because``: what it stands on, ids of rules and of entries of the state."""
+    """One action of a prediction. ``because``: its grounds, ids of rules and of entries of the state."""
 
     kind: ActionKind
     name: str
@@ -93,11 +92,11 @@ class StepPlayer(Protocol):
     """One agent on one stay: state lives in the instance, which serves one episode."""
 
     def begin(self, past: Sequence[Bundle], carried: Carried = NOTHING_KNOWN, score: ChartScore | None = None) -> None:
-        """Take in what was known before, what the source carries, and what works out scores."""
+        """Start with the history, the source's capabilities, and the calculator of scores."""
         ...
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
-        """Take in a bundle and say what will be done next."""
+        """Read a bundle and predict the next actions."""
         ...
 
 
@@ -107,7 +106,7 @@ async def run_stay(player: StepPlayer, state: Episode, feed: StepFeed) -> Ending
     ending = await to_its_ending(_play(player, state, feed, notes), state)
     if ending.finish in _FAILED:
         return ending
-    return replace(ending, answer=tuple(notes))  # what was said before a limit counts: each of these steps was whole
+    return replace(ending, answer=tuple(notes))  # predictions before a limit count: each of these steps was complete
 
 
 async def _play(player: StepPlayer, state: Episode, feed: StepFeed, notes: list[str]) -> Ending:

@@ -36,7 +36,7 @@ _QUOTED = re.compile(r"[\"“”]([^\"“”]{3,})[\"“”]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refined:
-    """What a reply asks for: a ``query``, or why there is none (``stop``). ``words`` as it was written."""
+    """The request of a reply: a ``query``, or the reason to ``stop``. ``words``: the query as written."""
 
     query: str = ""
     stop: str | None = None
@@ -51,8 +51,10 @@ class Refined:
 async def iterate(
     search: ChartSearch, query: str, *, way: RetrievalMethod, rounds: int, path: str, beside: Evidence
 ) -> Evidence:
-    """Retrieve for a query and for what the model misses then. ``beside`` is evidence it is shown too; ``path`` names
-    what is being looked for, in prompts and notes."""
+    """Retrieve for a query, and for what the model then finds missing.
+
+    ``beside`` is further evidence shown to the model. ``path`` names the subject of the search in prompts and notes.
+    """
     found = await search.retrieve(way, query, path=path, round=1)
     for number in range(2, rounds + 1):
         refined = await _refine(search, found, path=path, beside=beside)
@@ -101,10 +103,10 @@ def _is_enough(line: str) -> bool:
 
 
 def _query_of(lines: Sequence[str]) -> str:
-    """Return what a reply asks for: what is called a query, else the last line that is no talk, as reasons come first.
+    """Return the query of a reply: the one labelled as a query, else the last line that is not talk.
 
-    A line that talks holds a query only after its colon or between its quotation marks. A reply of a single plain
-    sentence is taken at its word.
+    A line of talk contains a query only after its colon or between its quotation marks. A reply of a single plain
+    sentence is the query itself.
     """
     for place, line in enumerate(lines):
         if _LABEL.match(line):

@@ -28,10 +28,10 @@ class ShowCurated(Hooks):
     """Pins the package before the first turn. Where not all fits, the summary is cut first, then the oldest events."""
 
     async def before_episode(self, episode: Episode) -> None:
-        """Read the package, fit it into the room there is, and note what is in it."""
+        """Read the package, fit it into the room, and note its content."""
         chart = episode.environment.chart
         if chart is None:
-            raise UserError(f"agent {episode.agent.name!r} shows a record, and there is none behind these tools")
+            raise UserError(f"agent {episode.agent.name!r} shows a record, and these tools have no record")
         package = curated_input(chart, _window(episode, chart))
         pictures, unseen = await _pictures(episode)
         room = episode.room() - sum(count_message(episode.counter, one) for one in episode.history.prompt)
@@ -94,7 +94,7 @@ def _text(package: CuratedInput, *, cut: int) -> str:
 
 
 def make_curated(settings: NoSettings) -> AgentSpec:
-    """There is nothing to set: the question says which window its package has."""
+    """No settings: the question sets the window of its package."""
     return AgentSpec(
         name="curated",
         title="",

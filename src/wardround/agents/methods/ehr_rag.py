@@ -36,7 +36,7 @@ from wardround.tasks.answers import Question, parse_answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two cases. ``label`` says for which label it stands, in words; ``choice``: for one of several."""
+    """One of the two arguments. ``label`` is its label in words; ``choice``: it is for one of several labels."""
 
     purpose: str
     query: str
@@ -172,7 +172,7 @@ class Gathering(Hooks):
         self._share = share
 
     async def before_episode(self, episode: Episode) -> None:
-        """Retrieve, argue if there are two sides, pin. Of a case told in words there is nothing to retrieve."""
+        """Retrieve, argue if there are two sides, pin. A text case has nothing to retrieve."""
         if episode.environment.text_case is not None:
             return
         search = await ChartSearch.open(episode, share=self._share)
@@ -240,8 +240,8 @@ def answering(
 
 
 def retrieving(name: str) -> Callable[[NoSettings], AgentSpec]:
-    """Return the maker of one of the recipes. The last events are no search: of a case told in words there are none,
-    and the question stands for itself."""
+    """Return the maker of one of the recipes. The recipe of the last events needs no search; a text case has no
+    events."""
     recipe = RECIPES[name]
     needs: Needs = "labels" if recipe.two_sides else "question"
     charted = recipe.way is not RECENT

@@ -43,7 +43,7 @@ GRAPH_ADDITIONS: Mapping[str, Addition] = {
 
 VANILLA = Method(
     name="vanilla",
-    title="vanilla: the loop of all rows without a memory; where there is no record to read, one direct answer",
+    title="vanilla: the loop of all rows without a memory; without a record to read, one direct answer",
     make=lambda settings: REACT,
     tables=(1,),
     paper="gsem",

@@ -47,7 +47,7 @@ REASONINGBANK_METHODS = (
 REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried", "ask_again")
 _CRITIQUE_SHARE = 0.15
 _CRITIQUES_SHARE = 0.3
-"""The most of the actor's room that one critique and all of them together may take: nothing removes them from there."""
+"""The largest shares of the actor's room for one critique and for all together: nothing removes them later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class ReflexionSettings:
 
 
 class SelfCritique(Hooks):
-    """Plays ``trials`` trials. A critique that fails ends it with the answer there is."""
+    """Runs ``trials`` trials. A failed critique ends them with the current answer."""
 
     def __init__(self, *, trials: int) -> None:
         self._trials = trials

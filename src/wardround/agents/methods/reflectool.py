@@ -1,8 +1,8 @@
-"""ReflecTool (Liao et al., 2025): a proposed action is verified before anything is executed, with advice per tool.
+"""ReflecTool (Liao et al., 2025): verify a proposed action before it is executed, with advice per tool.
 
-*Candidate selection*: n actions are sampled from one prompt, the model chooses one. *Iterative refinement*: the model
-reviews its own proposal until it leaves it as it is. Exactly one action is executed per turn; the others are recorded
-as ``candidate`` and the model never sees their results, because there are none.
+*Candidate selection*: n actions are sampled from one prompt, and the model chooses one. *Iterative refinement*: the
+model reviews its own proposal until it does not change it. Exactly one action is executed per turn. The others are
+recorded as ``candidate`` and have no results.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _ADVICE_SHARE = 0.08
 _LISTING_SHARE = 0.15
 _FRAME_TOKENS = 200
 _VERIFIER_TOKENS = 1024
-"""The longest reply of a choice: it is a number and a reason."""
+"""The token limit of a choice: the reply is a number and a reason."""
 _CHOICE = re.compile(r"choice[\s*_`]*[:：]?[\s*_`]*(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionSettings:
-    """How many actions are weighed."""
+    """How many actions are compared."""
 
     candidates: int = setting(2, "actions sampled before one is chosen", least=1)
 
@@ -74,7 +74,7 @@ class CandidateSelection:
         return chosen
 
     async def _sample(self, episode: Episode, prompt: tuple[Message, ...]) -> list[Exchange]:
-        """Ask n times at once, each under its own seed; some may fail, not all."""
+        """Sample n replies at once, each with its own seed. Some may fail, not all."""
         asking = (
             episode.ask(prompt, settings=_seeded(episode.settings, number), counted=episode.rendered_tokens)
             for number in range(self.candidates)
@@ -144,7 +144,7 @@ class IterativeRefinement:
     async def _reviewed(
         self, episode: Episode, prompt: tuple[Message, ...], tokens: int, proposal: Exchange, number: int
     ) -> Exchange | None:
-        """Return a changed proposal, or None if the review keeps the one there is."""
+        """Return a changed proposal, or None if the review keeps the current one."""
         message = proposal.reply.message
         tools = frozenset(call.name for call in message.tool_calls)
         advice = served_text(episode, "tool", share=_ADVICE_SHARE, tools=tools)
@@ -185,7 +185,7 @@ def _brief(settings: ModelSettings) -> ModelSettings:
 
 
 def _identity(exchange: Exchange) -> object:
-    """Return what makes two actions the same: the calls in order, or the text where there is none."""
+    """Return the identity of an action: the calls in order, or the text if there is no call."""
     message = exchange.reply.message
     return tuple(map(_call_identity, message.tool_calls)) or (message.content or "").strip()
 
@@ -217,7 +217,7 @@ def _called(exchange: Exchange, distinct: Sequence[Exchange]) -> int | None:
 
 
 def _choice(text: str, most: int) -> int | None:
-    """Return the number that a reply chooses, the last one it names; None if it names none that there is."""
+    """Return the number that a reply chooses, the last one it names; None without a valid number."""
     found = _CHOICE.findall(text) or re.findall(r"\A\W*(\d+)\W*\Z", text)
     number = int(found[-1]) if found else 0
     return number if 1 <= number <= most else None

@@ -27,7 +27,7 @@ from wardround.core import check_settings, setting
 
 SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried", "ask_again")
 _SUMMARY_SHARE = 0.25
-"""The most of the actor's room that a summary may take: nothing removes it from there."""
+"""The largest share of the actor's room for a summary: nothing removes it later."""
 _LESSONS_SHARE = 0.15
 
 
@@ -80,7 +80,7 @@ class Summarising(Hooks):
         self._pinned: int | None = None
 
     async def before_episode(self, episode: Episode) -> None:
-        """Note that summaries are to be expected: an episode without one can then be told from one without this."""
+        """Note that summaries are expected, so that an episode without a summary can be recognised."""
         episode.recorder.note("summarising", {"window": self._window, "share": self._share})
 
     async def before_turn(self, episode: Episode) -> None:
@@ -152,7 +152,7 @@ class Summarising(Hooks):
         self._covered = self._shown = len(episode.history.blocks)
 
     def _note(self, episode: Episode, recent: list[Block], written: SideReply, by: str) -> None:
-        """Note what was summarised, or that nothing was and what is kept instead."""
+        """Note what was summarised, or that nothing was and what stays instead."""
         distant = len(_real_turns(self._turns(episode, self._start, self._covered)))
         detail = {
             "turn": episode.turn,

@@ -31,8 +31,10 @@ def stay_method(
     tables: tuple[int, ...],
     shows_rules: bool = True,
 ) -> Method:
-    """Return a method that plays stays. ``player`` is given the ``index`` of the protocol's rules and the ``settings``
-    of ``agent.trace``; ``shows_rules``: the protocol's file is part of what it shows, and hashed into its run."""
+    """Return a method for stays.
+
+    ``player`` gets the ``index`` of the protocol's rules and the ``settings`` of ``agent.trace``. ``shows_rules``: the
+    agent shows the protocol's file to models, and the file is hashed into its run."""
 
     def make(settings: TraceSettings) -> AgentSpec:
         return AgentSpec(
@@ -81,7 +83,8 @@ TRACE_METHODS = (
 
 
 def with_protocol(agent: AgentSpec) -> AgentSpec:
-    """Return a baseline with the rules that its router selects in its prompts. UserError: it plays no stays."""
+    """Return a baseline with the rules that its router selects in its prompts. Raises UserError if it does not run on
+    stays."""
     if not isinstance(agent.steps, partial) or agent.steps.func is not PlainPlayer:
         raise UserError(f"{agent.name!r} cannot be given a protocol; long-context, static-rag and single-summary can")
     return replace(agent, steps=partial(agent.steps, with_protocol=True))

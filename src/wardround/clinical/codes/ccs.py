@@ -138,7 +138,7 @@ def _through_icd10(mapping: Iterable[tuple[str, ...]], packaged: CodeGrouper) ->
 @cache
 def _packaged(kind: Kind) -> CodeGrouper:
     if kind not in ("diagnoses", "procedures"):
-        raise UserError(f"no CCS grouper for {kind!r}; there are 'diagnoses' and 'procedures'")
+        raise UserError(f"no CCS grouper for {kind!r}; choose 'diagnoses' or 'procedures'")
     return parse_table(kind, _read(f"ccs_{kind}"))
 
 

@@ -91,7 +91,7 @@ class LabelSet:
 
 
 def distinct_labels(texts: Iterable[str]) -> tuple[str, ...]:
-    """Sorted labels, one per normalised form (the first spelling in sort order stands for all), blanks left out."""
+    """Sorted labels, one per normalised form (the first spelling in sort order represents all), without blanks."""
     first: dict[str, str] = {}
     for text in sorted({" ".join(text.split()) for text in texts}):
         if text:

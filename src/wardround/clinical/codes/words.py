@@ -14,7 +14,7 @@ from wardround.clinical.codes.labels import normalise_label
 
 @cache
 def load_abbreviations() -> Mapping[str, tuple[str, ...]]:
-    """Normalised phrase -> what it may stand for, likeliest first. Lines: phrase, tab, expansions split by `;`."""
+    """Return normalised phrase -> its meanings, likeliest first. Lines: phrase, tab, expansions split by `;`."""
     text = (files("wardround.clinical.codes") / "data" / "abbreviations.tsv").read_text(encoding="utf-8")
     table: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
@@ -28,7 +28,7 @@ def load_abbreviations() -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType(table)
 
 
-# What people call laboratory tests, and which tests an order stands for: two tables of our own in ``data``.
+# Names of laboratory tests in use, and the tests of an order: two tables of our own in ``data``.
 
 
 SAYS_NOTHING = "-"
@@ -36,7 +36,7 @@ SAYS_NOTHING = "-"
 
 @cache
 def load_lab_words() -> Mapping[str, tuple[str, ...]]:
-    """Normalised word or phrase -> names it may stand for, likeliest first; the empty name for words like "level"."""
+    """Return normalised word or phrase -> its names, likeliest first; the empty name for words like "level"."""
     found: dict[str, tuple[str, ...]] = {}
     for name, words in _rows("lab_words.tsv"):
         meaning = "" if name == SAYS_NOTHING else name

@@ -1,7 +1,7 @@
 """Definitions: clinical scores and states as published, each with its source, evaluated on a chart as of any moment.
 
-Pure functions, and where MIMIC-IV keeps what they need. What is not charted is unknown, never normal.
-What each counts: docs/definitions.md.
+Pure functions, and the places of their inputs in MIMIC-IV. A value that is not charted is unknown, never normal.
+The inputs of each definition: docs/definitions.md.
 """
 
 from __future__ import annotations

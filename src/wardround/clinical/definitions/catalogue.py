@@ -1,4 +1,4 @@
-"""Every definition there is: what it is called, where it was published, in which unit it comes, which variant it is."""
+"""List every definition with its name, publication, unit and variant."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClinicalDefinition:
-    """One definition. ``hours``: the window over which the worst value counts, as published; ``variant``: which of
-    several, where there are several."""
+    """One definition. ``hours``: the window over which the worst value counts, as published; ``variant``: its name, if
+    there are several."""
 
     name: str
     title: str

@@ -39,7 +39,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A name's table and its items there."""
+    """A name's table and its items in that table."""
 
     table: str
     groups: tuple[Items, ...]
@@ -186,7 +186,7 @@ class ChartedMeasurements:
 def in_unit(
     value: float, unit: str | None, wanted: str, concept: str | None = None, *, weight: float | None = None
 ) -> float | None:
-    """Return a number in the wanted unit; one whose row names no unit is taken to be in it; None: no way there."""
+    """Return a number in the wanted unit. A row without a unit is read in this unit. None: no conversion is known."""
     if not wanted or not unit or unit == wanted:
         return value
     return convert(value, unit, wanted, concept, weight=weight)
@@ -199,7 +199,7 @@ def window(readings: Sequence[tuple[datetime, T]], after: datetime, until: datet
 
 
 def newest_before(readings: Sequence[tuple[datetime, T]], until: datetime, age: timedelta) -> T | None:
-    """Return the value of the newest reading up to a moment that is at most so old; None if there is none."""
+    """Return the value of the newest reading up to a moment, within an age limit; None without one."""
     place = bisect_right(readings, until, key=lambda reading: reading[0])
     return readings[place - 1][1] if place and readings[place - 1][0] >= until - age else None
 

@@ -41,7 +41,7 @@ class Kidneys:
 
     @cached_property
     def urine(self) -> list[Reading]:
-        """mL by the minute, irrigation fluid that went in taken off."""
+        """Return mL by the minute, less the irrigation fluid that went in."""
         minutes: dict[datetime, float] = {}
         for name, sign in (("urine", 1.0), ("irrigant_in", -1.0)):
             for time, value in self.charted.readings(name):
@@ -165,8 +165,11 @@ class Lungs:
 
     @cached_property
     def _statuses(self) -> list[tuple[datetime, Ventilation | None]]:
-        """A device that is not known outranks an older one too: then nobody knows. A mode charted alone that leaves the
-        breath to the person goes with the mask that was worn last."""
+        """The ventilation status by minute.
+
+        An unknown device replaces an older one: the status is then unknown. A mode of spontaneous breathing that is
+        charted alone goes with the last mask.
+        """
         rows: dict[datetime, tuple[list[str], list[str]]] = {}
         for place, name in enumerate(("device", "mode")):
             for time, text in self.charted.texts(name):
@@ -221,7 +224,7 @@ class Infection:
 
     @property
     def unknown(self) -> str:
-        """What is not charted where nobody can say that no infection is suspected; else empty."""
+        """The missing data if a suspected infection cannot be ruled out; else empty."""
         if not self.charted.has_rows("prescriptions"):
             return "a drug ordered in this encounter"
         return "a culture taken" if self.antibiotics and not self.cultures else ""
@@ -245,7 +248,7 @@ class Infection:
 
     @cached_property
     def cultures(self) -> list[Culture]:
-        """Every culture of the person, for one taken before an admission counts for its antibiotics."""
+        """Every culture of the person: one taken before an admission counts for its antibiotics."""
         if "microbiologyevents" not in self.charted.chart.table_names:
             return []
         rows = self.charted.chart.table("microbiologyevents").batch.select(["chartdate", "charttime"]).to_pylist()
@@ -295,7 +298,7 @@ class Infusions:
         return _highest(run for run in self.runs if run.start <= at and (run.end is None or run.end > at))
 
     def until(self, at: datetime) -> dict[str, float | None]:
-        """Return the rates that were in force up to a moment, by drug: a stretch that ends there counts still."""
+        """Return the rates in force up to a moment, by drug; a stretch that ends at the moment still counts."""
         return _highest(run for run in self.runs if run.start < at and (run.end is None or run.end >= at))
 
 

@@ -1,4 +1,4 @@
-"""The definitions on a chart as of its moment: windows end there, and what the chart hides is unknown."""
+"""Evaluate the definitions on a chart as of its moment: windows end there, and hidden values are unknown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from wardround.records import Chart
 COMA_HOURS = timedelta(hours=6)
 """A part of the coma scale charted so long before the others still goes with them, as in the MIMIC Code Repository."""
 _Found = dict[str, Any]
-"""Value, bounds, what is unknown, parts: what a score says beside its name and moment."""
+"""Value, bounds, unknown inputs, parts: the content of a score beside its name and moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def score_at(chart: Chart, name: str, *, hours: int | None = None) -> ScoreAt:
     UserError: no such definition, or a source whose item numbers are not known here.
     """
     if name not in DEFINITIONS:
-        raise UserError(f"there is no definition {name!r}; there are {', '.join(DEFINITIONS)}")
+        raise UserError(f"unknown definition {name!r}; choose one of {', '.join(DEFINITIONS)}")
     if not items_of(chart.spec.name):
         raise UserError(f"definitions are known for mimiciv, not for {chart.spec.name!r}: its items have other numbers")
     window_hours = DEFINITIONS[name].hours if hours is None else hours
@@ -139,8 +139,11 @@ def _points(known: int | None) -> _Points:
 
 
 def _respiration(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
-    """The worst of the window's gases, each by the FiO2 and the ventilation of its own time. A gas without FiO2 may be
-    any; one of whoever is not known to have a machine counts as breathed alone, and may be more."""
+    """Return the worst of the window's gases, each with the FiO2 and the ventilation of its own time.
+
+    A gas without FiO2 may have any score. If a ventilator is not known, the gas counts as spontaneous breathing and may
+    have more points.
+    """
     gases = window(bed.lungs.gases, at - span, at)
     breathing = [(gas.ratio, bed.lungs.ventilated(time)) for time, gas in gases]
     scores = [sofa_respiration(ratio, ventilated=machine) for ratio, machine in breathing]
@@ -152,9 +155,12 @@ def _respiration(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
 
 
 def _circulation(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
-    """The worst of the window: of drugs what ran now and at each full hour before, for they count when given for an
-    hour; unknown if a drug's rate is not shown and the others do not make the most of points. Where nothing infused is
-    charted at all a drug may have run."""
+    """Return the worst points of the window.
+
+    Drugs count with the rates that run now and at each full hour before, since they count when given for an hour. The
+    result is unknown if a drug's rate is hidden and the others do not reach the maximum. If no infusion is charted at
+    all, a drug may have run.
+    """
     marks = [at - back * _HOUR for back in range(max(1, round(span / _HOUR)))]
     running = [
         {drug: rate for drug, rate in bed.infusions.until(mark).items() if drug in _SOFA_DRUGS} for mark in marks
@@ -282,7 +288,7 @@ def _partial(score: PartialScore) -> _Found:
 
 
 def _plain(value: Any, missing: str, bounds: Bounds | None = None) -> _Found:
-    """``bounds``: of what is not known exactly; of a number that is known they are the number."""
+    """``bounds``: the range of a number; both ends are equal for a number that is known exactly."""
     if bounds is None and isinstance(value, int | float) and not isinstance(value, bool):
         bounds = Bounds(value, value)
     return {"value": value, "bounds": bounds, "unknown": (missing,) if value is None else ()}

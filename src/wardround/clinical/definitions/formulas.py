@@ -10,7 +10,7 @@ from typing import Literal
 
 from wardround.clinical.vocabulary import Bounds, any_of, is_drug
 
-# SOFA and its six parts, qSOFA, SIRS and the coma scale, as published; each says what is not charted.
+# SOFA and its six parts, qSOFA, SIRS and the coma scale, as published; each lists the parts that were not charted.
 #
 # A part whose measurement is not charted is unknown (None), never 0. A total is the sum of the known parts, and so the
 # least that the score can be; ``bounds`` also give the most.
@@ -178,7 +178,7 @@ def urine_rate(millilitres: float, weight: float, hours: float) -> float:
 
 def kdigo_creatinine(now: float | None, *, lowest_48: float | None, lowest_7: float | None) -> int | None:
     """Stage by creatinine in mg/dL against the lowest before it of 48 hours and of 7 days (KDIGO 2012, section 2.1; the
-    MIMIC Code Repository's lowest of 7 days stands for the baseline). Unknown where there is none before it."""
+    MIMIC Code Repository's lowest of 7 days is the baseline). Unknown without an earlier value."""
     if now is None or lowest_7 is None:
         return None
     low = now if lowest_48 is None else lowest_48
@@ -281,8 +281,11 @@ class Culture:
 
 
 def suspected_infection(antibiotics: Iterable[datetime], cultures: Sequence[Culture]) -> datetime | None:
-    """When infection was suspected (Seymour 2016), the newest time: the first culture of the 72 hours before an
-    antibiotic, or an antibiotic that a culture followed within 24 hours. By days where a culture's hour is unknown."""
+    """Return when infection was suspected (Seymour 2016), the newest time.
+
+    It is the first culture of the 72 hours before an antibiotic, or an antibiotic that a culture followed within 24
+    hours. Days are compared if a culture's hour is unknown.
+    """
     found = (_suspected(antibiotic, cultures) for antibiotic in antibiotics)
     return max((moment for moment in found if moment is not None), default=None)
 
@@ -361,11 +364,11 @@ _MODES: dict[str, Ventilation] = {
          "synchron master", "synchron slave", "vol/ac", "vs"), "invasive"),
     **dict.fromkeys(("duopap", "niv", "niv-st"), "non-invasive"),
 }  # fmt: skip
-"""Modes of ventilators, as there."""
+"""Modes of ventilators, from the same source."""
 _ORDER: tuple[Ventilation, ...] = (
     "tracheostomy", "invasive", "non-invasive", "high-flow", "supplemental oxygen", "none",
 )  # fmt: skip
-"""Of what is charted in one minute the first counts."""
+"""Of several statuses in one minute the first in this order counts."""
 
 
 def norepinephrine_equivalent(
@@ -407,8 +410,8 @@ def inspired_oxygen(value: float | None) -> float | None:
 
 
 def is_arterial(specimen: str | None) -> bool:
-    """Return whether a blood gas's specimen, as the laboratory writes it, is arterial; where none is told it is not
-    known to be, and does not count."""
+    """Return whether a blood gas's specimen, as the laboratory writes it, is arterial; a gas without a specimen does
+    not count."""
     return specimen is not None and specimen.strip().upper().startswith("ART")
 
 

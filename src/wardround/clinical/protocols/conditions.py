@@ -28,7 +28,7 @@ from wardround.clinical.vocabulary import (
     usual_units,
 )
 
-# Conditions on what is measured: a number now, its level, where it goes, how it went over hours.
+# Conditions on measurements: a number now, its level, its trend, its course over hours.
 
 
 BASELINE_HOURS = 168.0
@@ -154,7 +154,7 @@ class InWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimesBaseline:
-    """``creatinine >= 1.5 x baseline``: against the lowest of seven days before; unknown where there is none."""
+    """``creatinine >= 1.5 x baseline``: against the lowest of seven days before; unknown without one."""
 
     concept: str
     relation: Relation

@@ -1,4 +1,4 @@
-"""Worked examples of a protocol: cases somebody wrote down, and which rules must hold in them."""
+"""Check worked examples of a protocol: written cases, and the rules that must hold in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProtocolExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleResult:
-    """What came of a case: rules that should have held and did not, and those that should not have."""
+    """The result of a case: rules that should hold and do not, and rules that should not hold and do."""
 
     name: str
     missing: tuple[str, ...]
@@ -29,7 +29,7 @@ class ExampleResult:
 
     @property
     def passed(self) -> bool:
-        """Return whether exactly the right rules held."""
+        """Return whether exactly the expected rules hold."""
         return not self.missing and not self.wrong
 
 
@@ -39,7 +39,7 @@ class _Body:
 
 
 def read_examples(path: Path) -> tuple[ProtocolExample, ...]:
-    """Read ``[[case]]`` tables; UserError if there is none or one is not as it should be."""
+    """Read ``[[case]]`` tables. Raises UserError without a case, or for an invalid one."""
     cases = strict(_Body, read_toml(path), str(path)).case
     if not cases:
         raise UserError(f"{str(path)!r} holds no [[case]]; write one with a name, facts and the rules that hold")

@@ -1,4 +1,4 @@
-"""What a trigger may ask of a subject. None means that it is not charted, which is never taken for normal or absent."""
+"""Define the facts of a subject that a trigger may use. None: not charted, which never counts as normal or absent."""
 
 from __future__ import annotations
 
@@ -120,9 +120,10 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFacts:
-    """Facts that somebody wrote down: for examples of rules and for tests. What is not listed is unknown, but a list
-    that is given is complete: a drug not in ``on`` is not taken. Numbers are in the unit that ``units`` gives, else in
-    the usual one.
+    """Facts that are given as values, for examples of rules and for tests.
+
+    A missing field is unknown. A given list is complete: a drug that is not in ``on`` is not taken. Numbers are in the
+    unit that ``units`` gives, else in the usual one.
 
     ``courses``: by name (hours ago, value); ``rates``: of infusions that run, with
     their unit ("0.1 mcg/kg/min"); ``times``: by action how many hours ago each was; ``scores``: by name, the least and
@@ -232,9 +233,9 @@ _NOW = datetime(2000, 1, 1)
 
 @lru_cache(maxsize=65_536)
 def is_problem(active: str, wanted: str) -> bool:
-    """Return whether an active problem, as charted, is the one asked for or one of its kind ("Severe sepsis").
+    """Return whether a charted problem is the wanted one or one of its kind ("Severe sepsis").
 
-    What the title denies, or tells of the past or of the family, is not active.
+    A problem that the title denies, or that is past or the family's, is not active.
     """
     return "present" in _titled(active).statuses(wanted)
 
@@ -263,7 +264,7 @@ def is_allergic(known: tuple[str, ...], substance: str) -> Truth:
 
 @lru_cache(maxsize=65_536)
 def is_same_action(done: str, wanted: str) -> bool:
-    """Return whether what was done is what was asked for: by its clinical name, as one of its kind, or as a drug."""
+    """Return whether an action is the wanted one: by its clinical name, as one of its kind, or as a drug."""
     if clinical_name(done) == clinical_name(wanted) or is_drug(done, wanted):
         return True
     first, second = find_concept(done), find_concept(wanted)

@@ -48,16 +48,14 @@ class CompiledRule:
         return 1.0 if self.rule.precision is None else self.rule.precision
 
     def holds(self, facts: Facts) -> bool:
-        """Return whether the trigger is known to hold; unknown is not enough, and what is not compiled never holds
-        here."""
+        """Return whether the trigger is known to hold. An unknown or uncompiled trigger does not hold."""
         return self.trigger.node is not None and self.trigger.node.holds(facts) is True
 
 
 class RuleIndex:
-    """A protocol, compiled. ``find`` gives the rules that hold, in the protocol's order.
+    """A compiled protocol. ``find`` returns the rules that hold, in the protocol's order.
 
-    ``courses``: by clinical name the hours of readings that its rules ask for; ``counted``: by key of what is counted
-    the hours.
+    ``courses``: clinical name -> hours of readings that its rules need. ``counted``: key of a counted action -> hours.
     """
 
     def __init__(self, protocol: GlobalProtocol) -> None:
@@ -78,13 +76,13 @@ class RuleIndex:
         return tuple(one for one in self.rules if one.trigger.node is None)
 
     def candidates(self, names: Iterable[str]) -> tuple[CompiledRule, ...]:
-        """Return the rules that what is named could make hold, in the protocol's order."""
+        """Return the rules that the named facts could satisfy, in the protocol's order."""
         if len(self._asking) > _NAMES:
             self._asking = {}
         places = set(self._always)
         for name in names:
             asking = self._asking.get(name)
-            if asking is None:  # names are few, come again, and most are asked for by no rule
+            if asking is None:  # names are few and repeat, and most occur in no rule
                 own = (place for key in keys_of(name) for place in self._by_concept.get(key, ()))
                 asking = self._asking[name] = tuple(own)
             if asking:

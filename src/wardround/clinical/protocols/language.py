@@ -1,7 +1,7 @@
-"""The language of triggers: ``lactate > 4 mmol/L OR (map < 65 for 30 min AND NOT on vasopressors)``.
+"""Parse the language of triggers: ``lactate > 4 mmol/L OR (map < 65 for 30 min AND NOT on vasopressors)``.
 
-`docs/methods/trace.md` has every form. What is none of them, or names what no table has, is not compiled, and the
-message says what to write. Names in quotes are taken as the store spells them.
+`docs/methods/trace.md` lists every form. Another form, or a name that is in no table, is not compiled; the message says
+what to write. Names in quotes are used as the store spells them.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class _Reader:
         return self._named()
 
     def _stated_condition(self, what: str) -> Stated:
-        """``on``, ``problem``, ``allergy`` or ``done`` of a name."""
+        """Read ``on``, ``problem``, ``allergy`` or ``done`` with its name."""
         self._stated = what
         if what in ("on", "allergy"):
             self._tokens.take("any", "to")

@@ -204,7 +204,7 @@ def _possible(literals: Alternative) -> bool:
     return True
 
 
-# What is wrong with a protocol, or may be: triggers not compiled, duplicates, contradictions, long rules.
+# Possible errors of a protocol: triggers that are not compiled, duplicates, contradictions, long rules.
 
 
 Fault = Literal["not-compiled", "duplicate", "subsumed", "contradiction", "may-conflict", "never-holds", "long"]

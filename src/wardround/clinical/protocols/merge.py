@@ -14,7 +14,7 @@ from wardround.clinical.vocabulary import clinical_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedProtocol:
-    """The protocol of both. ``same``: ids of the second that the first had already said, with the rule that said it.
+    """The merged protocol. ``same``: ids of rules of the second that the first contains already, with the first's rule.
     ``renamed``: ids of the second that the first used for another rule."""
 
     protocol: GlobalProtocol
@@ -129,8 +129,8 @@ def _same_trigger(first: CompiledRule, second: CompiledRule) -> bool:
 
 
 def _counted_together(first: ProtocolRule, second: ProtocolRule) -> ProtocolRule:
-    """Supports add; precisions are weighed by them, and shares of single actions, whose supports are not known, go.
-    Where one was not counted, the other's figure stands."""
+    """Add supports and weight precisions by them. Shares of single actions have no supports and are dropped. If one
+    rule was not counted, the other's figures are used."""
     both = (first, second)
     first = replace(first, weights=first.weights or second.weights)
     counted = [(rule.support, rule.precision) for rule in both if rule.support and rule.precision is not None]

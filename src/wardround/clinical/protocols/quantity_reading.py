@@ -1,4 +1,4 @@
-"""Numbers, units, spans and windows in a trigger, and whether a number can be one of what is measured."""
+"""Read numbers, units, spans and windows in a trigger, and check that a number fits its measurement."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_amount(text: str) -> Amount | None:
 
 
 def read_hours(tokens: Tokens, name: str) -> Amount:
-    """Take a number and its unit. UserError: there is none, or the unit is not known."""
+    """Read a number and its unit. Raises UserError without a number, or for an unknown unit."""
     words: list[str] = []
     quoted = None
     while (token := tokens.peek()) is not None and token.kind != "sign" and not _ends(token.text, words):
@@ -74,7 +74,7 @@ def read_hours(tokens: Tokens, name: str) -> Amount:
 
 
 def read_span(tokens: Tokens, name: str) -> float:
-    """Take a span of time (``30 minutes``) and return its hours. UserError: there is none."""
+    """Read a span of time (``30 minutes``) and return its hours. Raises UserError without one."""
     tokens.take_sign(">=", ">")
     first, second = tokens.peek(), tokens.peek(1)
     text = "" if first is None else first.text.lower()
@@ -120,7 +120,7 @@ def is_rate_unit(unit: str) -> bool:
 
 
 def check_value(value: AtValue, *, a_change: bool = False) -> None:
-    """UserError if a number cannot be one of what is measured: its unit is another's, or no value lies there."""
+    """Raise UserError if a number does not fit its measurement: a foreign unit, or an impossible value."""
     known = find_measurement(value.concept)
     if known is None:
         return

@@ -16,7 +16,7 @@ from wardround.core import UserError, canonical_json, content_hash, read_toml, s
 # Rules as people write and read them, and the protocol that holds them.
 #
 # An action is a verb and a name: ``start`` and ``stop`` a drug, ``order`` a laboratory test, ``perform`` a procedure.
-# ``avoid`` and ``hold`` say what is not to be done while the rule holds: for good reason, or until its turn comes.
+# ``avoid`` and ``hold`` name actions that are excluded while the rule holds: for good, or until later.
 
 
 ActionKind = Literal["MEDICATIONS", "LABS", "PROCEDURES"]
@@ -52,7 +52,7 @@ class RuleAction:
 
     @property
     def kind(self) -> ActionKind | None:
-        """The type of bundle it belongs to; None of what is not to be done."""
+        """The type of bundle of the action; None for an excluded action."""
         return KINDS.get(self.verb)
 
     @property
@@ -63,7 +63,7 @@ class RuleAction:
         return drug_class(self.name) or clinical_name(self.name)
 
     def forbids(self, proposed: str) -> bool:
-        """Return whether something proposed is, holds, or as a class may be, what is not to be done."""
+        """Return whether a proposal is, contains, or may be (as a class) the excluded action."""
         return self.verb in ("avoid", "hold", "stop") and (self.names(proposed) or may_hold(proposed, self.name))
 
     def names(self, done: str) -> bool:
@@ -87,10 +87,13 @@ class RuleOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolRule:
-    """One rule. ``support``: steps of training in which it asked for its first action; ``precision``: the share of them
-    in which that followed; None where nobody counted; ``shares``: the same of every action, where they were counted
-    one by one. ``weights``: by action, how much the rule adds to the action's probability while it holds; the weights
-    of all rules that hold are summed. ``suspects``: the problem that its holding makes one suspect."""
+    """One rule.
+
+    ``support``: training steps in which it asked for its first action. ``precision``: the share of these steps in which
+    the action followed; None if it was not counted. ``shares``: the same for every action, if they were counted
+    separately. ``weights``: action -> what the rule adds to the action's probability while it holds; the weights of all
+    rules that hold are summed. ``suspects``: the problem that is suspected while the rule holds.
+    """
 
     id: str
     category: str
@@ -125,14 +128,16 @@ class ProtocolRule:
 
     @property
     def wording(self) -> str:
-        """The rule in words: its text, else one made of its parts."""
+        """The rule in words: its text, else a text built from its parts."""
         return self.text or f"IF {self.trigger} THEN {', '.join(self.actions)}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InducedFrom:
-    """The people whose stays taught rules: those that a seed and shares put into training, of one source. A rule may
-    not be shown where one of them is asked about."""
+    """The subjects whose stays the rules were induced from: the training split of a seed and shares, of one source.
+
+    A rule may not be shown for one of these subjects.
+    """
 
     source: str
     store_digest: str
@@ -145,7 +150,7 @@ class InducedFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalProtocol:
-    """The rules of an institution, frozen while patients are played. ``induced``: from whom, where from anybody."""
+    """The rules of an institution, frozen during a run. ``induced``: the subjects they were induced from, if any."""
 
     name: str
     rules: tuple[ProtocolRule, ...]
@@ -178,7 +183,7 @@ class GlobalProtocol:
 
 
 def _rule_body(rule: ProtocolRule) -> dict[str, Any]:
-    """Everything a rule says, its shares in as many digits as files have."""
+    """Return the whole content of a rule, with its shares in as many digits as files have."""
     body = asdict(rule)
     body["precision"] = None if rule.precision is None else round(rule.precision, 4)
     body["shares"] = [round(share, 4) for share in rule.shares]

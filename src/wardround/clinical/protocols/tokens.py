@@ -59,7 +59,7 @@ class Tokens:
 
     @property
     def rest(self) -> str:
-        """What is still to be read, in words."""
+        """The rest of the text."""
         return " ".join(token.text for token in self._tokens[self._place :])
 
     def peek(self, ahead: int = 0) -> TriggerToken | None:
@@ -124,7 +124,7 @@ def _phrases(text: str) -> str:
     return "".join(parts)
 
 
-# How triggers spell names and numbers, so that what is written is read again as the same.
+# How triggers spell names and numbers, so that a written trigger is read again unchanged.
 
 
 Exchange = Literal["measured", "on", "problem", "allergy", "done"]
@@ -142,7 +142,7 @@ SCORES = {
 SCORE_UNITS = {"pf_ratio": "mmHg", "age": "years"}
 """Units that scores may be compared in; the others are points."""
 OLDEST = 90.0
-"""An age of so many years stands for that and above."""
+"""An age of this many years means this age and above."""
 _KEYWORDS = frozenset(
     {"and", "or", "not", "is", "no", "for", "in", "within", "between", "at", "below", "under", "above", "over", "by",
      "rising", "falling", "rises", "falls", "increasing", "decreasing", "increases", "decreases", "increased",
@@ -170,7 +170,7 @@ def number(value: float) -> str:
 
 @lru_cache(maxsize=16_384)
 def is_known(name: str, what: Exchange) -> bool:
-    """Return whether a table has a name as that of what is asked, or it is the clock's."""
+    """Return whether a table has the name for this kind, or it is a name of the clock."""
     if name in (HOUR_OF_DAY, STAY):
         return what in ("measured", "done")
     if what == "measured":
@@ -204,9 +204,9 @@ _OPENING = frozenset(
 _AROUND_PROBLEMS = frozenset({"suspected", "possible", "probable", "known", "of", "the", "with", "active"})
 
 
-# The names in a trigger: taken up to the next word of the language, and held against what the tables have.
+# The names in a trigger: read up to the next word of the language, and checked against the tables.
 #
-# A name that no table has is refused with the nearest ones; in quotes it is taken as the store spells it.
+# A name that is in no table is refused with the nearest ones; in quotes it is used as the store spells it.
 
 
 _VERBAL = frozenset({"gcs", "verbal", "response", "score", "component", "v"})
@@ -251,11 +251,11 @@ class NameReader:
         return found
 
     def measured(self) -> str:
-        """Take the name of what is measured."""
+        """Read the name of a measurement."""
         return self.as_measured(self.raw())
 
     def as_measured(self, name: str) -> str:
-        """Check a name as that of what is measured."""
+        """Check a name as the name of a measurement."""
         if self._quoted or is_known(name, "measured"):
             return name
         concept = find_concept(name)
@@ -292,11 +292,11 @@ class NameReader:
         raise UserError(_unknown(name, "problem", "problem"))
 
     def done(self) -> str:
-        """Take the name of what is done: a test, drug, procedure or device."""
+        """Read the name of an action: a test, drug, procedure or device."""
         return self.as_done(self._one_meaning("done"))
 
     def as_done(self, name: str) -> str:
-        """Check a name as that of what is done."""
+        """Check a name as the name of an action."""
         if self._quoted or is_known(name, "done"):
             return name
         raise UserError(_unknown(name, "test, drug or procedure", "procedure"))
@@ -312,7 +312,7 @@ class NameReader:
             raise UserError(problem)
 
     def _one_meaning(self, kind: str) -> str:
-        """Take a name; UserError if it is short for several things."""
+        """Read a name. Raises UserError if it is short for several things."""
         name = self.raw()
         meanings = () if self._quoted else meanings_of(name, kind)
         if meanings:

@@ -1,4 +1,4 @@
-"""Allergies as texts tell them: "allergic to", "X allergy", a section of allergies, anaphylaxis after something."""
+"""Read allergies from texts: "allergic to", "X allergy", a section of allergies, anaphylaxis after a substance."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ _EMPTY = named_words("empty")
 
 @dataclass(frozen=True, slots=True)
 class Allergy:
-    """An allergy that is told, or denied. An empty ``allergen`` that is denied: no allergy is known."""
+    """An allergy that is stated or denied. An empty ``allergen`` that is denied: no allergy is known."""
 
     allergen: str
     is_denied: bool = False
 
 
 def allergies_of(text: str, section: SectionKind = "") -> Iterator[Allergy]:
-    """Return the allergies that a text tells or denies."""
+    """Return the allergies that a text states or denies."""
     for part in sections_of(text, section):
         body = text[part.start : part.end]
         if part.kind == "allergies":
@@ -100,9 +100,10 @@ def charted_allergies(name: str) -> tuple[Allergy, ...]:
 
 @lru_cache(maxsize=65_536)
 def records_allergy(diagnosis: str) -> bool:
-    """Return whether a diagnosis, by its title or ICD code, records what somebody is allergic to.
+    """Return whether a diagnosis, by its title or ICD code, records an allergy to a substance.
 
-    An illness by an allergy (allergic rhinitis) records none; nor does what is denied, suspected or the family's.
+    An illness by an allergy (allergic rhinitis) records none. A denied or suspected allergy or one of the family does
+    not count either.
 
     >>> [records_allergy(one) for one in ("Allergy status to penicillin", "Z88.0", "Allergic rhinitis")]
     [True, True, False]
@@ -117,13 +118,13 @@ def records_allergy(diagnosis: str) -> bool:
 
 
 def allergy_truth(allergies: Iterable[Allergy], substance: str) -> Truth:
-    """Return whether one of some allergies is to a substance or class; false only where it, or every one, is denied.
+    """Return whether one of some allergies is to a substance or class; false only if it, or every allergy, is denied.
 
-    "No other allergies" denies nothing of what may cross-react with an allergy that is there.
+        "No other allergies" does not deny a substance that may cross-react with a stated allergy.
 
-    >>> told = (Allergy("codeine"), Allergy("", is_denied=True))
-    >>> [allergy_truth(told, one) for one in ("codeine", "hydromorphone", "ondansetron")]
-    [True, None, False]
+    >>> stated = (Allergy("codeine"), Allergy("", is_denied=True))
+        >>> [allergy_truth(stated, one) for one in ("codeine", "hydromorphone", "ondansetron")]
+        [True, None, False]
     """
     truth: Truth = None
     may_react = False

@@ -1,7 +1,7 @@
-"""How each word of a clinical sentence stands: there, denied, possible, past, the family's, or no statement at all.
+"""Detect the assertion of each word of a clinical sentence: present, denied, possible, past, the family's, or none.
 
-Cue words (``data/assertion_cues.tsv``) act on what follows or precedes them, to the end of their clause; the design is
-that of NegEx and ConText (Chapman et al. 2001; Harkema et al. 2009), the cues and rules are our own.
+Cue words (``data/assertion_cues.tsv``) act on the words after or before them, to the end of their clause. The design
+follows NegEx and ConText (Chapman et al. 2001; Harkema et al. 2009); the cues and rules are our own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OF_FAMILY: Mapping[str, Standing] = {"family": "family", "history": "listed"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """Some words of one sentence that stand alike. ``is_whole`` says that nothing narrows them ("in the legs")."""
+    """Words of one sentence with the same assertion."""
 
     tokens: tuple[WordToken, ...]
     standing: Standing
@@ -47,13 +47,13 @@ class Statement:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Its place in the text."""
+        """The span in the text."""
         return self.tokens[0].start, self.tokens[-1].end
 
 
 @dataclass(slots=True)
 class _Sentence:
-    """One sentence at work: its tokens, its cues, and what acts on each token."""
+    """One sentence while it is read: its tokens, its cues, and the cues that act on each token."""
 
     tokens: list[WordToken]
     default: Standing
@@ -132,7 +132,7 @@ def _is_short_aside(tokens: Sequence[WordToken], place: int) -> bool:
 
 
 def _act(sentence: _Sentence) -> set[int]:
-    """Let every cue act; return the places that cues take up."""
+    """Apply every cue; return the positions of the words of cues."""
     tokens = sentence.tokens
     cue_places = {place for cue in sentence.cues if _is_only_cue(cue, tokens) for place in range(cue.start, cue.end)}
     for cue in sentence.cues:
@@ -151,7 +151,7 @@ def _act(sentence: _Sentence) -> set[int]:
 
 
 def _is_only_cue(cue: Cue, tokens: Sequence[WordToken]) -> bool:
-    """Return whether a cue's words say nothing but the cue."""
+    """Return whether a cue's words are only a cue."""
     return cue.direction != "beside" and not tokens[cue.start].text.startswith("postop")
 
 
@@ -229,7 +229,7 @@ def _act_before(sentence: _Sentence, cue: Cue, cue_places: set[int]) -> None:
 
 
 def _is_asserted(sentence: _Sentence, cue: Cue, place: int) -> bool:
-    """Return whether what lies between an earlier cue and this one may still be taken over by it."""
+    """Return whether the words between an earlier cue and this one may still belong to this one."""
     if cue.standing != "present":
         return True
     earlier = next(one for one in sentence.cues if one.start <= place < one.end)
@@ -315,7 +315,7 @@ def _act_kin(sentence: _Sentence, cue_places: set[int]) -> None:
 
 
 def _act_marks(sentence: _Sentence, cue_places: set[int]) -> None:
-    """``Edema: none``, ``+ cough, - rash`` and ``surgery in 2012``: marks and years that say how a thing stands."""
+    """Apply marks and years that assert: ``Edema: none``, ``+ cough, - rash`` and ``surgery in 2012``."""
     words = [token.text for token in sentence.tokens]
     last = len(words) - 1 - (words[-1] == ".")
     if last >= 2 and words[last - 1] in (":", "-", "\u2013") and words[last] in _DENIALS:

@@ -17,8 +17,8 @@ _ICU = re.compile(r"[a-z]{1,4}icu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CareUnit:
-    """What a name says. ``level``: the class of the unit, None where the name does not settle it; ``services``: whose
-    patients are there, empty where the name says nothing of that."""
+    """The meaning of a unit's name. ``level``: the class of the unit, None if the name does not show it; ``services``:
+    the services of its patients, empty if the name does not show them."""
 
     level: str | None
     services: frozenset[str]
@@ -35,7 +35,7 @@ def read_care_unit(name: str) -> CareUnit:
     """
     text = name.casefold()
     outside = _named("class", _words(_ASIDE.sub(" ", text)))
-    if outside:  # what stands in brackets is then a short form of the rest
+    if outside:  # the text in brackets is then a short form of the rest
         text = _ASIDE.sub(" ", text)
     words = _words(text)
     levels, services = _named("class", words), _named("service", words)

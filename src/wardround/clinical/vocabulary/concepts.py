@@ -1,6 +1,6 @@
-"""What a name stands for: laboratory test, vital, drug, class of drugs, problem, procedure or device.
+"""Find the concept of a name: laboratory test, vital, drug, class of drugs, problem, procedure or device.
 
-From our own tables, the laboratory words and drug names of ``codes``, and a table that a user adds beside them.
+The names come from our own tables, the laboratory words and drug names of ``codes``, and a table that a user adds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MEASURED_FIRST = frozenset(
     {"potassium", "sodium", "chloride", "calcium", "magnesium", "phosphate", "iron", "glucose", "albumin",
      "bicarbonate"}
 )  # fmt: skip
-"""What is a laboratory test before it is a drug."""
+"""Names that are a laboratory test before they are a drug."""
 _WORDS_TOO = frozenset(
     {"all", "as", "he", "ms", "pe", "it", "hit", "cap", "aids", "ra", "had", "burn", "ad", "icd", "af", "mi", "ct",
      "lp", "t", "k", "p", "na", "cl", "cr", "ca", "pt", "mg", "ag", "hd", "fe", "be", "tt", "la", "le", "sg", "li",
@@ -53,7 +53,7 @@ class Mention:
 
 
 def find_concept(text: str, kind: ConceptKind | None = None) -> Concept | None:
-    """Return what a name stands for, of one kind where it is given; None if no table has it.
+    """Return the concept of a name, of one kind if it is given; None if no table has it.
 
     >>> find_concept("CHF"), find_concept("MAP"), find_concept("Unasyn")
     (Concept(kind='problem', name='heart failure'), Concept(kind='vital', name='mean arterial pressure'), \
@@ -63,8 +63,8 @@ Concept(kind='drug', name='ampicillin-sulbactam'))
 
 
 def meanings_of(text: str, kind: str) -> tuple[str, ...]:
-    """Return the several things that a short name may stand for where a problem, something ``done`` or a drug that is
-    ``on`` is asked for; nothing if it stands for one, or a user's table says which.
+    """Return the meanings of an ambiguous short name, for a problem, a ``done`` action or a drug ``on``; nothing if it
+    has one meaning, or if a user's table decides.
 
     >>> meanings_of("AS", "problem")
     ('aortic stenosis', 'ankylosing spondylitis')
@@ -89,7 +89,7 @@ def concepts_in(text: str, start: int = 0, end: int | None = None) -> tuple[Ment
 
 
 def known_names() -> Mapping[str, Concept]:
-    """Return every name that a text may have for a concept, as its words, with what it stands for."""
+    """Return every name that a text may use for a concept, as its words, with the concept."""
     return MappingProxyType({" ".join(words): concept for words, concept in _spoken().items()})
 
 
@@ -107,8 +107,8 @@ def is_a(given: Concept, wanted: Concept) -> bool:
 def add_concepts(table: Path | str) -> int:
     """Add a user's table of names, a file or its text, and return how many rows it has.
 
-    A row: kind <tab> name <tab> spellings, split by ";" <tab> what it is one of. A plug-in that holds the text is
-    recorded by its hash in what is made with it. UserError: unreadable, unknown kind, or no name.
+    A row: kind <tab> name <tab> spellings, split by ";" <tab> parent concept. If a plug-in contains the text, its hash
+    is recorded in all results. Raises UserError for an unreadable row, an unknown kind, or a missing name.
     """
     where = table if isinstance(table, Path) else "table of concepts"
     try:
@@ -131,7 +131,7 @@ def add_concepts(table: Path | str) -> int:
 
 
 def forget_tables() -> None:
-    """Read the tables again when they are next asked."""
+    """Read the tables again on their next use."""
     for one in (_own, _of_user, _spoken, _parents, _above, _candidates, is_a):
         one.cache_clear()
 
@@ -172,13 +172,13 @@ _OTHERWISE: Mapping[str, tuple[str, str]] = {
     "icd": (_NEVER, r"\s*-?(?:9|10)"),
     "als": (_NEVER, r"\s+(?:crew|unit|provider|ambulance|team)"),
 }  # fmt: skip
-"""Short names that are others' too: what stands before or after where they are (room air, hospital day)."""
+"""Ambiguous short names with the context, before or after, of their other meaning (room air, hospital day)."""
 _WORD = re.compile(r"[^\W_]+")
 
 
 @lru_cache(maxsize=65_536)
 def _candidates(text: str) -> tuple[Concept, ...]:
-    """Return everything a name may stand for, likeliest first."""
+    """Return all concepts of a name, likeliest first."""
     words = words_of(text)
     found = list(_own().get(words, ()))
     measured = _lab(text)
@@ -230,8 +230,7 @@ def _is_shouted(text: str, start: int, end: int) -> bool:
 
 
 def _means_otherwise(concept: Concept, name: str, before: str, after: str) -> bool:
-    """Return whether what stands beside a short name makes it another one's ("95% RA", "HD 3",
-    "vancomycin-resistant")."""
+    """Return whether its context gives a short name another meaning ("95% RA", "HD 3", "vancomycin-resistant")."""
     if concept.kind in ("drug", "drug_class") and _OF_ANOTHER.match(after):
         return True
     beside = _OTHERWISE.get(name)

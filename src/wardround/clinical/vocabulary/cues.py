@@ -10,7 +10,7 @@ from typing import Literal
 
 from wardround.clinical.vocabulary.tables import cell_parts, table_rows
 
-# The words of a clinical sentence, and the cues among them: words that say how others stand.
+# The words of a clinical sentence, and the cues among them: words that change the assertion of others.
 
 
 _TOKEN = re.compile(
@@ -35,8 +35,8 @@ class WordToken:
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A cue among the tokens of a sentence: what it says, in which direction it acts, its first token and the one
-    after its last."""
+    """A cue among the tokens of a sentence: its assertion, its direction, its first token and the one after its
+    last."""
 
     standing: str
     direction: str

@@ -1,7 +1,7 @@
-"""Drugs by what is in them: ingredients, classes, and whether an allergy stands against one.
+"""Look up drugs by their ingredients and classes, and find allergies that conflict with a drug.
 
-A combination or a brand is its ingredients (Unasyn: ampicillin and sulbactam); a class is its members. What our tables
-do not have is a drug of its own name, and is never told apart from an allergy that they do not have: that is unknown.
+A combination or a brand is its ingredients (Unasyn: ampicillin and sulbactam); a class is its members. A drug that is
+not in our tables has its own name as its ingredient. Whether it conflicts with an unknown allergen is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wardround.clinical.vocabulary.time import Truth, any_of
 
 _CACHED = 65_536
 _LONG_ENOUGH = 8
-"""Letters of a drug's name that is known though one of them is wrong."""
+"""The shortest name, in letters, that is recognised with one wrong letter."""
 _VERDICTS: Mapping[str, Truth] = {"yes": True, "no": False, "unknown": None}
 _CHEMICAL = frozenset(
     {
@@ -43,7 +43,7 @@ def drug_name(text: str) -> str:
 
 @lru_cache(maxsize=_CACHED)
 def ingredients(name: str) -> frozenset[str]:
-    """Return what is in a drug; of a drug that our tables do not have its own name; of a class nothing.
+    """Return the ingredients of a drug; its own name if it is not in our tables; nothing for a class.
 
     >>> sorted(ingredients("Unasyn 3 g IV")), sorted(ingredients("Aspirin EC 81 mg"))
     (['ampicillin', 'sulbactam'], ['aspirin'])
@@ -64,7 +64,7 @@ def ingredients(name: str) -> frozenset[str]:
 
 
 def _read_ingredients(name: str) -> frozenset[str]:
-    """Ingredients of a name without an order around it; its own where our tables have none of them."""
+    """Return the ingredients of a name without order words; its own name if none is in our tables."""
     for one in (normalise_label(name), drug_name(name)):
         if one in _known():
             return frozenset({one})
@@ -74,7 +74,7 @@ def _read_ingredients(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=_CACHED)
 def drug_classes(name: str) -> tuple[str, ...]:
-    """Return the classes that a drug, or a class, belongs to, narrowest first; none if the table has it not."""
+    """Return the classes that a drug, or a class, belongs to, narrowest first; none if the table does not have it."""
     own = drug_class(name)
     within = load_drug_classes()
     if own is not None:
@@ -94,14 +94,14 @@ def main_class(name: str) -> str | None:
 
 @lru_cache(maxsize=_CACHED)
 def drug_groups(name: str) -> frozenset[str]:
-    """Return everything a drug may be asked for as: its own name, its ingredients and their classes."""
+    """Return all keys of a drug: its own name, its ingredients and their classes."""
     own = drug_class(name)
     return frozenset({own or drug_name(name), *ingredients(name), *drug_classes(name)})
 
 
 @cache
 def load_drug_classes() -> Mapping[str, frozenset[str]]:
-    """Class -> its ingredients, those of the classes within it too."""
+    """Return class -> its ingredients, including those of the classes within it."""
     rows = {name.lstrip("~"): cell_parts(members) for name, _, members in table_rows("drug_classes", 3)}
     return MappingProxyType({name: frozenset(_members(name, rows)) for name in rows})
 
@@ -137,7 +137,7 @@ def misspelled_drug(name: str) -> str | None:
 
 @lru_cache(maxsize=_CACHED)
 def is_drug(given: str, wanted: str) -> bool:
-    """Return whether a given drug is the one asked for, holds it, or is of the class asked for.
+    """Return whether a given drug is the wanted one, contains it, or is of the wanted class.
 
     >>> is_drug("Unasyn", "penicillins"), is_drug("Unasyn", "ampicillin"), is_drug("ampicillin", "Unasyn")
     (True, True, False)
@@ -151,8 +151,7 @@ def is_drug(given: str, wanted: str) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def may_hold(given: str, wanted: str) -> bool:
-    """Return whether a given drug is, holds, or may turn out to be, what is asked for: a class may be any of its
-    members."""
+    """Return whether a given drug is, contains, or may be the wanted one. A class may be any of its members."""
     given, mineral = _given(given), normalise_label(wanted)
     is_salt = mineral in _MINERALS and not _NO_DRUG.search(normalise_label(given))
     if is_salt and any(f"{ingredient} ".startswith(f"{mineral} ") for ingredient in ingredients(given)):
@@ -162,9 +161,9 @@ def may_hold(given: str, wanted: str) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def conflicts(drug: str, allergen: str) -> Truth:
-    """Return whether an allergy, as charts write it, stands against a drug or class.
+    """Return whether an allergy, as charts write it, conflicts with a drug or class.
 
-    Cross-reactions stand in ``data/cross_reactions.tsv``; an allergen that no table has is unknown.
+    Cross-reactions are listed in ``data/cross_reactions.tsv``. An allergen that is in no table is unknown.
 
     >>> conflicts("Unasyn", "Allergy to penicillin (finding)"), conflicts("furosemide", "Sulfa")
     (True, False)
@@ -181,7 +180,8 @@ def conflicts(drug: str, allergen: str) -> Truth:
 
 @lru_cache(maxsize=_CACHED)
 def read_allergens(text: str) -> tuple[str, ...]:
-    """Return what an allergy is to, without the words around it ("Allergy to penicillin (finding)": penicillin)."""
+    """Return the allergens of an allergy, without the words around them ("Allergy to penicillin (finding)":
+    penicillin)."""
     text = allergy_code_title(text) or text
     if words_of(text) in _others():
         return (normalise_label(text),)
@@ -239,13 +239,13 @@ def _conflict(drug: str, allergen: str) -> Truth:
 
 
 def _not_a_drug(drug: str, allergen: str) -> Truth:
-    """Return whether a food stands against a drug: only where the table says so (egg and a fat emulsion)."""
+    """Return whether a food conflicts with a drug: only if the table has the pair (egg and a fat emulsion)."""
     contents = {one for part in ingredients(drug) for one in (part, *drug_classes(part))}
     return any_of(_VERDICTS[_crossing().get((allergen, one), "no")] for one in sorted(contents))
 
 
 def _between(ingredient: str, allergen: str) -> Truth:
-    """Return whether an allergy stands against one ingredient: itself, then the closest row of the table."""
+    """Return whether an allergy conflicts with one ingredient: by itself, then by the closest row of the table."""
     sources = _sources(allergen)
     if ingredient in sources:
         return True

@@ -21,7 +21,7 @@ ConceptKind = Literal["lab", "vital", "drug", "drug_class", "problem", "procedur
 
 @dataclass(frozen=True, slots=True, order=True)
 class Concept:
-    """What a name stands for: a kind and the one name of it (``Concept("vital", "mean arterial pressure")``)."""
+    """The concept of a name: a kind and its one name (``Concept("vital", "mean arterial pressure")``)."""
 
     kind: ConceptKind
     name: str
@@ -93,7 +93,7 @@ def _spellings() -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
-# What is known of a measurement: the units it comes in, which numbers are plausible in each, what leads to moles.
+# Facts of a measurement: its units, the plausible numbers in each, its conversion to moles.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Measurement:
 
 @lru_cache(maxsize=65_536)
 def find_measurement(concept: Concept | str) -> Measurement | None:
-    """Return what is known of a measurement, by any of its names; None if nothing is."""
+    """Return the facts of a measurement, by any of its names; None if it is unknown."""
     return _measurements().get(clinical_name(concept if isinstance(concept, str) else concept.name))
 
 
@@ -158,7 +158,7 @@ def load_measurements() -> tuple[Measurement, ...]:
 def convert(
     value: float, from_unit: str, to_unit: str, concept: Concept | str | None = None, *, weight: float | None = None
 ) -> float | None:
-    """Return a number in another unit; None if there is no way that is known.
+    """Return a number in another unit; None if no conversion is known.
 
     ``concept``: whose molar mass leads from grams to moles and whose valence from moles to equivalents; ``weight``: kg.
 

@@ -93,8 +93,10 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdTest:
-    """Readings in one unit held against a threshold. The first group with a way to read a number decides; where its
-    ways disagree the truth is unknown."""
+    """A comparison of readings in one unit with a threshold.
+
+    The first group with a way to read a number decides. If the ways of a group disagree, the truth is unknown.
+    """
 
     relation: Relation
     groups: tuple[tuple[_Reading, ...], ...]
@@ -158,7 +160,7 @@ def comparison(
     concept: Concept | str | None = None,
     charted: frozenset[str] = frozenset(),
 ) -> ThresholdTest:
-    """Return how readings in a unit are held against a threshold, worked out once for all of them."""
+    """Return the comparison of readings in a unit with a threshold, computed once for all of them."""
     known = find_measurement(concept) if concept is not None else None
     reading_unit = None if is_unitless(unit, known) else unit
     limit_unit = None if is_unitless(threshold_unit, known) else threshold_unit
@@ -170,7 +172,7 @@ def comparison(
 
 def reading_unit(value: float, unit: str | None, concept: Concept | str, charted: Collection[str] = ()) -> str | None:
     """Return the unit of a reading: its own, else the store's only one, else the only one in which the number is
-    plausible; None if that is not told, or it has none (pH)."""
+    plausible; None if it is unknown, or the number has no unit (pH)."""
     known = find_measurement(concept)
     if not is_unitless(unit, known):
         return unit
@@ -231,14 +233,14 @@ def _meant(
     own = tuple(one for one in everywhere if unit is not None and _same(one[1], unit))
     if own and not any(_converted(*one, unit, known) is not None for one in everywhere if one not in own):
         return own  # the others measure otherwise (D-dimer in FEU): a number beside it is in the reading's own unit
-    if not everywhere:  # what is below all that is charted is so in every unit
+    if not everywhere:  # a threshold below all charted values is below them in every unit
         below = threshold < min(one.low for one in known.units)
         return ((threshold, known.units[0].unit),) if below else ()
     usual = known.units[0].unit
     here = charted or ((unit,) if unit is not None and _same(unit, usual) else ())
     found = _plausible(threshold, known.units, known, here)
     measured = _plausible(threshold, known.in_extremes.units, known, charted) if charted else ()
-    if not any(_is_charted(one, known, charted) for one in found):  # in the store's unit nobody writes such a number
+    if not any(_is_charted(one, known, charted) for one in found):  # such a number is not written in the store's unit
         found += tuple(one for one in measured if _is_charted(one, known, charted))
     return tuple((threshold, one.unit) for one in found)
 
@@ -270,8 +272,8 @@ def _in_unit(unit: str, meant: tuple[tuple[float, str | None], ...], known: Meas
 
 
 def _believed(unit: str, known: Measurement | None) -> tuple[float, float]:
-    """Which numbers are taken in the unit that they are charted in: a fraction charted as per cent, or Celsius as
-    Fahrenheit, is not."""
+    """Return the range of numbers that are read in their charted unit: not a fraction charted as per cent, nor Celsius
+    charted as Fahrenheit."""
     charted = read_unit(unit)
     own = (
         next((one for one in known.units if read_unit(one.unit or "1") == charted), None) if known is not None else None
@@ -321,7 +323,8 @@ def _read_apart(
 
 
 def _limits(converted: float | None) -> tuple[float, ...]:
-    """The threshold in a unit; where there is no way to it, two that never agree: what it says is not known."""
+    """Return the threshold in a unit; without a conversion, two thresholds that never agree, so that the truth is
+    unknown."""
     return (-np.inf, np.inf) if converted is None else (converted,)
 
 

@@ -1,7 +1,7 @@
-"""What a text says of a patient: problems, drugs and values that are there, denied, possible, past, a relative's.
+"""Read the findings of a text: problems, drugs and values that are present, denied, possible, past, or a relative's.
 
-What is not said is unknown. What is said of others, of vaccines, of risks that were explained and of what to do in
-some event is no finding. Names are compared as concepts where the tables have them, else word by word.
+A finding that is not named is unknown. Statements on other people, on vaccines, on explained risks and on what to do in
+some event are no findings. Names are compared as concepts if the tables have them, else word by word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wardround.clinical.vocabulary.text_values import find_values
 from wardround.clinical.vocabulary.time import Relation, Truth
 
 _FILLERS = named_words("fillers") | {singular(word) for word in named_words("fillers")}
-"""Words that do not narrow what is denied."""
+"""Words that do not narrow a denial."""
 _NOT_NARROWING = named_words("not_narrowing")
 _MODIFIERS = named_words("modifiers")
 _RECENT = "recent"
@@ -34,8 +34,11 @@ _NEGATIVE = re.compile(r"\bneg(?:ative)?\b(?!\s+for\b)", re.I)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFinding:
-    """Something that a text says of the patient. ``concept`` is set where a table has the name; ``quantity`` where a
-    value is told; ``is_whole`` where nothing narrows what is denied ("no edema in the legs" denies no edema)."""
+    """A finding of a text on its patient.
+
+    ``concept`` is set if a table has the name, ``quantity`` if the text gives a value. ``is_whole``: no word narrows
+    the denial ("no edema in the legs" does not deny edema).
+    """
 
     words: tuple[str, ...]
     status: Status
@@ -46,30 +49,30 @@ class TextFinding:
     is_whole: bool = True
     is_recent: bool = False
     around: tuple[str, ...] = ()
-    """Of a concept: all words of its statement. Of a statement: those that belong to longer names in it."""
+    """For a concept: all words of its statement. For a statement: the words that belong to longer names in it."""
 
     @property
     def span(self) -> tuple[int, int]:
-        """Its place in the text."""
+        """The span in the text."""
         return self.start, self.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextReading:
-    """A text as it was read: its findings in order, and the allergies that it tells."""
+    """The content of a text: its findings in order, and the allergies it states."""
 
     findings: tuple[TextFinding, ...] = ()
     allergies: tuple[Allergy, ...] = ()
 
 
 def read_findings(text: str, section: str | None = None) -> tuple[TextFinding, ...]:
-    """Return what a text says of its patient, in order. ``section``: the heading that it stood under."""
+    """Return the findings of a text, in order. ``section``: the heading above the text."""
     return read_text(text, section).findings
 
 
 @lru_cache(maxsize=16_384)
 def read_text(text: str, section: str | None = None) -> TextReading:
-    """Read a text: statements with their standing, values in words, allergies."""
+    """Read a text: statements with their assertion, values in words, allergies."""
     kind = section_kind(section) if section else ""
     found: list[TextFinding] = []
     statements = tuple(statements_of(text, kind))
@@ -136,13 +139,13 @@ def _status(statement: Statement, name: str) -> Status:
 
 @lru_cache(maxsize=16_384)
 def is_lasting(name: str) -> bool:
-    """Return whether one who ever had a problem has it still (diabetes, but no pneumonia)."""
+    """Return whether a problem is lifelong (diabetes, but not pneumonia)."""
     return _is_of("lasting", name) and not _is_of("not", name)
 
 
 @lru_cache(maxsize=16_384)
 def leaves_a_mark(name: str) -> bool:
-    """Return whether something done once is so ever after (a transplant, an amputation)."""
+    """Return whether a procedure has a lasting result (a transplant, an amputation)."""
     return _is_of("done", name)
 
 
@@ -181,17 +184,17 @@ def _values(text: str, statements: Sequence[Statement]) -> Iterator[TextFinding]
 
 @dataclass(slots=True)
 class KnownFindings:
-    """What several texts and rows say of one patient, to be asked by name."""
+    """The findings of several texts and rows on one patient, looked up by name."""
 
     by_concept: dict[Concept, dict[tuple[str, ...], set[str]]] = field(default_factory=dict)
     by_word: dict[str, dict[tuple[str, ...], set[str]]] = field(default_factory=dict)
     alone: dict[str, set[str]] = field(default_factory=dict)
-    """By word how it is told where it is no part of a longer name ("shock", not that of shock wave lithotripsy)."""
+    """Word -> its statuses outside of longer names ("shock", not that of shock wave lithotripsy)."""
     allergies: list[Allergy] = field(default_factory=list)
     _statuses_by_name: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, reading: TextReading) -> None:
-        """Take in what a text says."""
+        """Add the findings of a text."""
         self.allergies += reading.allergies
         for finding in reading.findings:
             if finding.quantity is not None:
@@ -207,18 +210,18 @@ class KnownFindings:
                         self.alone.setdefault(word, set()).update(ways)
 
     def statuses(self, name: str) -> frozenset[Status]:
-        """Return every way in which something is told of the patient; empty if nothing names it."""
+        """Return every status of a finding of the patient; empty if nothing names it."""
         if name not in self._statuses_by_name:
             self._statuses_by_name[name] = frozenset(self._statuses(name))
         return cast(frozenset[Status], self._statuses_by_name[name] - {_RECENT})
 
     def has_recent(self, name: str) -> bool:
-        """Return whether something of the past is told with a time of some days or weeks."""
+        """Return whether a past finding is some days or weeks old."""
         self.statuses(name)
         return _RECENT in self._statuses_by_name[name]
 
     def allergic_to(self, substance: str) -> Truth:
-        """Return whether an allergy to a substance or class is told; unknown if only others are."""
+        """Return whether an allergy to a substance or class is stated; unknown if only other allergies are."""
         return allergy_truth(self.allergies, substance)
 
     def _statuses(self, name: str) -> Iterator[str]:
@@ -292,7 +295,7 @@ def _forms() -> Mapping[str, str]:
 
 
 def as_past(reading: TextReading) -> TextReading:
-    """Return what an earlier stay says as it stands now: the past, but for what lasts; what was denied says nothing."""
+    """Return the findings of an earlier stay as of now: past, except lifelong problems; denials are dropped."""
     lasting = (finding for finding in reading.findings if finding.status in ("present", "past", "family"))
     return TextReading(findings=tuple(map(_now_past, lasting)), allergies=reading.allergies)
 

@@ -1,4 +1,4 @@
-"""Measurements, age and sex told in words."""
+"""Read measurements, age and sex from text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wardround.clinical.vocabulary.units import convert_unit, plain_unit, read_u
 
 _LINKS = named_words("links")
 _ONLY_BETWEEN = frozenset(("serum", "plasma", "blood", "total", "with", "the", "a", "an", "on", ",", "normal"))
-"""Links that do not make a number the name's own where they stand right before it."""
+"""Links that do not join a number to the name if they come right before the number."""
 _SALTS = named_words("salts")
 _NO_VALUE_AFTER = named_words("no_value_after")
 _OTHER_FLUIDS = named_words("other_fluids")
@@ -37,14 +37,14 @@ _NO_NAMES = named_words("no_names")
 _AS_WRITTEN = {named_word.casefold(): named_word for named_word in named_words("as_written")}
 """Short names that count in one spelling only: ``K``, ``Na``, ``Mg``."""
 _ALSO = {"fever": "temperature", "febrile": "temperature"}
-"""What names a measurement before a number only."""
+"""Words that name a measurement only before a number."""
 _TENS = re.compile(
     r"^\s*(?:[x×*·∙]\s*)?10\s*\^?\s*(\(?[0-9⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}\)?)\s*/?\s*(?P<per>l|ul|µl|μl|mm3|mm³|mcl|ml|cumm)\b",
     re.IGNORECASE,
 )
 _UNIT = re.compile(r"^\s*([%°]|/?\s?[A-Za-zµμ²³^0-9.%\[\]]+(?:\s?/\s?[A-Za-zµμ0-9.²³^]+){0,3})")
 _COMMA = re.compile(r",\d{1,2}(?!\d)|,\d{4}")
-"""A decimal comma behind a number, whose whole part alone would be told wrong ("K 5,9")."""
+"""A decimal comma after a number; its whole part alone would be wrong ("K 5,9")."""
 _TO_NOW = re.compile(r"(?:\s*(?:-+>|=>|→)\s*(\d+(?:\.\d+)?)(?![\d,]))+")
 """A chain of numbers, the last of which holds now ("Na 128 -> 132")."""
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
@@ -67,7 +67,7 @@ class TextValue:
 
 
 def find_values(text: str, start: int = 0, end: int | None = None) -> Iterator[TextValue]:
-    """Return the measurements told in one sentence of a text."""
+    """Return the measurements in one sentence of a text."""
     end = len(text) if end is None else end
     for found in _PRESSURE.finditer(text, start, end):
         unit = "mmHg" if found[3] else None
@@ -365,7 +365,7 @@ _LETTER = re.compile(r"\b\d{1,3}\s?(?:y/?o|yo|y\.o\.|yrs?|years? old|-year-old)?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Age in whole years and sex, None where a text does not tell them. An infant's age is 0."""
+    """Age in whole years and sex, None if a text does not state them. An infant's age is 0."""
 
     age: int | None = None
     days: float | None = None
@@ -373,7 +373,7 @@ class Person:
 
 
 def read_person(text: str) -> Person:
-    """Read who a text is about: the first age and the first word for a sex that are no relative's."""
+    """Read age and sex of a text's patient: the first age and the first word for a sex that are no relative's."""
     age = days = None
     for found in _AGE.finditer(text):
         if _OF_KIN.search(text[max(0, found.start() - 24) : found.start()]) and found["first"]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 
 Truth = bool | None
-"""True, False, or None: unknown. What is unknown is never taken for false."""
+"""True, False, or None: unknown. An unknown truth never counts as false."""
 Relation = Literal[">", ">=", "<", "<=", "="]
 RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
@@ -75,13 +75,13 @@ def negate(truth: Truth) -> Truth:
 
 # Windows and courses over a series of readings: what a rule says of the last hours, of a rise, of "for 30 minutes".
 #
-# A series is (time, value), oldest first, and holds what is known; what it does not carry is unknown, never false.
+# A series is (time, value), oldest first, of known values; a missing value is unknown, never false.
 
 
 Reading = tuple[datetime, float]
 Series = Sequence[Reading]
 MAX_GAP_MINUTES = 120.0
-"""Readings further apart than this, and than the time asked for, say nothing of what was between them."""
+"""Between readings further apart than this, and than the requested time, the value is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,23 +111,23 @@ class Window:
 
 
 def latest(series: Series, window: Window | None = None) -> float | None:
-    """Return the newest value; None if there is none."""
+    """Return the newest value; None without one."""
     found = _within(series, window)
     return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def lowest(series: Series, window: Window | None = None) -> float | None:
-    """Return the lowest value; None if there is none."""
+    """Return the lowest value; None without one."""
     return min((value for _, value in _within(series, window)), default=None)
 
 
 def highest(series: Series, window: Window | None = None) -> float | None:
-    """Return the highest value; None if there is none."""
+    """Return the highest value; None without one."""
     return max((value for _, value in _within(series, window)), default=None)
 
 
 def count(series: Series, window: Window | None = None) -> int:
-    """Return how many readings there are; a count of nothing charted is for the caller to judge."""
+    """Return the number of readings; the caller decides what a count of 0 means."""
     return len(_within(series, window))
 
 
@@ -152,7 +152,7 @@ def falls_by(series: Series, d: float, within: float) -> Truth:
 def held_for(series: Series, predicate: Callable[[float], Truth], minutes: float) -> Truth:
     """Return whether a predicate has held without a break for so many minutes up to the newest reading.
 
-    Unknown where the readings do not reach back so far, lie too far apart, or one of them is unknown.
+    Unknown if the readings do not reach back so far, are too far apart, or one of them is unknown.
     """
     ordered = sorted(series)
     if not ordered:
@@ -187,5 +187,5 @@ def _before_newest(series: Series, within: float) -> tuple[Reading, ...]:
 
 
 def _at_least(difference: float, d: float) -> bool:
-    """Differences of decimals are a little off: 1.3 - 1.0 is at least 0.3."""
+    """Return whether a difference is at least ``d``, with a tolerance: 1.3 - 1.0 is at least 0.3."""
     return difference >= d - 1e-9 * max(1.0, abs(d))

@@ -106,7 +106,7 @@ def read_unit(text: str) -> Unit | None:
 
 
 def convert_unit(value: float, from_unit: str, to_unit: str, *, weight: float | None = None) -> float | None:
-    """Return a number in another unit of its dimension; None if there is no way. ``weight``: kg, for ``/kg``."""
+    """Return a number in another unit of its dimension; None without a conversion. ``weight``: kg, for ``/kg``."""
     source, target = read_unit(from_unit), read_unit(to_unit)
     if source is None or target is None:
         return None

@@ -92,14 +92,14 @@ MOST_CALLS = 12
 
 @dataclass(slots=True, kw_only=True)
 class AskingBudget:
-    """How many more calls there may be; ``refused`` counts what was not asked for want of them."""
+    """How many more calls are allowed; ``calls`` and ``refused`` count the calls made and those over the limit."""
 
     left: int = MOST_CALLS
     calls: int = 0
     refused: int = 0
 
     def take(self) -> bool:
-        """Take one call, where there is one left."""
+        """Use one call, if one is left; return whether it was."""
         if not self.left:
             self.refused += 1
             return False
@@ -111,9 +111,9 @@ class AskingBudget:
 async def ask_value(
     asker: Asker, text: str, schema: Mapping[str, Any], *, purpose: str, budget: AskingBudget | None = None
 ) -> Any:
-    """Ask for a value of a JSON schema; where the reply is none, once more with what is wrong.
+    """Ask for a value of a JSON schema; ask once more, with the problem, if the reply is invalid.
 
-    Raises FormatError where the second is none either, or where the budget is spent.
+    Raises FormatError if the second reply is invalid too, or if the budget is spent.
     """
 
     async def ask(messages: Sequence[Message]) -> Reply:
@@ -271,7 +271,7 @@ def _prompt(name: str) -> PromptFile:
     return load_prompt("wardround.memory", name)
 
 
-# Indications and contraindications by rules, where there is no language model: a floor, and named so.
+# Indications and contraindications by rules, without a language model: a baseline, and named so.
 #
 # An attempt's success tells which tables named what was right; a failure, which tables the success most like it read
 # and it did not. Nothing of the right answer itself is written down.

@@ -27,7 +27,8 @@ from wardround.memory.similarity import (
 from wardround.memory.words import plain_words
 
 # S_synergy: how much two experiences are worth together. The default asks for joint use, which is what the paper
-# defines; its released prompt asks for likeness, and is the published option. What nobody judged is None, never 0.
+# defines; its released prompt asks for likeness, and is the published option. A component that was not judged is None,
+# never 0.
 
 
 Synergy = Literal["joint_use", "similarity", "unjudged"]
@@ -37,7 +38,7 @@ SYNERGY_PROMPTS = ("joint_use", "similarity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What was judged of a pair; ``relation`` only where joint use was asked for."""
+    """The judgement of a pair; ``relation`` is set only if joint use was judged."""
 
     value: float | None
     relation: Relation | None = None
@@ -196,7 +197,7 @@ async def edges_of(
 
 
 def _can_reach(parts: Components, settings: LinkSettings) -> bool:
-    """Return whether the best judgement would make an edge: nobody is asked about a pair where it would not."""
+    """Return whether the best possible judgement would make an edge; the model is asked only if it would."""
     return _weight(parts, 1.0, settings) > settings.threshold
 
 

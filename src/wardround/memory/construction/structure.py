@@ -159,7 +159,7 @@ class NameIndex:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """Take in a name."""
+        """Add a name."""
         words = _words(name)
         self._by_words.setdefault(words, {})[name] = None
         for word in words:

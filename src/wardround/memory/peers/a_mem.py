@@ -49,7 +49,7 @@ _EVOLUTION = object_schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """What a note says of its content. They stand in its description, so that they are searched and revised with it."""
+    """The attributes of a note. They are part of its description, so they are searched and revised with it."""
 
     context: str
     keywords: tuple[str, ...]
@@ -181,7 +181,7 @@ A_MEM = Peer(
     prompts=("a_mem_note", "a_mem_evolve"),
     differences=(
         "a note is one training case, not one turn of a conversation",
-        "a neighbour that evolves is replaced by a new note and can be had back; there its text is overwritten",
-        "the five texts include the linked notes (at most two for each note); there they come on top",
+        "an evolved neighbour is replaced by a new note and can be restored; the published code overwrites its text",
+        "the five texts include the linked notes (at most two per note); the published code adds them",
     ),
 )

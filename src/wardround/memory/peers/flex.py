@@ -56,7 +56,7 @@ _UPDATE = object_schema(
 
 
 async def distil_items(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
-    """Items of a case for the library, higher levels first, so that what stands under them finds them there."""
+    """Return the items of a case for the library, higher levels first, so that lower items find their parents."""
     if asking is None:
         return _in_order(_by_rules(case))
     document = case_document(case, max_tokens=settings.document_tokens)
@@ -82,7 +82,7 @@ async def update_library(note: Experience, memory: PeerMemory, asking: PeerAskin
 
 
 _FIRST = 5
-"""So many are read from the top down; what there is room for beyond them goes to the nearest."""
+"""The number of texts read from the top down; the rest of the room goes to the nearest texts."""
 
 
 def read_downwards(case: PeerCase) -> Sequence[Remembered]:
@@ -172,8 +172,8 @@ FLEX = Peer(
     recall=read_downwards,
     prompts=("flex_distil", "flex_update"),
     differences=(
-        "going down the levels is by vector and link; there a model chooses at each level",
+        "the levels are descended by vector and link; in the published method a model chooses at each level",
         "a merged item replaces the one it was merged into and can be had back",
-        "attempts are those of the training run; there the library is shown to the attempts that come later",
+        "attempts are those of the training run; the published method shows the library to later attempts",
     ),
 )

@@ -107,7 +107,7 @@ def _folded(graph: Weights, placed: Mapping[str, str]) -> dict[tuple[str, str], 
 
 _MOST_ENTITIES = 12
 _REPORTS = 2
-"""Of the texts that are shown, so many are reports, where there are; the rest are cases."""
+"""The number of shown texts that are reports, if there are as many; the rest are cases."""
 _SHOWN_RELATIONS = 12
 _NAME = {"type": "string", "minLength": 1, "maxLength": 80}
 _RELATION = object_schema(
@@ -260,9 +260,9 @@ GRAPHRAG = Peer(
     recall=search_locally,
     prompts=("graphrag_extract", "graphrag_report"),
     differences=(
-        "one level of communities, found by the Louvain method; there a hierarchy by Leiden",
+        "one level of communities, found by the Louvain method; the published method builds a hierarchy by Leiden",
         "a report is written only where at least two cases join a community",
         "local search only (up to two reports, then cases); no global search over all reports",
-        "entities of a question are the names that stand in it; there the nearest descriptions by vector",
+        "a question's entities are the names in it; the published method takes the nearest descriptions by vector",
     ),
 )

@@ -65,7 +65,7 @@ async def draw_triplets(case: Case, asking: PeerAsking | None, settings: PeerSet
 
 
 async def settle_triplet(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
-    """Add a triplet that is not there yet, and drop those that a model finds contradicted by it."""
+    """Add a new triplet, and drop the triplets that it contradicts according to a model."""
     near = [other for other, _ in memory.nearest(searched_text(note), limit=_COMPARED)]
     if any(_parts(other) == _parts(note) for other in near):
         memory.counts["said already"] += 1
@@ -125,8 +125,8 @@ MEM0_GRAPH = Peer(
     prompts=("mem0_graph_extract", "mem0_graph_conflicts"),
     differences=(
         "written here: the package's graph store needs a graph database, and its later versions have none",
-        "entities are one where their names are, in normal form; there also where their vectors are near",
-        "a triplet is shown with the sentence it stands for, and counts as one of the five texts",
+        "entities are equal if their normal names are; in the published method also if their vectors are near",
+        "a triplet is shown with the sentence it comes from, and counts as one of the five texts",
         "traversal goes one step beyond the entities named, among the fifty nearest by words and by vector",
     ),
 )
@@ -178,16 +178,16 @@ class _RecordingStore:
         return SimpleNamespace(id=vector_id, payload={"data": self._texts[vector_id]})
 
     def insert(self, vectors: Any, payloads: Sequence[Mapping[str, Any]], ids: Any = None) -> None:
-        """Keep what is to be added."""
+        """Record a fact to add."""
         self.changes.added += [without_identifiers(payload["data"]) for payload in payloads]
 
     def update(self, vector_id: str, vector: Any = None, payload: Mapping[str, Any] | None = None) -> None:
-        """Keep what is to be changed."""
+        """Record a fact to change."""
         if payload is not None:
             self.changes.updated[vector_id] = without_identifiers(payload["data"])
 
     def delete(self, vector_id: str) -> None:
-        """Keep what is to go."""
+        """Record a fact to delete."""
         self.changes.deleted.append(vector_id)
 
 
@@ -261,8 +261,8 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 # Mem0 (Chhikara et al., 2025): facts extracted from a case, each added to the memory, merged into an older one, or in
-# place of it. The writer is the released package itself; where nobody can be asked, lines drawn by rules are added as
-# they are, as the package does when it is told not to infer.
+# place of it. The writer is the released package itself; without a model, lines drawn by rules are added as
+# they are, as the package does with ``infer=False``.
 
 
 _TITLE_TOKENS = 12
@@ -315,7 +315,7 @@ MEM0 = Peer(
     differences=(
         "the package's writer with its own prompts, over our model, our encoder and our bank; its telemetry is off",
         "version 0.1.115, which adds, updates and deletes as the paper says; later versions only add",
-        "a conversation is one training case, told as one message",
+        "a conversation is one training case, given as one message",
         "an update replaces a fact by a new one, which carries the hands of both cases",
     ),
 )

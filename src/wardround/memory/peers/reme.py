@@ -154,9 +154,9 @@ REME = Peer(
     adapted=True,
     prompts=("reme_distil", "reme_validate"),
     differences=(
-        "one call distils successes, failures and their comparison together; there one call each",
-        "what is said already is known by its words; there by vectors that are alike",
-        "use is counted in training runs of `reme` that are given to `memory build`; there while the test is played",
+        "one call distils successes, failures and their comparison; the published method makes one call each",
+        "duplicates are found by their words; in the published method by similar vectors",
+        "use is counted in training runs of `reme` given to `memory build`; in the published method during the test",
         "ranking and rewriting for the case are one call; a reply that cannot be used leaves the lessons as recalled",
     ),
 )

@@ -1,6 +1,6 @@
-"""The synthetic hospital in other forms: the same invented people as MIMIC-III, eICU, OMOP, FHIR or MEDS have them.
+"""Write the synthetic hospital in other forms: the same invented people as MIMIC-III, eICU, OMOP, FHIR or MEDS.
 
-Every writer starts from files of MIMIC-IV's form, so that what is known when can be compared between sources.
+Every writer starts from files in MIMIC-IV's form, so that availability times can be compared between sources.
 """
 
 from wardround.synth.dialects.hospital import DIALECTS, time_zone_of, write_dialect

@@ -1,7 +1,7 @@
-"""The synthetic hospital as eICU has it: every hospital stay as a unit stay, times as minutes since unit admission.
+"""Write the synthetic hospital as eICU: every hospital stay as a unit stay, times as minutes since unit admission.
 
-Its traps: a stay in which the person died is numbered before the person's earlier stays of the year, a hospital
-discharge is written down before the unit's, how the stay ended stands beside the score of its first day.
+Its traps: a stay in which the person died is numbered before the person's earlier stays of the year; a hospital
+discharge is recorded before the unit's; the outcome of the stay is beside the score of its first day.
 """
 
 from __future__ import annotations

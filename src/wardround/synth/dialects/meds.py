@@ -1,6 +1,6 @@
-"""The synthetic hospital as a MEDS data set, coded as the ETL of MIMIC-IV codes it.
+"""Write the synthetic hospital as a MEDS data set, coded as the ETL of MIMIC-IV codes it.
 
-Its traps are its own: everything stands at one time, stops and rates of infusions are as they turned out.
+Its own traps: every row has one time; stops and rates of infusions are the final ones.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 from wardround.core import parse_time
 from wardround.synth.dialects.source import HospitalTables, Row, later, some_twice, write_csv
 
-# Rows of an OMOP conversion that tell the future to whoever reads their dates as times of knowing.
+# Rows of an OMOP conversion that reveal the future if their dates are read as availability times.
 
 
 _CLAIM = 32855
@@ -184,7 +184,7 @@ def write_omop(hospital: Path, folder: Path) -> None:
     tables["concept"] = list(concepts.rows())
     for name, rows in tables.items():
         if not rows:
-            continue  # of a small hospital: nobody died
+            continue  # of a small hospital: no one died
         write_csv(folder / f"{name}.csv", [*some_twice(rows)] if name in _ROW_NUMBERS else rows)
 
 

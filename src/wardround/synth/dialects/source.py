@@ -67,7 +67,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, object]], header: Sequence
 
 
 def copy_csv(path: Path, copy: Path) -> None:
-    """Copy a table as it stands, without compression."""
+    """Copy a table unchanged, without compression."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as source, copy.open("wb") as target:
         shutil.copyfileobj(source, target)

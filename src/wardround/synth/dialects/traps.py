@@ -1,7 +1,7 @@
-"""Records that tell the future to whoever reads them carelessly, planted into a synthetic hospital.
+"""Plant records that reveal the future to a careless reader into a synthetic hospital.
 
-Each is of a kind that real data have: a discharge at the midnight before the death, stop times that are rounded or
-planned, statuses without a stop, rates as they came out. The writers of the other forms add those of their sources.
+Each kind occurs in real data: a discharge at the midnight before the death, stop times that are rounded or planned,
+statuses without a stop, final rates. The writers of the other forms add the traps of their sources.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from wardround.synth.subject_writer import SubjectWriter
 
 # Rows about chest radiographs: picture, report and labels of the examinations that notes are written of.
 #
-# Ids are hashes of who and when, so none says how many there are or what comes after.
+# Ids are hashes of person and time, so no id reveals the number of films or later ones.
 
 
 CHEST = "chest_xray"
@@ -57,7 +57,7 @@ def _report(exam: Exam) -> str:
     return f"FINDINGS: \n \n{exam.finding}\n \nIMPRESSION: \n \n{first}.\n"
 
 
-# Writing the films of a hospital as DICOM files, from its own tables: what the report says is what is drawn.
+# Writing the films of a hospital as DICOM files, from its own tables: the films show what the report states.
 #
 # ``cxr/files/p10/p10000032/s50414267/<dicom_id>.dcm``, as MIMIC-CXR lays them out.
 
@@ -92,7 +92,7 @@ def _finding(text: str) -> str:
 def _rows(path: Path) -> Iterator[dict[str, str]]:
     plain, packed = path.with_suffix(".csv"), path.with_suffix(".csv.gz")
     if not plain.exists() and not packed.exists():
-        raise UserError(f"{path.parent.parent}: there is no {plain.name}; make the hospital with --films")
+        raise UserError(f"{path.parent.parent}: {plain.name} is missing; make the hospital with --films")
     text = (plain.read_bytes() if plain.exists() else gzip.decompress(packed.read_bytes())).decode("utf-8")
     yield from csv.DictReader(io.StringIO(text))
 

@@ -59,7 +59,7 @@ def _sentences(text: str) -> Iterator[Mapping[str, Any]]:
 
 # Drawing a chest: ellipses for lungs and heart, ribs, a diaphragm, and findings on top. Air is dark, bone bright.
 #
-# It looks like no patient's film, on purpose; what is measured on it has known answers. The picture's left is the
+# It looks like no patient's film, on purpose; its measurements have known answers. The picture's left is the
 # patient's right, as on a film.
 
 
@@ -199,7 +199,7 @@ _PAINTED: Mapping[str, _Paint] = {
     "tube": _Drawing.tube,
     "wires": _Drawing.wires,
 }
-"""What is painted over a chest; other findings change its shape."""
+"""The findings that are painted over a chest; other findings change its shape."""
 
 
 def _sides(side: str) -> tuple[str, ...]:

@@ -20,8 +20,8 @@ from wardround.tools.candidates.words import LABORATORY
 
 # What training subjects have of a space's labels, counted in groups of people.
 #
-# A question about a training subject is asked with what the people of other groups had, so that nothing of its own
-# record takes part in which candidates there are and in which order they come.
+# A question about a training subject uses the records of other groups only, so that the subject's own record does not
+# affect the candidates and their order.
 
 
 DescriptionCounts = dict[str, set[str]]
@@ -64,7 +64,7 @@ class SeenByGroup:
 
 # The candidate spaces of the six AgentEHR tasks, by role: from a store's dictionaries and its training subjects.
 #
-# What is counted or collected from records comes from training subjects only; a label that only test subjects have is
+# Counts and texts from records come from training subjects only; a label that only test subjects have is
 # outside the space, and the benchmark flags samples that need it as unwinnable. Training subjects come in groups, and a
 # space holds itself as it is without each of them: for questions about that group's own people.
 
@@ -117,7 +117,7 @@ def build_candidate_spaces(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Played:
-    """A role as a table of a store plays it, with how its rows become labels and what the space of those is called."""
+    """A role of a table in a store, with its labelling of rows and the name of the space of these labels."""
 
     store: Store
     name: str
@@ -136,7 +136,7 @@ def space_name(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | No
 
 
 def _is_listed(role: RowRole) -> bool:
-    """Return whether the answers stand in a list, so that they can be searched where nobody has a row of them."""
+    """Return whether the answers are in a list, so that they can be searched even if no subject has a row of them."""
     return role.group == "ccs" or "label" in role.dictionary
 
 
@@ -160,8 +160,11 @@ def _ccs_space(played: _Played, user_codes: Path | None) -> CandidateSpace:
 
 
 def _named_space(played: _Played) -> CandidateSpace | None:
-    """The labels that the role's dictionary lists, described by what it says of them; without one, those of training
-    subjects: of drugs, described by the names they were ordered under, of cultures, by their specimens."""
+    """Return the labels of the role's dictionary, described by the dictionary.
+
+    Without a dictionary, return the labels of training subjects: drugs are described by the names they were ordered
+    under, cultures by their specimens.
+    """
     name, role, labels = played.name, played.role, played.labels
     listed: DescriptionCounts = {}
     if name == "lab":

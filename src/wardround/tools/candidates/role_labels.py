@@ -16,7 +16,7 @@ ICD_VERSIONS: Mapping[str, str] = {"icd9": "9", "icd10": "10"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleLabels:
-    """The texts of ``columns`` make a label, None where there is none; ``spelling`` is the label as it was written."""
+    """A label from the texts of ``columns``, None if they are empty; ``spelling`` is the label as it was written."""
 
     columns: tuple[str, ...]
     spelling: Callable[..., str | None]
@@ -28,7 +28,7 @@ class RoleLabels:
 
 
 def role_labels(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | None) -> RoleLabels:
-    """Return how rows of the table that plays a role become labels."""
+    """Return the labelling of rows of a role's table."""
     if role.group == "ccs":
         grouper = load_ccs(ccs_kind(name), user_codes)
         return RoleLabels(

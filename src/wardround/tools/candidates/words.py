@@ -149,7 +149,7 @@ def _american(word: str) -> str:
 class WordIndex:
     """BM25 over description rows. ``owners[row]`` is the label (by position) that a description belongs to.
 
-    ``spellings`` finds the nearest words of the vocabulary for a word nobody wrote.
+    ``spellings`` finds the nearest words of the vocabulary for an unknown word.
     """
 
     vocabulary: tuple[str, ...]
@@ -231,7 +231,7 @@ def _weighted(terms: NDArray[np.uint64], rows: NDArray[np.int32], lengths: NDArr
     return Postings.build(terms, rows, weights.astype(np.float32), row_count)
 
 
-# A query in the words of the dictionaries: abbreviations and lay phrases in it replaced by what they may stand for.
+# A query in the words of the dictionaries: abbreviations and lay phrases in it are replaced by their meanings.
 
 
 LONGEST_PHRASE = 6
@@ -324,7 +324,7 @@ def lab_phrases() -> PhraseTable:
 def panel_members(text: str, labels: LabelSet, uses: Sequence[int] | None) -> list[str]:
     """Return the labels of an order, in the panel's order; empty if the text names no order.
 
-    Of several spellings that are labels the one most in use stands for a member.
+    If several spellings of a member are labels, the one most in use represents it.
     """
     wanted = normalise_label(text)
     words = load_lab_words()
@@ -343,7 +343,7 @@ def panel_members(text: str, labels: LabelSet, uses: Sequence[int] | None) -> li
 # Short descriptions by the whole of what they say: a query that is one of them needs no ranking.
 
 
-LONGEST = 40  # characters; longer descriptions are nobody's query
+LONGEST = 40  # characters; no query is as long as a longer description
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ def stretched(raw: float, point: float) -> float:
 
 
 def peak_box(places: Numbers) -> Outline:
-    """Return the box round the highest place and what is joined to it at half its height, in shares of the map."""
+    """Return the box round the highest point and the area joined to it at half its height, in shares of the map."""
     rows, columns = places.shape
     row, column = (int(part) for part in np.unravel_index(int(places.argmax()), places.shape))
     low = float(places.min())

@@ -58,7 +58,7 @@ def _jpeg2000_size(frame: bytes, place: int) -> tuple[int, int] | None:
     return bottom - top, right - left
 
 
-# What may be told of a DICOM file's headers: a list of what is allowed, never of what is not.
+# The headers of a DICOM file that may be shown: a list of allowed ones, never of forbidden ones.
 #
 # No name, number, date or free text of a header leaves this room (PS3.15, annex E says which they are: hundreds). When
 # an image was taken, and whose it is, stands on the chart.
@@ -79,14 +79,14 @@ ALLOWED: Mapping[str, str] = {
     "KVP": r"[\d.]{1,8}",
     "BurnedInAnnotation": r"YES|NO",
 }
-"""Keyword -> what its value must look like to be told: words of a code list and numbers, nothing that was typed."""
+"""Keyword -> the required form of a value that may be shown: words of a code list and numbers, no free text."""
 _CHEST = frozenset({"CHEST", "THORAX", "LUNG", "RIB", "RIBS", "HEART"})
 _LONGEST_SPACING_MM = 10.0
 _OVERLAYS, _OVERLAY_ROWS = 0x6000, 0x0010
 
 
 def allowed_tags(dataset: Any) -> dict[str, str]:
-    """Return the headers that may be told, by keyword."""
+    """Return the headers that may be shown, by keyword."""
     tags = {name: _as_text(dataset.get(name)) for name in ALLOWED}
     return {name: text for name, text in tags.items() if re.fullmatch(ALLOWED[name], text)}
 
@@ -108,7 +108,7 @@ def spacing_of(dataset: Any) -> tuple[float, float] | None:
 
 
 def _has_overlay(dataset: Any) -> bool:
-    """Return whether there are rows of an overlay plane (PS3.3 C.9.2): repeating groups, 6000 to 60FE."""
+    """Return whether the file has rows of an overlay plane (PS3.3 C.9.2): repeating groups, 6000 to 60FE."""
     return any(tag.group & 0xFF01 == _OVERLAYS and tag.element == _OVERLAY_ROWS for tag in dataset.keys())  # noqa: SIM118 - a data set gives its elements
 
 
@@ -129,7 +129,7 @@ def remarks_of(dataset: Any, frames: int) -> tuple[str, ...]:
     return tuple(text for text, holds in remarks.items() if holds)
 
 
-# From stored values to what is seen: rescaling, windows and tables of a DICOM file's own headers.
+# From stored values to visible ones: rescaling, windows and tables of a DICOM file's own headers.
 
 
 _FUNCTIONS: dict[str, WindowFunction] = {"LINEAR": "LINEAR", "LINEAR_EXACT": "LINEAR_EXACT", "SIGMOID": "SIGMOID"}
@@ -166,7 +166,7 @@ def _rescaled(dataset: Any, stored: Grey, frame: int) -> Grey:
 
 
 def _windowed(dataset: Any, values: Grey, frame: int, window: GreyWindow | None, padding: Any) -> tuple[Grey, str]:
-    """VOI: the window that was asked for, else the file's table, else its first window, else its whole range."""
+    """Apply the VOI: the requested window, else the file's table, else its first window, else its whole range."""
     if window is not None:
         return window.apply(values), window.description
     if "VOILUTSequence" in dataset and dataset.VOILUTSequence:
@@ -233,7 +233,7 @@ def _entries(data: Any, bits: int) -> Any:
 
 
 def _presented(dataset: Any, shares: Grey) -> Grey:
-    """Presentation: a table over the whole range, where there is one."""
+    """Apply the presentation: a table over the whole range, if there is one."""
     if "PresentationLUTSequence" not in dataset or not dataset.PresentationLUTSequence:
         return shares
     item = dataset.PresentationLUTSequence[0]
@@ -268,7 +268,7 @@ MOST_FRAMES = 4_096
 
 
 def check_size(height: int, width: int, frames: int = 1) -> None:
-    """ToolFailure: there are no pixels, or too many to be opened."""
+    """Raise ToolFailure if the file has no pixels, or too many to open."""
     if height < 1 or width < 1:
         raise ToolFailure(f"the file of this image says that it has {height} x {width} pixels; it is damaged.")
     if height * width > MOST_PIXELS:
@@ -361,9 +361,11 @@ def _check_syntax(data: bytes) -> None:
 
 
 def _syntax(data: bytes) -> str | None:
-    """The element (0002,0010) of the head, read element by element from where the head begins: what stands in the
-    preamble, or inside another element, is none. Its types are always written out. A data set without any head is
-    little endian, its types written out or not. None: there is no such element."""
+    """Return the element (0002,0010) of the head, read element by element from the head's beginning.
+
+    The same bytes in the preamble, or inside another element, do not count. Types in the head are always explicit. A
+    data set without a head is little endian, with explicit or implicit types. None: the element is missing.
+    """
     place = _head(data)
     while data[place : place + 2] == _META_GROUP and place < _META_BYTES:
         kind = data[place + 4 : place + 6]
@@ -377,8 +379,10 @@ def _syntax(data: bytes) -> str | None:
 
 
 def _bare_syntax(data: bytes) -> str | None:
-    """How a data set is written that begins at once, as it travels between machines: its first element is of group 8,
-    with its type (two capitals) or without. None: it is no such data set."""
+    """Return the encoding of a data set without a preamble, as it is sent between machines.
+
+    Its first element is of group 8, with its type (two capitals) or without. None: it is no such data set.
+    """
     if data[:2] != _IDENTIFYING_GROUP or len(data) < _LEAST_BYTES:
         return None
     if data[4:6].isalpha() and data[4:6].isupper():

@@ -15,7 +15,7 @@ def needed(module: str) -> Any:
 
 @cache
 def pydicom() -> Any:
-    """pydicom, told not to judge the headers of foreign files: what we use of them is checked here."""
+    """Return pydicom, configured not to validate the headers of files: the headers we use are checked here."""
     module = needed("pydicom")
     module.config.settings.reading_validation_mode = module.config.IGNORE
     return module

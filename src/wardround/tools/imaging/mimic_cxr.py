@@ -1,8 +1,8 @@
-"""MIMIC-CXR as it is released, made into the three tables that are ingested beside MIMIC-IV.
+"""Convert the release of MIMIC-CXR into the three tables that are ingested beside MIMIC-IV.
 
-The release has dates and times in two numbers, the times without their zeros; reports as files, in folders or in one
-archive; labels in a wide table; and no time at which a report was finished. That time is taken from MIMIC-IV-Note,
-where a radiology note of the same person stands at the same minute; otherwise it stays empty.
+The release has dates and times as two numbers, the times without their zeros; reports as files, in folders or in one
+archive; labels in a wide table; and no time at which a report was finished. That time comes from MIMIC-IV-Note, if it
+has a radiology note of the same person at the same minute; otherwise it stays empty.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class PreparedRelease:
 
 def prepare_mimic_cxr(release: Path, out: Path, *, notes: Path | None = None) -> PreparedRelease:
     """Write ``cxr_images``, ``cxr_reports`` and ``cxr_labels`` below ``out``. ``notes`` is the file ``radiology`` of
-    MIMIC-IV-Note. UserError: the metadata of the release is not there."""
+    MIMIC-IV-Note. Raises UserError if the release's metadata is missing."""
     metadata = _file(release, _METADATA)
     if metadata is None:
-        raise UserError(f"{release}: there is no {_METADATA}.csv.gz; give the folder of MIMIC-CXR or MIMIC-CXR-JPG")
+        raise UserError(f"{release}: {_METADATA}.csv.gz is missing; give the folder of MIMIC-CXR or MIMIC-CXR-JPG")
     private_folder(out)
     found, images = PreparedRelease(), []
     studies: dict[tuple[str, str], datetime] = {}
@@ -135,7 +135,7 @@ def _file(folder: Path, stem: str) -> Path | None:
 
 def _rows(path: Path) -> Iterator[_Row]:
     if not path.is_file():
-        raise UserError(f"{path}: there is no such file")
+        raise UserError(f"{path}: the file is missing")
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as raw:
         yield from csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
 

@@ -37,16 +37,17 @@ Ability = Literal["classifier", "segmentation", "report", "grounding"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenNetwork:
-    """A network with what is known of it."""
+    """A network with its known facts."""
 
     network: NeuralNetwork
     known: KnownModel
 
 
 class Abilities:
-    """Networks opened once for many charts, and models asked at endpoints. Without settings there are none.
+    """Networks opened once for many charts, and models at endpoints. Without settings it is empty.
 
-    ``opened`` opens these models: a run's own, with their keys and prices; by default by name and URL alone."""
+    ``opened`` opens the models: a run's own, with their keys and prices; by default by name and URL alone.
+    """
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Abilities:
 
     @property
     def names(self) -> frozenset[str]:
-        """What there is. Phrases can also be found, roughly, by a classifier's maps."""
+        """The available abilities. Phrases can also be found, roughly, by a classifier's maps."""
         classifier = self.network("classifier") is not None
         availability: dict[Ability, bool] = {
             "classifier": classifier,
@@ -92,7 +93,7 @@ class Abilities:
         return found
 
     def reports(self, ask: AskOwnModel = ask_alone) -> ReportWriter:
-        """Return who writes reports; a model at an endpoint is asked by ``ask``. ToolFailure: nobody does."""
+        """Return the writer of reports; ``ask`` calls a model at an endpoint. Raises ToolFailure without a writer."""
         model = self._at_endpoint(self._settings.report_model, self._settings.report_url)
         if model is not None:
             return EndpointReports(model, ask)
@@ -107,7 +108,7 @@ class Abilities:
             return self._reports
 
     def phrases(self, ask: AskOwnModel = ask_alone) -> PhraseFinder | None:
-        """Return who finds phrases, None if nobody but a classifier's maps can."""
+        """Return the finder of phrases, None if only a classifier's maps can find them."""
         model = self._at_endpoint(self._settings.grounding_model, self._settings.grounding_url)
         return None if model is None else EndpointPhrases(model, ask)
 

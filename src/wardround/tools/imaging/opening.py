@@ -16,8 +16,7 @@ from wardround.tools.imaging.source import ChartImages, DicomWeb, ImageFolder, I
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imaging:
-    """An open source of images (None: there are only the record's rows about them), the settings, and what can be made
-    out on an image here."""
+    """An open source of images (None: only the record's rows on images), the settings, and the available abilities."""
 
     source: ImageSource | None = None
     settings: ImageSettings = field(default_factory=ImageSettings)
@@ -36,8 +35,10 @@ class Imaging:
 def open_images(
     settings: ImageSettings, guard: DataUseGuard | None = None, *, opened: OpenModel | None = None
 ) -> Imaging:
-    """Open what the settings name; ``opened`` opens the models that read images. UserError: there is no such folder, or
-    the guard does not let images go to an endpoint; without a guard they stay on this machine."""
+    """Open the image source and models of the settings; ``opened`` opens the models that read images.
+
+    Raises UserError if the folder is missing, or if the guard refuses to send images to an endpoint. Without a guard
+    images stay on this machine."""
     guard = guard or DataUseGuard()
     abilities = Abilities(settings, guard, opened=opened)
     abilities.check()

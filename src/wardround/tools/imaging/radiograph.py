@@ -1,4 +1,4 @@
-"""What every image file becomes: one frame of grey values as it is meant to be seen, and what may be told of it."""
+"""Define a radiograph: one frame of grey values as it is meant to be seen, with the headers that may be shown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from wardround.tools.imaging.windows import Grey
 class Radiograph:
     """One frame as it is meant to be seen: ``pixels`` from 0 (black) to 1 (white), float32, rows by columns.
 
-    ``spacing_mm`` (down, across) is the size of a pixel in the body, None where the file does not say it.
-    ``tags`` are what may be told of its headers; ``window`` says how it was made visible, ``remarks`` what to mind.
+    ``spacing_mm`` (down, across) is the size of a pixel in the body, None if the file does not state it.
+    ``tags`` are the headers that may be shown; ``window`` is the applied window, ``remarks`` are warnings.
     """
 
     pixels: Grey = field(repr=False)

@@ -15,7 +15,7 @@ from wardround.tools.imaging.libraries import needed
 from wardround.tools.imaging.radiograph import Radiograph
 from wardround.tools.imaging.windows import Grey, GreyWindow, as_grey
 
-# Reading PNG and JPEG files: what is stored is what is seen, 8 or 16 bits, colours as their brightness.
+# Reading PNG and JPEG files: stored values are visible values, 8 or 16 bits, colours as their brightness.
 
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -47,7 +47,7 @@ def _png_size(data: bytes) -> tuple[int, int]:
 
 
 def _values(image: Any) -> tuple[Grey, float]:
-    """Return the values and the largest one there can be."""
+    """Return the values and their possible maximum."""
     if image.mode in _DEEP:
         deep: Grey = np.asarray(image).astype(np.float32)
         return deep, 65535.0

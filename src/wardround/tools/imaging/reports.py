@@ -285,7 +285,7 @@ _TURN = re.compile(r"\b(?:but|however|although|with)\b|[;:]", re.IGNORECASE)
 
 
 def mentions_of(text: str) -> dict[str, bool]:
-    """Return finding -> whether a text says that it is there; what it doubts or does not name is not in it.
+    """Return finding -> whether a text states it as present; doubtful and unnamed findings are not included.
 
     >>> mentions_of("Small left effusion. No pneumothorax. Possible pneumonia.")
     {'Effusion': True, 'Pneumothorax': False}
@@ -311,7 +311,7 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 _CLEAR = 0.1
-"""So far from 0.5 a score has to be before it contradicts a text."""
+"""The minimum distance of a score from 0.5 that contradicts a text."""
 _PRESENCE = {True: "present", False: "absent"}
 
 

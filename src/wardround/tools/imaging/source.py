@@ -24,7 +24,7 @@ from wardround.tools.imaging.reading import read_radiograph
 from wardround.tools.imaging.settings import ImageSettings
 from wardround.tools.imaging.windows import GreyWindow
 
-# Where image files come from: a folder. What a file is asked by comes from the record, never from a model.
+# Where image files come from: a folder. The name of a file comes from the record, never from a model.
 
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -48,7 +48,7 @@ class ImageSource(Protocol):
     """Gives the bytes of an image by what the record calls it."""
 
     def read(self, name: ImageName) -> bytes:
-        """Return a whole file. ToolFailure: it is not there, cannot be had or is too large."""
+        """Return a whole file. Raises ToolFailure if it is missing, unavailable or too large."""
         ...
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class ImageFolder:
 
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
-            raise UserError(f"images: there is no folder {str(root)!r}; name the folder that holds the image files")
+            raise UserError(f"images: the folder {str(root)!r} is missing; name the folder with the image files")
         self.root = root
         self._by_name: dict[str, Path] | None = None
         self._looking = threading.Lock()
@@ -81,7 +81,7 @@ class ImageFolder:
         return data
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Close nothing: no file stays open."""
 
     def _find(self, name: ImageName) -> Path | None:
         """Return the usual path, else any file with that name."""
@@ -113,7 +113,7 @@ def _places(root: Path, name: ImageName) -> Iterator[Path]:
 
 # Images from a DICOMweb server: found by QIDO-RS, fetched by WADO-RS (PS3.18), one instance at a time.
 #
-# A server is asked by the UID that the record has of an image, and what it gives must be the subject's own. It learns
+# A request to a server uses the record's UID of an image, and the reply must be the subject's own. The server learns
 # the subject's number in doing so: the data-use guard decides which servers may.
 
 
@@ -235,7 +235,7 @@ def _first_part(body: bytes, kind: str) -> bytes:
 
 # The images of a chart: one subject's, as of a moment. A handle is a row id; nothing else opens a file.
 #
-# An image that was not taken yet, or is another subject's, is not there, and neither name nor path can reach it.
+# An image that was not taken yet, or is another subject's, is hidden: neither its name nor its path can reach it.
 
 
 _KEPT = 4
@@ -245,7 +245,7 @@ _SETTINGS = ImageSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartImage:
-    """One image that was there at the chart's moment. ``handle`` is what tools take."""
+    """One image that was available at the chart's moment. ``handle`` is its name in tools."""
 
     handle: str
     study: str
@@ -286,7 +286,7 @@ class ChartImages:
         return tuple(self._entries.values())
 
     def find(self, handle: str) -> ChartImage:
-        """Return the image of a handle. ToolFailure names those there are."""
+        """Return the image of a handle. Raises ToolFailure with the known handles."""
         wanted = handle.strip().strip("\"'`[]")
         entries = {entry.handle: entry for entry in self.entries()}
         for entry in entries.values():
@@ -313,7 +313,7 @@ class ChartImages:
         return found
 
     def close(self) -> None:
-        """Forget what was read; the source belongs to whoever opened it."""
+        """Clear the cache; the opener of the source closes it."""
         self._read.clear()
 
     def _of(self, role: ImageRole) -> list[ChartImage]:

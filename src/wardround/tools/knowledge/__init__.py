@@ -1,6 +1,6 @@
-"""Knowledge: corpora of medical text on this machine, searched by words, and pages of the web where allowed.
+"""Knowledge: corpora of medical text on this machine, searched by words, and pages of the web if allowed.
 
-Knows no patient: what is asked comes from tools, what leaves the machine passes their guard.
+The package has no access to patients. Queries come from tools; everything that leaves the machine passes their guard.
 """
 
 from wardround.tools.knowledge.access import Knowledge, WebAccess

@@ -62,15 +62,15 @@ class Knowledge:
         pages: Path | None = None,
         network: Network | None = None,
     ) -> Knowledge:
-        """Open what settings name. ``guard`` is the data-use guard (the strictest by default), ``api_key`` is the
-        provider's, ``pages`` where pages are kept unless the settings say.
+        """Open the corpora and web access of the settings.
 
-        Raises UserError where there is no such folder, or where the guard lets nothing go there.
+        ``guard`` is the data-use guard (the strictest by default), ``api_key`` is the provider's, ``pages`` is the
+        default folder of stored pages. Raises UserError if the folder is missing, or if the guard refuses the host.
         """
         folder = None if settings.library is None else Path(settings.library)
         if folder is not None and not folder.is_dir():
             raise UserError(
-                f"there is no folder of corpora {str(folder)!r}; add one with: wardround corpus add NAME FILES"
+                f"the folder of corpora {str(folder)!r} is missing; add one with: wardround corpus add NAME FILES"
             )
         web = None
         if settings.egress != "nothing":

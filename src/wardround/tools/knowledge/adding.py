@@ -36,7 +36,7 @@ _READ_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What one add did; ``unchanged`` files were there already."""
+    """The counts of one add; ``unchanged`` files were in the corpus already."""
 
     manifest: CorpusManifest
     files: int
@@ -56,10 +56,10 @@ def add_corpus(
     format_name: str | None = None,
     report: Reporter = silent,
 ) -> Added:
-    """Add a file or a folder to a corpus, which is made where there is none.
+    """Add a file or a folder to a corpus; create the corpus if it does not exist.
 
-    A new corpus needs its licence and the day it is of (YYYY-MM-DD). Documents of an id that is there replace it.
-    Raises UserError; what was added before an error stays.
+    A new corpus needs its licence and its day (YYYY-MM-DD). A document replaces an earlier one with the same id. Raises
+    UserError; documents added before an error stay.
     """
     form = format_of(place, format_name)
     folder = library / check_name(name)
@@ -82,7 +82,7 @@ def add_corpus(
 
 
 def remove_corpus(library: Path, name: str) -> None:
-    """Delete a corpus. Its manifest goes first: what is left after a kill is no corpus. Raises UserError."""
+    """Delete a corpus. Its manifest goes first, so that a killed deletion leaves no corpus. Raises UserError."""
     if name == HANDBOOK:
         raise UserError(f"{HANDBOOK} ships with wardround and cannot be removed")
     folder = library / check_name(name)
@@ -179,7 +179,7 @@ def _hashed(files: Sequence[tuple[str, Path]]) -> Iterator[tuple[str, Path, str]
 
 
 def _refuse_earlier(form: CorpusFormat, manifest: CorpusManifest, new: Sequence[str]) -> None:
-    """UserError if a file would undo what a later one said."""
+    """Raise UserError if a file would undo a later one."""
     last = max((file.name for file in manifest.files), default="")
     early = [name for name in new if form.in_order and name < last]
     if early:

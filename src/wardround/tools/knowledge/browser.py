@@ -21,7 +21,7 @@ from wardround.tools.knowledge.library import Library
 
 WIDTH = 80
 VIEW_TOKENS = 1024
-"""What is shown of a page at once, unless a number of lines is asked for."""
+"""The lines of a page that are shown at once, by default."""
 _TITLE_CHARACTERS = 300
 _URL_CHARACTERS = 1000
 _MOST_HITS = 50
@@ -68,7 +68,7 @@ class BrowserPage:
         return f"{head}\n{where}\n\n{body}"
 
     def find(self, pattern: str) -> BrowserPage:
-        """Return the page of the places where a text stands, case aside, without what a link mark adds."""
+        """Return the page of the places of a text, ignoring case and link marks."""
         wanted, lines = pattern.lower(), _without_links(self.lines)
         places: list[int] = []
         number = 0
@@ -145,13 +145,14 @@ class PageSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusSource:
-    """The corpora of a library as pages: ``corpus://handbook/sepsis``. Nothing published after ``until`` is there."""
+    """The corpora of a library as pages: ``corpus://handbook/sepsis``. Documents published after ``until`` are
+    hidden."""
 
     library: Library
     until: date | None = None
 
     def search(self, query: str, topn: int) -> Sequence[SearchResult]:
-        """Return the nearest documents of every corpus, taken in turns: scores of two corpora do not compare."""
+        """Return the nearest documents of every corpus in turns: scores of different corpora are not comparable."""
         corpora = [self.library.get(name) for name in self.library.names]
         found = [list(corpus.search(query, min(topn, _FROM_EACH), until=self.until)) for corpus in corpora]
         ranked = [
@@ -222,7 +223,7 @@ def _plain(text: str) -> str:
 
 
 CURRENT = -1
-"""The cursor, the link and the line that stand for what is shown now, and for its beginning."""
+"""Return the cursor, link and line of the current view, and of its beginning."""
 _LINES_BEFORE_A_HIT = 4
 _LONGEST_PATTERN = 200
 
@@ -237,7 +238,7 @@ class Browser:
         self._turn = threading.Lock()
 
     def search(self, query: str, topn: int, *, tokens: int) -> str:
-        """Search the web where there is one, else the corpora; return the page of results as shown."""
+        """Search the web if it is available, else the corpora; return the page of results as shown."""
         wanted = " ".join(query.split())
         if not wanted:
             raise ToolFailure("'query' is empty; say in a few words what to look for.")

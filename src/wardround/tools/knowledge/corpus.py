@@ -18,7 +18,7 @@ from zlib import crc32
 from wardround.core import UserError, content_hash, is_sealed_json, sealed_json, strict, write_atomically
 from wardround.tools.knowledge.index import CorpusIndex, Document, Hit
 
-# What is known of a corpus beside its documents: a small file next to the index, written after every commit.
+# The facts of a corpus beside its documents: a small file next to the index, written after every commit.
 
 
 SCHEMA = 1
@@ -59,7 +59,7 @@ class CorpusManifest:
 
     @property
     def digest(self) -> str:
-        """A hash of what is in it: the same files added in the same order have the same."""
+        """A hash of the content: equal files added in the same order have equal hashes."""
         return content_hash([(file.name, file.sha256) for file in self.files])
 
     def with_file(self, file: AddedFile) -> CorpusManifest:
@@ -214,13 +214,13 @@ def _last(year: int, month: int | None, day: str | None) -> date | None:
 
 
 _ENDING = struct.Struct("<II")
-"""The last bytes of a file: how long its footer is, and the number that says that there is one."""
+"""The last bytes of a file: the length of its footer, and the number that marks a footer."""
 _FOOTED = 1337
 _WITHOUT = (".json", ".lock")
 
 
 def damage_of_corpus(folder: Path) -> list[str]:
-    """Return what is damaged in a corpus's folder, a line each; nothing if all is as it was written."""
+    """Return the damage in a corpus's folder, a line each; nothing if all is as it was written."""
     try:
         return list(_damage(folder))
     except (UserError, OSError) as error:
@@ -235,7 +235,7 @@ def _damage(folder: Path) -> Iterator[str]:
         return
     corpus = Corpus.open(folder)
     if not corpus.manifest.waiting and len(corpus.index) != corpus.manifest.documents:
-        yield f"{folder}: {corpus.manifest.documents:,} documents were added and {len(corpus.index):,} are there"
+        yield f"{folder}: {corpus.manifest.documents:,} documents were added and {len(corpus.index):,} exist"
 
 
 def _is_whole(data: bytes) -> bool:

@@ -223,8 +223,11 @@ Reader = Callable[[Path, str], Iterator[Document | Deletion]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusFormat:
-    """One format. ``suffixes`` are the ends of its files' names. ``in_order``: a later file says what an earlier one no
-    longer is, so that files are taken in the order of their names and none after a later one."""
+    """One format. ``suffixes`` are the ends of its files' names.
+
+    ``in_order``: a later file corrects earlier ones. Files are added in the order of their names, and none after a
+    later one.
+    """
 
     name: str
     description: str
@@ -269,7 +272,7 @@ for _format in (
 def format_of(place: Path, name: str | None) -> CorpusFormat:
     """Return the format of a name, or without one the format of what lies at a place. Raises UserError."""
     if not place.exists():
-        raise UserError(f"there is no file or folder {str(place)!r}")
+        raise UserError(f"the file or folder {str(place)!r} is missing")
     if name is not None:
         return FORMATS.get(name)
     names = [place.name] if place.is_file() else [file.name for file in place.rglob("*") if file.is_file()]

@@ -229,11 +229,11 @@ _PAPER, _INK = "white", "black"
 _SHEET = "data:text/css"
 
 Styled = list[tuple[Any, Mapping[str, str]]]
-"""Elements with the values of one rule or attribute, in the order in which they are said."""
+"""Elements with the values of one rule or attribute, in order."""
 
 
 def drop_hidden(tree: LexborHTMLParser) -> None:
-    """Take out of a page what no person sees of it, and what stands around its text."""
+    """Remove what is invisible on a page, and what surrounds its text."""
     styled = _styled(tree)
     unseen = [node for node, values in styled if node.tag not in _NEVER_DROPPED and hides(values)]
     _drop_like_paper(tree, styled)
@@ -242,7 +242,7 @@ def drop_hidden(tree: LexborHTMLParser) -> None:
 
 
 def _drop(nodes: Iterable[Any]) -> None:
-    """Take nodes out, each once: what is within another one goes with it."""
+    """Remove nodes, each once: a node within another one goes with it."""
     by_place = {node.mem_id: node for node in nodes}
     for node in [one for one in by_place.values() if not any(above.mem_id in by_place for above in _above(one))]:
         node.decompose()
@@ -295,7 +295,7 @@ def _selected(tree: LexborHTMLParser, selector: str, values: Mapping[str, str]) 
 
 
 def _drop_like_paper(tree: LexborHTMLParser, styled: Styled) -> None:
-    """Take out text that has the colour of what it stands on. A picture there may have any."""
+    """Remove text with the colour of its background. A background picture may have any colour."""
     colours: dict[int, dict[str, str]] = {}
     for node, values in styled:
         own = {name: values[name] for name in _COLOURS if values.get(name)}

@@ -1,7 +1,7 @@
-"""The readable text of an HTML page: what a person would see of it, with numbered links.
+"""Extract the readable text of an HTML page: what a person would see, with numbered links.
 
-What is hidden (by attributes, by inline styles, by the page's own style sheets, in comments and scripts) is dropped
-before anything is read. Of what is left trafilatura takes the main text; where it finds none, all blocks are taken.
+Hidden parts (by attributes, by inline styles, by the page's own style sheets, in comments and scripts) are removed
+first. trafilatura extracts the main text of the rest; if it finds none, all blocks are used.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _READER = ConfinedReader(
 
 
 def read_html(body: bytes, url: str) -> ReadableText:
-    """Return what a person would read of a page that came from ``url``, from where relative links are taken.
+    """Return what a person would read on a page; relative links are relative to ``url``.
 
     Raises ToolFailure for a page that is nested to burn time or takes too much.
     """

@@ -67,7 +67,7 @@ def _is_plain(text: str) -> bool:
     return not irregular and text.isascii() and text.replace("\n", "").isprintable()
 
 
-# The full-text index of one corpus, on tantivy: what is stored of a document and how it is found.
+# The full-text index of one corpus, on tantivy: the stored fields of a document, and the search.
 #
 # A query is taken apart by the analyser that took the documents apart and put together as terms, so that no character
 # of it is query syntax. Ranking is BM25 (k1 1.2, b 0.75) over stems, in the title and in the text, each by its own
@@ -155,8 +155,11 @@ class CorpusIndex:
     def _ranked(
         self, searcher: tantivy.Searcher, terms: Mapping[str, int], wanted: int, until: date | None
     ) -> Sequence[tuple[Any, tantivy.DocAddress]]:
-        """The places of the best documents. With a date the best of all are looked through first: the engine finds
-        these in a third of the time, and most often enough of them are early."""
+        """Return the positions of the best documents.
+
+        With a date, the best documents of all are searched first: the engine finds these in a third of the time, and
+        usually enough of them are early.
+        """
         if until is None:
             return searcher.search(self._query(terms, None), wanted, count=False).hits
         best = searcher.search(self._query(terms, None), wanted * _LOOKED_AT, count=False).hits
@@ -192,7 +195,7 @@ class CorpusIndex:
 
 
 class CorpusWriter:
-    """Writes documents; what was put is there for readers, all of it at once, after :meth:`commit`."""
+    """Writes documents; readers see all new documents at once after :meth:`commit`."""
 
     def __init__(self, index: tantivy.Index, schema: tantivy.Schema, writer: tantivy.IndexWriter) -> None:
         self._index = index
@@ -215,7 +218,7 @@ class CorpusWriter:
         self._writer.add_document(_library().Document.from_dict(fields, self._schema))
 
     def remove(self, identifier: str) -> None:
-        """Take out a document; one that is not there is none the less."""
+        """Delete a document; a missing one is no error."""
         self._writer.delete_documents_by_term("id", identifier)
 
     def commit(self) -> None:

@@ -26,8 +26,10 @@ _HANDBOOK = CorpusManifest(
 
 
 class Library:
-    """Corpora by name, opened when first asked for; ``folder`` None holds the handbook only. Safe to share between
-    threads. What is added to a corpus while it is open here is seen when it is opened again."""
+    """Corpora by name, opened on first use; without a ``folder`` there is only the handbook. Thread-safe.
+
+    Documents added to an open corpus are visible once it is opened again.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
@@ -36,12 +38,12 @@ class Library:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every corpus there is; the installed ones first."""
+        """The names of all corpora; the installed ones first."""
         installed = [] if self.folder is None or not self.folder.is_dir() else sorted(self.folder.iterdir())
         return (*(one.name for one in installed if holds_corpus(one) and one.name != HANDBOOK), HANDBOOK)
 
     def get(self, name: str) -> Corpus:
-        """Return a corpus. UserError names those that there are."""
+        """Return a corpus. Raises UserError with the known names."""
         with self._opening:
             found = self._open.get(name)
             if found is None:
@@ -51,7 +53,7 @@ class Library:
             return found
 
     def manifest(self, name: str) -> CorpusManifest:
-        """Return what is known of a corpus, without opening its index."""
+        """Return the manifest of a corpus, without opening its index."""
         return self.get(name).manifest if name == HANDBOOK else read_manifest(self._place(name))
 
     def facts(self) -> Mapping[str, Any]:

@@ -11,14 +11,14 @@ from typing import Any
 from wardround.core import ConfinedReader, UnreadableBytes, UserError, missing_extra
 
 MOST_PAGES = 500
-"""Of a file; what comes after them is left out, and said."""
+"""The limit of a file; later pages are left out, with a note."""
 _READER = ConfinedReader(
     "wardround.tools.knowledge.pdf_text:read_confined", cpu_seconds=60, wall_seconds=120.0, memory_bytes=2 * 2**30
 )
 
 
 def read_pdf(body: bytes, name: str) -> str:
-    """Return the text of a PDF, pages one after the other. UserError: it cannot be read, or not in the time there is.
+    """Return the text of a PDF, pages one after the other. Raises UserError if it is unreadable or takes too long.
 
     ``name`` names it in errors.
     """

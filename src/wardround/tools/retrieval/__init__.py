@@ -1,6 +1,6 @@
-"""Retrieval: encoders, their vector cache, the text a chart is recognised by, and evidence out of a long chart.
+"""Retrieval: encoders, their vector cache, the text that identifies a chart, and evidence from a long chart.
 
-Knows charts and encoders; no task and no agent. What is shown, and when, is decided by whoever asks.
+The package knows charts and encoders; it knows no task and no agent. The caller decides what is shown, and when.
 """
 
 from wardround.tools.retrieval.chunks import IndicatorTrajectory, Passage, described_codes, merge

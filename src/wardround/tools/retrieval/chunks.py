@@ -69,7 +69,8 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndicatorTrajectory:
-    """The latest values of one indicator, oldest first. ``rows`` are their places, ``total`` how many there are."""
+    """The latest values of one indicator, oldest first. ``rows`` are their positions, ``total`` is the number of
+    values."""
 
     name: str
     unit: str | None
@@ -201,9 +202,9 @@ def passage_of(columns: EventColumns, lines: EventLines, name: str, rows: Places
 def first_time(columns: EventColumns, count: int, *, births: bool) -> int | None:
     """Return the earliest time of the first ``count`` rows, in microseconds; None if no row has one.
 
-    The paper takes the earliest timestamp of the record and means disease onset and first admission. Sources whose
-    record begins with a birth (MEDS) would put the whole early arm of eq. 2 into childhood, so births do not count
-    unless ``births`` says so, or nothing else is there.
+    The paper uses the earliest timestamp of the record and means disease onset and first admission. Sources whose
+    record begins with a birth (MEDS) would put the whole early arm of eq. 2 into childhood. Births therefore do not
+    count, unless ``births`` is set or no other row has a time.
     """
     timed = np.flatnonzero(~columns.is_static[:count])
     if not len(timed):
@@ -218,10 +219,10 @@ def first_time(columns: EventColumns, count: int, *, births: bool) -> int | None
 def chunk_times(
     time: Times, static: npt.NDArray[np.bool_], groups: Sequence[Places], kind: ChunkTime
 ) -> tuple[Times, npt.NDArray[np.bool_]]:
-    """Return (chunks, 2) times that stand for chunks in eq. 2, and which chunks have any; the better of two counts.
+    """Return (chunks, 2) times of chunks for eq. 2, and which chunks have a time; the better of two counts.
 
-    The paper gives a chunk one timestamp and does not say which. ``middle`` (default) is that of its middle row: where
-    a chunk bridges years it stands with most of its rows. ``first`` and ``last`` are its ends; ``nearest`` takes the
+    The paper gives a chunk one timestamp and does not define it. ``middle`` (default) is that of its middle row: a
+    chunk over years is then placed with most of its rows. ``first`` and ``last`` are its ends. ``nearest`` uses the
     better of both ends, which is the best of all its rows, since eq. 2 is lowest in between.
     """
     times = np.zeros((len(groups), 2), np.int64)
@@ -253,7 +254,7 @@ def described(columns: EventColumns) -> npt.NDArray[np.bool_]:
 
 
 def described_codes(charts: Iterable[EventColumns]) -> tuple[int, int]:
-    """Return how many of the distinct codes of some charts have words, and how many codes there are."""
+    """Return the number of distinct codes of some charts that have words, and the number of codes."""
     words: dict[str, bool] = {}
     for columns in charts:
         for code, has_words in zip(columns.codes, described(columns).tolist(), strict=True):

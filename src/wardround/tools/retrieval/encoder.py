@@ -204,7 +204,7 @@ class VectorCache:
             self._connection.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", rows)
 
     def forget(self, hashes: Sequence[str]) -> int:
-        """Delete the vectors of some texts for good, whatever encoder made them; returns how many there were."""
+        """Delete the vectors of some texts for good, of all encoders; return their number."""
         with self._lock:
             rows = [(bytes.fromhex(one),) for one in hashes]
             deleted = sum(self._connection.execute(_DELETE, row).rowcount for row in rows)
@@ -248,7 +248,7 @@ class CachedEncoder:
         return self.encoder.max_tokens
 
     def close(self) -> None:
-        """Close the encoder, where it holds something open; the cache is whoever's who opened it."""
+        """Close the encoder if it has open resources; the opener of the cache closes the cache."""
         close = getattr(self.encoder, "close", None)
         if close is not None:
             close()

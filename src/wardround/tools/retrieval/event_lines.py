@@ -36,13 +36,13 @@ class EventLines:
         self._names = [_cut(_one_line(text), line_characters) for text in columns.descriptions]
 
     def lines(self, places: Places) -> list[str]:
-        """Return the lines of events, in the order asked for."""
+        """Return the lines of events, in the requested order."""
         return [line.text for line in self._lines(places)]
 
     def panels(self, places: Places) -> tuple[Places, list[str]]:
         """Join the lines of neighbours of one moment and kind: ``[time] kind - A: 1 g, abnormal; B: 2 g``.
 
-        Returns the first place of each line, and the lines; what is alone keeps the template.
+        Returns the first position of each line, and the lines; a single event keeps the template.
         """
         if not len(places):
             return places, []
@@ -94,14 +94,14 @@ class EventLines:
         value = f"{value} {_one_line(unit)}" if value and unit else value
         notes = [_cut(_one_line(note), self._limit) for note in columns.notes.notes(place)]
         values = tuple(part for part in dict.fromkeys((value, *notes)) if part)
-        if nameless and borrowed is None and values:  # the name of its table says less than what stands in the row
+        if nameless and borrowed is None and values:  # the name of its table says less than the row itself
             name, values = values[0], values[1:]
         return _Line(time=time, kind=self._kinds[concept], name=name, values=values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One event: what it is, and what is said of it, the value first."""
+    """One event: its name, and its values, the number first."""
 
     time: str
     kind: str

@@ -1,8 +1,8 @@
-"""The evidence of one chart: what to show of a record that is too long to show whole.
+"""Select the evidence of one chart, for a record that is too long to show whole.
 
-ETHER (EHR-RAG, section 3.2): text events by likeness and time, numeric events as the latest values of indicators. And
-the ways it is compared with: chunks by likeness alone, chunks at random, the latest events, the commonest events.
-Nothing is built before it is asked for; vectors of chunks come from the encoder in one call.
+ETHER (EHR-RAG, section 3.2) selects text events by similarity and time, and numeric events as the latest values of
+indicators. The comparison methods: chunks by similarity alone, random chunks, the latest events, the most frequent
+events. Each part is built on first use; vectors of chunks come from the encoder in one call.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Places = npt.NDArray[np.int64]
 class EvidenceIndex:
     """Retrieval over the rows of a chart that happened by ``as_of``; safe to share between threads.
 
-    Chunks are cut from the beginning, so a full chunk's text and vector stay what they are as the history grows; a row
-    that becomes known late, with an earlier time, moves the bounds after it. Rows without a place in time come first
-    and are rows like others. Give it the columns of the chart of that moment: rows after ``as_of`` are never touched,
-    but what became known late can only be told by the chart.
+    Chunks are cut from the beginning, so a full chunk's text and vector do not change as the history grows. A row that
+    becomes available late, with an earlier time, shifts the bounds after it. Rows without a time come first and are
+    ordinary rows. Pass the columns of the chart as of that moment: rows after ``as_of`` are never used, but only the
+    chart knows which rows became available late.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class EvidenceIndex:
     def recent_events(self, n: int | None = None) -> Passage:
         """Direct generation: the ``n`` latest events. Rows without a time count as the earliest.
 
-        With ``panels`` what is of one moment and kind is one event and one line, known by the first of its rows.
+        With ``panels``, all rows of one moment and kind are one event and one line, identified by the first row.
         """
         wanted = self.settings.recent_events if n is None else max(n, 0)
         places = self._places
@@ -149,12 +149,12 @@ class EvidenceIndex:
 
     @cached_property
     def lines_left_out(self) -> int:
-        """How many events have no line of their own: they say nothing, or stand in another event's line."""
+        """The number of events without a line of their own: they are empty, or part of another event's line."""
         return self._count - len(self._places)
 
     @cached_property
     def described(self) -> tuple[int, int]:
-        """How many of the chart's codes have words, and how many there are."""
+        """The number of the chart's codes with words, and the number of codes."""
         return described_codes([self.columns])
 
     @property
@@ -234,7 +234,7 @@ class EvidenceIndex:
 
     @cached_property
     def _text_times(self) -> Places:
-        """The time that stands for each text chunk; 0 where it has none."""
+        """The time of each text chunk; 0 without one."""
         columns, groups = self.columns, self._text_chunks.row_groups
         times: Places = chunk_times(columns.time, columns.is_static, groups, self.settings.chunk_time)[0][:, 0]
         return times
@@ -276,5 +276,5 @@ class EvidenceIndex:
 
 
 def ranked(score: Scores, tie: Places | None = None) -> Places:
-    """Return places by score, best first. Ties go to the higher ``tie``, by default the later place: what is newer."""
+    """Return positions by score, best first. Ties go to the higher ``tie``, by default the later (newer) position."""
     return np.lexsort((-(np.arange(len(score)) if tie is None else tie), -score))

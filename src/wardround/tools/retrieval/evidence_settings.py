@@ -16,13 +16,13 @@ Lines = Literal["telling", "all"]
 
 
 def _own(default: Any, help: str, **metadata: Any) -> Any:
-    """Declare a setting that the paper names, unless another source is said."""
+    """Declare a setting of the paper, unless another source is given."""
     return setting(default, help, **{"source": "EHR-RAG, appendix A"} | metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalSettings:
-    """Settings of retrieval. ``rounds`` and ``fine`` are for whoever asks (AIR, the model's choice of indicators).
+    """Settings of retrieval. ``rounds`` and ``fine`` are for the caller (AIR, the model's choice of indicators).
 
     What the paper leaves open is decided here, and argued where it is used:
     ``likeness``: eq. 3 takes the cosine as it is, or scaled: stretched over the pool to 0..1

@@ -30,7 +30,7 @@ class GraphBuilder:
         self._held: dict[str, Any] = {}
 
     def tensor(self, name: str) -> Any:
-        """Return a tensor of the checkpoint. UserError: there is none of that name."""
+        """Return a tensor of the checkpoint. Raises UserError for a missing name."""
         if name not in self._tensors:
             raise UserError(f"the checkpoint has no tensor {name!r}: it is of another network")
         return self._tensors[name]

@@ -77,7 +77,7 @@ def find_known(name: str) -> KnownModel:
     return known[name]
 
 
-# A graph that is run: onnxruntime, on one thread unless said, opened when first used and shared between threads.
+# A graph that is run: onnxruntime, on one thread by default, opened on first use and shared between threads.
 
 
 Numbers = npt.NDArray[np.float32]
@@ -175,10 +175,11 @@ class ModelStore:
         self.root = root
 
     def add(self, name: str, file: Path, *, sha256: str | None = None) -> InstalledModel:
-        """Take weights in. UserError: an unknown name, another hash than was said, a file of another network."""
+        """Install weights. Raises UserError for an unknown name, another hash than given, or a file of another
+        network."""
         known = find_known(name)
         if known.kind == "grounding":
-            raise UserError(f"{name} is not installed here but asked at an endpoint: set images.grounding_url")
+            raise UserError(f"{name} is not installed here; it runs at an endpoint: set images.grounding_url")
         facts = self._take_graph(known, file, sha256) if known.is_graph else _checkpoint_facts(known, file)
         text = json.dumps({"schema": SCHEMA, "name": name, **facts}, indent=1)
         private_folder(self.root / name)
@@ -195,7 +196,7 @@ class ModelStore:
         return next((model for name in names if (model := self.find(name)) is not None), None)
 
     def verify(self, model: InstalledModel) -> str:
-        """Return what is wrong with weights, nothing if they are what was added and compute what they did then."""
+        """Return the damage of weights; nothing if they are unchanged and compute the same numbers as when added."""
         if not model.known.is_graph:
             return "" if _checkpoint_hash(model.checkpoint) == model.facts["sha256"] else "its files have changed"
         if content_hash(model.graph.read_bytes()) != model.facts["graph_sha256"]:
@@ -210,7 +211,7 @@ class ModelStore:
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror})") from error
         if sha256 is not None and given != sha256.lower():
-            raise UserError(f"{file}: its SHA-256 is {given}, not the one that was said; download it again")
+            raise UserError(f"{file}: its SHA-256 is {given}, not the expected one; download it again")
         graph = file.read_bytes() if file.suffix == _GRAPH_FILE else _graph_of(known, file)
         folder = self.root / known.name
         private_folder(folder)

@@ -1,4 +1,4 @@
-"""Read the tensors of a PyTorch checkpoint without running what is in it."""
+"""Read the tensors of a PyTorch checkpoint without running its code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_LEVELS = 100_000
 
 @dataclass(slots=True)
 class NamedGlobal:
-    """A name that the pickle wants to import, and is only told apart by."""
+    """A name that the pickle wants to import; it is only compared, never imported."""
 
     name: str
 
@@ -255,7 +255,7 @@ _STEPS: Mapping[str, Callable[[_Machine, Any], None]] = {
 """Instructions that move values. Those that make an object of a class by name alone (INST, OBJ) are refused."""
 
 
-# The tensors of a PyTorch checkpoint, without PyTorch and without running what is in it.
+# The tensors of a PyTorch checkpoint, without PyTorch and without running its code.
 #
 # Both formats: the zip archive of torch 1.6 and later, and the stream before it; a state dict or a whole pickled
 # module.
@@ -299,7 +299,7 @@ def read_torch_file(path: Path) -> Tensors:
     except Exception as error:  # a foreign file can fail in any way
         raise UserError(f"{path}: no PyTorch checkpoint, or damaged ({type(error).__name__})") from error
     if not tensors:
-        raise UserError(f"{path}: there are no tensors in it; give the checkpoint that was downloaded")
+        raise UserError(f"{path}: the file has no tensors; give the downloaded checkpoint")
     return tensors
 
 
@@ -422,7 +422,7 @@ def _tensor_parts(value: Any) -> tuple[Any, ...] | None:
 
 
 def _tensor(value: Any, storages: Storages) -> npt.NDArray[Any] | None:
-    """Return a tensor as an array of its own; None for what is no tensor. UserError: it reaches beyond its storage."""
+    """Return a tensor as an array of its own; None if it is no tensor. Raises UserError beyond its storage."""
     parts = _tensor_parts(value)
     if parts is None:
         return None

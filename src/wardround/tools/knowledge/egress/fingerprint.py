@@ -31,8 +31,8 @@ _DAY_DIGITS = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDays:
-    """``days`` with a year, ``of_months`` as (month, day) without one, ``digits`` as the digits of numbers side
-    by side, whatever stands between these."""
+    """``days`` have a year, ``of_months`` are (month, day) without one, ``digits`` are the digits of adjacent numbers,
+    with any text between them."""
 
     days: frozenset[date]
     of_months: frozenset[tuple[int, int]]
@@ -65,11 +65,11 @@ class RecordDays:
 
 
 _SHORTEST = 4
-"""Digits of an identifier that is looked for as it stands; shorter ones (an item, a sequence) name nobody."""
+"""The minimum digits of an identifier that is searched as it is; shorter ones (an item, a sequence) identify no one."""
 _CLOSE = 5
-"""Digits from which little may stand between them."""
+"""The minimum digits of an identifier that is searched with short gaps between digits."""
 _ANYWHERE = 7
-"""Characters from which anything may stand between them: a shorter row is in ordinary questions by chance."""
+"""The minimum characters of an identifier that is searched with any gaps: shorter ones occur by chance."""
 _SHORTEST_HEXADECIMAL = 6
 _NUMBER_DIGITS = re.compile(r"[0-9]+")
 _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -77,8 +77,11 @@ _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordNumbers:
-    """``numbers`` are looked for as they stand, ``tokens`` as words that may be split, ``close`` where little stands
-    between the digits, ``digits`` in the row of all digits, ``rows`` in the row of all letters and digits."""
+    """The identifiers to search, by method.
+
+    ``numbers`` are searched as they are, ``tokens`` as words that may be split, ``close`` with short gaps between the
+    digits, ``digits`` in the sequence of all digits, ``rows`` in the sequence of all letters and digits.
+    """
 
     numbers: frozenset[str]
     tokens: frozenset[str]
@@ -139,7 +142,7 @@ def _to_base(value: int, base: int) -> str:
 
 
 def _is_mixed(form: str) -> bool:
-    """Return whether there are letters and digits: a form of letters alone may be a word."""
+    """Return whether a text has letters and digits: letters alone may be a word."""
     return not form.isdigit() and not form.isalpha()
 
 
@@ -195,14 +198,14 @@ def shingles_of(words: list[str]) -> Iterator[int]:
 
 
 _LONG_NUMBER = 6
-"""Digits from which a number in a text is taken for one that names somebody or something."""
+"""The minimum digits of a number in a text that counts as an identifier."""
 _SHORTEST_TEXT = 120
 """Characters from which a cell is a text in words of its own; shorter ones are mostly labels of codes and drugs."""
 _DIGITS = re.compile(r"\d+")
 _NAMED = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof)\b\.? +|\b[Nn]ame *: *)((?:[A-Z][\w'’-]+)(?:[, ]+[A-Z][\w'’-]*){0,3})"
 )
-"""What stands behind a title or behind "Name:", as far as it is written like a name."""
+"""The words after a title or after "Name:" that are written like a name."""
 _NAME_COLUMNS = re.compile(
     r"(?:^|_)(?:given|family|first|last|sur|middle|patient|full|maiden)_?name|^(?:name_given|name_family)$"
 )
@@ -295,7 +298,7 @@ def fingerprint_of(chart: Chart) -> Fingerprint:
 
 @dataclass(slots=True, kw_only=True)
 class _Traits:
-    """What was read so far."""
+    """The traits that were read so far."""
 
     numbers: set[str]
     days: set[date]
@@ -304,7 +307,7 @@ class _Traits:
     shingles: set[int] = field(default_factory=set)
 
     def identified_by(self, values: Iterable[object]) -> None:
-        """Take in the values of a column that identifies."""
+        """Add the values of an identifying column."""
         for value in values:
             if isinstance(value, str):
                 self.codes |= {value.lower()} if any(map(str.isdigit, value)) else set()
@@ -312,7 +315,7 @@ class _Traits:
                 self.numbers.add(str(value))
 
     def add_cells(self, values: Iterable[object]) -> None:
-        """Take in what cells of any column tell: days, and of texts their words, names, days and long numbers."""
+        """Add the content of cells of any column: days, and the words, names, days and long numbers of texts."""
         for value in values:
             if isinstance(value, datetime):
                 self.days.add(value.date())

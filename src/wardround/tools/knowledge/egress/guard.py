@@ -152,7 +152,7 @@ def _of_any_address(reading: Reading) -> Iterator[str]:
 
 
 def _is_packed(text: str) -> bool:
-    """Return whether there is a long run of letters and digits mixed as encodings mix them, and words do not."""
+    """Return whether a text has a long run of letters and digits mixed as in encodings, and not as in words."""
     for run in _PACKED.findall(text):
         bare = re.sub(r"[^A-Za-z0-9]", "", run)
         changes = sum(a.isdigit() != b.isdigit() or a.isupper() != b.isupper() for a, b in pairwise(bare))

@@ -143,7 +143,7 @@ def _of_punycode(found: re.Match[str]) -> str:
 
 _MOST_RUNS = 40
 _SHORTEST = 4
-"""Characters of a text that is taken for one."""
+"""The minimum characters of a text that counts as one."""
 _SHORTEST_INSIDE = 6
 """The same where it begins within a run, or is written as numbers."""
 _LINE_END = 10
@@ -252,7 +252,7 @@ def _of_code(group: str, base: int, longest: int) -> int:
     return code if 32 <= code < 256 else _LINE_END
 
 
-# Numbers in English words, read as digits: digit by digit, in pairs, as years are said, or as one large number.
+# Numbers in English words, read as digits: digit by digit, in pairs as in years, or as one large number.
 
 
 _UNITS = (
@@ -343,7 +343,8 @@ _MOST_JOINED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StringSearch:
-    """Strings that may stand anywhere within a row of characters, by their lengths: how many they are costs nothing."""
+    """Strings to find anywhere within a sequence of characters, by their lengths; their number does not affect the
+    cost."""
 
     by_length: Mapping[int, frozenset[str]]
 
@@ -365,8 +366,8 @@ class StringSearch:
 
 
 def digit_rows(text: str) -> Iterator[str]:
-    """Yield the digits of each line in a row, whatever stands between them: with its numbers in their order and in the
-    other, and each backwards; and every other digit, where the others only count or fill."""
+    """Yield the digits of each line as one sequence, with any gaps: its numbers in both orders, and each backwards; and
+    every second digit, in case the others only count or fill."""
     for line in text.split("\n"):
         groups = _DIGITS.findall(line)
         forwards, others = "".join(groups), "".join(reversed(groups))
@@ -374,7 +375,7 @@ def digit_rows(text: str) -> Iterator[str]:
 
 
 def close_digits(text: str) -> Iterator[list[str]]:
-    """Yield the numbers of each stretch in which little stands between digits: three marks, or letters and no space."""
+    """Yield the numbers of each stretch with short gaps between digits: three marks, or letters without a space."""
     yield from (_DIGITS.findall(stretch) for stretch in _CLOSE.findall(text))
 
 
@@ -388,7 +389,7 @@ def letters_and_digits(text: str) -> str:
 
 
 def joined(words: Sequence[str]) -> Iterator[str]:
-    """Yield each word, and words that stand side by side as one.
+    """Yield each word, and adjacent words as one.
 
     >>> sorted(joined(["a", "b", "c"]))
     ['a', 'ab', 'abc', 'b', 'bc', 'c']
@@ -398,7 +399,7 @@ def joined(words: Sequence[str]) -> Iterator[str]:
             yield "".join(words[start:end])
 
 
-# Letters that stand for digits: each way reads the letters of a text by one table, and leaves out what is no digit.
+# Letters that look like digits: each way reads the letters of a text by one table, and drops what is no digit.
 
 
 _DIGIT_WORDS = "zero one two three four five six seven eight nine"
@@ -428,7 +429,7 @@ _FROM_ONE = str.maketrans("abcdefghij", "1234567890")
 
 
 def _lines(tokens: Iterable[str]) -> str:
-    """Tokens that stand side by side on a line, where an empty one ends it."""
+    """Return adjacent tokens on one line; an empty token ends the line."""
     return "\n".join(" ".join(line) for is_read, line in groupby(tokens, key=bool) if is_read)
 
 
@@ -455,7 +456,7 @@ def _split(text: str) -> str:
 
 
 def _foreign_digits(text: str) -> str:
-    """Digits in words of other languages, or as they sound."""
+    """Return digits in words of other languages, or as they sound."""
     return _lines(_DIGIT_OF_WORD.get(token, token if token.isdigit() else "") for token in _tokens(text))
 
 
@@ -489,10 +490,10 @@ DIGIT_LETTERS: tuple[Callable[[str], str], ...] = (
     partial(_lettered, digits=_FROM_ZERO),
     partial(_lettered, digits=_FROM_ONE),
 )
-"""Each takes a text and returns digits; on one line are those that stand side by side in it."""
+"""Each function takes a text and returns digits; adjacent digits are on one line."""
 
 
-# The ways in which a text can be read: as it stands, and with what hides things in it undone, in any composition.
+# The ways in which a text can be read: as it is, and with its encodings undone, in any composition.
 #
 # Each undoing makes one text of one text; those that a reader would do are *sure* (escapes, packed text, spelt
 # numbers), the others are guesses (backwards, letters for digits) in which only what the record holds is looked for. An
@@ -508,16 +509,16 @@ class Trust(IntEnum):
     """How much of a reading is guessed."""
 
     FOUND = 0
-    """Pieces and digits that may be there by chance."""
+    """Pieces and digits that may occur by chance."""
     GUESSED = 1
     """Another way to read the whole text."""
     SURE = 2
-    """As it stands, or with undone what every reader would undo."""
+    """The text as it is, or with the encodings undone that every reader would undo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One way to read a text; on one line is what stands side by side."""
+    """One reading of a text; adjacent parts are on one line."""
 
     text: str
     trust: Trust
@@ -540,7 +541,7 @@ def readings(text: str) -> Iterator[Reading]:
 
 
 def holds_unseen(text: str) -> bool:
-    """Return whether there are characters that no reader sees in a text, or escaped in it."""
+    """Return whether a text has invisible or escaped characters."""
     layers = [text]
     while len(layers) < _DEEPEST and (deeper := unescaped(layers[-1])) != layers[-1]:
         layers.append(deeper)

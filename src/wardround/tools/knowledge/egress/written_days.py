@@ -47,7 +47,7 @@ _EIGHT = re.compile(r"(?<!\d)(\d{4})(\d{2})(\d{2})(?!\d)")
 
 
 def holds_full_day(text: str) -> bool:
-    """Return whether a text holds a day with its month and its year, whoever's it is."""
+    """Return whether a text contains a day with its month and year."""
     return _FULL_DAY.search(text) is not None
 
 
@@ -57,7 +57,7 @@ def without_full_days(text: str) -> str:
 
 
 def months_as_numbers(text: str) -> str:
-    """Return a text with the names of months as two digits, without ordinals and what else stands around dates.
+    """Return a text with the names of months as two digits, without ordinals and other words around dates.
 
     >>> months_as_numbers("18th of February, the year 2197").split()
     ['18', '02', ',', '2197']
@@ -68,8 +68,8 @@ def months_as_numbers(text: str) -> str:
 
 
 def days_in(text: str) -> Iterator[date]:
-    """Yield every day that three numbers in a row can mean, in each order of them. Where the year has two digits, the
-    same stands between all three: otherwise any figures in a row were a day."""
+    """Yield every day that three adjacent numbers can mean, in each order of them. If the year has two digits, the
+    separators must be equal: otherwise any adjacent numbers would be a day."""
     for found in _THREE.finditer(text):
         a, b, c = int(found[1]), int(found[3]), int(found[5])
         if max(a, c) >= 1000 or found[2].strip() == found[4].strip():

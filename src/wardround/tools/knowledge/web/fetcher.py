@@ -185,7 +185,7 @@ _STRANGE = re.compile(r"[\x00-\x20\x7f\\<>\"{}|^`]|%0[0da]", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebAddress:
-    """A URL that was checked: ``text`` as it is sent, and what is connected to."""
+    """A checked URL: ``text`` as it is sent, and the host and port to connect to."""
 
     text: str
     scheme: str
@@ -282,7 +282,7 @@ class Fetcher:
         self._tls: ssl.SSLContext | None = None
 
     def get(self, url: str, *, check: Check) -> Fetched:
-        """Fetch a page; ``check`` sees every address before anything is sent there, those of redirects too.
+        """Fetch a page; ``check`` sees every address before a request, including redirects.
 
         Raises ToolFailure in words for the model.
         """

@@ -45,8 +45,8 @@ class ProviderOpening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchProvider:
-    """One kind of provider. ``base_url`` is where it is by default, None where that has to be said; the data-use guard
-    has let it through when ``open`` is called."""
+    """One kind of provider. ``base_url`` is its default address, None if it has to be given; the data-use guard has
+    allowed it when ``open`` is called."""
 
     name: str
     description: str
@@ -60,7 +60,7 @@ PROVIDERS: Registry[SearchProvider] = Registry("search_providers", one="search p
 
 
 class JsonService:
-    """A service that is asked over HTTP and answers JSON: bounded, without redirects, through no proxy."""
+    """A service over HTTP that answers JSON: bounded, without redirects, without a proxy."""
 
     def __init__(self, opening: ProviderOpening, *, key_header: str | None = None) -> None:
         self._base = opening.base_url.rstrip("/")

@@ -22,7 +22,7 @@ from wardround.tools.knowledge.pdf_text import read_pdf
 from wardround.tools.knowledge.web.fetcher import Fetched, Fetcher
 from wardround.tools.knowledge.web.providers import Searcher
 
-# Pages and results as they were when they were fetched, by what they hold: a run can be played again without a web.
+# Pages and results as they were fetched, by content hash: a run can be repeated without the web.
 #
 # A folder: ``asked/<hash of the request>.json`` says what was asked, when, and which content answered;
 # ``content/<hash>.json.gz`` is that content. The same content is kept once; a request keeps its first answer.
@@ -37,7 +37,7 @@ class PageCache:
         private_folder(folder / "content")
 
     def get(self, *request: str) -> Mapping[str, Any] | None:
-        """Return what answered a request, None if it was never asked."""
+        """Return the stored answer of a request; None if it was never made."""
         try:
             entry = json.loads(self._request_file(request).read_bytes())
             body = gzip.decompress(self._content(entry["content"]).read_bytes())
@@ -64,7 +64,7 @@ class PageCache:
 
 
 def _write(path: Path, body: bytes) -> None:
-    """Give a finished file its name, unless there is one."""
+    """Rename a finished file to its name, unless the file exists."""
     if path.exists():
         return
     part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
@@ -82,8 +82,11 @@ _MARKS = str.maketrans("【】", "〖〗")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSource:
-    """One episode's way to the web. What leaves passes ``guard``; what came is kept in ``cache`` and served from there
-    the next time. ``kept_only``: nothing leaves, what is not kept is not there."""
+    """One episode's access to the web.
+
+    Requests pass ``guard``. Answers are stored in ``cache`` and served from there later. ``kept_only``: no request is
+    sent, and pages that are not stored are unavailable.
+    """
 
     guard: EgressGuard
     fetcher: Fetcher
