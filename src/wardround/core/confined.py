@@ -27,7 +27,7 @@ from typing import Any
 from wardround.core.errors import ToolFailure, UserError, WardroundError
 
 Read = tuple[Mapping[str, Any], Sequence[memoryview]]
-"""What a confined function returns: values that JSON holds, and bytes (of arrays too, without a copy)."""
+"""The return type of a confined function: JSON values and bytes (of arrays too, without a copy)."""
 Confined = Callable[[bytes, Mapping[str, Any]], Read]
 _LENGTHS = Struct(">QQ")
 _PROGRAM = """

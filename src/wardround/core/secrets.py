@@ -19,7 +19,7 @@ from wardround.core.errors import UserError
 MASK = "***"
 _SHORTEST_IN_REPLIES = 8
 _BETWEEN = "(?:[\\s\u200b-\u200f\u2060\ufeff]|\\\\{1,8}[nrt]){0,64}+"
-"""What may stand inside a key that a server wrote over two lines."""
+"""Characters inside a key that a server wrote over two lines."""
 
 
 class Secret:

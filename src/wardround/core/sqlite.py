@@ -28,7 +28,7 @@ _CHECKSUM = "row_seal"
 _COLUMN = "seal"
 _TABLE = re.compile(r"\bCREATE TABLE (\w+) ?\(")
 _FAULTS = (sqlite3.Error, UnicodeDecodeError)
-"""What Python's sqlite3 raises; the latter where a damaged name or text is no UTF-8."""
+"""The exceptions of Python's sqlite3; the latter where a damaged name or text is not UTF-8."""
 _DAMAGED = ("not a database", "malformed", "no such table")
 _SCHEMA = "CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL)"
 

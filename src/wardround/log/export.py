@@ -289,7 +289,7 @@ def _turn_spans(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lasting:
-    """When a span began and ended, in nanoseconds of the Unix epoch."""
+    """Start and end of a span, in nanoseconds of the Unix epoch."""
 
     start: int
     end: int

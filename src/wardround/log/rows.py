@@ -158,7 +158,7 @@ class RecordedEpisode:
 
     @property
     def outcome(self) -> Mapping[str, Any] | None:
-        """How it ended; None while it is open."""
+        """The outcome; None while the episode is open."""
         return self.entry.outcome
 
 

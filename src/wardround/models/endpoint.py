@@ -44,7 +44,7 @@ class RetryPolicy:
     deadline_seconds: float = 1800.0
 
     def wait_seconds(self, attempt: int, retry_after: float | None) -> float:
-        """How long to wait after the given attempt (1, 2, ...)."""
+        """Return the seconds to wait after the given attempt (1, 2, ...)."""
         if retry_after is not None:
             return retry_after + random.uniform(0, self.base_seconds)
         return random.uniform(0, min(self.cap_seconds, self.base_seconds * 2**attempt))
@@ -335,7 +335,7 @@ def one_line(text: str, secret: Secret | None = None) -> str:
 
 
 def error_text(data: Any, secret: Secret | None = None) -> str:
-    """What an error body says, in one line; empty when it says nothing."""
+    """Return the message of an error body in one line; empty without one."""
     if isinstance(data, dict):
         error = data.get("error", data.get("detail", data.get("message")))
         data = _worded(error) if isinstance(error, dict) else error
@@ -355,7 +355,7 @@ def _worded(error: dict[str, Any]) -> Any:
 
 
 def error_body_text(body: bytes, secret: Secret | None) -> str:
-    """What the body of an error says, JSON or text in any encoding, in one line."""
+    """Return the message of an error body (JSON, or text in any encoding) in one line."""
     try:
         return error_text(read_json(body, secret), secret)
     except MalformedReply:
@@ -373,7 +373,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """What an attempt brought back: the JSON value of its body, or the fault."""
+    """The result of an attempt: the JSON value of its body, or the fault."""
 
     data: Any = None
     fault: Fault | None = None

@@ -20,7 +20,7 @@ from wardround.core import Sensitivity, UserError
 _HIDDEN = re.compile(r"(?<=//)[^/]*(?=@)|(?<=[?#]).*", re.DOTALL)
 _PORTS = {"http": 80, "https": 443}
 _ENCODED_DEEP = 4
-"""So many times over a path may be percent-encoded and is still seen through."""
+"""Limit on nested percent-encodings of a path that are decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class DataUseGuard:
         )
 
     def to_manifest(self) -> dict[str, Any]:
-        """What a run's manifest records of the guard."""
+        """Return the guard's entry in a run's manifest."""
         return {"sensitivity": self.sensitivity, "permitted_endpoints": sorted(self.permitted)}
 
 

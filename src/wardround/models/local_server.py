@@ -16,7 +16,7 @@ from typing import Any
 _LOOPBACK = "127.0.0.1"
 _ERRORS_ONLY = 1
 _CACHED_PROMPTS_MIB = 256
-"""What the server may keep of earlier prompts; its own default is 8 GiB."""
+"""Limit on the server's prompt cache; its own default is 8 GiB."""
 
 
 def main(words: list[str]) -> None:

@@ -59,7 +59,7 @@ class ModelEntry:
 
     @property
     def spelling(self) -> str:
-        """How its names are written."""
+        """The spelling of its names."""
         return spelling(self)
 
 

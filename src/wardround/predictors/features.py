@@ -345,7 +345,7 @@ class Design:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each column is."""
+        """Return the name of each column."""
         return (AGE, *self.codes)
 
     def matrix(self, counts: Any, table: CountTable, codes: Sequence[str], rows: Integers) -> Any:

@@ -30,7 +30,7 @@ def optional(module: str) -> Any:
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Which packages of the extra [predictors] are not installed; nothing is imported."""
+    """Return the packages of the extra [predictors] that are not installed; nothing is imported."""
     modules = {"scikit-learn": "sklearn", "lightgbm": "lightgbm"}
     return tuple(package for package, module in modules.items() if importlib.util.find_spec(module) is None)
 

@@ -62,7 +62,7 @@ class FitRow:
 
     @property
     def key(self) -> FitKey:
-        """What names it."""
+        """The key of the row."""
         return FitKey(self.predictor, self.task, self.view, self.k, self.replicate)
 
     def to_json(self) -> dict[str, Any]:

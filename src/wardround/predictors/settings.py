@@ -1,4 +1,4 @@
-"""What decides a predictor's figures: which, on what, with which shots, grids and seeds. Written to the manifest."""
+"""Settings that decide a predictor's figures: predictors, tasks, shots, grids, seeds; part of the manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAPER_SHOTS: tuple[str, ...] = ("1", "2", "4", "8", "12", "16", "24", "32", "48"
 C_GRID = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1, 1e0, 1e2, 1e4)
 """EHRSHOT's inverse strengths of the L2 penalty."""
 EHRSHOT_ITERATIONS = 100
-"""Of EHRSHOT's final fit: it is made anew from class defaults and the best C, so that its max_iter=1000 is lost."""
+"""Iterations of EHRSHOT's final fit: built from class defaults and the best C, it loses max_iter=1000."""
 
 Grid = Mapping[str, tuple[float, ...]]
 GBM_GRIDS: Mapping[str, Grid] = {

@@ -52,7 +52,7 @@ class _Forked(ForkServerProcess):
         self._umask = umask()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent, with our standard output and error."""
+        """Return the request to send, with our standard output and error."""
         return self.__dict__ | {"_outputs": {number: DupFd(number) for number in _OUTPUTS if _is_open(number)}}
 
     def start(self) -> None:

@@ -40,7 +40,7 @@ def walk_reply(instruction: str) -> str:
 _COUNTS_KEPT = 4096
 _SHIFT = 0.04
 _ANSWER_LINE = "`Answer: `"
-"""What the system prompt of an agent without tools asks for."""
+"""The answer line that the system prompt of an agent without tools requires."""
 _CRITIQUE = "The plan was followed. Follow it again from the beginning, and look every answer up before finishing."
 
 

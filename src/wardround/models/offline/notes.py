@@ -52,7 +52,7 @@ class OfflineFindings:
         self.space = space
         """The candidate table the prompt names."""
         self.shown = shown
-        """What was put before it beside the question."""
+        """The text in the prompt beside the question."""
         self.add(notes)
 
     def add(self, notes: Iterable[OfflineFinding]) -> None:

@@ -70,7 +70,7 @@ def latest(table: str) -> Ask:
 
 
 def last_stay(role: SpanRole, columns: Sequence[str]) -> Ask | None:
-    """When the latest stay began; None where the chart does not show it."""
+    """Return the query for the start of the latest stay; None where the chart does not show it."""
     start = _first([name for name in (role.start, *role.time) if name in columns])
     codes = ({role.code: role.starts},) if role.code else ()
     where = _condition(codes, columns)
@@ -98,7 +98,7 @@ def latest_texts(role: RowRole, columns: Sequence[str]) -> Ask | None:
 
 
 def counts(shown: Shown, since: str = "") -> Ask:
-    """How often each label of a role occurs from a time on."""
+    """Return the query for the count of each label of a role since a time."""
     return sql(
         f"""SELECT {shown.label} AS label, COUNT(*) AS n, MAX(row_id) AS row_id
         FROM {shown.rows(f"{shown.label} IS NOT NULL", since=since)} GROUP BY 1 ORDER BY n DESC, 1 LIMIT 60"""
@@ -142,7 +142,7 @@ def abnormal(role: RowRole, shown: Shown, columns: Sequence[str], since: str) ->
 
 
 def organisms(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -> Ask | None:
-    """What grew, and in what; None where the chart does not show it."""
+    """Return the query for organisms and specimens; None where the chart does not show them."""
     if role.organism not in columns:
         return None
     grew = _quoted(str(role.organism))
@@ -154,7 +154,7 @@ def organisms(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -
 
 
 def held_names(space: str, names: Sequence[str]) -> Ask:
-    """Which of some names a table of candidates holds, and in any case its first one."""
+    """Return the query for the names that a candidate table has, always with its first name."""
     listed = ", ".join(map(_text, names))
     table = _quoted(space)
     return sql(
@@ -225,7 +225,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAnswer:
-    """What to finish with."""
+    """The planned answer with its evidence."""
 
     labels: tuple[str, ...]
     evidence: dict[str, list[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a kind of answers defines, and a question in parts (never with its answer)."""
+"""The interface of a kind of answers, and a question in parts (never with its answer)."""
 
 from __future__ import annotations
 

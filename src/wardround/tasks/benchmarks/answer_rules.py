@@ -22,7 +22,7 @@ FEWEST_QUESTIONS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualCount:
-    """How many names the answers to some questions have: the median and the middle half."""
+    """The number of names in the answers to some questions: median and middle half."""
 
     questions: int
     low: int
@@ -93,7 +93,7 @@ class AnswerRules:
         )
 
     def usual_for(self, group: int | None) -> UsualCount | None:
-        """How many names are usual, for a question about a person of a training group (None: of no such group)."""
+        """Return the usual number of names for a question about a training group's person (None: no group)."""
         return self.usual if group is None else self.usual_without.get(group)
 
 

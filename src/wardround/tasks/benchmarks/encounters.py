@@ -188,7 +188,7 @@ class Encounters:
         return cls(starts=empty, ends=empty, discharges=empty)
 
     def name(self, place: int) -> Any:
-        """What a stay is called: its id, or when it began."""
+        """Return the name of a stay: its id, or its start."""
         return int(self.starts[place]) if self.ids is None else self.ids[place].as_py()
 
     def position_of(self, named: pa.Array | None, times: Ints, until: Ints | None = None) -> Ints:

@@ -136,4 +136,4 @@ FAMILIES: Mapping[str, Callable[..., Benchmark]] = {
     "tasks": _tasks,
     **{family: partial(_text_cases, family) for family in TEXT_CASE_FAMILIES},
 }
-"""What builds each family. A builder gets the store (None for text cases), the folder, and its options."""
+"""The builder of each family. A builder gets the store (None for text cases), the folder, and its options."""

@@ -200,7 +200,7 @@ class EventFinder:
         return event_us - MINUTE
 
     def _known(self, times: Ints, batch: pa.RecordBatch) -> Ints:
-        """When a row shows under ``known_at``: not before its event, and never if it never becomes available."""
+        """Return when a row is shown under ``known_at``: at or after its event; never without an available time."""
         available = microseconds(batch.column(AVAILABLE))
         return np.where(available == NO_TIME, NEVER_TIME, np.maximum(times, available))
 

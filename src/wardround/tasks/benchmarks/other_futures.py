@@ -1,4 +1,4 @@
-"""What must stay the same in a benchmark when only the future changes."""
+"""Check that a benchmark's questions stay the same when only the future changes."""
 
 from __future__ import annotations
 

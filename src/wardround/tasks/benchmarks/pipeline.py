@@ -95,7 +95,7 @@ class BoundedOptions(BuildOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildContext:
-    """What all tasks of one build share: the store, the settings, and the split of every subject."""
+    """The shared data of all tasks of one build: the store, the settings, and the split of every subject."""
 
     store: Store
     settings: BuildSettings

@@ -214,7 +214,7 @@ Recipe = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a site builds with: its store (None for text cases), the user's files, the user's code tables."""
+    """The inputs of a site: its store (None for text cases), the user's files, the user's code tables."""
 
     store: Store | None
     given: GivenFiles

@@ -55,7 +55,7 @@ def _counted(count: _Count, training: Sequence[Sample], samples: Sequence[Sample
 
 
 def _listed_prior(task: Task, sample: Sample, training: Sequence[Sample]) -> tuple[str, ...] | None:
-    """What training targets hold most often of the names that a question lists."""
+    """Return the listed name that is most common in training targets."""
     listed = set(sample.facts["listed"])
     others = [one.target for one in training if one.person != sample.person]
     kept = [tuple(name for name in target if name in listed) for target in others]

@@ -1,4 +1,4 @@
-"""How far people agree on marks beyond chance: Cohen's kappa of two, Fleiss' of many, with intervals over patients."""
+"""Agreement of reviewers beyond chance: Cohen's kappa of two, Fleiss' of many, with intervals over patients."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ArmRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmCell:
-    """What seeking evidence gains or loses on one task: a cell of the paper's figure 3."""
+    """The gain or loss from seeking evidence on one task: a cell of the paper's figure 3."""
 
     model: str
     agent: str

@@ -238,7 +238,7 @@ def _bca_levels(
 
 
 RESAMPLES = 1_000
-"""As EHRSHOT has it."""
+"""The value of EHRSHOT."""
 _DRAW_CHUNK_CELLS = 4_000_000
 
 SampleStatistic = Callable[[Floats], Floats]
@@ -247,7 +247,7 @@ SampleStatistic = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatientDraws:
-    """How often each patient was drawn in each resample (resamples, patients), and whose each sample is."""
+    """Draw counts (resamples, patients), and the patient of each sample."""
 
     subjects: Sequence[Hashable]
     times: npt.NDArray[np.uint16] = field(repr=False)

@@ -39,7 +39,7 @@ class ClassificationRow:
 
     @property
     def name(self) -> str:
-        """Who answered."""
+        """The contender."""
         return f"{self.agent} · {self.model}" if self.model else self.agent
 
 

@@ -110,7 +110,7 @@ _CALL_IN_TEXT = re.compile(
 
 
 class NoPrediction(StrEnum):
-    """Why there is no answer."""
+    """The reason why an episode has no answer."""
 
     TOOL_PARSING = "tool_parsing_failure"
     FORMAT_SUBMERSION = "format_submersion"
@@ -187,7 +187,7 @@ _SQL_TOOL = "run_sql_query"
 
 
 class ErrorClass(StrEnum):
-    """What went wrong with an episode; several may hold at once."""
+    """An error class of an episode; an episode may have several."""
 
     NO_PREDICTION = "no_prediction"
     TOOL_REPEAT = "tool_repeat"

@@ -1,4 +1,4 @@
-"""What a person may set of scoring."""
+"""Settings of scoring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wardround.tasks.scoring.judging.judge import POINTS, JudgeProtocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringSettings:
-    """How a run's answers are judged where words cannot be compared, and how its figures are compared."""
+    """Settings for judging free-text answers and for comparing figures."""
 
     baseline: str | None = setting(
         None, "contender (an agent, or 'agent · model') that the others are compared with", flag="--baseline"

@@ -46,7 +46,7 @@ PUBLISHED_COUNTS: Mapping[str, int] = {
     "mortality_inpatient": 125,
     "phenotypes": 120,
 }
-"""How many samples of each the paper has: 989."""
+"""The paper's samples per task, 989 in all."""
 MAX_SAMPLES: Mapping[str, int] = {**PUBLISHED_COUNTS, "finding_change_yes_no": PUBLISHED_COUNTS["finding_change"]}
 """How many of each task are drawn at most. EHRXQA also asks about change with yes or no: the paper's 222 hold both."""
 _YES_NO = OneClass(classes=(("0", "no"), ("1", "yes")))
@@ -108,7 +108,7 @@ def _task(what: str, *, shown: bool) -> Task:
 
 
 def mm_name(what: str, *, shown: bool) -> str:
-    """What a task is called: with ``.open`` where its vocabulary is kept from both arms."""
+    """Return the name of a task; with ``.open`` where both arms do not see its vocabulary."""
     return f"{FAMILY}.{what}" if shown or not _WORDS[what][2] else f"{FAMILY}.{what}.open"
 
 

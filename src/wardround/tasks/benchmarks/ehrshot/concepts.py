@@ -146,7 +146,7 @@ class CodeMatcher:
     rows: dict[str, Counter[str]] = field(default_factory=dict)
     listed: dict[str, set[str]] = field(default_factory=dict)
     coded: int = 0
-    """How many rows have a code at all."""
+    """The number of rows with a code."""
     _meanings: dict[Codes, Meaning] = field(default_factory=dict)
 
     @property

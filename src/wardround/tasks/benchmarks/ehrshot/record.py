@@ -1,4 +1,4 @@
-"""What EHRSHOT's rules need of a subject, with laboratory results as classes."""
+"""Read the times that EHRSHOT's rules need, with laboratory results as classes."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class SubjectRecord:
     """Rows of the table of stays by their kind, where it has kinds: stays, none, or of a kind that nobody declared."""
 
     def death(self, subject_id: int) -> int:
-        """When a subject died, NO_TIME where nobody says."""
+        """Return when a subject died, NO_TIME where unknown."""
         return self.deaths.get(subject_id, NO_TIME)
 
 

@@ -65,7 +65,7 @@ SPELLINGS: Mapping[str, str] = {
     "medxpertqa-r": "medxpertqa",
     "medxpertqa-u": "medxpertqa",
 }
-"""How the published files spell the question sets."""
+"""The names of the question sets in the published files."""
 
 
 def _judged(what: str, title: str, description: str, wanted: str) -> Task:
@@ -108,7 +108,7 @@ _MEDR_FIELDS = {
     "diagnosis": ("diagnosis_results", "differential_diagnosis", "final_diagnosis"),
     "treatment": ("treatment_plan_results", "treatment_planning_analysis", "treatment_plan_results"),
 }
-"""Of each task, the published fields of the answer, the experts' reasoning and its conclusion."""
+"""By task, the published fields of the answer, the experts' reasoning and its conclusion."""
 _MEDR_TASKS = tuple(_MEDR_FIELDS)
 PUBLISHED_NAME = "test_hard.jsonl"
 

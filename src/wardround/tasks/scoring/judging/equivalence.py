@@ -30,7 +30,7 @@ class PlanCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanGrade:
-    """What a judge made of a step's plan."""
+    """A judge's grade of a step's plan."""
 
     step: int
     grade: int

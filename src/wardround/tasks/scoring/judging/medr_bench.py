@@ -29,7 +29,7 @@ from wardround.tasks.scoring.judging.judge import (
 )
 
 MAX_STEPS = 10
-"""Of one reasoning, as the authors' code cuts it."""
+"""Limit on the points of one reasoning, as in the authors' code."""
 MAX_REFERENCE_STEPS = 40
 _PROMPTS = (
     "judge_system",
