@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -68,6 +69,12 @@ class DueAsks:
 
     bundle: Integers
     ask: Integers
+
+
+@lru_cache(maxsize=4)
+def due_actions_of(index: RuleIndex, most: int) -> DueActions:
+    """Return the due actions of a protocol's rules, made once for all streams."""
+    return DueActions(index, most)
 
 
 def order_of(numbers: Integers, count: int) -> Integers:

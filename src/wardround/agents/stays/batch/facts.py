@@ -21,7 +21,7 @@ from wardround.clinical.bundles import NOTHING_KNOWN, BundleStream, Carried, Sta
 from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR, EventKind, Integers
 from wardround.clinical.bundles.fold import DONE, TRENDS
 from wardround.clinical.protocols import STAY, is_allergy, is_problem, keys_of, lookup_keys
-from wardround.clinical.vocabulary import clinical_name, is_drug, is_lasting
+from wardround.clinical.vocabulary import clinical_name, ingredients, is_drug, is_lasting
 from wardround.core import from_microseconds, to_microseconds
 
 # What rules may ask of every bundle of a stream at once (``StateFacts`` as columns).
@@ -255,7 +255,9 @@ class BatchFacts:
         """Say of every bundle whether an order or infusion of that drug or class runs, and whether none does."""
         if drug not in self._taking:
             is_asked = np.zeros(len(self._concepts), bool)
-            is_asked[[each for each in self._running if is_drug(self._concepts[each], drug)]] = True
+            keys = lookup_keys(drug) | ingredients(drug)  # whatever is that drug has one of these keys too
+            named = self._running.intersection(each for key in keys for each in self._by_key.get(key, ()))
+            is_asked[[each for each in named if is_drug(self._concepts[each], drug)]] = True
             running = self.runs.count(is_asked[self.runs.concept]) > 0
             self._taking[drug] = running, ~running & self._carries(DRUGS)
         return self._taking[drug]
@@ -336,10 +338,9 @@ class BatchFacts:
         return found
 
     @cached_property
-    def _running(self) -> list[int]:
+    def _running(self) -> frozenset[int]:
         """The concepts of orders and infusions that run at some time."""
-        running: list[int] = np.unique(self.runs.concept).tolist()
-        return running
+        return frozenset(np.unique(self.runs.concept).tolist())
 
     @property
     def _concepts(self) -> tuple[str, ...]:

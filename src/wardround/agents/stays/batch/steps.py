@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from wardround.agents.stays.auditor import AuditRecord, Unchecked
 from wardround.agents.stays.batch.audits import BatchAudits
-from wardround.agents.stays.batch.due import DueActions, Holding, asked_of, due_of, order_of
+from wardround.agents.stays.batch.due import Holding, asked_of, due_actions_of, due_of, order_of
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Truths
 from wardround.agents.stays.batch.onward import Mask, afterwards
 from wardround.agents.stays.batch.over_time import at_rate, counted, meets, over_time, within
@@ -254,7 +254,7 @@ class BatchSteps:
         return len(self.facts.stream)
 
     def __iter__(self) -> Iterator[CodedStep]:
-        asks = DueActions(self.roles.index, self.roles.settings.predictions)
+        asks = due_actions_of(self.roles.index, self.roles.settings.predictions)
         due = asks.after_all(self.holding, len(self))
         audits = BatchAudits.of(due, asks, self.holding, self.facts)
         by_hand = audits.by_hand | self.roles.settings.unsure_by_shares
