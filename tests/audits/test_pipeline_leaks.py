@@ -302,3 +302,36 @@ def test_minutes_from_a_unit_are_compared_by_stays_in_hospital(tmp_path: Path) -
 
     report = audit_pipeline(run, raw, samples, read="rows:{out}/f.csv,key=patientunitstayid", source=table)
     assert [(one.verdict, one.feature) for one in report.findings] == [("LEAK", "minutes_there")]
+
+
+def test_a_person_whom_a_reference_names_is_swapped_too(tmp_path: Path) -> None:
+    """The subject of a visit is Patient/pN: its number is that of pN, or nothing would be changed."""
+    people = range(1, 17)
+    coming, going = "2150-01-01T08:00:00", "2150-01-09T08:00:00"
+    visits = [
+        {
+            "resourceType": "Encounter",
+            "id": f"e{who}",
+            "status": "finished",
+            "subject": {"reference": f"Patient/p{who}"},
+            "period": {"start": coming, "end": going},
+        }
+        for who in people
+    ]
+    raw = tmp_path / "fhir"
+    raw.mkdir()
+    (raw / "Patient.ndjson").write_text(
+        "".join(json.dumps({"resourceType": "Patient", "id": f"p{who}"}) + "\n" for who in people)
+    )
+    (raw / "Encounter.ndjson").write_text("".join(json.dumps(visit) + "\n" for visit in visits))
+    table = load_swap_table("fhir")
+    samples = draw_samples(table, [raw], "admission+24h")
+    assert {one.subject for one in samples} == {f"p{who}" for who in people}
+
+    def run(raw: Path, out: Path) -> None:
+        found = [json.loads(line) for line in (raw / "Encounter.ndjson").read_text().splitlines()]
+        rows = [f"{one['subject']['reference'].partition('/')[2]},{one['period'].get('end', '')}" for one in found]
+        out.joinpath("f.csv").write_text("subject_id,gone\n" + "\n".join(rows) + "\n")
+
+    report = audit_pipeline(run, raw, samples, read="rows:{out}/f.csv", source=table)
+    assert [(one.verdict, one.feature) for one in report.findings] == [("LEAK", "gone")]

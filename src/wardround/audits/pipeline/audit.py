@@ -44,6 +44,7 @@ from wardround.audits.pipeline.report import PipelineReport
 from wardround.audits.pipeline.samples import PipelineSample, with_controls, write_samples
 from wardround.audits.swap import SwapTable, load_swap_table, write_swapped
 from wardround.audits.swap.files import files_below
+from wardround.audits.swap.write import bare_key
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.reading import subject_number
 
@@ -494,10 +495,11 @@ def _of(output: Output, members: Sequence[PipelineSample]) -> Output:
 
 
 def _number(subject: str) -> int:
+    key = bare_key(subject)
     try:
-        return int(subject)
+        return int(key)
     except ValueError:
-        return subject_number(subject)
+        return subject_number(key)
 
 
 def _scalars(value: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ from random import Random
 
 from wardround.audits.pipeline.copies import anchored, placed, raw_records, rule_of
 from wardround.audits.swap.knowledge import SwapTable, latest
-from wardround.audits.swap.write import Placement, SwapSource
+from wardround.audits.swap.write import Placement, SwapSource, bare_key
 from wardround.core import UserError, parse_time
 
 _DRAW = re.compile(r"(\w+?)(?:(:end)|\+(\d+)(min|h|d))?")
@@ -154,7 +154,7 @@ def _sample(table: SwapTable, placement: Placement, keys: dict[str, str], time: 
     """Return a sample; of a source in minutes its subject is the stay in hospital, and ``minutes`` says when."""
     key = keys[table.subject]
     if table.subject_by is None:
-        return PipelineSample(subject=key, time=time, keys=keys)
+        return PipelineSample(subject=bare_key(key), time=time, keys=keys)
     minutes = (time - placement.zeros[key]).total_seconds() / 60
     return PipelineSample(subject=f"{placement.subjects[key]}", time=time, keys={**keys, "minutes": f"{minutes:.0f}"})
 
@@ -180,7 +180,7 @@ def _hunted(table: SwapTable, folders: Sequence[Path], dice: Random) -> Iterator
             time = start + timedelta(minutes=dice.randrange(1, int((known - start).total_seconds() // 60)))
             keys = {path: record.texts(path)[0] for path in (table.subject, *sorted(rule.links)) if record.texts(path)}
             place = found.setdefault((kind, what), [])
-            sample = PipelineSample(subject=texts[0], time=time, keys=keys)
+            sample = PipelineSample(subject=bare_key(texts[0]), time=time, keys=keys)
             if len(place) < 50:
                 place.append(sample)
             elif dice.random() < 0.02:

@@ -153,6 +153,11 @@ Note = Callable[[str, KnowledgeRule, RawRecord, Sequence[RawRecord]], None]
 """Is told of a file's name, the rule, a record and the records that stand in its place."""
 
 
+def bare_key(text: str) -> str:
+    """Return a person's key without the kind that a reference names: ``Patient/12`` and ``urn:uuid:12`` are ``12``."""
+    return text.strip().rpartition("/")[2].removeprefix("urn:uuid:")
+
+
 @dataclass(slots=True, kw_only=True)
 class SwapSource:
     """Whose a record is and which rule it has, in the files of one source."""
@@ -181,7 +186,7 @@ class SwapSource:
             keys = record.texts(self.table.subject)
         if not keys:
             return None
-        key = keys[0].strip().rpartition("/")[2].removeprefix("urn:uuid:")
+        key = bare_key(keys[0])
         if self.table.subject_by is not None:
             return self.placement.subjects.get(key)
         try:
