@@ -26,7 +26,7 @@ def test_build_show_and_audit(synthetic_store_path: Path, tmp_path: Path, capsys
     assert len(benchmark.all_samples) == 30
     assert "less than 7 days" in shown
     assert "chexpert is unavailable: no labels; EHRSHOT distributes them separately" in shown
-    assert "not_drawn" in shown
+    assert "beyond the number of samples that was asked for" in shown
     assert main(["audit", "leaks", "--store", store, "--benchmark", out, "--task", "guo_los"]) == 0
     assert "0 rows and 0 cells from the future" in capsys.readouterr().out
 
