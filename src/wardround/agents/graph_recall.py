@@ -118,8 +118,8 @@ def _impossible(place: PathEnd, value: dict[str, Any], broken: str | None) -> st
     if action not in place.actions:
         return f"{action} is not possible here; possible are {', '.join(place.actions)}"
     ways = {"EXPLORE": place.forward, "BACKTRACK": place.backward}
-    if action in ways and target not in {one.experience for one in ways[action]}:
-        return f"{action} needs a target out of {', '.join(one.experience for one in ways[action])}"
+    if action in ways and target not in {neighbour.experience for neighbour in ways[action]}:
+        return f"{action} needs a target out of {', '.join(neighbour.experience for neighbour in ways[action])}"
     return ""
 
 
@@ -183,13 +183,15 @@ class GraphRecalling(Hooks):
             shown = [name for name in served.shown if name not in masked]
             masked += [name for name, is_shown in retested.items() if not is_shown]
             detail = _of_a_trial(detail, shown, masked, list(retested))
-            offered = tuple(one for one in offered if one.experience.id in shown)
+            offered = tuple(experience for experience in offered if experience.experience.id in shown)
             served = replace(
                 render_offered(offered, max_tokens=room, count=episode.counter.count), left_out=served.left_out
             )
         episode.recorder.note("experiences", detail)
         for kind in POLARITIES:
-            episode.lessons[kind] = tuple(one.experience for one in offered if one.experience.kind == kind)
+            episode.lessons[kind] = tuple(
+                experience.experience for experience in offered if experience.experience.kind == kind
+            )
         if served.left_out:
             episode.recorder.note("experiences_left_out", {"turn": episode.turn, "kind": "graph", **served.facts()})
         if served.text:
@@ -207,7 +209,7 @@ class GraphRecalling(Hooks):
         walk = ModelWalk(episode, asking.case, description=asking.description, retriever=retriever)
         walking, offered = await walk.run(seeds)
         facts = {
-            "served": [one.facts() for one in offered],
+            "served": [experience.facts() for experience in offered],
             "seeds": [{"id": name, "score": score} for name, score in seeds.items()],
             "withheld": dict(recall.withheld),
             "barred": dict(asking.case.barred),

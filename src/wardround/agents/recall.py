@@ -108,8 +108,8 @@ def _broken(text: str) -> str:
 def _chosen(choices: Sequence[dict[str, Any]], notes: Sequence[Experience]) -> list[Experience]:
     """Return the notes by their numbers, each once, in new words."""
     numbered = dict(enumerate(notes, start=1))
-    advice = {one["lesson"]: one["advice"] for one in reversed(choices) if one["lesson"] in numbered}
-    order = dict.fromkeys(one["lesson"] for one in choices if one["lesson"] in numbered)
+    advice = {choice["lesson"]: choice["advice"] for choice in reversed(choices) if choice["lesson"] in numbered}
+    order = dict.fromkeys(choice["lesson"] for choice in choices if choice["lesson"] in numbered)
     return [replace(numbered[number], content=advice[number]) for number in order]
 
 
@@ -121,7 +121,9 @@ def served_text(episode: Episode, kind: Kind, *, share: float, tools: frozenset[
 
     ``tools`` keeps the advice on these only. What did not fit is noted.
     """
-    experiences = [one for one in episode.lessons.get(kind, ()) if tools is None or one.tool in tools]
+    experiences = [
+        experience for experience in episode.lessons.get(kind, ()) if tools is None or experience.tool in tools
+    ]
     served = render_experiences(
         _interleaved(experiences) if kind == "tool" else experiences,
         max_tokens=int(episode.room() * share),
@@ -337,8 +339,8 @@ class PeerRecalling(Hooks):
             "kind": "note",
             "peer": self._peer.name,
             "task": episode.task,
-            "served": [one.facts() for one in found],
+            "served": [remembered.facts() for remembered in found],
             "withheld": dict(case.withheld),
             "bank_revision": unsealed(self._bank).revision,
         }
-        return [one.note for one in found], facts, query.description
+        return [remembered.note for remembered in found], facts, query.description

@@ -96,7 +96,7 @@ class Bank(PastReader):
             count = 0
             for experience in new:
                 origin = experience.provenance
-                if self.is_taken_out(experience.id, origin.sample, *experience.rows):
+                if self.is_withdrawn(experience.id, origin.sample, *experience.rows):
                     continue
                 group = (origin.sample, origin.subject, origin.run, origin.episode)
                 if group not in numbers:
@@ -130,7 +130,7 @@ class Bank(PastReader):
         """
         with self._lock, self._writing():
             last = self._last(experience)
-            if by is not None and self.is_taken_out(by.sample):
+            if by is not None and self.is_withdrawn(by.sample):
                 raise UserError(f"sample {by.sample!r} was withdrawn from {self.path}: nothing may be learnt from it")
             step = replace(
                 last,
@@ -174,7 +174,7 @@ class Bank(PastReader):
         """
         with self._lock, self._writing():
             self._last(experience)
-            if self.is_taken_out(*episode.split("|")):
+            if self.is_withdrawn(*episode.split("|")):
                 return False
             return write_feedback(self._file, experience, kind, value, detail or {}, episode)
 
@@ -200,7 +200,7 @@ class Bank(PastReader):
             for name in {*written, *ends}:
                 if not self.holds(name):
                     raise UserError(f"no experience {name!r} in {self.path}")
-            is_out = self.is_taken_out(sample)
+            is_out = self.is_withdrawn(sample)
             number = write_tick(self._file, reason, sample="" if is_out else sample, episode=episode)
             write_qualities(self._file.connection, number, {} if is_out else written)
             write_edges(self._file.connection, number, [] if is_out else changed)
@@ -242,7 +242,7 @@ class Bank(PastReader):
             write_undone(self._file.connection, number, target)
             return number
 
-    def is_taken_out(self, *sources: str) -> bool:
+    def is_withdrawn(self, *sources: str) -> bool:
         """Return whether an experience, a sample or a row was withdrawn, and not brought back by going back, or
         forgotten."""
         with self._lock:

@@ -331,7 +331,7 @@ async def extract_tool_advice(
     values = {
         "tool": tool,
         "target": _listed(material.target),
-        "known": [f"{one.title}. {one.content}" for one in known],
+        "known": [f"{advice.title}. {advice.content}" for advice in known],
     }
     return await _reflect(
         asker,

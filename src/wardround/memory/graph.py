@@ -67,7 +67,7 @@ class GraphCache:
             if isinstance(fact, LearntEpisode):
                 if self._counted.holds(fact.number):
                     self._learned.learn(fact)
-                    self._forget(one.experience for one in fact.met if one.shown)
+                    self._forget(trial.experience for trial in fact.met if trial.shown)
             elif self._counted.holds(fact[0]):
                 self._learned.set_quality(fact[1], fact[2])
         self._effects.clear()
@@ -97,8 +97,8 @@ class GraphCache:
         if not self._learned.evidence or experience in self._learned.gone:
             return {}
         evidence_by_task = [self._learned.evidence.get(name, {}) for name in self._duplicates_of(experience)]
-        tasks = sorted({task for one in evidence_by_task for task in one})
-        return {task: joined(one[task] for one in evidence_by_task if task in one) for task in tasks}
+        tasks = sorted({task for by_task in evidence_by_task for task in by_task})
+        return {task: joined(by_task[task] for by_task in evidence_by_task if task in by_task) for task in tasks}
 
     def own_evidence(self) -> dict[str, dict[str, CoinEvidence]]:
         """Return the evidence of every experience that was met, by task, without that of its duplicates."""
@@ -264,9 +264,9 @@ class GraphReader:
     def facts(self) -> dict[str, Any]:
         """Return the whole graph as plain values: qualities, edges, aliases, evidence by experience and task."""
         evidence = [
-            [name, task, *astuple(one)]
+            [name, task, *astuple(evidence_of_task)]
             for name, tasks in sorted(self._view.own_evidence().items())
-            for task, one in sorted(tasks.items())
+            for task, evidence_of_task in sorted(tasks.items())
         ]
         return {
             "qualities": self.set_qualities(),

@@ -213,7 +213,7 @@ class GraphRecall:
     def facts(self) -> dict[str, Any]:
         """Return what the log of an episode notes about this recall."""
         return {
-            "served": [one.facts() for one in self.offered],
+            "served": [experience.facts() for experience in self.offered],
             "seeds": [{"id": seed.experience.id, "score": seed.score, "why": seed.why()} for seed in self.seeds.seeds],
             "withheld": dict(self.seeds.withheld),
             "barred": dict(self.barred),

@@ -72,8 +72,10 @@ def history_of(file: BankFile, experience: str) -> tuple[RevisionEntry, ...]:
         raise UserError(f"no experience {experience!r} in {file.path}")
     revisions = [dict(zip(_REVISION_COLUMNS, row, strict=True)) for row in rows]
     return tuple(
-        RevisionEntry(**{**one, "live": bool(one["live"]), "exclusions": tuple(json.loads(one["exclusions"]))})
-        for one in revisions
+        RevisionEntry(
+            **{**revision, "live": bool(revision["live"]), "exclusions": tuple(json.loads(revision["exclusions"]))}
+        )
+        for revision in revisions
     )
 
 

@@ -149,7 +149,7 @@ def learn(
     ]
     episode = str(played.name)
     with bank.batch():
-        if bank.learnt_at(episode) is not None or bank.is_taken_out(played.sample):
+        if bank.learnt_at(episode) is not None or bank.is_withdrawn(played.sample):
             return None
         _claim_writer(bank, settings.quality)
         revision = bank.add_outcome(

@@ -147,8 +147,8 @@ def write_outcome(connection: sqlite3.Connection, outcome: LearntEpisode) -> Non
     values = (outcome.number, outcome.run, outcome.task, outcome.score, rule)
     connection.execute("INSERT INTO outcome VALUES (?, ?, ?, ?, ?)", values)
     rows = [
-        (outcome.number, place, one.experience, int(one.shown), one.masked_share)
-        for place, one in enumerate(outcome.met, start=1)
+        (outcome.number, place, trial.experience, int(trial.shown), trial.masked_share)
+        for place, trial in enumerate(outcome.met, start=1)
     ]
     connection.executemany("INSERT INTO met VALUES (?, ?, ?, ?, ?)", rows)
 
@@ -214,8 +214,8 @@ class LearnedState:
 
     def learn(self, outcome: LearntEpisode) -> None:
         """Learn from an episode: what was shown and masked, and its score."""
-        met = [one for one in outcome.met if one.experience not in self.gone]
-        shown = [one.experience for one in met if one.shown]
+        met = [trial for trial in outcome.met if trial.experience not in self.gone]
+        shown = [trial.experience for trial in met if trial.shown]
         if outcome.rule.writer == "eq4":
             self._try(shown, outcome.score)
             return
@@ -227,10 +227,10 @@ class LearnedState:
         if outcome.rule.writer == "eq10":
             self._move_qualities(shown, delta, outcome)
         else:
-            for one in met:
-                tasks = self.evidence.setdefault(one.experience, {})
+            for trial in met:
+                tasks = self.evidence.setdefault(trial.experience, {})
                 tasks[outcome.task] = tasks.get(outcome.task, CoinEvidence()).with_episode(
-                    residual, shown=one.shown, masked_share=one.masked_share, half_life=outcome.rule.half_life
+                    residual, shown=trial.shown, masked_share=trial.masked_share, half_life=outcome.rule.half_life
                 )
         self._move_weights(shown, delta, outcome)
 

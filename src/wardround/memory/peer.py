@@ -102,7 +102,7 @@ def beginning(text: str, max_tokens: int) -> str:
 
 def best_attempt(case: Case) -> Attempt:
     """Return the attempt with the best score; the earliest wins a tie."""
-    return max(case.attempts, key=lambda one: (one.success, one.material.score or 0.0))
+    return max(case.attempts, key=lambda attempt: (attempt.success, attempt.material.score or 0.0))
 
 
 def case_document(case: Case, *, max_tokens: int) -> str:
@@ -330,7 +330,11 @@ class PeerMemory:
         with self.bank.batch():
             if mark and self.bank.learnt_at(mark) is not None:
                 return False
-            stands_for = {one.replaces: one.note.id for one in changes.new if self._add(one) and one.replaces}
+            stands_for = {
+                new_note.replaces: new_note.note.id
+                for new_note in changes.new
+                if self._add(new_note) and new_note.replaces
+            }
             for name, reason in changes.dropped.items():
                 self.bank.retire(name, reason=reason)
                 self.counts["dropped"] += 1
@@ -340,11 +344,11 @@ class PeerMemory:
             self.counts["linked"] += len(changes.links) // 2
         return True
 
-    def _add(self, one: NewNote) -> bool:
+    def _add(self, new_note: NewNote) -> bool:
         """Add a note with its contributors; return False if it exists already, or if one of its cases was withdrawn."""
-        note = one.note
-        hands = (*one.hands, *(self.hands(one.replaces) if one.replaces else ()))
-        if self.bank.is_taken_out(*(hand.sample for hand in hands)):
+        note = new_note.note
+        hands = (*new_note.hands, *(self.hands(new_note.replaces) if new_note.replaces else ()))
+        if self.bank.is_withdrawn(*(hand.sample for hand in hands)):
             return False
         if not self.bank.add([note], key=self.key(self.keyed_by(note)), reason=f"{self.peer} noted"):
             return False
@@ -352,9 +356,9 @@ class PeerMemory:
             if hand != (note.provenance.sample, note.provenance.subject, note.provenance.split):
                 by = Provenance(sample=hand[0], subject=hand[1], split=hand[2])
                 self.bank.revise(note.id, by=by, reason="says something of this case too")
-        if one.replaces:
-            self.bank.retire(one.replaces, reason=f"replaced by {note.id}")
-        self.counts["replaced" if one.replaces else "added"] += 1
+        if new_note.replaces:
+            self.bank.retire(new_note.replaces, reason=f"replaced by {note.id}")
+        self.counts["replaced" if new_note.replaces else "added"] += 1
         return True
 
     def _moved(self, stands_for: dict[str, str]) -> list[Edge]:

@@ -60,7 +60,7 @@ class Scope:
     @property
     def unchecked(self) -> tuple[str, ...]:
         """The phrases of which the findings say nothing."""
-        return tuple(one.text for one in (*self.condition, *self.exclusions) if one.checked == "unchecked")
+        return tuple(phrase.text for phrase in (*self.condition, *self.exclusions) if phrase.checked == "unchecked")
 
 
 def scope_of(experience: Experience, findings: Findings) -> Scope:

@@ -76,7 +76,7 @@ def render_offered(
     prompt = load_prompt("wardround.memory", GRAPH_PROMPT)
     for number in range(len(offered), 0, -1):
         shown = offered[:number]
-        text = prompt.render(items=[_item(one, shown) for one in shown])
+        text = prompt.render(items=[_item(experience, shown) for experience in shown])
         tokens = count(text)
         if max_tokens is None or tokens <= max_tokens:
             return ServedText(
@@ -85,18 +85,18 @@ def render_offered(
     return ServedText(text="", tokens=0, shown=(), left_out=_graph_ids(offered), prompt=prompt)
 
 
-def _item(one: OfferedExperience, shown: Sequence[OfferedExperience]) -> dict[str, Any]:
+def _item(experience: OfferedExperience, shown: Sequence[OfferedExperience]) -> dict[str, Any]:
     numbers = {other.experience.id: number for number, other in enumerate(shown, start=1)}
     return {
-        "polarity": one.experience.kind.upper(),
-        "title": one.experience.title,
-        "cases": one.experience.facts.get("cases", 1),
-        "description": one.experience.description,
-        "content": one.experience.content,
-        "condition": [_marked(phrase) for phrase in one.scope.condition],
-        "exclusions": [_marked(phrase) for phrase in one.scope.exclusions],
-        "boundaries": list(one.boundaries),
-        "conflicts": [numbers[other] for other in one.conflicts if other in numbers],
+        "polarity": experience.experience.kind.upper(),
+        "title": experience.experience.title,
+        "cases": experience.experience.facts.get("cases", 1),
+        "description": experience.experience.description,
+        "content": experience.experience.content,
+        "condition": [_marked(phrase) for phrase in experience.scope.condition],
+        "exclusions": [_marked(phrase) for phrase in experience.scope.exclusions],
+        "boundaries": list(experience.boundaries),
+        "conflicts": [numbers[other] for other in experience.conflicts if other in numbers],
     }
 
 
@@ -105,4 +105,4 @@ def _marked(phrase: CheckedPhrase) -> str:
 
 
 def _graph_ids(offered: Sequence[OfferedExperience]) -> tuple[str, ...]:
-    return tuple(one.experience.id for one in offered)
+    return tuple(experience.experience.id for experience in offered)

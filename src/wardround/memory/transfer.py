@@ -89,8 +89,8 @@ def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> l
     """Write a new outcome, or the settings of new experiences; return the ends of the edges."""
     if "outcome" in facts[0]:
         outcome = facts[0]["outcome"]
-        if bank.learnt_at(outcome["episode"]) is None and not bank.is_taken_out(outcome["sample"]):
-            met = [ExperienceTrial(**one) for one in outcome["met"] if not bank.is_taken_out(one["experience"])]
+        if bank.learnt_at(outcome["episode"]) is None and not bank.is_withdrawn(outcome["sample"]):
+            met = [ExperienceTrial(**one) for one in outcome["met"] if not bank.is_withdrawn(one["experience"])]
             bank.add_outcome(**{**outcome, "rule": LearningRule(**outcome["rule"]), "met": met})
         return []
     qualities = dict(fact["quality"] for fact in facts if "quality" in fact and fact["quality"][0] in new)
@@ -103,15 +103,15 @@ def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> l
 
 def _lines(bank: Bank) -> Iterator[Mapping[str, Any]]:
     live = bank.experiences()
-    names = {one.id for one in live}
+    names = {experience.id for experience in live}
     key = bank.file.setting("subject_key").hex()
     yield {"format": _FORMAT, "version": _VERSION, "subject_key": key, "revision": bank.revision}
-    for one in live:
-        hands = [list(hand) for hand in bank.file.rows(_HANDS, (one.id,))]
+    for experience in live:
+        hands = [list(hand) for hand in bank.file.rows(_HANDS, (experience.id,))]
         yield {
-            "experience": one.to_json(),
+            "experience": experience.to_json(),
             "hands": hands,
-            "key": _key(bank, one),
+            "key": _key(bank, experience),
         }
     yield from _facts(bank, names)
     for name, entity in bank.graph().facts()["aliases"].items():
@@ -141,7 +141,7 @@ def _facts(bank: Bank, names: Set[str]) -> Iterator[Mapping[str, Any]]:
 
 def _outcome(outcome: LearntEpisode, counts: CountedOutcomes, episodes: Mapping[int, str]) -> dict[str, Any]:
     body = asdict(outcome)
-    body["met"] = [asdict(one) for one in outcome.met if one.experience not in counts.experiences]
+    body["met"] = [asdict(trial) for trial in outcome.met if trial.experience not in counts.experiences]
     del body["number"]
     return body | {"episode": episodes[outcome.number]}
 
@@ -171,7 +171,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def _add(bank: Bank, line: Mapping[str, Any]) -> bool:
     """Add one experience with its contributors, unless one of them was withdrawn from this bank."""
     experience = Experience.from_json(line["experience"])
-    if bank.is_taken_out(*(sample for sample, _, _ in line["hands"])):
+    if bank.is_withdrawn(*(sample for sample, _, _ in line["hands"])):
         return False
     line_key = line["key"]
     vector = None if line_key is None else np.frombuffer(b64decode(line_key["vector"]), "<f4")

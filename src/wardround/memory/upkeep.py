@@ -91,11 +91,11 @@ def audit_bank(bank: Bank) -> BankAudit:
     live = bank.experiences()
     kinds: dict[str, int] = {}
     texts: dict[tuple[str, ...], int] = {}
-    for one in live:
-        kinds[one.kind] = kinds.get(one.kind, 0) + 1
-        text = (one.kind, one.task, one.condition, one.title, one.content)
+    for experience in live:
+        kinds[experience.kind] = kinds.get(experience.kind, 0) + 1
+        text = (experience.kind, experience.task, experience.condition, experience.title, experience.content)
         texts[text] = texts.get(text, 0) + 1
-    names = {one.id for one in live}
+    names = {experience.id for experience in live}
     outside = {name for name, _, _, split in bank.origins() if split not in SERVABLE_SPLITS}
     return BankAudit(
         live=len(live),
@@ -142,7 +142,7 @@ def withdraw(bank: Bank, source: str, *, reason: str) -> WithdrawalReport:
             raise UserError(f"nothing in {bank.path} came of {source!r}: name an experience, a sample or a row")
         before = _standing(bank.graph())
         live = bank.liveness()
-        gone = sorted(one.id for one in met)
+        gone = sorted(experience.id for experience in met)
         retired = [name for name in gone if live(name)]
         for name in retired:
             bank.retire(name, reason=reason)
@@ -268,7 +268,7 @@ def forget(bank: Bank, source: str, *, reason: str) -> ForgetReport:
 
 def _all_of(bank: Bank, source: str) -> set[str]:
     """Return every experience that a source contributed to, retired ones included."""
-    return {one.id for one in came_of(bank, source, bank.at(revision=bank.revision).every_experience)}
+    return {experience.id for experience in came_of(bank, source, bank.at(revision=bank.revision).every_experience)}
 
 
 def _text_hashes(bank: Bank, gone: Collection[str]) -> tuple[str, ...]:

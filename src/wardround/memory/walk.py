@@ -93,8 +93,12 @@ class Walk:
     def facts(self) -> dict[str, Any]:
         """Return what the log of an episode notes about this walk."""
         return {
-            "taken": [{"id": one.experience, "path": list(one.path), "score": one.score} for one in self.accepted],
-            "passed": [{"id": one.experience, "reason": one.reason, "because": one.because} for one in self.skipped],
+            "taken": [
+                {"id": entry.experience, "path": list(entry.path), "score": entry.score} for entry in self.accepted
+            ],
+            "passed": [
+                {"id": entry.experience, "reason": entry.reason, "because": entry.because} for entry in self.skipped
+            ],
             "steps": self.steps,
         }
 
@@ -278,14 +282,16 @@ class Traversal:
             experience=path.places[-1],
             path=tuple(path.places),
             forward=self._unvisited(path.offered[-1]),
-            backward=self._unvisited(tuple(one for earlier in path.offered[:-1] for one in earlier)),
+            backward=self._unvisited(tuple(neighbour for earlier in path.offered[:-1] for neighbour in earlier)),
             collected=tuple(self.collected),
         )
 
     def act(self, place: PathEnd, action: Action, target: str = "") -> None:
         """Do one action at the offered place. Raises ValueError if the action is not allowed there."""
         ways = {"EXPLORE": place.forward, "BACKTRACK": place.backward}
-        if action not in place.actions or (action in ways and target not in {one.experience for one in ways[action]}):
+        if action not in place.actions or (
+            action in ways and target not in {neighbour.experience for neighbour in ways[action]}
+        ):
             raise ValueError(f"{action} {target}".rstrip() + f" is not allowed at {place.experience!r}")
         self.steps += 1
         path = self._active.pop(0)
@@ -313,7 +319,7 @@ class Traversal:
         place = next(
             number
             for number in range(len(path.offered) - 2, -1, -1)
-            if target in {one.experience for one in path.offered[number]}
+            if target in {neighbour.experience for neighbour in path.offered[number]}
         )
         return _Path(places=path.places[: place + 1], offered=path.offered[: place + 1])
 
@@ -324,11 +330,13 @@ class Traversal:
             for edge in self.graph.edges(name)
             if edge.relation != "conflict" and edge.target not in self.visited and self.judge(edge.target) is None
         ]
-        scored.sort(key=lambda one: (-one.score, one.experience))
+        scored.sort(key=lambda neighbour: (-neighbour.score, neighbour.experience))
         return tuple(scored[: self.settings.neighbours])
 
     def _unvisited(self, offered: tuple[Neighbour, ...]) -> tuple[Neighbour, ...]:
-        unvisited = {one.experience: one for one in offered if one.experience not in self.visited}
+        unvisited = {
+            neighbour.experience: neighbour for neighbour in offered if neighbour.experience not in self.visited
+        }
         return tuple(unvisited.values())
 
     def _quality(self, name: str) -> float:

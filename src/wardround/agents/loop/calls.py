@@ -249,13 +249,13 @@ def _calls(body: str) -> Iterator[tuple[str, dict[str, Any]]]:
         value, _ = json.JSONDecoder(strict=False).raw_decode(body)
     except (ValueError, RecursionError):
         return
-    for one in value if isinstance(value, list) else [value]:
-        if isinstance(one, dict) and isinstance(one.get("name"), str):
-            given = one.get("arguments", one.get("parameters", {}))
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, dict) and isinstance(item.get("name"), str):
+            given = item.get("arguments", item.get("parameters", {}))
             if isinstance(given, str):
                 given = _value(given)
             if isinstance(given, dict):
-                yield one["name"], given
+                yield item["name"], given
 
 
 def _value(text: str) -> Any:

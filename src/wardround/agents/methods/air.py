@@ -92,7 +92,7 @@ def read_query(text: str, earlier_queries: Sequence[str]) -> Refined:
     if not words:
         return Refined(stop=NO_QUERY)
     query = " ".join(words[:MOST_WORDS])
-    known = {_plain(one) for one in earlier_queries}
+    known = {_plain(earlier_query) for earlier_query in earlier_queries}
     if _plain(query) in known or _plain(" ".join(words)) in known:
         return Refined(query=query, stop="repeated", words=len(words))
     return Refined(query=query, words=len(words))

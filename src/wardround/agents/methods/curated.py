@@ -34,7 +34,7 @@ class ShowCurated(Hooks):
             raise UserError(f"agent {episode.agent.name!r} shows a record, and these tools have no record")
         package = curated_input(chart, _window(episode, chart))
         pictures, unseen = await _pictures(episode)
-        room = episode.room() - sum(count_message(episode.counter, one) for one in episode.history.prompt)
+        room = episode.room() - sum(count_message(episode.counter, message) for message in episode.history.prompt)
         asked_at = to_microseconds(chart.as_of)
         unseen_text = prompt_text("curated_unseen", number=len(unseen)) if unseen else ""
         text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS - episode.counter.count(unseen_text), asked_at)

@@ -213,7 +213,14 @@ def _called(exchange: Exchange, distinct: Sequence[Exchange]) -> int | None:
     """Return the number of the action that a reply makes instead of naming it; None if it makes none of them."""
     if not exchange.reply.message.tool_calls:
         return None
-    return next((place for place, one in enumerate(distinct, start=1) if _identity(one) == _identity(exchange)), None)
+    return next(
+        (
+            place
+            for place, other_exchange in enumerate(distinct, start=1)
+            if _identity(other_exchange) == _identity(exchange)
+        ),
+        None,
+    )
 
 
 def _choice(text: str, most: int) -> int | None:

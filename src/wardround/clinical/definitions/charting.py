@@ -95,8 +95,8 @@ class _Bedside:
         for time in sorted({time for readings in parts.values() for time, _ in readings}):
             each = [newest_before(readings, time, COMA_HOURS) for readings in parts.values()]
             tube = newest_before(sorted(tubes.items()), time, COMA_HOURS)
-            least = (1 if one is None else int(one) for one in each)
-            most = (top if one is None else int(one) for one, top in zip(each, _COMA_POINTS, strict=True))
+            least = (1 if part is None else int(part) for part in each)
+            most = (top if part is None else int(part) for part, top in zip(each, _COMA_POINTS, strict=True))
             totals = [coma_scale(*points, intubated=tube is True) for points in (least, most)]
             found.append((time, Bounds(totals[0] or _LEAST_COMA, totals[1] or _MOST_COMA)))
         return found
@@ -112,7 +112,8 @@ class _Bedside:
             return Bounds(exact, exact)
         begun = [total for _, total in window(self.comas, at - span, at)]
         return Bounds(
-            min((one.low for one in begun), default=_LEAST_COMA), min((one.high for one in begun), default=_MOST_COMA)
+            min((coma.low for coma in begun), default=_LEAST_COMA),
+            min((coma.high for coma in begun), default=_MOST_COMA),
         )
 
 
@@ -147,7 +148,7 @@ def _respiration(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
     gases = window(bed.lungs.gases, at - span, at)
     breathing = [(gas.ratio, bed.lungs.ventilated(time)) for time, gas in gases]
     scores = [sofa_respiration(ratio, ventilated=machine) for ratio, machine in breathing]
-    points = max((one for one in scores if one is not None), default=None)
+    points = max((score for score in scores if score is not None), default=None)
     if points is None or None in scores:
         return points, Bounds(points or 0, MOST_POINTS)
     most = max(sofa_respiration(ratio, ventilated=machine is not False) or 0 for ratio, machine in breathing)
@@ -170,7 +171,7 @@ def _circulation(bed: _Bedside, at: datetime, span: timedelta) -> _Points:
         sofa_circulation(pressure, **{drug: _SOME if rate is None else rate for drug, rate in rates.items()})
         for rates in running
     ]
-    points = max((one for one in scores if one is not None), default=None)
+    points = max((score for score in scores if score is not None), default=None)
     if any(rate is None for rates in running for rate in rates.values()) and points != MOST_POINTS:
         return None, Bounds(points or 0, MOST_POINTS)
     whole = points is not None and bed.charted.has_rows("inputevents")

@@ -37,7 +37,10 @@ class PartialScore:
     @property
     def bounds(self) -> Bounds:
         """The least and the most that the true score can be."""
-        return Bounds(sum(one.low for one in self.within.values()), sum(one.high for one in self.within.values()))
+        return Bounds(
+            sum(part_bounds.low for part_bounds in self.within.values()),
+            sum(part_bounds.high for part_bounds in self.within.values()),
+        )
 
     @property
     def unknown(self) -> tuple[str, ...]:

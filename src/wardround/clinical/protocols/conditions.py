@@ -114,8 +114,8 @@ class HeldFor:
         """Return whether a course meets it."""
         if course is None or not course.recent:
             return None
-        truths = {place: self.value.holds_of(one, course.charted) for place, one in enumerate(course.readings)}
-        series = [(one.time, float(place)) for place, one in enumerate(course.readings)]
+        truths = {place: self.value.holds_of(reading, course.charted) for place, reading in enumerate(course.readings)}
+        series = [(reading.time, float(place)) for place, reading in enumerate(course.readings)]
         return held_for(series, lambda place: truths[int(place)], self.minutes)
 
     def __str__(self) -> str:

@@ -171,11 +171,11 @@ class GivenFacts:
         if course is None:
             return None
         readings = (CourseReading(_NOW - timedelta(hours=hours), value, unit) for hours, value in course)
-        return ReadingCourse(now=_NOW, readings=tuple(sorted(readings, key=lambda one: one.time)))
+        return ReadingCourse(now=_NOW, readings=tuple(sorted(readings, key=lambda reading: reading.time)))
 
     def taking(self, drug: str) -> bool | None:
         """See Facts."""
-        return None if self.on is None else any(is_drug(one, drug) for one in self.on)
+        return None if self.on is None else any(is_drug(given_drug, drug) for given_drug in self.on)
 
     def rate(self, drug: str, unit: str) -> float | None:
         """See Facts."""
@@ -192,7 +192,11 @@ class GivenFacts:
 
     def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
         """See Facts. What is listed is of this encounter."""
-        return None if self.problems is None else any(is_problem(one, problem) for one in self.problems)
+        return (
+            None
+            if self.problems is None
+            else any(is_problem(known_problem, problem) for known_problem in self.problems)
+        )
 
     def allergic_to(self, substance: str) -> bool | None:
         """See Facts."""
@@ -203,7 +207,11 @@ class GivenFacts:
         last = self.hours_since(action)
         if hours is not None and last is not None:
             return last <= hours
-        listed = None if self.finished is None else any(is_same_action(one, action) for one in self.finished)
+        listed = (
+            None
+            if self.finished is None
+            else any(is_same_action(finished_action, action) for finished_action in self.finished)
+        )
         if hours is None:
             return True if last is not None else listed
         return False if listed is False else None
@@ -259,7 +267,7 @@ def is_allergy(known: str, substance: str) -> Truth:
 
 def is_allergic(known: tuple[str, ...], substance: str) -> Truth:
     """Return whether one of the known allergies forbids a substance; unknown if one of them cannot be judged."""
-    return any_of(is_allergy(one, substance) for one in known)
+    return any_of(is_allergy(allergy, substance) for allergy in known)
 
 
 @lru_cache(maxsize=65_536)

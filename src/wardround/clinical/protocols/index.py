@@ -73,7 +73,7 @@ class RuleIndex:
     @property
     def not_compiled(self) -> tuple[CompiledRule, ...]:
         """The rules that only a model can judge."""
-        return tuple(one for one in self.rules if one.trigger.node is None)
+        return tuple(rule for rule in self.rules if rule.trigger.node is None)
 
     def candidates(self, names: Iterable[str]) -> tuple[CompiledRule, ...]:
         """Return the rules that the named facts could satisfy, in the protocol's order."""
@@ -133,9 +133,9 @@ def _counted(rules: Iterable[CompiledRule]) -> dict[str, float]:
 
 
 def _conditions(rules: Iterable[CompiledRule]) -> Iterator[Condition]:
-    for one in rules:
-        if one.trigger.node is not None:
-            yield from conditions_of(one.trigger.node)
+    for rule in rules:
+        if rule.trigger.node is not None:
+            yield from conditions_of(rule.trigger.node)
 
 
 @lru_cache(maxsize=65_536)

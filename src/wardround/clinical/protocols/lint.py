@@ -186,7 +186,7 @@ def _covers(wanted: _Literal, literal: _Literal) -> bool:
 
 
 def _share(first: Alternative, second: Alternative) -> bool:
-    return bool({one.about for one in first} & {one.about for one in second})
+    return bool({literal.about for literal in first} & {literal.about for literal in second})
 
 
 def _possible(literals: Alternative) -> bool:

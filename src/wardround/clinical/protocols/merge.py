@@ -80,9 +80,9 @@ def found_rules(protocol: GlobalProtocol, wanted: GlobalProtocol) -> dict[str, t
     compiled = [compile_rule(rule) for rule in protocol.rules]
     wanted_rules = [compile_rule(rule) for rule in wanted.rules]
     return {
-        one.rule.id: tuple(other.rule.id for other in compiled if _says_too(other, one))
-        for one in wanted_rules
-        if any(action.verb not in FORBIDDING for action in one.actions)
+        wanted_rule.rule.id: tuple(other.rule.id for other in compiled if _says_too(other, wanted_rule))
+        for wanted_rule in wanted_rules
+        if any(action.verb not in FORBIDDING for action in wanted_rule.actions)
     }
 
 

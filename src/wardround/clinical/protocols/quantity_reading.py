@@ -124,13 +124,13 @@ def check_value(value: AtValue, *, a_change: bool = False) -> None:
     known = find_measurement(value.concept)
     if known is None:
         return
-    listed = ", ".join(one.unit for one in known.units if one.unit) or "no unit"
+    listed = ", ".join(unit.unit for unit in known.units if unit.unit) or "no unit"
     if value.unit is not None and read_unit(value.unit) is not None:
-        ways = [convert(1.0, value.unit, one.unit or "1", known.name) for one in known.units]
+        ways = [convert(1.0, value.unit, unit.unit or "1", known.name) for unit in known.units]
         if not any(way is not None for way in ways):
             raise UserError(f"{value.concept!r} is measured in {listed}, not in {value.unit}")
     elif value.unit is None and not a_change and not _can_be(value.threshold, known):
-        spans = "; ".join(f"{one.low:g} to {one.high:g} {one.unit or ''}".strip() for one in known.units)
+        spans = "; ".join(f"{unit.low:g} to {unit.high:g} {unit.unit or ''}".strip() for unit in known.units)
         raise UserError(
             f"{value.threshold:g} is no {value.concept} that is charted ({spans}): check it, or write its unit"
         )
@@ -139,7 +139,7 @@ def check_value(value: AtValue, *, a_change: bool = False) -> None:
 def _can_be(number: float, known: Measurement) -> bool:
     """Return whether a bare number lies among those charted, or below all of them, where every unit says the same of
     it."""
-    return any(one.is_plausible(number) for one in known.units) or number < min(one.low for one in known.units)
+    return any(unit.is_plausible(number) for unit in known.units) or number < min(unit.low for unit in known.units)
 
 
 def _hours_of(unit: str, name: str) -> float:

@@ -159,7 +159,7 @@ class GlobalProtocol:
 
     def __post_init__(self) -> None:
         ids = [rule.id for rule in self.rules]
-        twice = sorted({one for one in ids if ids.count(one) > 1}) if len(set(ids)) < len(ids) else []
+        twice = sorted({rule_id for rule_id in ids if ids.count(rule_id) > 1}) if len(set(ids)) < len(ids) else []
         if twice:
             raise UserError(f"protocol {self.name!r} holds the id {', '.join(twice)} twice; give every rule its own")
 

@@ -95,7 +95,7 @@ def charted_allergies(name: str) -> tuple[Allergy, ...]:
         return (Allergy("", is_denied=True),)
     if names_some_agent(name):
         return (Allergy(name),)
-    return tuple(Allergy(one) for one in read_allergens(name))
+    return tuple(Allergy(allergen) for allergen in read_allergens(name))
 
 
 @lru_cache(maxsize=65_536)

@@ -97,7 +97,9 @@ def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterat
     in_cue = _act(sentence)
     standings = [_standing(sentence, place) for place in range(len(tokens))]
     if tokens[-1].text == "?" and "?" not in [token.text for token in tokens[:1]]:
-        standings = ["possible" if one in ("present", "history", "listed") else one for one in standings]
+        standings = [
+            "possible" if assertion in ("present", "history", "listed") else assertion for assertion in standings
+        ]
     is_recent = _RECENT.search(text, start, end) is not None
     words: list[WordToken] = []
     standing = standings[0]
@@ -161,7 +163,9 @@ def _act_after(sentence: _Sentence, cue: Cue, cue_places: set[int]) -> None:
     tokens, separated, content = sentence.tokens, False, 0
     for place in range(cue.end, len(tokens)):
         token = tokens[place].text
-        other = next((one for one in sentence.cues if one.start == place and one is not cue), None)
+        other = next(
+            (later_cue for later_cue in sentence.cues if later_cue.start == place and later_cue is not cue), None
+        )
         if other is not None:
             if other.standing == "end" or (
                 content and other.direction in ("after", "both") and _ends(cue, other, separated)
@@ -232,7 +236,7 @@ def _is_asserted(sentence: _Sentence, cue: Cue, place: int) -> bool:
     """Return whether the words between an earlier cue and this one may still belong to this one."""
     if cue.standing != "present":
         return True
-    earlier = next(one for one in sentence.cues if one.start <= place < one.end)
+    earlier = next(earlier_cue for earlier_cue in sentence.cues if earlier_cue.start <= place < earlier_cue.end)
     return earlier.standing in ("present", "nothing", "history")
 
 
@@ -363,12 +367,12 @@ def _standing(sentence: _Sentence, place: int) -> Standing:
         return "other" if "absent" in both else "family"
     if "present" in closing and "absent" not in closing:
         return "present" if "possible" not in acting else "possible"
-    for one in ("possible", "absent") if "possible" in closing else ("absent", "possible"):
-        if one in both:
-            return one
-    for one in ("risk", "past"):
-        if one in both:
-            return one  # type: ignore[return-value]
+    for assertion in ("possible", "absent") if "possible" in closing else ("absent", "possible"):
+        if assertion in both:
+            return assertion
+    for assertion in ("risk", "past"):
+        if assertion in both:
+            return assertion  # type: ignore[return-value]
     if "history" in both:
         return "history"
     return "present" if "present" in both else sentence.default

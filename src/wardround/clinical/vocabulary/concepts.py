@@ -185,7 +185,7 @@ def _candidates(text: str) -> tuple[Concept, ...]:
     drug = _drug(text)
     first = measured is not None and (drug is None or measured.name in _MEASURED_FIRST)
     ordered = (measured, drug) if first else (drug, measured)
-    return tuple(dict.fromkeys([*found, *(one for one in ordered if one is not None)]))
+    return tuple(dict.fromkeys([*found, *(concept for concept in ordered if concept is not None)]))
 
 
 def _lab(text: str) -> Concept | None:

@@ -47,7 +47,7 @@ class Cue:
 def tokens_of(text: str, start: int = 0, end: int | None = None) -> list[WordToken]:
     """Return the words and marks of a text."""
     found = _TOKEN.finditer(text, start, len(text) if end is None else end)
-    return [WordToken(_plain(one[0]), one.start(), one.end()) for one in found]
+    return [WordToken(_plain(match[0]), match.start(), match.end()) for match in found]
 
 
 def _plain(text: str) -> str:

@@ -65,11 +65,11 @@ def ingredients(name: str) -> frozenset[str]:
 
 def _read_ingredients(name: str) -> frozenset[str]:
     """Return the ingredients of a name without order words; its own name if none is in our tables."""
-    for one in (normalise_label(name), drug_name(name)):
-        if one in _known():
-            return frozenset({one})
-    parts = [_synonym(part) for part in _SPLIT.split(one) if part]
-    return frozenset(parts) if any(part in _known() for part in parts) else frozenset({one})
+    for candidate in (normalise_label(name), drug_name(name)):
+        if candidate in _known():
+            return frozenset({candidate})
+    parts = [_synonym(part) for part in _SPLIT.split(candidate) if part]
+    return frozenset(parts) if any(part in _known() for part in parts) else frozenset({candidate})
 
 
 @lru_cache(maxsize=_CACHED)
@@ -78,11 +78,11 @@ def drug_classes(name: str) -> tuple[str, ...]:
     own = drug_class(name)
     within = load_drug_classes()
     if own is not None:
-        matching = [(len(members), one) for one, members in within.items() if within[own] <= members]
+        matching = [(len(members), class_name) for class_name, members in within.items() if within[own] <= members]
     else:
         inside = _actives(name)
-        matching = [(len(members), one) for one, members in within.items() if inside & members]
-    return tuple(one for _, one in sorted(matching))
+        matching = [(len(members), class_name) for class_name, members in within.items() if inside & members]
+    return tuple(class_name for _, class_name in sorted(matching))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -171,11 +171,15 @@ def conflicts(drug: str, allergen: str) -> Truth:
     """
     allergens, drug = read_allergens(allergen), _given(drug)
     if names_some_agent(allergen):
-        within = any_of(_conflict(drug, one) for one in allergens)
+        within = any_of(_conflict(drug, known_allergen) for known_allergen in allergens)
         return None if within else within
     if words_of(drug) in _others():
-        return True if any(words_of(drug) == words_of(one) for one in allergens) else _unless_unread(allergens)
-    return any_of(_conflict(drug, one) for one in allergens)
+        return (
+            True
+            if any(words_of(drug) == words_of(known_allergen) for known_allergen in allergens)
+            else _unless_unread(allergens)
+        )
+    return any_of(_conflict(drug, known_allergen) for known_allergen in allergens)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -192,9 +196,9 @@ def read_allergens(text: str) -> tuple[str, ...]:
         return ("nonmedicinal substance",)
     plain = _SOME_AGENT.sub(" ", _AROUND.sub(" ", _BRACKETS.sub(" ", normalise_label(text))))
     whole = " ".join(plain.strip(" .:-").split()) or normalise_label(text)
-    for one in (whole, _INNER.sub(" ", whole), *_INNER.findall(whole)):
-        if _is_read(" ".join(one.strip("() ").split())):
-            return (" ".join(one.strip("() ").split()),)
+    for candidate in (whole, _INNER.sub(" ", whole), *_INNER.findall(whole)):
+        if _is_read(" ".join(candidate.strip("() ").split())):
+            return (" ".join(candidate.strip("() ").split()),)
     parts = tuple(part.strip() for part in re.split(r"[,;/+&]|\band\b|\bor\b", whole) if part.strip())
     return parts if len(parts) > 1 and any(map(_is_read, parts)) else (whole,)
 
@@ -305,7 +309,9 @@ def _known() -> frozenset[str]:
 @cache
 def _known_words() -> frozenset[str]:
     """Names of one word, brands too, that are long enough to be known when one letter is wrong."""
-    return frozenset(one for one in (*_known(), *load_drug_synonyms()) if one.isalpha() and len(one) >= _LONG_ENOUGH)
+    return frozenset(
+        name for name in (*_known(), *load_drug_synonyms()) if name.isalpha() and len(name) >= _LONG_ENOUGH
+    )
 
 
 @cache

@@ -105,7 +105,9 @@ class ThresholdTest:
         """Return whether a number meets the threshold."""
         relation = RELATIONS[self.relation]
         for group in self.groups:
-            truths = {bool(relation(value, one.threshold)) for one in group if one.low <= value <= one.high}
+            truths = {
+                bool(relation(value, reading.threshold)) for reading in group if reading.low <= value <= reading.high
+            }
             if truths:
                 return truths.pop() if len(truths) == 1 else None
         return None
@@ -117,9 +119,9 @@ class ThresholdTest:
         open_ = np.ones(len(values), bool)
         for group in self.groups:
             yes, no = np.zeros(len(values), bool), np.zeros(len(values), bool)
-            for one in group:
-                read = open_ & (values >= one.low) & (values <= one.high)
-                met = relation(values, one.threshold)
+            for reading in group:
+                read = open_ & (values >= reading.low) & (values <= reading.high)
+                met = relation(values, reading.threshold)
                 yes |= read & met
                 no |= read & ~met
             true |= yes & ~no
@@ -176,12 +178,12 @@ def reading_unit(value: float, unit: str | None, concept: Concept | str, charted
     known = find_measurement(concept)
     if not is_unitless(unit, known):
         return unit
-    here = [one for one in charted if not is_unitless(one, known)]
+    here = [charted_unit for charted_unit in charted if not is_unitless(charted_unit, known)]
     if known is None:
-        return here[0] if len({plain_unit(one) for one in here}) == 1 else None
+        return here[0] if len({plain_unit(charted_unit) for charted_unit in here}) == 1 else None
     known = _measured(_charted_as(known, here) or known, here)
     found = _plausible(value, known.units, known, here)
-    same = bool(found) and all(_is_same_size(one.unit, found[0].unit, known) for one in found)
+    same = bool(found) and all(_is_same_size(usual.unit, found[0].unit, known) for usual in found)
     return found[0].unit if same else None
 
 
@@ -249,12 +251,12 @@ def _plausible(
     number: float, units: Sequence[UsualUnit], known: Measurement, charted: Sequence[str]
 ) -> tuple[UsualUnit, ...]:
     """Return the units in which a number is plausible, of those that the store has where it is so in one of them."""
-    found = tuple(one for one in units if one.is_plausible(number))
-    return tuple(one for one in found if _is_charted(one, known, charted)) or found
+    found = tuple(unit for unit in units if unit.is_plausible(number))
+    return tuple(unit for unit in found if _is_charted(unit, known, charted)) or found
 
 
-def _is_charted(one: UsualUnit, known: Measurement, charted: Sequence[str]) -> bool:
-    return any(_is_same_size(one.unit, other, known) for other in charted)
+def _is_charted(unit: UsualUnit, known: Measurement, charted: Sequence[str]) -> bool:
+    return any(_is_same_size(unit.unit, other, known) for other in charted)
 
 
 @lru_cache(maxsize=4_096)
@@ -276,7 +278,9 @@ def _believed(unit: str, known: Measurement | None) -> tuple[float, float]:
     charted as Fahrenheit."""
     charted = read_unit(unit)
     own = (
-        next((one for one in known.units if read_unit(one.unit or "1") == charted), None) if known is not None else None
+        next((usual for usual in known.units if read_unit(usual.unit or "1") == charted), None)
+        if known is not None
+        else None
     )
     if own is None or known is None or len(known.units) < 2 or not _is_mistakable(own.unit):
         return -np.inf, np.inf

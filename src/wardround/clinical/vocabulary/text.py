@@ -119,13 +119,13 @@ def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
         rest = [word for word in words if word not in own and word not in _FILLERS] if status == "absent" else []
         if status == "absent" and not set(own) <= set(words):
             continue
-        one = (
+        mention_status = (
             _status(statement, f"{mention.text} {mention.concept.name}")
             if statement.standing in ("history", "listed")
             else status
         )
         yield TextFinding(
-            words=own, status=one, start=mention.start, end=mention.end,
+            words=own, status=mention_status, start=mention.start, end=mention.end,
             concept=mention.concept, around=words, is_whole=not rest, is_recent=statement.is_recent,
         )  # fmt: skip
 
@@ -159,7 +159,7 @@ def _denied_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a denied statement that name what is denied, without place, time and method."""
     kept: list[str] = []
     for word in words:
-        if word in _NOT_NARROWING and any(one not in _FILLERS for one in kept):
+        if word in _NOT_NARROWING and any(kept_word not in _FILLERS for kept_word in kept):
             break
         kept.append(word)
     return tuple(word for word in kept if word not in _FILLERS or word == "status")
@@ -257,7 +257,7 @@ class KnownFindings:
                     if is_a(given, wanted):
                         for around, statuses in statements.items():
                             if set(rest) <= set(around):
-                                yield from (one for one in statuses if one != "absent")
+                                yield from (status for status in statuses if status != "absent")
 
 
 def _holds(statement: Sequence[str], words: Sequence[str]) -> bool:
@@ -300,9 +300,9 @@ def as_past(reading: TextReading) -> TextReading:
     return TextReading(findings=tuple(map(_now_past, lasting)), allergies=reading.allergies)
 
 
-def _now_past(one: TextFinding) -> TextFinding:
-    name = " ".join((*one.words, one.concept.name if one.concept else ""))
-    return one if one.status != "present" or is_lasting(name) else replace(one, status="past")
+def _now_past(finding: TextFinding) -> TextFinding:
+    name = " ".join((*finding.words, finding.concept.name if finding.concept else ""))
+    return finding if finding.status != "present" or is_lasting(name) else replace(finding, status="past")
 
 
 def defining_values(name: str) -> tuple[tuple[str, Relation, Quantity], ...]:

@@ -88,7 +88,9 @@ def find_values(text: str, start: int = 0, end: int | None = None) -> Iterator[T
             if value is not None:
                 quantity, value_end = value
                 yield TextValue(name, quantity, tokens[place].start, value_end)
-                after = next((one for one in range(after, len(tokens)) if tokens[one].start >= value_end), len(tokens))
+                after = next(
+                    (later for later in range(after, len(tokens)) if tokens[later].start >= value_end), len(tokens)
+                )
         place = after
 
 
@@ -113,9 +115,11 @@ def _name_at(
             break
     if found[0] is None:
         return found
-    one = tokens[place]
+    first_token = tokens[place]
     if found[1] == place + 1 and (
-        one.text in _NO_NAMES or _AS_WRITTEN.get(one.text, text[one.start : one.end]) != text[one.start : one.end]
+        first_token.text in _NO_NAMES
+        or _AS_WRITTEN.get(first_token.text, text[first_token.start : first_token.end])
+        != text[first_token.start : first_token.end]
     ):
         return None, place + 1
     if place and tokens[place - 1].text in _NOT_THE_PATIENTS:
@@ -245,7 +249,7 @@ def _unit_after(text: str, place: int, end: int, name: str) -> tuple[str | None,
 
 
 def _fits(unit: str, name: str) -> bool:
-    return any(_converts(1.0, unit, one) is not None for one in _units(name))
+    return any(_converts(1.0, unit, usual) is not None for usual in _units(name))
 
 
 def _converts(value: float, unit: str, usual: UsualUnit) -> float | None:
@@ -405,7 +409,9 @@ def _sex(text: str) -> Sex | None:
     if letter is not None:
         return "male" if letter["letter"] == "M" else "female"
     pronouns = {
-        "female" if one["female"] else "male" for one in _PRONOUN.finditer(text) if not _KIN.search(text[: one.start()])
+        "female" if pronoun["female"] else "male"
+        for pronoun in _PRONOUN.finditer(text)
+        if not _KIN.search(text[: pronoun.start()])
     }
     return pronouns.pop() if len(pronouns) == 1 else None  # type: ignore[return-value]
 

@@ -107,13 +107,13 @@ class Window:
     def of(self, series: Series) -> tuple[Reading, ...]:
         """Return the readings in it."""
         start = self.start
-        return tuple(one for one in series if start <= one[0] <= self.now)
+        return tuple(reading for reading in series if start <= reading[0] <= self.now)
 
 
 def latest(series: Series, window: Window | None = None) -> float | None:
     """Return the newest value; None without one."""
     found = _within(series, window)
-    return max(found, key=lambda one: one[0])[1] if found else None
+    return max(found, key=lambda reading: reading[0])[1] if found else None
 
 
 def lowest(series: Series, window: Window | None = None) -> float | None:

@@ -70,7 +70,7 @@ def nearest_success(failure: Attempt, successes: Sequence[Attempt]) -> Attempt |
     """Return the success whose trajectory shares most words with a failure's; None without a success. The earliest wins
     a tie."""
     own = _words(failure)
-    return max(successes, key=lambda one: (_overlap(own, _words(one)), -successes.index(one)), default=None)
+    return max(successes, key=lambda attempt: (_overlap(own, _words(attempt)), -successes.index(attempt)), default=None)
 
 
 def _words(attempt: Attempt) -> frozenset[str]:
@@ -220,7 +220,7 @@ class Drafting:
         count = sum(map(len, attempts.values())) or 1
         share = max(_LEAST_TOKENS, (self.room.context_tokens - self.room.reply_tokens - frame) // count)
         texts = {
-            name: [reduced_trajectory(one.material.messages, share, count=self.room.count).text for one in some]
+            name: [reduced_trajectory(attempt.material.messages, share, count=self.room.count).text for attempt in some]
             for name, some in attempts.items()
         }
         return prompt.render(**texts, **values)
@@ -244,7 +244,7 @@ def _experience(
         description="",
         content=draft["content"],
         condition=draft["condition"],
-        exclusions=tuple(one for one in draft.get("exclusions", ()) if one.strip()),
+        exclusions=tuple(exclusion for exclusion in draft.get("exclusions", ()) if exclusion.strip()),
         task=material.task,
         task_type=draft["task_type"],
         score=material.score,

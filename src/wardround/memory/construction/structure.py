@@ -82,8 +82,8 @@ def grounded_entities(
     kept: dict[str, Entity] = {}
     roles: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    for one in named:
-        name, role = normal_name(one["entity"]), one["role"]
+    for entity in named:
+        name, role = normal_name(entity["entity"]), entity["role"]
         words = plain_words(name).split()
         reason = _unfit(name, words, role, experience_words, kept, roles)
         if reason:
@@ -101,8 +101,8 @@ def grounded_edges(
     roles = {entity.name: entity.role for entity in entities}
     kept: dict[RoleEdge, None] = {}
     left_out: Counter[str] = Counter()
-    for one in joined:
-        source, target = normal_name(one["from"]), normal_name(one["to"])
+    for edge in joined:
+        source, target = normal_name(edge["from"]), normal_name(edge["to"])
         if source not in roles or target not in roles or source == target:
             left_out["edge of no entity"] += 1
         elif roles[target] not in ALLOWED_ROLE_EDGES.get(roles[source], ()):

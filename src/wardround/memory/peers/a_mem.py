@@ -110,13 +110,13 @@ async def settle_note(note: Experience, memory: PeerMemory, asking: PeerAsking |
 def recall_notes(case: PeerCase) -> Sequence[Remembered]:
     """Return the nearest notes, each followed by the most strongly linked notes."""
     found: dict[str, Remembered] = {}
-    for one in case.by_meaning():
+    for remembered in case.by_meaning():
         if len(found) >= case.settings.k:
             break
-        found.setdefault(one.note.id, one)
-        for note, weight in case.linked(one.note.id)[:_MOST_LINKED]:
-            why = f"linked to {one.note.id} ({weight:.2f})"
-            found.setdefault(note.id, Remembered(note=note, score=one.score * weight, why=why))
+        found.setdefault(remembered.note.id, remembered)
+        for note, weight in case.linked(remembered.note.id)[:_MOST_LINKED]:
+            why = f"linked to {remembered.note.id} ({weight:.2f})"
+            found.setdefault(note.id, Remembered(note=note, score=remembered.score * weight, why=why))
     return list(found.values())
 
 

@@ -61,7 +61,7 @@ async def distil_items(case: Case, asking: PeerAsking | None, settings: PeerSett
         return _in_order(_by_rules(case))
     document = case_document(case, max_tokens=settings.document_tokens)
     items = await asking.value("flex_distil", _ITEMS, document=document)
-    return _in_order([_item(case, one, **asking.origin) for one in items])
+    return _in_order([_item(case, item, **asking.origin) for item in items])
 
 
 async def update_library(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
@@ -93,11 +93,11 @@ def read_downwards(case: PeerCase) -> Sequence[Remembered]:
     parents: list[Remembered] = []
     for level, places in zip(LEVELS, _places(min(case.settings.k, _FIRST)), strict=True):
         under = {note.id for parent in parents for note, _ in case.linked(parent.note.id)}
-        on_level = [one for one in nearest if _level(one.note) == level]
-        ordered = sorted(on_level, key=lambda one: one.note.id not in under)
-        parents = [_marked(one, under) for one in ordered[:places]]
-        shown |= {one.note.id: one for one in parents}
-    return [*shown.values(), *(one for one in nearest if one.note.id not in shown)]
+        on_level = [remembered for remembered in nearest if _level(remembered.note) == level]
+        ordered = sorted(on_level, key=lambda remembered: remembered.note.id not in under)
+        parents = [_marked(remembered, under) for remembered in ordered[:places]]
+        shown |= {remembered.note.id: remembered for remembered in parents}
+    return [*shown.values(), *(remembered for remembered in nearest if remembered.note.id not in shown)]
 
 
 def _places(k: int) -> tuple[int, int, int]:
@@ -106,8 +106,12 @@ def _places(k: int) -> tuple[int, int, int]:
     return (1, patterns, max(0, k - 1 - patterns))
 
 
-def _marked(one: Remembered, under: set[str]) -> Remembered:
-    return replace(one, why=f"{one.why}, under what was read before") if one.note.id in under else one
+def _marked(remembered: Remembered, under: set[str]) -> Remembered:
+    return (
+        replace(remembered, why=f"{remembered.why}, under what was read before")
+        if remembered.note.id in under
+        else remembered
+    )
 
 
 def _under_its_parent(note: Experience, near: Sequence[tuple[Experience, float]]) -> tuple[Any, ...]:
@@ -153,7 +157,7 @@ def _item(case: Case, fields: Mapping[str, Any], **origin: Any) -> Experience:
 
 
 def _in_order(items: Sequence[Experience]) -> list[Experience]:
-    return sorted(items, key=lambda one: LEVELS.index(_level(one)))
+    return sorted(items, key=lambda item: LEVELS.index(_level(item)))
 
 
 def _zone(note: Experience) -> str:

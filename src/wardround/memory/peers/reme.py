@@ -100,7 +100,11 @@ async def prune(memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
     """Drop the lessons that were used and did not help."""
     found = {note.id: utility_of(memory, note.id) for note in memory.notes()}
     return NoteChanges(
-        dropped={name: f"helped {one.helped:g} of {one.uses} times" for name, one in found.items() if one.is_spent}
+        dropped={
+            name: f"helped {utility.helped:g} of {utility.uses} times"
+            for name, utility in found.items()
+            if utility.is_spent
+        }
     )
 
 

@@ -176,7 +176,7 @@ class CandidateSpace:
 
     def by_fuzzy(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[LabelMatch]:
         """Labels spelled most like the text: its trigram neighbours, re-scored by rapidfuzz."""
-        return _joined([self._in_order(self._spelled_like(one), limit, in_use=in_use) for one in _each(text)])
+        return _joined([self._in_order(self._spelled_like(query), limit, in_use=in_use) for query in _each(text)])
 
     def by_meaning(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[LabelMatch]:
         """Labels that mean the text: spelling, code descriptions, abbreviations and, if any, vectors, fused by rank.
@@ -184,7 +184,7 @@ class CandidateSpace:
         ``in_use``: what training subjects have comes before what none has.
         """
         depth = DEPTH if in_use else limit
-        return _joined([self._in_order(self._meaning(one, depth), limit, in_use=in_use) for one in _each(text)])
+        return _joined([self._in_order(self._meaning(query, depth), limit, in_use=in_use) for query in _each(text)])
 
     def panel(self, text: str) -> list[LabelMatch]:
         """Return the labels of an order such as "CBC"; empty if the text is no order."""

@@ -96,7 +96,9 @@ def tokens(text: str) -> list[str]:
     """
     plain = normalise_label(text)
     if not plain.isascii():
-        plain = "".join(one for one in unicodedata.normalize("NFD", plain) if not unicodedata.combining(one))
+        plain = "".join(
+            character for character in unicodedata.normalize("NFD", plain) if not unicodedata.combining(character)
+        )
     return [word.removesuffix("'s") for word in _WORD.findall(plain)]
 
 

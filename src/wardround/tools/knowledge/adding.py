@@ -124,12 +124,12 @@ class _Adding:
 
     def _one(self, writer: CorpusWriter, name: str, path: Path, sha256: str) -> AddedFile:
         documents = withdrawn = 0
-        for one in self._form.read(path, name):
-            if isinstance(one, Deletion):
-                writer.remove(one.id)
+        for document in self._form.read(path, name):
+            if isinstance(document, Deletion):
+                writer.remove(document.id)
                 withdrawn += 1
             else:
-                self._put(writer, one)
+                self._put(writer, document)
                 documents += 1
         return AddedFile(name=name, sha256=sha256, documents=documents, withdrawn=withdrawn)
 

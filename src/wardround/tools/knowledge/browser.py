@@ -181,11 +181,11 @@ class CorpusSource:
 def results_page(query: str, results: Sequence[SearchResult]) -> BrowserPage:
     """Return the page of a search's results, in the form that browsing models know."""
     lines = [
-        f"  * 【{number}†{_plain(one.title) or one.url}†{urlsplit(one.url).netloc}】 {_plain(one.summary)}"
-        for number, one in enumerate(results)
+        f"  * 【{number}†{_plain(result.title) or result.url}†{urlsplit(result.url).netloc}】 {_plain(result.summary)}"
+        for number, result in enumerate(results)
     ]
     text = "\n".join(["", "URL: ", "# Search Results", "", *(lines or ["No results; try other words."])])
-    links = {number: one.url for number, one in enumerate(results)}
+    links = {number: result.url for number, result in enumerate(results)}
     return BrowserPage(url="", title=query, lines=wrapped(text), links=links, listing=True)
 
 

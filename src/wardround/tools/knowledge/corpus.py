@@ -64,7 +64,7 @@ class CorpusManifest:
 
     def with_file(self, file: AddedFile) -> CorpusManifest:
         """Return it with a file more (or again)."""
-        others = tuple(one for one in self.files if one.name != file.name)
+        others = tuple(known_file for known_file in self.files if known_file.name != file.name)
         waiting = tuple(name for name in self.waiting if name != file.name)
         return replace(self, files=(*others, file), waiting=waiting)
 

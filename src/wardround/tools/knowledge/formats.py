@@ -276,7 +276,11 @@ def format_of(place: Path, name: str | None) -> CorpusFormat:
     if name is not None:
         return FORMATS.get(name)
     names = [place.name] if place.is_file() else [file.name for file in place.rglob("*") if file.is_file()]
-    fitting = [one for one in FORMATS.registered if any(file.lower().endswith(one.suffixes) for file in names)]
+    fitting = [
+        known_format
+        for known_format in FORMATS.registered
+        if any(file.lower().endswith(known_format.suffixes) for file in names)
+    ]
     if len(fitting) == 1:
         return fitting[0]
     known = ", ".join(FORMATS.names)

@@ -208,7 +208,7 @@ def _rules(nodes: Sequence[Any], depth: int) -> Iterator[tuple[str, dict[str, st
 
 
 def _is_of_a_screen(condition: str) -> bool:
-    return not any(one in condition.casefold() for one in _NOT_OF_A_SCREEN)
+    return not any(medium in condition.casefold() for medium in _NOT_OF_A_SCREEN)
 
 
 # What of a page no person sees, dropped: by elements, by attributes, by inline styles, by the page's own style sheets.
@@ -273,7 +273,9 @@ def _styled(tree: LexborHTMLParser) -> Styled:
     inline = [(node, declarations(str(node.attributes.get("style") or ""))) for node in tree.css("[style]")]
     variables = dict(chain.from_iterable(values.items() for _, values in (*by_selector, *inline)))
     styles = [
-        one for selector, values in by_selector for one in _selected(tree, selector, substituted(values, variables))
+        node_found
+        for selector, values in by_selector
+        for node_found in _selected(tree, selector, substituted(values, variables))
     ]
     styles += ((node, substituted(values, variables)) for node, values in inline)
     styles += ((node, {"color": str(node.attributes.get("color"))}) for node in tree.css("font[color]"))

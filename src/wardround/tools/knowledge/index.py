@@ -63,7 +63,7 @@ def visible(text: str) -> str:
 
 def _is_plain(text: str) -> bool:
     """Return whether a text is ASCII in which nothing would change: most are, and looking is a tenth of the work."""
-    irregular = any(one in text for one in ("  ", "\n\n\n", "\n \n"))
+    irregular = any(blanks in text for blanks in ("  ", "\n\n\n", "\n \n"))
     return not irregular and text.isascii() and text.replace("\n", "").isprintable()
 
 
@@ -255,7 +255,9 @@ def _folded(text: str) -> str:
     analyser."""
     if text.isascii():
         return text
-    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    return "".join(
+        character for character in unicodedata.normalize("NFKD", text) if not unicodedata.combining(character)
+    )
 
 
 def _schema() -> tantivy.Schema:

@@ -93,15 +93,18 @@ class RecordNumbers:
     def of(cls, numbers: Iterable[str], codes: Iterable[str]) -> Self:
         """Prepare numbers and other identifiers, without those that are too short to name anybody."""
         bare = {letters_and_digits(code) for code in codes}
-        every = {one for one in {*numbers, *bare} if one.isdigit() and len(one) >= _SHORTEST}
-        long = {one for one in every if len(one) >= _CLOSE}
-        lettered = {form for one in long for form in lettered_forms(one)}
+        every = {number for number in {*numbers, *bare} if number.isdigit() and len(number) >= _SHORTEST}
+        long = {number for number in every if len(number) >= _CLOSE}
+        lettered = {form for number in long for form in lettered_forms(number)}
         return cls(
             numbers=frozenset(every),
-            tokens=frozenset({one for one in lettered if _is_mixed(one)} | {one for one in bare if len(one) >= _CLOSE}),
+            tokens=frozenset(
+                {number for number in lettered if _is_mixed(number)}
+                | {number for number in bare if len(number) >= _CLOSE}
+            ),
             close=frozenset(long),
-            digits=StringSearch.of(form for one in long for form in digit_forms(one) if len(form) >= _ANYWHERE),
-            rows=StringSearch.of({hexadecimal(one) for one in long} | bare, shortest=_SHORTEST_HEXADECIMAL),
+            digits=StringSearch.of(form for number in long for form in digit_forms(number) if len(form) >= _ANYWHERE),
+            rows=StringSearch.of({hexadecimal(number) for number in long} | bare, shortest=_SHORTEST_HEXADECIMAL),
         )
 
     def are_in(self, text: str, words: list[str]) -> bool:
@@ -174,7 +177,7 @@ class RecordNames:
         return (
             not self.names.isdisjoint(words)
             or self.long.has_one_in(letters_and_digits(text))
-            or not self.names.isdisjoint(one for one in joined(words) if len(one) >= _SHORTEST_SPLIT)
+            or not self.names.isdisjoint(word for word in joined(words) if len(word) >= _SHORTEST_SPLIT)
         )
 
 
@@ -185,7 +188,7 @@ def words_of(text: str) -> list[str]:
     ['naive', 't', 'cells', '5mg']
     """
     plain = unicodedata.normalize("NFKD", text.casefold())
-    return _WORD.findall("".join(one for one in plain if not unicodedata.combining(one)))
+    return _WORD.findall("".join(character for character in plain if not unicodedata.combining(character)))
 
 
 def shingles_of(words: list[str]) -> Iterator[int]:
@@ -343,7 +346,7 @@ def _identifying(spec: TableSpec) -> set[str]:
 
 
 def _distinct(column: pa.Array) -> list[object]:
-    return [one for one in column.unique().to_pylist() if one is not None]
+    return [value for value in column.unique().to_pylist() if value is not None]
 
 
 def _days_of(times: np.ndarray) -> set[date]:

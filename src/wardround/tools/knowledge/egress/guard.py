@@ -69,7 +69,9 @@ class EgressGuard:
             host = (urlsplit(url).hostname or "").rstrip(".").lower()
         except ValueError:
             raise ToolFailure(NO_ADDRESS) from None
-        if self.policy == "permitted" and not any(host == one or host.endswith(f".{one}") for one in self.hosts):
+        if self.policy == "permitted" and not any(
+            host == allowed or host.endswith(f".{allowed}") for allowed in self.hosts
+        ):
             raise self._refusal("address", "a host that is not permitted here")
         if written:
             self._refuse_unseen("address", url)

@@ -53,7 +53,7 @@ def plain(text: str) -> str:
     """
     if not text.isascii():
         apart = unicodedata.normalize("NFKD", "".join(map(_plain, text)))
-        text = "".join(_like_latin(one) for one in apart if not unicodedata.combining(one))
+        text = "".join(_like_latin(character) for character in apart if not unicodedata.combining(character))
     return visible(text)
 
 
@@ -91,9 +91,9 @@ def _confusables() -> Mapping[str, str]:
     table = import_extra("confusable_homoglyphs.confusables", "knowledge", what="the guard of what leaves")
     found: dict[str, str] = {}
     for character, alike in table.confusables_data.items():
-        single = [one["c"] for one in alike if len(one["c"]) == 1]
-        plainer = [one for one in single if one.isascii() and one.isalnum()]
-        plainer += [letter for one in single if (letter := _named_latin(one)) is not None]
+        single = [look_alike["c"] for look_alike in alike if len(look_alike["c"]) == 1]
+        plainer = [look_alike for look_alike in single if look_alike.isascii() and look_alike.isalnum()]
+        plainer += [letter for look_alike in single if (letter := _named_latin(look_alike)) is not None]
         if plainer and len(character) == 1 and character.isalpha():
             found[character] = plainer[0]
     return found
