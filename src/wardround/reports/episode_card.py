@@ -11,7 +11,7 @@ from wardround.clinical.bundles import EventKind
 from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import UserError
 from wardround.records import Chart, Event
-from wardround.reports.standing import StandingEvent, StandingRecord, standing_record
+from wardround.reports.standing import StandingEvent, StandingRecord
 from wardround.reports.summary import UNKNOWN, sex_of
 from wardround.tasks.benchmarks import Sample, Task, question_of
 from wardround.tasks.scoring import EpisodeScore
@@ -95,13 +95,9 @@ def episode_card(
     )
 
 
-def patient_facts(chart: Chart) -> PatientFacts:
-    """Return who the patient of a chart is, how long in hospital and why, as far as it was known then."""
-    return facts_of(chart, standing_record(chart, frozenset()))
-
-
 def facts_of(chart: Chart, record: StandingRecord) -> PatientFacts:
-    """Return the same of a record that was read already; ``chart`` and ``record`` are of one moment."""
+    """Return who the patient of a chart is, how long in hospital and why, as far as it was known then; ``chart`` and
+    ``record`` are of one moment."""
     events = [one for one in record.events if one.event.time <= record.as_of]
     admission, ended = _stay(events)
     problems = _problems(events)

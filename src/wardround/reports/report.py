@@ -39,11 +39,12 @@ from wardround.reports.answer import answer_of, main_differences
 from wardround.reports.arms import arm_table, win_map
 from wardround.reports.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.reports.comparing import must_match
-from wardround.reports.episode_card import PatientFacts, episode_card, patient_facts
+from wardround.reports.episode_card import PatientFacts, episode_card, facts_of
 from wardround.reports.forest import forest, forest_groups
 from wardround.reports.predictions import predictor_notes
 from wardround.reports.run_tables import difference_table, score_table, terms_of, work_table
 from wardround.reports.siblings import siblings
+from wardround.reports.standing import standing_record
 from wardround.reports.stay_pages import StayHour, rule_texts, stay_hours, timeline
 from wardround.reports.stream_sections import stream_sections
 from wardround.reports.summary import (
@@ -397,9 +398,12 @@ class EpisodePages:
         """Return the page of an episode."""
         sample = self.samples[result.sample]
         hours: tuple[StayHour, ...] = ()
-        patient = None
+        patient, cited = None, {}
         if self._store is not None and not sample.is_text_case:
-            patient = patient_facts(sample.chart(self._store))
+            chart = sample.chart(self._store)
+            rows = frozenset(one["row_id"] for one in (trajectory.outcome or {}).get("citations", ()))
+            record = standing_record(chart, rows)
+            patient, cited = facts_of(chart, record), {"rows_told": record.rows, "drawn": {}}
             hours = () if result.steps is None else stay_hours(self._store, sample)
         labels = self._labels[result.task]
         parts = episode_parts(
@@ -413,7 +417,7 @@ class EpisodePages:
             missing=self._missing,
             rules=self._rules if result.steps is not None else {},
         )
-        return self._template.render(parts)
+        return self._template.render({**parts, **cited})
 
 
 def _write_episodes(folder: RunFolder, target: Path, results: Sequence[EpisodeScore], report: Reporter) -> None:
