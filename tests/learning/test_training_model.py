@@ -28,10 +28,10 @@ from wardround.learning import (
     fine_tune,
     read_recipe,
     read_rows,
-    reinforce,
     serving_template,
     training_template,
 )
+from wardround.learning.adapters import reinforce
 from wardround.learning.sft import labels_of
 from wardround.learning.world import World, WorldSettings
 from wardround.runs import RunFolder

@@ -11,10 +11,10 @@ import pytest
 
 from wardround.cli import main
 from wardround.clinical.bundles import states, subject_bundles
-from wardround.clinical.protocols import planted_rules, read_protocol
+from wardround.clinical.protocols import read_protocol
 from wardround.records import IngestSettings, Store, ingest
 from wardround.runs import RunSettings, execute, start
-from wardround.synth import plant_rules, synthesize, time_zone_of, write_dialect
+from wardround.synth import plant_rules, planted_rules, synthesize, time_zone_of, write_dialect
 from wardround.tasks.benchmarks import build_trace
 
 PLANT = """

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from wardround.cli import main
-from wardround.clinical.protocols import planted_rules, read_protocol
+from wardround.clinical.protocols import read_protocol
 from wardround.records import Store, ingest
 from wardround.runs import RunSettings, execute, start
-from wardround.synth import plant_rules
+from wardround.synth import plant_rules, planted_rules
 from wardround.tasks.benchmarks import build_trace
 
 PLANT = """
