@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from fake_server import MODEL, Answer, FakeServer, text, tools
 from wardround.learning.adapters.scripted import ScriptedEpisode, played_directly, scripted_episodes
 from wardround.learning.world import World, WorldSettings
+from wardround.records import Store
+from wardround.tools import Environment
 
 REPOSITORY = Path(__file__).parents[2]
 PLAYER = REPOSITORY / "scripts" / "door_readers" / "read_inspect.py"
@@ -86,12 +89,56 @@ def test_a_model_behind_http_plays_inside_inspect(
     assert {"get_table_names", "run_sql_query", "finish"} <= named
 
 
+def test_an_agent_of_inspect_reads_each_chart_as_of_its_moment(
+    python: str, synthetic_store: Store, synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    sample = World.open(synthetic_store_path, synthetic_benchmark_path).samples.popitem()[1]
+    assert sample.prediction_time is not None
+    moments = {"early": datetime(1900, 1, 1), "late": sample.prediction_time}
+    seen = {
+        name: Environment(synthetic_store.chart(sample.subject_id, moment)).call("get_table_names", {}).text
+        for name, moment in moments.items()
+    }
+    assert seen["early"] != seen["late"]
+    with (tmp_path / "questions.jsonl").open("w") as file:
+        for name, moment in moments.items():
+            where = {"subject_id": sample.subject_id, "as_of": str(moment)}
+            file.write(json.dumps({"id": name, "input": name, "target": "yes", "metadata": where}) + "\n")
+
+    def answer(body: Any) -> Answer:
+        if not any(message["role"] == "tool" for message in body["messages"]):
+            return tools(("get_table_names", "{}"))
+        return tools(("submit", json.dumps({"answer": "yes"})))
+
+    words = [python, "-m", "inspect_ai", "eval", "examples/inspect_react.py", "--display", "none"]
+    words += ["--log-dir", str(tmp_path), "-T", f"store={synthetic_store_path}", "--max-samples", "1"]
+    words += ["-T", f"questions={tmp_path / 'questions.jsonl'}", "--model", f"openai-api/scripted/{MODEL}"]
+    with FakeServer(answer) as server:
+        words += ["--model-base-url", server.url]
+        subprocess.run(words, check=True, cwd=REPOSITORY, env={**os.environ, "SCRIPTED_API_KEY": "a-key"})
+        asked = [one.json for one in server.requests if one.path == "/v1/chat/completions"]
+    read = {
+        next(message["content"] for message in body["messages"] if message["role"] == "user"): message["content"]
+        for body in asked
+        for message in body["messages"]
+        if message["role"] == "tool"
+    }
+    assert read == seen
+    named = {one["function"]["name"] for one in asked[0]["tools"]}
+    assert {"run_sql_query", "submit"} <= named
+    assert "finish" not in named
+    (log,) = tmp_path.glob("*.eval")
+    dumped = subprocess.run([python, "-m", "inspect_ai", "log", "dump", str(log)], check=True, capture_output=True)
+    values = {one["id"]: one["scores"]["includes"]["value"] for one in json.loads(dumped.stdout)["samples"]}
+    assert values == {"early": "C", "late": "C"}
+
+
 @pytest.mark.parametrize(
     ("sensitivity", "model", "url", "permitted", "said"),
     [
         ("synthetic", "openai/any", "-", (), "yes"),
         ("open", "hf/any", "-", (), "yes"),
-        ("credentialed", "openai/any", "-", (), "say where openai/any is asked"),
+        ("credentialed", "openai/any", "-", (), "give the URL of openai/any"),
         ("credentialed", "openai/any", ELSEWHERE, (), f"-T permit={ELSEWHERE}"),
         ("credentialed", "mockllm/any", ELSEWHERE, (), "may not go"),
         ("credentialed", "openai/any", ELSEWHERE, (ELSEWHERE,), "yes"),

@@ -1,12 +1,15 @@
 """Our tasks inside Inspect: ``inspect eval wardround/tasks -T store=store -T benchmark=bench --model NAME``.
 
 The episode is that of :mod:`wardround.learning.world`: its question, its tools as of its moment, its limit of calls,
-its score. Model, loop, log and limits are Inspect's; another solver (``--solver``) finds the same tools.
+its score. Model, loop, log and limits are Inspect's; another solver (``--solver``) finds the same tools. A task or
+agent of somebody else takes the tools of one chart: :func:`chart_tools`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,14 @@ from inspect_ai.dataset import Sample as Row
 from inspect_ai.model import ChatMessageUser, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.tool import ToolDef, ToolParams
+from inspect_ai.tool import Tool, ToolDef, ToolParams
 
 from wardround.core import ToolSchema, UserError, load_prompt
 from wardround.learning.world import MOST_CALLS, World, WorldEpisode, WorldSettings
 from wardround.models import DataUseGuard
+from wardround.records import Store
 from wardround.tasks.benchmarks import Sample
+from wardround.tools import Environment, default_toolset
 
 IN_PROCESS = ("hf", "mockllm", "transformer_lens", "nnterp")
 """Inspect's providers without network access."""
@@ -63,6 +68,23 @@ def check_model(guard: DataUseGuard, model: str, url: str | None) -> None:
     guard.check(url)
 
 
+@contextmanager
+def chart_tools(
+    store: Store, subject_id: int, as_of: datetime | str, *, model: Model, permit: Sequence[str] = ()
+) -> Iterator[list[Tool]]:
+    """Open the tools of one chart, without ``finish``, for any agent of Inspect; ``permit``: endpoints that may see it.
+
+    UserError: the records may not be sent to this model, or ``as_of`` is no time. RecordError: no such subject.
+    """
+    guard = DataUseGuard(sensitivity=store.spec.sensitivity, permitted=tuple(permit))
+    check_model(guard, str(model), model.api.base_url)
+    environment = Environment(store.chart(subject_id, as_of), default_toolset().without(["finish"]))
+    try:
+        yield [_tool(schema, lambda name, given: environment.call(name, given).text) for schema in environment.schemas]
+    finally:
+        environment.close()
+
+
 @task
 def tasks(
     store: str,
@@ -98,7 +120,7 @@ def _chart_opened(charts: Charts) -> Solver:
     def open_chart() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:
             episode = charts.begin(state, get_model())
-            state.tools = [_tool(episode, schema) for schema in episode.tools]
+            state.tools = [_tool(schema, episode.call) for schema in episode.tools]
             return state
 
         return solve
@@ -151,9 +173,9 @@ def _row(world: World, sample: Sample) -> Row:
     )
 
 
-def _tool(episode: WorldEpisode, schema: ToolSchema) -> Any:
+def _tool(schema: ToolSchema, call: Callable[[str, Mapping[str, Any]], str]) -> Tool:
     async def execute(**kwargs: Any) -> str:
-        return episode.call(schema.name, kwargs)
+        return call(schema.name, kwargs)
 
     properties = {
         name: {"description": name.replace("_", " "), **part}  # Inspect refuses a parameter without a description
