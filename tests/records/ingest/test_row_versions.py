@@ -71,3 +71,14 @@ def test_a_file_without_version_times_shows_its_rows_when_they_are_available() -
     assert found.available.tolist() == [3, 1, 2]
     assert found.until.tolist() == [NEVER] * 3
     assert found.number.tolist() == [0, 0, 0]
+
+
+def test_a_version_of_unknown_time_hides_no_other() -> None:
+    """A correction that was begun and never released: what was released at 10 was read at 10."""
+    keys = ["a", "a", "b", "b", "b"]
+    since = pa.array([None, 10, 10, 20, 30], pa.timestamp("us"))
+    batch = pa.record_batch({"key": pa.array(keys), "since": since, "status": pa.array([None] * 5, pa.string())})
+    found = version_clocks(TABLE, batch, np.array([NEVER, 10, 10, NEVER, 30]))
+    assert found.available.tolist() == [NEVER, 10, 10, NEVER, 30]
+    assert found.until.tolist() == [NEVER, NEVER, 30, NEVER, NEVER]
+    assert found.number.tolist() == [1, 0, 0, 1, 2], "what was released is no correction of what never was"

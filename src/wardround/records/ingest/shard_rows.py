@@ -324,9 +324,11 @@ class VersionClocks:
 
 def version_clocks(table: TableSpec, batch: pa.RecordBatch, available: Times) -> VersionClocks:
     """Work out the third clock. A later version is known from its version time on, and not before the one it replaces;
-    a withdrawal is no row of its own, unless nothing else is known of what it withdraws."""
+    a withdrawal is no row of its own, unless nothing else is known of what it withdraws. A version that is never shown
+    neither replaces another nor holds one back."""
     since, withdrawn = _since(table, batch), _withdrawn(table, batch)
-    order, fresh = _by_key(table, batch, since)
+    undated = (since == NO_TIME) & (available == NEVER_TIME)
+    order, fresh = _by_key(table, batch, np.where(undated, NEVER_TIME, since))
     number = np.empty(batch.num_rows, np.int64)
     number[order] = np.arange(len(order)) - np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
     later = number > 0
@@ -334,10 +336,15 @@ def version_clocks(table: TableSpec, batch: pa.RecordBatch, available: Times) ->
     until = np.full(batch.num_rows, NEVER_TIME)
     alone = withdrawn & ~later
     until[alone] = np.where(since[alone] == NO_TIME, NEVER_TIME, since[alone])
+    last = -1
     for place in np.flatnonzero(~fresh).tolist():
         row, before = order[place], order[place - 1]
-        shown[row] = max(shown[row], shown[before])
-        until[before] = min(until[before], shown[row])
+        last = before if fresh[place - 1] else last
+        if shown[row] != NEVER_TIME:
+            if shown[last] != NEVER_TIME:
+                shown[row] = max(shown[row], shown[last])
+                until[last] = min(until[last], shown[row])
+            last = row
     shown[withdrawn & later] = NEVER_TIME
     return VersionClocks(available=shown, until=until, number=number)
 
