@@ -251,3 +251,28 @@ def test_a_folder_of_no_tables_is_refused_and_one_name_is_taken_once(tmp_path: P
     (tmp_path / "Werte.csv").write_text("a,b\n1,2\n")
     (tmp_path / "werte .csv").write_text("a,b\n1,2\n")
     assert re.findall(r"^\[tables\.(\w+)\]", draft_spec(tmp_path), re.MULTILINE) == ["werte", "werte_1"]
+
+
+def test_of_two_tables_with_one_key_the_larger_is_named() -> None:
+    stays = look("stays", column("stay", cells="1 2 3", unique=True), column("who", cells="7 8"))
+    drips = look("drips", column("stay", cells="1 3", unique=True), column("drug", "text", "a b"))
+    labs = look("labs", column("stay", cells="1 2"), column("what", "text", "Hb Na"))
+    keys = {"stays": "stay", "drips": "stay", "people": "who"}
+    guesses = Guesses(tables=(stays, drips, labs), subject="who", keys=keys)
+    assert guesses.parents(labs) == {"stay": "stays"}
+    assert guesses.owner(drips) == ("stay", "stays"), "at most one drip a stay: whose it is stands with the stays"
+    assert guesses.parents(stays) == {}
+
+
+def test_a_text_of_persons_numbers_alone_may_say_who_somebody_became() -> None:
+    people = look(
+        "people", column("who", "text", "01 02 03", unique=True), column("gone_into", "text", "02"),
+        column("doctor", "text", "Weiss"), column("empty", "text"),
+    )  # fmt: skip
+    assert Guesses(tables=(people,), subject="who", keys={"people": "who"}).merged == ("people.gone_into",)
+
+
+def test_an_order_stops_where_a_columns_name_says_so() -> None:
+    orders = look("orders", column("given", "time"), column("begin", "time"), column("ende", "time"))
+    assert list(role_lines(draft_of(orders).guesses))[-1] == '# stop = "ende"'
+    assert list(role_lines(draft_of(look("orders", *orders.columns[:2])).guesses))[-1] == '# time = "given"'

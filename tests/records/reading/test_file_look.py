@@ -111,7 +111,7 @@ def test_the_delimiter_cuts_all_lines_into_as_many_cells(tmp_path: Path, text: s
         ("a,b\nä,2\n".encode("cp1252"), "cp1252"),
         (b"a,b\n\x81,2\n", "latin-1"),
         ("a,b\nä,2\n".encode("utf-16"), "utf-16"),
-        (b"\xef\xbb\xbfa,b\n1,2\n", ""),
+        (b"\xef\xbb\xbfa,b\n1,2\n", "utf-8"),  # a byte order mark: no other encoding of the folder reads it
     ],
 )
 def test_the_encoding_is_said_where_it_matters(tmp_path: Path, data: bytes, encoding: str) -> None:

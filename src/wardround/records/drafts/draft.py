@@ -36,6 +36,7 @@ _WORDS = {
     "transfer": ("transfer", "verleg", "beweg", "ward", "station"),
     "note": ("note", "letter", "brief", "bericht", "arztbrief", "report", "text"),
 }
+_STOP = re.compile(r"stop|end|until|bis|fin|abgesetzt|cancel|discontinu")
 _DEATH = ("death", "died", "deceased", "dod", "verstorb", "tod", "deces", "muerte")
 
 
@@ -81,7 +82,7 @@ def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
     yield f'label = "{names[0] if names else "COLUMN"}"'
     yield from (f'time = "{name}"' for name in look.times[:1])
     if role == "order":
-        yield from (f'stop = "{name}"' for name in look.times[1:2])
+        yield from (f'stop = "{name}"' for name in [time for time in look.times[1:] if _STOP.search(time)][:1])
     if role == "note":
         texts = [column for column in look.columns if column.kind == "text" and column.cells]
         longest = sorted(texts, key=lambda column: -max(map(len, column.cells)))

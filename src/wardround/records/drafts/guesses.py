@@ -47,13 +47,18 @@ class Guesses:
         return cls(tables=tuple(agreed), subject=subject, keys=keys)
 
     def parents(self, table: FileLook) -> dict[str, str]:
-        """Return the columns of a table that are the key of another, with that table; whose row it is is none."""
-        others = {key: name for name, key in self.keys.items() if name != table.name and key != self.subject}
+        """Return the columns of a table that are the key of another, with that table; whose row it is is none.
+
+        Where two tables have the same key, the one with more of them: a table of few stays names only some.
+        """
+        keys = ((name, self._column(name, key)) for name, key in self.keys.items() if key != self.subject)
+        others = [(name, held) for name, held in keys if name != table.name and held is not None]
+        others.sort(key=lambda other: -len(other[1].cells))
         own, found = self.keys.get(table.name), {}
         for column in table.columns:
-            for key, name in others.items() if column.name not in (own, self.subject_in(table)) else ():
-                held = self._column(name, key)
-                if held is not None and held.kind == column.kind and (column.name == key or _holds(held, column)):
+            for name, held in others if column.name != self.subject_in(table) else ():
+                larger = column.name != own or column.cells < held.cells
+                if larger and held.kind == column.kind and (column.name == held.name or _holds(held, column)):
                     found[column.name] = name
                     break
         return found
@@ -112,6 +117,7 @@ class Guesses:
     def _merged_in(self, table: FileLook) -> Iterator[ColumnLook]:
         people = [one.cells for look in self.tables if (one := look.column(self.subject or "")) is not None]
         known = frozenset().union(*people)
+        has_people = table.column(self.subject or "") is not None
         for column in table.columns:
             if column.name == self.subject:
                 if _MERGED.search(table.name):
@@ -119,7 +125,8 @@ class Guesses:
             elif column.kind in ("int", "text"):
                 named = self.subject is not None and self.subject in column.name
                 called = _MERGED.search(column.name) or _MERGED.search(table.name)
-                if named or (called and len(column.cells & known) * 2 > len(column.cells)):
+                held = has_people and column.kind == "text" and bool(column.cells) and column.cells <= known
+                if named or held or (called and len(column.cells & known) * 2 > len(column.cells)):
                     yield column
 
 

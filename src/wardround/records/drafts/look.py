@@ -83,7 +83,8 @@ def _text(file: Path) -> tuple[str, str]:
         except UnicodeDecodeError:
             continue
         whole = text if len(data) < BYTES_READ else text[: text.rfind("\n") + 1]
-        return "" if text.isascii() and encoding == "utf-8" else encoding, whole
+        bare = text.isascii() and not data.startswith(codecs.BOM_UTF8)  # a byte order mark is UTF-8's alone
+        return "" if bare and encoding == "utf-8" else encoding, whole
     raise UserError(f"{file}: cannot be read as text")
 
 
