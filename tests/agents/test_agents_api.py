@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import resources
 
 import pytest
@@ -67,3 +67,8 @@ def test_a_method_that_reads_experiences_says_that_it_needs_a_bank() -> None:
 def test_settings_below_one_are_refused() -> None:
     with pytest.raises(UserError, match="window must be at least 1"):
         agents.SummarySettings(window=0)
+
+
+def test_the_name_of_a_context_policy_is_none() -> None:
+    with pytest.raises(UserError, match="agent 'react': context = 'full' is no context policy"):
+        replace(agents.get_agent("react"), context="full")  # type: ignore[arg-type]

@@ -92,6 +92,12 @@ class AgentSpec:
     package: str = "wardround.agents"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not callable(self.context):
+            raise UserError(
+                f"agent {self.name!r}: context = {self.context!r} is no context policy; give the class or function"
+            )
+
     @property
     def searches(self) -> bool:
         """Return whether it searches charts for evidence, by a hook or by the tool."""
