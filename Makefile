@@ -59,12 +59,12 @@ test-model: weights $(VENV)/dev-installed
 # Exports opened by the tools they are for, and our tasks inside Inspect. Their packages do not fit beside ours: a Python of their own.
 test-exports: $(VENV)/dev-installed .venv-readers/installed
 	WARDROUND_READERS=$(CURDIR)/.venv-readers/bin/python $(BIN)/python -m pytest -q tests/runs/test_episodes_exported.py \
-	  tests/learning/test_inspect_tasks.py
+	  tests/learning/test_inspect_tasks.py tests/exports/test_meds_loaders.py
 
 .venv-readers/installed: constraints-readers.txt pyproject.toml
 	$(PYTHON) -m venv .venv-readers
 	.venv-readers/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints-readers.txt \
-	  -e '.[inspect]' openai opentelemetry-proto
+	  -e '.[inspect]' openai opentelemetry-proto meds_reader
 	touch $@
 
 # Two nodes of a Ray cluster on this machine: the same bytes as in processes, a worker and a node killed.
