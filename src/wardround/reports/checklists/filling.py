@@ -53,7 +53,7 @@ def _read(file: Path) -> Checklist:
     return Checklist(title=body["title"], citation=body["citation"], note=body["note"], items=tuple(items))
 
 
-CHECKLISTS: Registry[Checklist] = Registry("checklist", one="a checklist", of=Checklist, title=lambda one: one.title)
+CHECKLISTS: Registry[Checklist] = Registry("checklists", one="checklist", of=Checklist, title=lambda one: one.title)
 for _file in sorted(Path(__file__).parent.glob("*.toml")):
     CHECKLISTS.add(_file.stem, _read(_file))
 
