@@ -134,7 +134,7 @@ def test_loopback_ignores_proxies_of_the_environment(monkeypatch: pytest.MonkeyP
         ("gpt", r"no model 'gpt'\. There are: offline"),
         ("openai/", "the model 'openai/' is spelt openai/<name>"),
         ("openai/m", "openai/m needs an endpoint: give --base-url"),
-        ("replay:/no/such", "there is no /no/such"),
+        ("replay:/no/such", "/no/such does not exist"),
     ],
 )
 def test_names_that_open_nothing_say_why(name: str, words: str) -> None:

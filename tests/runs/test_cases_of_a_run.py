@@ -65,7 +65,7 @@ def test_an_attempt_teaches_that_came_to_an_end_of_its_own(one: EpisodeEntry, te
 
 @pytest.mark.parametrize("split", ["test", "dev"])
 def test_nothing_is_learnt_of_a_sample_outside_training(split: str) -> None:
-    with pytest.raises(LeakError, match=f"sample 's' is of split '{split}'"):
+    with pytest.raises(LeakError, match=f"sample 's' is in split '{split}'"):
         reader(split=split).case([entry("a|m|t|s|0")])
 
 

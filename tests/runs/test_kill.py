@@ -123,7 +123,8 @@ def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
         assert commands().status(process) == (143 if number == signal.SIGTERM else 130)
         said = (tmp_path / "said").read_text()
         assert "Traceback" not in said
-        assert said.strip().endswith("wardround: interrupted; what was finished is kept")
+        ended = "wardround: interrupted; what was finished is kept; go on with: wardround run --resume"
+        assert said.strip().endswith(f"{ended} {folder.path}")
         assert gone_within(300.0, process)
         queue = WorkQueue(folder.queue)
         leased = queue.counts().leased

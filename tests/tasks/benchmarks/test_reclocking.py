@@ -49,7 +49,7 @@ def test_it_has_the_same_samples_and_says_whose_clocks(clinseek_path: Path, tmp_
     again = Benchmark.open(tmp_path / "leaking")
     assert again.digest == leaking.digest == strict.digest
     assert (again.policy, again.manifest["reclocked"]["from"]) == ("published", "known_at")
-    with pytest.raises(UserError, match="on the clocks 'published' already"):
+    with pytest.raises(UserError, match="uses the clocks 'published' already"):
         reclock(again, "published", tmp_path / "twice")
 
 

@@ -143,8 +143,8 @@ def test_the_existence_that_tells_most_is_named_and_has_its_figure(synthetic_sto
 
 def test_a_number_answers_with_the_prior_of_its_own_part() -> None:
     """Eight training questions by hand: ``a`` where a row exists, ``b`` and ``c`` where none does."""
-    held = np.array([[1, 0, 0]] * 5 + [[0, 1, 1]] * 5 + [[1, 0, 0], [0, 1, 1], [0, 1, 0]], float)
-    targets = _Targets(held=held, sizes=held.sum(axis=1), one=False)
+    table = np.array([[1, 0, 0]] * 5 + [[0, 1, 1]] * 5 + [[1, 0, 0], [0, 1, 1], [0, 1, 0]], float)
+    targets = _Targets(table=table, sizes=table.sum(axis=1), is_single=False)
     fit, asked = np.arange(10), np.array([10, 11, 12])
     values = np.array([1.0] * 5 + [0.0] * 5 + [1.0, 0.0, 0.0])
     # Names are as common as each other: all three give 2*1/4 and 2*2/5, (0.5 + 0.8) / 2 = 0.65; `a` alone 0.5,
@@ -152,7 +152,7 @@ def test_a_number_answers_with_the_prior_of_its_own_part() -> None:
     assert targets.by_prior(fit, asked).tolist() == pytest.approx([0.5, 0.8, 0.5])
     assert targets.by_number(values, fit, asked).tolist() == pytest.approx([1.0, 1.0, 2 / 3])
     assert targets.by_number(np.full(13, np.nan), fit, asked).tolist() == pytest.approx([0.5, 0.8, 0.5])
-    alone = _Targets(held=held, sizes=held.sum(axis=1), one=True)
+    alone = _Targets(table=table, sizes=table.sum(axis=1), is_single=True)
     assert alone.by_prior(fit, asked).tolist() == pytest.approx([1.0, 0.0, 0.0])
 
 
