@@ -106,6 +106,8 @@ long: $(VENV)/train-installed
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/power_loss.py
 	$(BIN)/python scripts/measure_house.py
+	$(MAKE) test-model
+	$(MAKE) test-train
 	$(MAKE) test-ray
 	$(MAKE) weights
 	$(BIN)/python benchmarks/gsem_small_cycle.py gsem-cycle

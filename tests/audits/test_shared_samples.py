@@ -32,7 +32,7 @@ SAMPLES = {
 
 
 MOMENTS = 200
-DEAR = SAMPLES.keys() - {"omop demo", "fhir synthea bulk", "eicu edge"}
+DEAR = SAMPLES.keys() - {"eicu edge"}
 """Looked at in make long or with WARDROUND_WHOLE_SAMPLES=1 only: the suite has one sample for each way of reading, and
 the invented hospital in all six forms."""
 

@@ -27,7 +27,7 @@ def test_the_real_model_meets_the_reflectors_prompt(
     folder = start(tmp_path / "run", settings)
     execute(folder)
     found = reflect_by_model(folder, ReflectionSettings(calls=1))
-    assert (found.asked, found.calls) == (1, 1)
+    assert (found.reflected, found.calls) == (1, 1)
     assert len(found.protocol) + found.refused.total() == 1
     with LogReader(folder.path / INDUCTION) as reader:
         (turn,) = (turn for one in reader.trajectories() for turn in one.turns)

@@ -133,7 +133,7 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("source", ["mimiciv", "mimiciii", "eicu", "omop", "fhir", "meds"])
+@pytest.mark.parametrize("source", often(["mimiciv", "fhir"], ["mimiciv", "mimiciii", "eicu", "omop", "fhir", "meds"]))
 def test_files_row_by_row_come_to_what_ingest_makes_of_them(
     source: str, hospital: Path, rules: Path, tmp_path: Path
 ) -> None:
