@@ -16,16 +16,19 @@ from records.fhir_resources import ANN_NUMBER, Resource, category, code, made, p
 pytest.importorskip("starlette", reason="needs the extra [view]")
 pytest.importorskip("mcp", reason="needs the extra [view]")
 
+from wardround.clinical.bundles import PatientState
 from wardround.clinical.bundles.files import END_OF_TIME
 from wardround.core import Message, ToolCall, Usage, from_microseconds
 from wardround.log import Note, ToolRecord, Turn
 from wardround.log.rows import EpisodeEntry, Trajectory
-from wardround.records import Store
+from wardround.records import Store, load_source_spec
 from wardround.records.shards.layout import AVAILABLE, EVENT
 from wardround.serve.viewer.episode import EPISODE_HEIGHT as HEIGHT
 from wardround.serve.viewer.episode import EPISODE_WIDTH as WIDTH
 from wardround.serve.viewer.episode import LABEL, branches_of, draw_course
 from wardround.serve.viewer.hidden_rows import held_back
+from wardround.serve.viewer.live.patient import state_sections
+from wardround.serve.viewer.record_lists import when_empty
 from wardround.serve.viewer.transcript import (
     FIRST_PAGE,
     PAGE,
@@ -299,3 +302,13 @@ def test_a_corrected_value_is_told_as_it_was_and_as_it_became(tmp_path: Path) ->
         cells = held_back(store, ANN_NUMBER, datetime(2150, 1, 2, hour)).cells
         told.append([(one.then, one.later) for one in cells if one.column == "value"])
     assert told == [[("9.5", "1.5")], [("4.5", "1.5")], []]
+
+
+def test_an_empty_list_says_whether_the_source_could_have_filled_it() -> None:
+    """MIMIC-IV has no table of allergies: that none stands there is unknown, not "no allergies"."""
+    mimic, fhir = load_source_spec("mimiciv"), load_source_spec("fhir")
+    assert when_empty(mimic, "allergy") == "unknown: source mimiciv keeps no rows of the role allergy"
+    assert when_empty(fhir, "allergy") == when_empty(None, "allergy") == "none recorded by then"
+    sections = {one.name: one.when_empty for one in state_sections(PatientState(subject_id=1), mimic)}
+    assert sections["allergies"].startswith("unknown: ")
+    assert sections["problems"] == sections["done"] == "none recorded by then"

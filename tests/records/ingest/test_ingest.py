@@ -9,7 +9,7 @@ import random
 import re
 import shutil
 import signal
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pytest
 from effort import drawn
 from forking import commands
 from records.kill_switch import Killed, kill_switch
+from records.mimic_tables import write_folder
 from records.small_source import FILES, SPEC, moment, small_spec, small_store, write_files
 from wardround.core import Progress, RecordError, UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest, load_source_spec
@@ -317,6 +318,19 @@ def test_a_median_is_declared_or_measured_of_other_people(tmp_path: Path, measur
         store = Store.open(tmp_path / f"{who}" / "store")
         known.append({row["lab_id"]: row["_available"] for row in lab_rows(store)}[102])
     assert known == [moment(text) for text in expected]
+
+
+def test_files_that_never_say_when_a_row_was_stored_have_no_usual_delay(tmp_path: Path) -> None:
+    """The declared hour is of files that do: here a result drawn at 8:00 waits for the result lag, a day."""
+    known = {}
+    for name, columns in (("column", {"storetime": ""}), ("none", {})):
+        people = [{"subject_id": 7, "gender": "F", "anchor_age": 60, "anchor_year": 2150}]
+        raw = write_folder(tmp_path / name, {"patients": people})
+        lab = {"labevent_id": "1", "subject_id": "7", "itemid": "1", "charttime": "2150-03-10 08:00:00", **columns}
+        (raw / "hosp" / "labevents.csv").write_text(f"{','.join(lab)}\n{','.join(lab.values())}\n")
+        ingest("mimiciv", raw, tmp_path / f"{name}-store")
+        known[name] = Store.open(tmp_path / f"{name}-store").rows(7, "labevents").column("_available").to_pylist()
+    assert known == {"column": [datetime(2150, 3, 10, 9, 5)], "none": [datetime(2150, 3, 11, 8)]}
 
 
 def test_a_given_median_wins_over_the_data(tmp_path: Path) -> None:

@@ -285,14 +285,19 @@ def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
 
 
 def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, Medians]:
-    """The median delays by ``table.from.to``: as the spec declares them, or of the data; given ones win."""
+    """The median delays by ``table.from.to``: as the spec declares them, or of the data; given ones win.
+
+    A declared one is of files that say when a row was stored: where the column is missing, there is none.
+    """
     medians: dict[str, Medians] = {}
     declared = plan.spec.median_seconds
     for name in tables:
-        delays = plan.noted(f"table-{name}")["delays"]
+        note = plan.noted(f"table-{name}")
+        delays, missing = note["delays"], note["counts"]["missing_columns"]
         for start, end in plan.spec.tables[name].median_pairs:
             key = f"{name}.{start}.{end}"
-            medians[key] = (declared.get(key), declared.get(key))
+            usual = None if end in missing else declared.get(key)
+            medians[key] = (usual, usual)
             if plan.settings.measure_medians:
                 first, other = (median_of_counts(dict(half)) for half in delays[f"{start}.{end}"])
                 medians[key] = (first, other)

@@ -17,7 +17,7 @@ from wardround.reports.standing import StandingRecord, document_tables, standing
 from wardround.reports.stay_pages import timeline
 from wardround.serve.viewer.record import HEIGHT, WIDTH, Interest, draw_timeline
 from wardround.serve.viewer.record_documents import draw_documents
-from wardround.serve.viewer.record_lists import record_lists
+from wardround.serve.viewer.record_lists import LISTED_ROLES, record_lists, when_empty
 from wardround.serve.viewer.run import NotFound, ViewedRun, sample_page
 from wardround.serve.viewer.transcript import TranscriptPage, labels, places, serving_of
 from wardround.tasks.benchmarks import get_task
@@ -195,6 +195,7 @@ def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest, *, hour
         "policy": str(run.folder.manifest["policy"]),
         "drawing": drawing,
         "lists": None if record is None or drawing is None else record_lists(record.events, drawing.start),
+        "when_empty": {} if chart is None else {role: when_empty(run.store.spec, role) for role in LISTED_ROLES},
         "documents": documents,
         "patient": None if chart is None or record is None else facts_of(chart, record),
         "missing": missing,

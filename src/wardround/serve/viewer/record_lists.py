@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from wardround.clinical.bundles import BundleEvent, EventKind
+from wardround.records import SourceSpec
 from wardround.reports.standing import StandingEvent
 
 MOST_LISTED = 40
@@ -36,6 +37,17 @@ class RecordLists:
     doses: tuple[ListedEntry, ...]
     observed: tuple[ListedEntry, ...]
     balance: tuple[tuple[str, float, int], ...]
+
+
+LISTED_ROLES = ("diagnosis", "allergy", "culture")
+NONE_RECORDED = "none recorded by then"
+
+
+def when_empty(spec: SourceSpec | None, role: str) -> str:
+    """Say what an empty list of a role means: nothing recorded, or nothing that the source could record."""
+    if spec is not None and not spec.roles.rows(role):
+        return f"unknown: source {spec.name} keeps no rows of the role {role}"
+    return NONE_RECORDED
 
 
 def record_lists(events: Sequence[StandingEvent], start: datetime) -> RecordLists:

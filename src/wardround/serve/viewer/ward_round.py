@@ -62,7 +62,7 @@ def _as_of(
     return {
         **shown,
         "drawing": None if drawing is None else _fewer(drawing),
-        "state": () if state is None else state_sections(state),
+        "state": () if state is None else state_sections(state, run.store.spec),
     }
 
 

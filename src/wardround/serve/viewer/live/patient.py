@@ -10,8 +10,10 @@ from typing import Any
 from wardround.clinical.bundles import BundleEvent, PatientState, Trend, ValueLevel, event_text
 from wardround.clinical.bundles.events import HOUR, amends
 from wardround.clinical.bundles.text import LEVEL_WORDS
-from wardround.core import from_microseconds, to_microseconds
+from wardround.core import UserError, from_microseconds, to_microseconds
+from wardround.records import SourceSpec
 from wardround.serve.viewer.live.stream import REFRESHES, PatientLine, ViewedStream, findings_of
+from wardround.serve.viewer.record_lists import NONE_RECORDED, when_empty
 from wardround.serve.viewer.run import NotFound
 from wardround.stream import OutputBundle, patient_events, patient_state
 
@@ -113,15 +115,22 @@ class StateEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSection:
-    """A section of the state, of ``total`` entries."""
+    """A section of the state, of ``total`` entries. ``when_empty``: what it means that there are none."""
 
     name: str
     entries: Sequence[StateEntry]
     total: int
+    when_empty: str
 
 
-def state_sections(state: PatientState) -> Sequence[StateSection]:
-    """Return the sections in the order in which a clinician reads them; none is left out for being empty."""
+_ROLES = {"allergies": "allergy", "problems": "diagnosis"}
+
+
+def state_sections(state: PatientState, spec: SourceSpec | None) -> Sequence[StateSection]:
+    """Return the sections in the order in which a clinician reads them; none is left out for being empty.
+
+    ``spec``: that of the source, None where it is not known here.
+    """
     found = {
         "allergies": list(_allergies(state)),
         "problems": list(_problems(state)),
@@ -130,7 +139,12 @@ def state_sections(state: PatientState) -> Sequence[StateSection]:
         "done": list(_actions(state)),
     }
     return [
-        StateSection(name=name, entries=entries[::-1][:MOST_ENTRIES], total=len(entries))
+        StateSection(
+            name=name,
+            entries=entries[::-1][:MOST_ENTRIES],
+            total=len(entries),
+            when_empty=when_empty(spec, _ROLES[name]) if name in _ROLES else NONE_RECORDED,
+        )
         for name, entries in found.items()
     ]
 
@@ -210,12 +224,19 @@ def patient_view(stream: ViewedStream, subject: int, *, refresh: str = "") -> di
         "bundles": read.bundles[::-1],
         "state": state,
         "words": row_words(state),
-        "sections": state_sections(state),
+        "sections": state_sections(state, _spec_of(stream)),
         "open_hours": _open_hours(stream, subject),
         "refresh": refresh,
         "refreshes": REFRESHES,
         "number": 0,
     }
+
+
+def _spec_of(stream: ViewedStream) -> SourceSpec | None:
+    try:
+        return stream.spec
+    except UserError:  # a source of one's own whose spec is not here
+        return None
 
 
 def bundles_view(stream: ViewedStream, subject: int, number: int) -> dict[str, Any]:
