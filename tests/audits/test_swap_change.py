@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from wardround.audits.swap.change import Future, RepeatedRows, Resource, SeenValues, TableRow
+from wardround.audits.swap.change import Future, RepeatedRows, SeenValues
 from wardround.audits.swap.knowledge import CellRule, Clockwork, KnowledgeRule, Repeat, read_clock
+from wardround.audits.swap.raw_records import Resource, TableRow
 
 NOW = datetime(2150, 1, 2)
 PAST, LATER = "2150-01-01 10:00:00", "2150-01-02 05:00:00"

@@ -6,7 +6,6 @@ from datetime import datetime
 
 import pytest
 
-from wardround.audits.swap.change import Resource, TableRow
 from wardround.audits.swap.knowledge import (
     Clockwork,
     keys_of,
@@ -17,6 +16,7 @@ from wardround.audits.swap.knowledge import (
     read_moment,
     spell,
 )
+from wardround.audits.swap.raw_records import Resource, TableRow
 from wardround.core import RecordError
 
 ROW = TableRow(

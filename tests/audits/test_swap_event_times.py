@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from wardround.audits.swap import load_swap_table, write_swapped
-from wardround.audits.swap.change import TableRow
 from wardround.audits.swap.knowledge import Clockwork, parse_swap_table, read_clock
+from wardround.audits.swap.raw_records import TableRow
 
 NOW = datetime(2150, 1, 2)
 PAST, LATER = "2150-01-01 10:00:00", "2150-01-02 05:00:00"

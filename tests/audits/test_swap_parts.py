@@ -10,9 +10,9 @@ import pytest
 
 from wardround.audits.outcome_swap import untested_columns
 from wardround.audits.swap import load_swap_table
-from wardround.audits.swap.change import TableRow
 from wardround.audits.swap.files import files_below, read_records, write_records
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits
+from wardround.audits.swap.raw_records import TableRow
 from wardround.records import load_source_spec
 from wardround.records.rules import Column
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wardround.audits.swap.change import Resource, TableRow
+from wardround.audits.swap.raw_records import Resource, TableRow
 
 
 def resource() -> Resource:

@@ -16,18 +16,8 @@ from wardround.tasks.benchmarks import Benchmark, Sample, build_clinseek, get_ta
 from wardround.tasks.benchmarks.clinseek import risk
 from wardround.tasks.benchmarks.clinseek.definitions import RiskRule
 from wardround.tasks.benchmarks.clinseek.timeline import HOUR, Span, Timeline
-from wardround.tasks.benchmarks.without_reading import (
-    MOMENT,
-    MomentReader,
-    _gain,
-    _Targets,
-    area,
-    area_with_interval,
-    neighbours,
-    shares,
-    spread,
-    without_reading,
-)
+from wardround.tasks.benchmarks.small_models import area, area_with_interval, neighbours, shares, spread
+from wardround.tasks.benchmarks.without_reading import MOMENT, MomentReader, _gain, _Targets, without_reading
 from wardround.tasks.scoring import trivial_scores
 
 ED = "clinseek.ED_Hospitalization"

@@ -11,8 +11,8 @@ from typing import Any
 from wardround.audits.deletion import Folders, RawSubjects, one_file
 from wardround.audits.leaks import ShownTable
 from wardround.audits.own.knowledge_table import OWN_SUBJECT, linked_columns
-from wardround.audits.swap.change import TableRow
 from wardround.audits.swap.knowledge import Clock, Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
+from wardround.audits.swap.raw_records import TableRow
 from wardround.core import from_microseconds
 from wardround.records import MomentRole, SourceSpec, SpanRole
 from wardround.records.shards import NEVER_TIME

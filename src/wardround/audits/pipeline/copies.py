@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from wardround.audits.swap.change import RawRecord
 from wardround.audits.swap.files import files_below, link, read_records, stem, write_columns
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable
+from wardround.audits.swap.raw_records import RawRecord
 from wardround.audits.swap.write import NOWHERE, Clocks, Placement, SwapCounts, SwapSource, write_swapped
 
 ROWS = "(rows)"

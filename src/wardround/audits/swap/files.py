@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wardround.audits.swap.change import RawRecord, Resource, TableRow, put
+from wardround.audits.swap.raw_records import RawRecord, Resource, TableRow, put
 from wardround.records.specs import WallClock
 
 TABLES = (".csv", ".csv.gz", ".parquet")

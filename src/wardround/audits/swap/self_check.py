@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wardround.audits.swap.change import Future, RawRecord
+from wardround.audits.swap.change import Future
 from wardround.audits.swap.files import files_below, read_records, stem
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable
+from wardround.audits.swap.raw_records import RawRecord
 from wardround.audits.swap.write import NOWHERE, Placement, SwapSource
 
 _SHOWN = 20

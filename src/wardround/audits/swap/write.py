@@ -11,9 +11,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from wardround.audits.swap.change import Future, NewKeys, RawRecord, RepeatedRows, Resource, SeenValues, put
+from wardround.audits.swap.change import Future, NewKeys, RepeatedRows, SeenValues
 from wardround.audits.swap.files import RESOURCES, TABLES, files_below, read_lines, stem, write_records
 from wardround.audits.swap.knowledge import Anchor, Clock, Clockwork, KnowledgeRule, SwapTable, fits, keys_of, latest
+from wardround.audits.swap.raw_records import RawRecord, Resource, put
 from wardround.core import UserError
 from wardround.records.reading import subject_number
 
