@@ -30,11 +30,11 @@ def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
     )
     for reason, names in _reasons(rows).items():
         print(fill(f"–: {reason} ({', '.join(names)})", 100))
-    told = [row for row in rows if row.by_moment]
-    if told:
+    by_moment = [row for row in rows if row.by_moment]
+    if by_moment:
         print("\nwithout reading: what the moment of the question, or which rows exist, answers by itself (over")
         print("the whole benchmark, fitted on training people; AUC, or F1 and its difference to the prior)")
-    for row in told:
+    for row in by_moment:
         for line in (
             f"{row.task}: the moment alone {figure_text(row.by_moment)}, most by {row.by_moment['most_by']}",
             *_existence(row, 5 if is_wide else 1),
@@ -138,10 +138,10 @@ def print_judge(folder: RunFolder) -> None:
     if judge is None:
         return
     protocol = "" if judge == WORDS else f" by the protocol {folder.settings.scoring.judge_protocol}"
-    asked = stages(folder, JUDGEMENTS)
-    read = sum(stage.usage.input_tokens for stage in asked)
-    written = sum(stage.usage.output_tokens for stage in asked)
-    calls = sum(stage.calls for stage in asked)
+    judgements = stages(folder, JUDGEMENTS)
+    read = sum(stage.usage.input_tokens for stage in judgements)
+    written = sum(stage.usage.output_tokens for stage in judgements)
+    calls = sum(stage.calls for stage in judgements)
     print(f"judge: {calls:,} calls of {judge}{protocol}, {read:,} tokens in, {written:,} out")
     waiting = unjudged(folder, open_benchmark(folder))
     if waiting:

@@ -54,17 +54,17 @@ def _answers(comparisons: Sequence[Comparison], baseline: str | None = None) -> 
         alike.setdefault((_shown(some, 1), _shown(some, -1)), []).append(name)
     for (better, worse), names in alike.items():
         against = baseline or groups[names[0]][0].baseline
-        said = [f"better than {against} on {_listed(better)}"] if better else []
-        said += [f"worse than {against} on {_listed(worse)}"] if worse else []
+        phrases = [f"better than {against} on {_listed(better)}"] if better else []
+        phrases += [f"worse than {against} on {_listed(worse)}"] if worse else []
         rest = [one for name in names for one in groups[name] if one.task not in (*better, *worse)]
         tasks = list(dict.fromkeys(one.task for one in rest))
-        if not said:
+        if not phrases:
             where = f"on {tasks[0]}" if len(tasks) == 1 else f"on any of {len(tasks)} tasks"
-            said = [f"not shown to differ from {against} {where}"]
+            phrases = [f"not shown to differ from {against} {where}"]
         elif rest:
-            said.append(f"not shown to differ on {tasks[0] if len(tasks) == 1 else f'{len(tasks)} other tasks'}")
+            phrases.append(f"not shown to differ on {tasks[0] if len(tasks) == 1 else f'{len(tasks)} other tasks'}")
         verb = "is" if len(names) == 1 else "are"
-        yield f"{_listed(names)} {verb} {_listed(said)}{f'; {_could_show(rest)}' if rest else ''}."
+        yield f"{_listed(names)} {verb} {_listed(phrases)}{f'; {_could_show(rest)}' if rest else ''}."
 
 
 def _shown(some: Sequence[Comparison], sign: int) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def _could_show(some: Sequence[Comparison]) -> str:
     known = [(one.test.difference.detectable, one) for one in some]
     sizes = sorted(
         ((size, one.task, one.test.difference.subjects) for size, one in known if size is not None),
-        key=lambda told: told[0],
+        key=lambda entry: entry[0],
     )
     if not sizes and not any(one.estimate or one.low or one.high for one in every):
         return "every sample has the same score in both"

@@ -135,16 +135,16 @@ def _stay(events: Sequence[StandingEvent]) -> tuple[StandingEvent | None, dateti
 def _when(
     as_of: datetime, admission: StandingEvent | None, ended: datetime | None, events: Sequence[StandingEvent]
 ) -> str:
-    asked = f"as of {as_of:%Y-%m-%d %H:%M}"
+    moment = f"as of {as_of:%Y-%m-%d %H:%M}"
     if admission is None:
-        return f"{asked}; no admission on record by then"
+        return f"{moment}; no admission on record by then"
     since = admission.event.time
     if ended is not None:
-        return f"{asked}, {_span(as_of - ended)} after discharge ({since:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M})"
+        return f"{moment}, {_span(as_of - ended)} after discharge ({since:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M})"
     units = [one.event.concept for one in events if one.event.kind is EventKind.TRANSFER and one.event.time >= since]
     unit = f", last in {units[-1]}" if units else ""
     day = (as_of.date() - since.date()).days + 1
-    return f"hospital day {day}, {_span(as_of - since)} after admission ({since:%Y-%m-%d %H:%M}){unit}; {asked}"
+    return f"hospital day {day}, {_span(as_of - since)} after admission ({since:%Y-%m-%d %H:%M}){unit}; {moment}"
 
 
 def _span(time: timedelta) -> str:
@@ -190,8 +190,8 @@ def _items(
     """Compare both sides as the scorer does: by official label, without case and inner space; none of a stay."""
     if task.answer.by_steps:
         return (), ()
-    asked = task.answer.for_sample(sample.facts)
-    meanings = asked.class_names
+    kind = task.answer.for_sample(sample.facts)
+    meanings = kind.class_names
     wanted = {_key(text, labels) for text in sample.target}
     given = {_key(text, labels) for text in score.answer or ()}
 

@@ -107,20 +107,20 @@ class ReliabilityBin:
 def reliability_bins(row: FitRow, truth: Mapping[str, bool], *, most: int = 10) -> tuple[ReliabilityBin, ...]:
     """Return tenths of the samples by their probability of any class but the first; none of a fit that kept none.
     ``truth``: whether such a class was true of a sample."""
-    said = zip(row.samples, row.probabilities, strict=True)
-    told = sorted((1 - shares[0], truth[sample]) for sample, shares in said if sample in truth)
-    parts = min(most, len(told))
-    cuts = [len(told) * place // parts for place in range(parts + 1)] if parts else []
-    return tuple(_bin(told[start:end]) for start, end in pairwise(cuts))
+    predictions = zip(row.samples, row.probabilities, strict=True)
+    pairs = sorted((1 - shares[0], truth[sample]) for sample, shares in predictions if sample in truth)
+    parts = min(most, len(pairs))
+    cuts = [len(pairs) * place // parts for place in range(parts + 1)] if parts else []
+    return tuple(_bin(pairs[start:end]) for start, end in pairwise(cuts))
 
 
-def _bin(told: Sequence[tuple[float, bool]]) -> ReliabilityBin:
+def _bin(pairs: Sequence[tuple[float, bool]]) -> ReliabilityBin:
     """Wilson's interval of a share (1927)."""
-    n, observed, z = len(told), fmean(is_true for _, is_true in told), NormalDist().inv_cdf(0.975)
+    n, observed, z = len(pairs), fmean(is_true for _, is_true in pairs), NormalDist().inv_cdf(0.975)
     middle = (observed + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(observed * (1 - observed) / n + z * z / (4 * n * n))
     low, high = max(0.0, min(observed, middle - half)), min(1.0, max(observed, middle + half))
-    return ReliabilityBin(n=n, predicted=fmean(share for share, _ in told), observed=observed, low=low, high=high)
+    return ReliabilityBin(n=n, predicted=fmean(share for share, _ in pairs), observed=observed, low=low, high=high)
 
 
 def predictor_notes(rows: Sequence[FitRow], manifest: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -155,9 +155,9 @@ class RunFacts:
     def _flow(self) -> Iterator[str]:
         drops = self.benchmark.manifest.get("drops") or {}
         for task, reasons in drops.items():
-            said = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items() if count]
-            if said:
-                yield f"Left out of {task}: {', '.join(said)}."
+            phrases = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items() if count]
+            if phrases:
+                yield f"Left out of {task}: {', '.join(phrases)}."
 
     def _split(self) -> Iterator[str]:
         manifest = self.benchmark.manifest
@@ -211,8 +211,12 @@ class RunFacts:
                     "top-p": model.top_p,
                     "presence penalty": model.presence_penalty,
                 }
-                said = [f"{what} {value:g}" for what, value in known.items() if value is not None]
-                yield f"{name} was asked with {_listed(said)}." if said else f"{name} was asked with its own defaults."
+                phrases = [f"{what} {value:g}" for what, value in known.items() if value is not None]
+                yield (
+                    f"{name} was asked with {_listed(phrases)}."
+                    if phrases
+                    else f"{name} was asked with its own defaults."
+                )
         budget = settings.budget
         yield (
             f"An episode has at most {budget.turns:,} turns, {settings.budget_tokens:,} context tokens, replies of "
@@ -272,9 +276,9 @@ class RunFacts:
         for row in self.summary.rows:
             if row.task != "all" and row.task not in metrics.setdefault(row.metric, []):
                 metrics[row.metric].append(row.task)
-        said = [f"{metric} ({', '.join(tasks)})" for metric, tasks in metrics.items()]
-        if said:
-            yield f"Answers are compared with what the record says happened, labels normalised: {_listed(said)}."
+        phrases = [f"{metric} ({', '.join(tasks)})" for metric, tasks in metrics.items()]
+        if phrases:
+            yield f"Answers are compared with what the record says happened, labels normalised: {_listed(phrases)}."
             yield "The score over all tasks is the mean of the tasks' means."
 
     def _failures(self) -> Iterator[str]:

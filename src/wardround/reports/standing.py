@@ -75,7 +75,7 @@ def row_text(event: Event) -> str:
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST]} …"
 
 
-def told(event: BundleEvent) -> str:
+def event_label(event: BundleEvent) -> str:
     """Say an event with both of its clocks."""
     return f"{event_text(event)}, {event.time:%Y-%m-%d %H:%M} (known {event.known:%Y-%m-%d %H:%M})"
 

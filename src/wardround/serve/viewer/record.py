@@ -10,7 +10,7 @@ from math import isfinite
 
 from wardround.clinical.bundles import EventKind, ValueLevel
 from wardround.clinical.bundles.text import LEVEL_WORDS, panel_of
-from wardround.reports.standing import StandingEvent, StandingRecord, told
+from wardround.reports.standing import StandingEvent, StandingRecord, event_label
 
 # The as-of timeline as places on a drawing: stays, measurements as small charts, drugs and procedures as bars.
 #
@@ -237,7 +237,8 @@ def _bars(
             name=f"{event.concept}, {event.time:{dated}}",
             x=min(shown, WIDTH - 2.0),
             width=round(max(right - shown, 2.0), 1) if right > 0 else 0.0,
-            told=told(event) + ("" if is_moment else f", ended {stop:%Y-%m-%d %H:%M}" if stop else ", no end known"),
+            told=event_label(event)
+            + ("" if is_moment else f", ended {stop:%Y-%m-%d %H:%M}" if stop else ", no end known"),
             is_open=stop is None,
             is_read=event.row_id in interest.read,
             cite=interest.cited.get(event.row_id),
@@ -309,7 +310,7 @@ def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: TimeSc
             row_id=one.event.row_id,
             x=scale.x(one.event.time, MARGIN),
             y=y(value),
-            told=told(one.event),
+            told=event_label(one.event),
             is_read=one.event.row_id in interest.read,
             cite=interest.cited.get(one.event.row_id),
         )

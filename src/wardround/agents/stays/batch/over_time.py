@@ -49,20 +49,20 @@ def over_time(node: HeldFor | TimesBaseline | ChangedBy, facts: BatchFacts) -> T
     time = facts.stream.columns.event[seen.places[seen.rows]]
     match node:
         case HeldFor():
-            told = _held_for(node, seen, time, facts)
+            truths = _held_for(node, seen, time, facts)
         case TimesBaseline():
-            told = _against_baseline(node, seen, time, facts)
+            truths = _against_baseline(node, seen, time, facts)
         case ChangedBy():
-            told = _changed(node, seen, time, facts)
+            truths = _changed(node, seen, time, facts)
     newest = np.append(time, NEVER)[np.where(seen.starts[1:] > seen.starts[:-1], seen.starts[1:] - 1, len(time))]
     recent = newest[seen.of] >= facts.stream.hours * HOUR - _span(hours=facts.window_hours)
-    return Truths(recent & told.yes[seen.of], recent & told.no[seen.of])
+    return Truths(recent & truths.yes[seen.of], recent & truths.no[seen.of])
 
 
 def within(node: InWindow, facts: BatchFacts) -> Truths:
     """Say where any, or every, reading of the last hours meets a number."""
     seen = facts.looked_back(node.concept)
-    told = _meets(node.value, seen, facts)
+    truths = _meets(node.value, seen, facts)
     time, since = facts.stream.columns.event[seen.places], facts.now - int(node.hours * HOUR)
 
     def inside(mask: Mask) -> Mask:
@@ -73,7 +73,7 @@ def within(node: InWindow, facts: BatchFacts) -> Truths:
         recent: Mask = newest[seen.of] >= since
         return recent
 
-    yes, no, unknown = inside(told.yes), inside(told.no), inside(~told.yes & ~told.no)
+    yes, no, unknown = inside(truths.yes), inside(truths.no), inside(~truths.yes & ~truths.no)
     return Truths(yes, no & ~yes & ~unknown) if node.how == "any" else Truths(yes & ~no & ~unknown, no)
 
 
@@ -96,13 +96,13 @@ def _meets(node: AtValue, seen: LookedBack, facts: BatchFacts) -> Truths:
 
 def _held_for(node: HeldFor, seen: LookedBack, time: Integers, facts: BatchFacts) -> Truths:
     """As ``held_for`` has it: going back from the newest reading, the first that says anything decides."""
-    told = _meets(node.value, seen, facts)
+    truths = _meets(node.value, seen, facts)
     count, last = len(seen.starts) - 1, np.maximum(seen.starts[1:] - 1, 0)[seen.course]
     long, gap = _span(minutes=node.minutes), _span(minutes=max(node.minutes, MAX_GAP_MINUTES))
     newest, places = time[last], np.arange(len(time))
     after = np.where(places == last, time, np.append(time[1:], 0)[: len(time)])
-    reaches, breaks = newest - time >= long, told.no[seen.rows]
-    unknown = ~told.yes[seen.rows] & ~breaks | (after - time > gap)
+    reaches, breaks = newest - time >= long, truths.no[seen.rows]
+    unknown = ~truths.yes[seen.rows] & ~breaks | (after - time > gap)
     decides = np.full(count, -1)
     says = breaks | unknown | reaches
     np.maximum.at(decides, seen.course[says], places[says])
@@ -189,16 +189,16 @@ def _in_one_unit(concept: str, unit: str | None, seen: LookedBack, facts: BatchF
     known = seen.starts[1:] > seen.starts[:-1]
     if not known.any():
         return value[seen.rows], known
-    asked = (wanted if unit else own)[newest]
+    target_unit = (wanted if unit else own)[newest]
     has_none = any(one.unit is None for one in usual_units(concept))
-    known &= (asked > 0) | ~several[newest] | has_none
+    known &= (target_unit > 0) | ~several[newest] | has_none
     found, spelt = value[seen.rows], [*numbers]
-    of, to = own[seen.rows], asked[seen.course]
+    of, to = own[seen.rows], target_unit[seen.course]
     for row in np.flatnonzero(of != to).tolist():
         source, target = spelt[of[row]], spelt[to[row]]
-        told = None if source is None or target is None else convert(float(found[row]), source, target, concept)
-        found[row] = 0.0 if told is None else told  # of a course of which nothing is told
-        known[seen.course[row]] &= told is not None
+        converted = None if source is None or target is None else convert(float(found[row]), source, target, concept)
+        found[row] = 0.0 if converted is None else converted  # of a course of which nothing is converted
+        known[seen.course[row]] &= converted is not None
     return found, known
 
 
@@ -208,8 +208,8 @@ def _units_of(
     """Return the number of the unit of each value; one for all where the unit is said."""
     if not is_unitless(unit, find_measurement(concept)):
         return numbers.setdefault(unit, len(numbers))
-    told = (reading_unit(one, unit, concept, charted) for one in values.tolist())
-    return [numbers.setdefault(one, len(numbers)) for one in told]
+    units = (reading_unit(one, unit, concept, charted) for one in values.tolist())
+    return [numbers.setdefault(one, len(numbers)) for one in units]
 
 
 def counted(node: CountedActions, facts: BatchFacts) -> Truths:
@@ -224,8 +224,8 @@ def counted(node: CountedActions, facts: BatchFacts) -> Truths:
         since = int(facts.now[bundle]) - hours
         least = sum(time is not None and time >= since for time, _ in noted)
         most = least + sum(time is None and known >= since for time, known in noted)
-        told = {bool(relation(number, node.threshold)) for number in range(least, most + 1)}
-        yes[bundle], no[bundle] = told == {True}, told == {False}
+        outcomes = {bool(relation(number, node.threshold)) for number in range(least, most + 1)}
+        yes[bundle], no[bundle] = outcomes == {True}, outcomes == {False}
     return Truths(yes, no)
 
 
@@ -234,8 +234,8 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
     events, runs = facts.stream.columns, facts.runs
     rate, unknown = np.zeros(len(facts.stream)), np.zeros(len(facts.stream), bool)
     names, weight = events.names, _kilograms(facts)
-    asked = {place for place in np.unique(runs.concept).tolist() if is_drug(names[place], node.concept)}
-    for run in np.flatnonzero(np.isin(runs.concept, list(asked))).tolist():
+    concepts = {place for place in np.unique(runs.concept).tolist() if is_drug(names[place], node.concept)}
+    for run in np.flatnonzero(np.isin(runs.concept, list(concepts))).tolist():
         where = slice(int(runs.first[run]), int(runs.stop[run]))
         event = int(runs.event[run])
         value, unit = float(events.value[event]), events.unit[event].as_py()
@@ -251,8 +251,8 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
 
 def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
     """Yield of each bundle from the first time on when something was done and when that was known."""
-    events, asked = facts.stream.columns, lookup_keys(concept)
-    names = [place for place, name in enumerate(events.names) if not asked.isdisjoint(keys_of_name(name))]
+    events, wanted_keys = facts.stream.columns, lookup_keys(concept)
+    names = [place for place, name in enumerate(events.names) if not wanted_keys.isdisjoint(keys_of_name(name))]
     wanted = np.isin(events.concept, names) & np.isin(events.kind, DONE)
     by_bundle = defaultdict(list)
     for place in np.flatnonzero(wanted).tolist():
@@ -276,10 +276,10 @@ def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[i
             is_newest = all(time < last[key] for time in times)
             hour = int(facts.stream.hours[bundle]) * HOUR
             for place in range(number):
-                told = last[key] if is_newest and place == 0 else None
-                noted.append((told, hour))
-                if told is not None:
-                    times.append(told)
+                reading = last[key] if is_newest and place == 0 else None
+                noted.append((reading, hour))
+                if reading is not None:
+                    times.append(reading)
         if noted:
             yield bundle, noted
 

@@ -90,12 +90,12 @@ def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: 
 def _joined(node: AndOr, facts: BatchFacts, where: Mask, *, wanted: bool) -> Truths:
     """Return all of, or any of some parts; those that ask for scores come last, where the others leave it open."""
     is_and = node.how == "AND"
-    told = Truths(np.full(len(where), is_and), np.full(len(where), not is_and))
+    combined = Truths(np.full(len(where), is_and), np.full(len(where), not is_and))
     for part in sorted(node.parts, key=_asks_for_scores):
-        open_ = (told.yes if is_and else ~told.yes) if wanted else (~told.no if is_and else told.no)
+        open_ = (combined.yes if is_and else ~combined.yes) if wanted else (~combined.no if is_and else combined.no)
         found = truths(part, facts, where & open_, wanted=wanted)
-        told = told & found if is_and else told | found
-    return told
+        combined = combined & found if is_and else combined | found
+    return combined
 
 
 def _at_score(node: AtScore, facts: BatchFacts, where: Mask) -> Truths:
@@ -118,8 +118,8 @@ def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
         return Truths.where(np.ones(len(holds), dtype=bool), holds)
     last, _ = facts.reading(node.concept)
     bundle = np.flatnonzero(last >= 0)
-    found, told = Truths.unknown(len(last)), meets(node, last[bundle], bundle, facts)
-    found.yes[bundle], found.no[bundle] = told.yes, told.no
+    found, truths = Truths.unknown(len(last)), meets(node, last[bundle], bundle, facts)
+    found.yes[bundle], found.no[bundle] = truths.yes, truths.no
     return found
 
 
@@ -165,9 +165,9 @@ def _stated(node: Stated, facts: BatchFacts) -> Truths:
 
 def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
     """Find what holds. What rules make suspect is a problem to others from the next bundle on."""
-    held = _held(index, facts)
-    bundles = [np.flatnonzero(mask) for mask in held.values()]
-    rule = np.repeat(np.array([*held], np.int64), [len(own) for own in bundles])
+    holding = _held(index, facts)
+    bundles = [np.flatnonzero(mask) for mask in holding.values()]
+    rule = np.repeat(np.array([*holding], np.int64), [len(own) for own in bundles])
     bundle = np.concatenate(bundles) if bundles else rule
     since = _since(rule, bundle, facts)
     due = due_of(index, rule, bundle, since, facts)
@@ -176,16 +176,16 @@ def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
 
 def _held(index: RuleIndex, facts: BatchFacts) -> dict[int, Mask]:
     """Return by rule after which bundles it holds, where it does after any."""
-    held = {place: _holds(one, facts) for place, one in enumerate(index.rules) if _is_asked(one)}
-    suspecting = {one.rule.suspects for place, one in enumerate(index.rules) if place in held} - {None}
-    asking = [place for place in held if suspecting and _asks_of_problems(index.rules[place])]
+    holding = {place: _holds(one, facts) for place, one in enumerate(index.rules) if _is_asked(one)}
+    suspecting = {one.rule.suspects for place, one in enumerate(index.rules) if place in holding} - {None}
+    asking = [place for place in holding if suspecting and _asks_of_problems(index.rules[place])]
     while asking:
-        suspected = _suspected(index, held, facts)
+        suspected = _suspected(index, holding, facts)
         if all(np.array_equal(mask, facts.suspected.get(name, ())) for name, mask in suspected.items()):
             break
         facts.suspected = suspected
-        held |= {place: _holds(index.rules[place], facts) for place in asking}
-    return {place: mask for place, mask in held.items() if mask.any()}
+        holding |= {place: _holds(index.rules[place], facts) for place in asking}
+    return {place: mask for place, mask in holding.items() if mask.any()}
 
 
 def _is_asked(compiled: CompiledRule) -> bool:
@@ -202,10 +202,10 @@ def _asks_of_problems(compiled: CompiledRule) -> bool:
     return any(isinstance(one, Stated) and one.what == "problem" for one in conditions)
 
 
-def _suspected(index: RuleIndex, held: Mapping[int, Mask], facts: BatchFacts) -> dict[str, Mask]:
-    """Return by problem after which bundles a rule had held before that makes it suspect."""
+def _suspected(index: RuleIndex, holding: Mapping[int, Mask], facts: BatchFacts) -> dict[str, Mask]:
+    """Return by problem after which bundles a rule had holding before that makes it suspect."""
     found: dict[str, Mask] = {}
-    for place, mask in held.items():
+    for place, mask in holding.items():
         problem = index.rules[place].rule.suspects
         if problem is not None:
             found[problem] = found.get(problem, False) | afterwards(mask, facts.stay)
@@ -295,14 +295,14 @@ class BatchSteps:
         )
 
     def _held(self, place: int, since: Integers, due: Mask) -> Iterator[HeldRule]:
-        """Yield a rule as it holds, for each of some times; actions that are due together are told once."""
+        """Yield a rule as it holds, for each of some times; actions that are due together are listed once."""
         compiled = self.roles.index.rules[place]
-        asked, told = asked_of(compiled), dict[bytes, tuple[RuleAction, ...]]()
+        actions, by_flags = asked_of(compiled), dict[bytes, tuple[RuleAction, ...]]()
         forbids = tuple(action for action in compiled.actions if action.verb in FORBIDDING)
         for moment, flags in zip(since.view("datetime64[us]").tolist(), map(bytes, due), strict=True):
-            if flags not in told:
-                told[flags] = tuple(compress(asked, flags))
-            yield HeldRule(compiled=compiled, since=moment, due=told[flags], forbids=forbids)
+            if flags not in by_flags:
+                by_flags[flags] = tuple(compress(actions, flags))
+            yield HeldRule(compiled=compiled, since=moment, due=by_flags[flags], forbids=forbids)
 
 
 def _parts(bundle: Integers, bundles: int) -> Iterator[slice]:
