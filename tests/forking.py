@@ -139,10 +139,11 @@ class _Children:
 
     def _bury(self, *_: object) -> None:
         for child in [*self.alive]:
-            which, status = os.waitpid(child, os.WNOHANG)
-            if which:
-                self.alive.discard(child)
-                self.statuses[child] = os.waitstatus_to_exitcode(status)
+            with suppress(ChildProcessError):  # another one died meanwhile, and this handler was interrupted by itself
+                which, status = os.waitpid(child, os.WNOHANG)
+                if which:
+                    self.alive.discard(child)
+                    self.statuses[child] = os.waitstatus_to_exitcode(status)
 
     def start(self, request: dict[str, Any]) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
