@@ -60,17 +60,33 @@ def test_labels_are_those_that_the_rows_say(synthetic_store_path: Path, task: Pa
     found = write_aces_labels(Store.open(synthetic_store_path), task, tmp_path / "labels.parquet")
     rows = pq.read_table(found.file).to_pylist()
     assert {(row["subject_id"], row["prediction_time"]): row["boolean_value"] for row in rows} == expected
+    otherwise = [row for row in rows if row["available_value"] not in (None, row["boolean_value"])]
+    asked = [row for row in rows if row["available_value"] is not None]
+    assert (len(asked), len(otherwise)) == (found.asked_alike, found.answered_otherwise)
     assert (found.labels, found.positive) == (len(expected), sum(expected.values()))
     assert 0 < found.positive < found.labels
     assert 0 < found.answered_otherwise < found.asked_alike <= found.labels, "results are known later than drawn"
 
 
-def test_they_become_a_benchmark(synthetic_store_path: Path, task: Path, tmp_path: Path) -> None:
-    labels, bench = str(tmp_path / "creatinine.parquet"), str(tmp_path / "bench")
+def test_they_become_a_benchmark(
+    synthetic_store_path: Path, task: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the task file alone, and by its labels: the same samples; another site needs only the task file."""
+    labels, bench, own = (str(tmp_path / name) for name in ("creatinine.parquet", "bench", "own"))
     store = ["--store", str(synthetic_store_path)]
     assert main(["export", "aces", *store, "--task", str(task), "--out", labels]) == 0
     assert main(["bench", "build", "labels", *store, "--out", bench, "--labels", labels]) == 0
-    assert [one.name for one in Benchmark.open(Path(bench)).tasks] == ["creatinine"]
+    capsys.readouterr()
+    assert main(["bench", "build", "own", *store, "--out", own, "--aces", str(task)]) == 0
+    assert "creatinine, by ACES: " in capsys.readouterr().out
+    built = [Benchmark.open(Path(folder)) for folder in (bench, own)]
+    assert [[one.name for one in benchmark.tasks] for benchmark in built] == [["creatinine"], ["creatinine"]]
+    assert built[0].all_samples
+    assert built[0].all_samples == built[1].all_samples
+    shared, again = str(tmp_path / "shared"), str(tmp_path / "again")
+    assert main(["bench", "share", own, *store, "--out", shared]) == 0
+    assert main(["bench", "rebuild", shared, *store, "--given", str(task), "--out", again]) == 0
+    assert Benchmark.open(Path(again)).all_samples == built[1].all_samples
     with pytest.raises(UserError, match="is there already"):
         write_aces_labels(Store.open(synthetic_store_path), task, Path(labels))
 

@@ -21,6 +21,7 @@ from wardround.cli.output import add_json_option, print_json, print_rows
 from wardround.cli.parser import add_executor_options
 from wardround.cli.scores import print_card, print_warnings
 from wardround.core import TerminalProgress, UserError
+from wardround.exports.aces import AcesCounts
 from wardround.records import Store
 from wardround.reports.baseline_card import honesty_card
 from wardround.tasks.answers import AnswerClass
@@ -118,7 +119,7 @@ def add_told_options(parser: argparse.ArgumentParser) -> None:
 
 def add_own_options(parser: argparse.ArgumentParser) -> None:
     """Declare what labels and tasks of a user's own take."""
-    labels = parser.add_argument_group("labels", "a table as MEDS has it: subject_id, prediction_time, *_value")
+    labels = parser.add_argument_group("labels, own", "a table as MEDS has it: subject_id, prediction_time, *_value")
     labels.add_argument("--labels", type=Path, default=None, metavar="FILE", help="CSV or Parquet file of labels")
     labels.add_argument("--label-name", default=None, metavar="NAME", help="name of the task (default: the file's)")
     labels.add_argument("--question", default=None, metavar="TEXT", help="what is asked, as the prompt says it")
@@ -130,6 +131,7 @@ def add_own_options(parser: argparse.ArgumentParser) -> None:
         metavar="VALUE=MEANING",
         help="what integer or categorical values mean, the negative one first",
     )
+    labels.add_argument("--aces", type=Path, default=None, metavar="FILE", help="own: a task file of ACES ([aces])")
     labels.add_argument("--cut", nargs="+", type=float, default=[], help="where classes of float values begin")
     tasks = parser.add_argument_group("tasks", "files that say what is asked, when, and how it is labelled")
     tasks.add_argument("--task-file", nargs="+", type=Path, default=[], metavar="FILE", help="one TOML file per task")
@@ -153,6 +155,7 @@ EXAMPLES = """
   wardround bench examples medmod decompensation/test_listfile.csv --store store --out examples.jsonl
   wardround bench build clinseek-mm --store store --examples examples.jsonl --out bench-films
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
+  wardround bench build own --store store --out bench-death --aces death.yaml --question "Death in this stay?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench build ehrshot --store store --out bench-ehrshot --workers 15 --executor ray
   wardround bench build trace --store store --out bench-stays --unit icu
@@ -273,6 +276,7 @@ _KEYWORDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "reports": ("reports", bool),
     "hide_vocabulary": ("vocabulary_shown", lambda given: not given),
     "labels": ("labels", Path),
+    "aces": ("aces", Path),
     "label_name": ("label_name", str),
     "question": ("question", str),
     "classes": ("classes", lambda given: [_class(text) for text in given]),
@@ -327,6 +331,9 @@ def _show(benchmark: Benchmark) -> None:
         print_warnings(card)
     _show_missing(benchmark)
     _show_published_counts(benchmark)
+    for name, said in benchmark.manifest.get("tasks", {}).items():
+        if "aces" in said.get("label", {}):
+            print(fill(f"{name}, by ACES: {AcesCounts(**said['label']['aces']).text}", 100, subsequent_indent="    "))
     for what, kinds in _kinds(benchmark).items():
         print(f"{what}: {', '.join(f'{kind or 0} {count:,}' for kind, count in kinds.items())}")
     drops = benchmark.manifest.get("drops") or {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from textwrap import fill
 
 from wardround.cli import bundles, export_run
 from wardround.cli.output import add_json_option, print_json
@@ -54,7 +55,8 @@ PREDICTION_EXAMPLES = """
 
 ACES_EXAMPLES = """
   wardround export aces --store store --task in_hospital_death.yaml --out death.parquet
-  wardround bench build labels --store store --out bench --labels death.parquet --question "Death in this stay?"
+      death.parquet: boolean_value, and available_value by the times at which rows became known
+  wardround bench build own --store store --out bench --aces in_hospital_death.yaml --question "Death in this stay?"
 """
 
 
@@ -192,9 +194,8 @@ def _aces(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(found)
         return
-    print(f"{found.labels:,} labels, {found.positive:,} of them true: {found.file}")
-    print(f"by the times at which rows became known ACES would ask {found.asked_alike:,} of these questions")
-    print(f"and answer {found.answered_otherwise:,} of them otherwise")
+    print(fill(found.text, 100))
+    print(f"labels: {found.file}")
 
 
 def _print(report: ExportReport) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,48 +24,93 @@ from wardround.records import Store
 _EXTRA, _WHAT = "aces", "labels of an ACES task"
 _COLUMNS = ("subject_id", "time", "code", "numeric_value")
 _LABELS = pa.schema(
-    [("subject_id", pa.int64()), ("prediction_time", pa.timestamp("us")), ("boolean_value", pa.bool_())]
+    [
+        ("subject_id", pa.int64()),
+        ("prediction_time", pa.timestamp("us")),
+        ("boolean_value", pa.bool_()),
+        ("available_value", pa.bool_()),
+    ]
 )
 _Labels = Mapping[tuple[int, datetime], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcesReport:
-    """``labels`` were written, ``positive`` of them true. By the times at which rows became known ACES would ask
-    ``asked_alike`` of these questions, and answer ``answered_otherwise`` of those otherwise."""
+class AcesCounts:
+    """``labels`` of which ``positive`` are true. By the times at which rows became known ACES would ask ``asked_alike``
+    of these questions, and answer ``answered_otherwise`` of those otherwise."""
 
-    file: Path
     labels: int
     positive: int
     asked_alike: int
     answered_otherwise: int
 
+    @property
+    def text(self) -> str:
+        """The counts in a sentence."""
+        return (
+            f"{self.labels:,} labels, {self.positive:,} of them true; by the times at which rows became known ACES "
+            f"would ask {self.asked_alike:,} of these questions and answer {self.answered_otherwise:,} of those "
+            "otherwise"
+        )
 
-def write_aces_labels(store: Store, task_file: Path, out: Path, *, report: Reporter = silent) -> AcesReport:
-    """Write the labels of a task as a MEDS label file (Parquet). UserError: no extra, no such task file, no index time
-    or label in it, or no question in this store."""
-    if out.exists():
-        raise UserError(f"{str(out)!r} is there already: choose another file or remove it")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcesReport(AcesCounts):
+    """What was written, and where."""
+
+    file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcesLabels:
+    """The labels of a task by subject and moment: by the times at which things happened, and at which they became
+    known."""
+
+    by_event: _Labels
+    by_known: _Labels
+
+    def counts(self) -> AcesCounts:
+        """Return how many labels there are, and how many the clock decides."""
+        alike = self.by_event.keys() & self.by_known.keys()
+        return AcesCounts(
+            labels=len(self.by_event),
+            positive=sum(self.by_event.values()),
+            asked_alike=len(alike),
+            answered_otherwise=sum(self.by_event[key] != self.by_known[key] for key in alike),
+        )
+
+
+def aces_labels(store: Store, task_file: Path, report: Reporter = silent) -> AcesLabels:
+    """Return the labels of a task. UserError: no extra, no such task file, no index time or label in it, or no question
+    in this store."""
     _task(task_file)  # refused before anything is written
     with tempfile.TemporaryDirectory(prefix="aces-") as place:
         by_event = _labels_of(task_file, _events(store, Path(place), "event", report))
         by_known = _labels_of(task_file, _events(store, Path(place), "known", report))
     if not by_event:
         raise UserError(f"{task_file}: no subject of the store has the windows that the task asks for")
+    return AcesLabels(by_event=by_event, by_known=by_known)
+
+
+def write_aces_labels(store: Store, task_file: Path, out: Path, *, report: Reporter = silent) -> AcesReport:
+    """Write the labels of a task as a MEDS label file (Parquet). Column ``available_value``: the label by the times at
+    which rows became known, empty where ACES would then not ask. UserError: as :func:`aces_labels`, or ``out`` exists.
+    """
+    if out.exists():
+        raise UserError(f"{str(out)!r} is there already: choose another file or remove it")
+    found = aces_labels(store, task_file, report)
     rows = [
-        {"subject_id": subject, "prediction_time": moment, "boolean_value": label}
-        for (subject, moment), label in sorted(by_event.items())
+        {
+            "subject_id": subject,
+            "prediction_time": moment,
+            "boolean_value": label,
+            "available_value": found.by_known.get((subject, moment)),
+        }
+        for (subject, moment), label in sorted(found.by_event.items())
     ]
     private_folder(out.parent)
     pq.write_table(pa.Table.from_pylist(rows, _LABELS), out)
-    alike = by_event.keys() & by_known.keys()
-    return AcesReport(
-        file=out,
-        labels=len(rows),
-        positive=sum(by_event.values()),
-        asked_alike=len(alike),
-        answered_otherwise=sum(by_event[key] != by_known[key] for key in alike),
-    )
+    return AcesReport(file=out, **asdict(found.counts()))
 
 
 def _task(file: Path) -> Any:

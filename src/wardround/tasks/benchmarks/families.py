@@ -18,7 +18,7 @@ from wardround.tasks.benchmarks.clinseek import build_clinseek
 from wardround.tasks.benchmarks.clinseek_mm import build_clinseek_mm
 from wardround.tasks.benchmarks.drawing import DEFAULT_FRACTIONS, Fractions
 from wardround.tasks.benchmarks.ehrshot import build_ehrshot
-from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
+from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_aces_task, read_label_table, read_task_file
 from wardround.tasks.benchmarks.own.labelling import OwnTask
 from wardround.tasks.benchmarks.pipeline import BoundedOptions, BuildSettings
 from wardround.tasks.benchmarks.text_cases import TEXT_CASE_FAMILIES, build_text_cases
@@ -93,6 +93,23 @@ def _labels(
     return build_own([task], store, folder, BuildSettings(**options), user_codes=user_codes, report=report)
 
 
+def _own(
+    store: Store,
+    folder: Path,
+    *,
+    aces: Path | str | None = None,
+    label_name: str | None = None,
+    question: str | None = None,
+    report: Reporter = silent,
+    **options: Unpack[BoundedOptions],
+) -> Benchmark:
+    """Build the task of an ACES task file, labelled by the package es-aces itself."""
+    if aces is None:
+        raise UserError("say which task file of ACES: wardround bench build own --aces FILE ...")
+    task = read_aces_task(Path(aces), store, name=label_name, description=question, report=report)
+    return build_own([task], store, folder, BuildSettings(**options), report=report)
+
+
 def _tasks(
     store: Store,
     folder: Path,
@@ -134,6 +151,7 @@ FAMILIES: Mapping[str, Callable[..., Benchmark]] = {
     "trace": build_trace,
     "labels": _labels,
     "tasks": _tasks,
+    "own": _own,
     **{family: partial(_text_cases, family) for family in TEXT_CASE_FAMILIES},
 }
 """The builder of each family. A builder gets the store (None for text cases), the folder, and its options."""

@@ -21,7 +21,7 @@ from wardround.tasks.benchmarks.benchmark import Benchmark, GivenFiles, must_be_
 from wardround.tasks.benchmarks.clinseek import build_clinseek
 from wardround.tasks.benchmarks.clinseek_mm import build_clinseek_mm
 from wardround.tasks.benchmarks.ehrshot import build_ehrshot
-from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
+from wardround.tasks.benchmarks.own import OWN_TASKS, build_own, read_aces_task, read_label_table, read_task_file
 from wardround.tasks.benchmarks.own.labelling import OwnTask
 from wardround.tasks.benchmarks.pipeline import BuildSettings
 from wardround.tasks.benchmarks.sample import Sample
@@ -298,6 +298,9 @@ def _own(recipe: Recipe, site: Site, folder: Path) -> Benchmark:
 def _own_task(built_from: Recipe, site: Site) -> OwnTask:
     if "task_file" in built_from:
         return read_task_file(site.given.find(built_from["task_file"]), site.records.spec)
+    if "aces" in built_from:
+        options = {name: part for name, part in built_from.items() if name != "aces"}
+        return read_aces_task(site.given.find(built_from["aces"]), site.records, report=site.report, **options)
     if "label_table" in built_from:
         options = {name: part for name, part in built_from.items() if name != "label_table"}
         classes = [(value, meaning) for value, meaning in options.pop("classes")]

@@ -1,7 +1,7 @@
 """A user's own tasks, from a task file (questions and labels) or from a table of labels."""
 
 from wardround.tasks.benchmarks.own.family import OwnTasks, build_own, moment_comparison
-from wardround.tasks.benchmarks.own.label_table import LabelTable, read_label_table
+from wardround.tasks.benchmarks.own.label_table import LabelTable, read_aces_task, read_label_table
 from wardround.tasks.benchmarks.own.task_file import OWN_TASKS, OwnTaskMaker, add_task, read_task_file
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "add_task",
     "build_own",
     "moment_comparison",
+    "read_aces_task",
     "read_label_table",
     "read_task_file",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from wardround.core import UserError
+from wardround.core import Reporter, UserError, silent
+from wardround.exports.aces import aces_labels
 from wardround.records import Chart, Policy, Store
 from wardround.records.reading import subject_number
 from wardround.tasks.answers import AnswerClass, OneClass
@@ -39,6 +40,7 @@ class LabelTable:
 
     labels: Mapping[Moment, str]
     without_value: int = 0
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     def moments(self, store: Store, policy: Policy, dropped: Counter[str]) -> Iterator[Moment]:
         """Yield the moments of the subjects in the store."""
@@ -56,7 +58,8 @@ class LabelTable:
 
     def facts(self) -> dict[str, Any]:
         """Return the entry in the manifest."""
-        return {"label_table": "given; no row of the record is known to hold an answer, so the audit looks for none"}
+        given = "given; no row of the record is known to hold an answer, so the audit looks for none"
+        return {"label_table": given, **self.origin}
 
 
 def read_label_table(
@@ -77,14 +80,7 @@ def read_label_table(
     column = _value_column(path, table)
     task_name = name or path.stem
     meanings = _meanings(path, table.column(column), column, classes, cuts)
-    task = Task(
-        name=task_name,
-        title=title or task_name.replace("_", " "),
-        answer=OneClass(classes=meanings),
-        template="classification",
-        family=FAMILY,
-        words=QuestionText(category="Own question", description=description or f"What will {task_name!r} be?"),
-    )
+    task = _task(task_name, title, description, meanings)
     labels = _labels(path, table, column, meanings, cuts)
     label_table = LabelTable(labels=labels, without_value=table.column(column).null_count)
     file = name_of_file(path)
@@ -101,6 +97,36 @@ def read_label_table(
         labelling=label_table,
         sources=((file["name"], file["sha256"]),),
         built_from={"label_table": file, **options},
+    )
+
+
+def read_aces_task(
+    path: Path, store: Store, *, name: str | None = None, description: str | None = None, report: Reporter = silent
+) -> OwnTask:
+    """Label a store by a task file of ACES (extra [aces]) and return the task. UserError: as :func:`aces_labels`."""
+    found = aces_labels(store, path, report)
+    labels = {
+        Moment(subject_id=who, prediction_time=when): str(int(is_so)) for (who, when), is_so in found.by_event.items()
+    }
+    table = LabelTable(labels=labels, origin={"aces": asdict(found.counts())})
+    file, task_name = name_of_file(path), name or path.stem
+    return OwnTask(
+        task=_task(task_name, None, description, _YES_NO),
+        question_rule=table,
+        labelling=table,
+        sources=((file["name"], file["sha256"]),),
+        built_from={"aces": file, "name": task_name, "description": description},
+    )
+
+
+def _task(name: str, title: str | None, description: str | None, meanings: tuple[AnswerClass, ...]) -> Task:
+    return Task(
+        name=name,
+        title=title or name.replace("_", " "),
+        answer=OneClass(classes=meanings),
+        template="classification",
+        family=FAMILY,
+        words=QuestionText(category="Own question", description=description or f"What will {name!r} be?"),
     )
 
 
