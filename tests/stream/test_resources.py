@@ -147,7 +147,7 @@ def test_a_resource_with_an_offset_waits_for_somebody_to_say_the_zone(tmp_path: 
     settings = replace(AT_ONCE, time_zone=None)
     report = follow(SPEC, written(tmp_path / "in", CASCADE), tmp_path / "out", settings=settings)
     assert (report.told, report.refused) == (0, len(CASCADE) - 1)  # the name of the drug has no time
-    assert "--time-zone was not said" in (tmp_path / "out" / "quarantine.jsonl").read_text(encoding="utf-8")
+    assert "--time-zone was not given" in (tmp_path / "out" / "quarantine.jsonl").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", None])

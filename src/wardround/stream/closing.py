@@ -19,7 +19,7 @@ from wardround.clinical.bundles.text import level_against
 from wardround.core import from_microseconds
 from wardround.stream.reading import TakenEvents
 
-# Bundles as they read now: what was corrected or withdrawn since stands where its row first became known.
+# Bundles as they read now: a row that was corrected or withdrawn since is placed where it first became known.
 
 
 _Version = tuple[datetime, int]
@@ -27,7 +27,7 @@ _Version = tuple[datetime, int]
 
 @dataclass(slots=True)
 class HourEvents:
-    """The events of one hour (hours since 1970)."""
+    """The events of one hour (``hour``: hours since 1970)."""
 
     hour: int
     events: TakenEvents = field(default_factory=list)
@@ -41,7 +41,7 @@ def amended_rows(events: TakenEvents) -> set[str]:
 
 
 def first_hours(bundles: Sequence[HourEvents], rows: set[str]) -> dict[str, int]:
-    """Return the hours of the bundles in which rows became known, of those that did in some bundles."""
+    """Return by row the hour of the bundle in which it became known; rows that none of the bundles has are left out."""
     return {
         event.row_id: each.hour
         for each in reversed(bundles)
@@ -51,12 +51,11 @@ def first_hours(bundles: Sequence[HourEvents], rows: set[str]) -> dict[str, int]
 
 
 def as_read_now(bundles: Sequence[HourEvents], elsewhere: Callable[[str], bool]) -> list[HourEvents]:
-    """Return bundles, in order, as if what they correct and withdraw of their rows had always been so.
+    """Return bundles, in order, as if their corrections and withdrawals had always held.
 
-    The counterpart of :func:`wardround.clinical.bundles.fold.as_they_read`. A bundle of which
-    nothing is left stays: the patient was looked at then.
-    ``elsewhere``: whether a row that is amended here became known before these bundles, so that what they say of it is
-    in the state before them.
+    The counterpart of :func:`wardround.clinical.bundles.fold.as_they_read`. A bundle without events left stays, since
+    the patient's state was computed then.
+    ``elsewhere``: whether an amended row became known before these bundles, so that the state before them has it.
     """
     rows = {row for each in bundles for row in amended_rows(each.events)}
     if not rows:
@@ -64,7 +63,8 @@ def as_read_now(bundles: Sequence[HourEvents], elsewhere: Callable[[str], bool])
     readings = _readings(bundles, rows)
     before = {row for row in rows - first_hours(bundles, rows).keys() if elsewhere(row)}
     found = {
-        each.hour: HourEvents(each.hour, [one for one in each.events if one[0].row_id not in rows]) for each in bundles
+        each.hour: HourEvents(each.hour, [pair for pair in each.events if pair[0].row_id not in rows])
+        for each in bundles
     }
     for each in bundles:
         for event, alone in each.events:
@@ -84,8 +84,10 @@ def as_read_now(bundles: Sequence[HourEvents], elsewhere: Callable[[str], bool])
 
 @dataclass(slots=True)
 class _Reading:
-    """How a row reads now: ``first``, ``hour``: when it became known; ``newest``: its last version; ``gone``: when it
-    was withdrawn last."""
+    """How a row reads now.
+
+    ``first``, ``hour``: when it became known; ``newest``: its last version; ``gone``: its last withdrawal.
+    """
 
     hour: int
     first: datetime = datetime.max
@@ -93,7 +95,7 @@ class _Reading:
     gone: _Version = (datetime.min, 0)
 
     def keeps(self, event: BundleEvent) -> bool:
-        """Whether an event of the row still stands."""
+        """Whether an event of the row is still valid."""
         if event.kind is EventKind.RETRACTION or self.gone >= self.newest:
             return False
         return event.kind in ENDS or _version(event) == self.newest
@@ -126,16 +128,17 @@ def _is_plain(event: BundleEvent) -> bool:
     return event.kind is not EventKind.RETRACTION and event.kind not in ENDS
 
 
-# A bundle that is over: the patient after it, and what is told of it. Both depend on bundle and patient alone.
+# A closed bundle: the patient after it, and its output line. Both depend on bundle and patient alone.
 
 
 Responder = Callable[[tuple[BundleEvent, ...], PatientState, RuleMemory], Mapping[str, Any]]
-"""What is answered to a bundle and the state after it: cells of the line that is told. Must depend on these and on what
-is remembered of the patient alone, which it may change. After a correction the bundles since the corrected row are
-answered once more as they read now, and what is said then is dropped: one that has a method ``remember`` of the same
-form is asked that instead."""
+"""Returns fields of the output line for a bundle and the state after it.
+
+It must depend on these and on the patient's memory alone, which it may change. After a correction it is called again
+for the bundles since the corrected row, and the result is dropped; if it has a method ``remember`` (same arguments),
+that is called instead."""
 FirstValues = dict[str, tuple[float, str]]
-"""By measurement without limits a person's own first value, and its row."""
+"""By measurement without reference limits: the person's own first value, and its row."""
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
 
 
@@ -153,8 +156,11 @@ class Patient:
 
 @dataclass(slots=True, kw_only=True)
 class OpenBundle:
-    """What has come in of an hour that is open. ``lines``: numbers in the ledger; the first ``unread`` of them have
-    their events not in memory; ``reached``: the patient's clock has come to the hour."""
+    """The lines of an hour that is not closed.
+
+    ``lines``: numbers in the ledger; events of the first ``unread`` of them are not in memory; ``reached``: the
+    patient's clock has come to the hour.
+    """
 
     hour: int
     lines: list[int] = field(default_factory=list)
@@ -164,18 +170,18 @@ class OpenBundle:
 
 
 Rewind = Callable[[Patient, OpenBundle], HourEvents]
-"""Bring a patient to before a bundle, as if what it amends had always been so; what is left of the bundle then."""
+"""Sets a patient back to before a bundle as if its amendments had always held; returns the rest of the bundle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How a bundle changes its patient. ``rewind`` is asked where a bundle amends the record."""
+    """How a bundle changes its patient. ``rewind`` is called for a bundle that amends the record."""
 
     rewind: Rewind
     responder: Responder | None = None
 
     def close(self, patient: Patient, bundle: OpenBundle) -> dict[str, Any]:
-        """Bring a patient up to a bundle, all of whose events are in memory; return what is told."""
+        """Update a patient with a bundle whose events are all in memory; return the output line."""
         hour = from_microseconds(bundle.hour * HOUR)
         amended = any(amends(event) for event, _ in bundle.events)
         if amended:
@@ -186,13 +192,13 @@ class Closing:
             events = tuple(levelled(patient.first_values, bundle.events))
             patient.state = fold_events(patient.state, hour, events)
         patient.hour, patient.unsaved, patient.size = bundle.hour, patient.unsaved + 1, size_of(patient.state)
-        told = _told(patient.state, hour, events, amended)
+        output = _output_line(patient.state, hour, events, amended)
         if self.responder is None:
-            return told
-        return told | dict(self.responder(events, patient.state, patient.memory))
+            return output
+        return output | dict(self.responder(events, patient.state, patient.memory))
 
     def replay(self, patient: Patient, bundle: HourEvents) -> None:
-        """Bring a patient up to a bundle that amends nothing; nothing is told."""
+        """Update a patient with a bundle that amends nothing, without output."""
         hour = from_microseconds(bundle.hour * HOUR)
         events = tuple(levelled(patient.first_values, bundle.events))
         patient.state = fold_events(patient.state, hour, events)
@@ -201,7 +207,7 @@ class Closing:
             getattr(self.responder, "remember", self.responder)(events, patient.state, patient.memory)
 
 
-def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amended: bool) -> dict[str, Any]:
+def _output_line(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amended: bool) -> dict[str, Any]:
     return {
         "subject": state.subject_id,
         "hour": _hour_text(hour),
@@ -222,7 +228,7 @@ def _hour_text(hour: datetime) -> str:
 
 
 def _changes(history: Sequence[StateChange], hour: datetime) -> Sequence[StateChange]:
-    """Return those of an hour, the last of all."""
+    """Return the changes of an hour, which are the last in the history."""
     first = len(history)
     while first and history[first - 1].hour == hour:
         first -= 1
@@ -230,13 +236,13 @@ def _changes(history: Sequence[StateChange], hour: datetime) -> Sequence[StateCh
 
 
 def size_of(state: PatientState) -> int:
-    """Return about how many entries a state holds in memory."""
+    """Return about how many entries a state has in memory."""
     readings = sum(len(trend.readings) for trend in state.trends.values())
     return 10 + readings + len(state.actions) + len(state.medications) + len(state.problems) + len(state.history)
 
 
 def levelled(first_values: FirstValues, events: TakenEvents) -> Iterator[BundleEvent]:
-    """Yield an hour's events by time, with the levels that hang on the subject's first values, which are kept."""
+    """Yield an hour's events by time, with levels against the subject's first values; new first values are stored."""
     for event, alone in sorted(events, key=_by_time):
         if not alone or event.value is None:
             yield event
@@ -246,8 +252,7 @@ def levelled(first_values: FirstValues, events: TakenEvents) -> Iterator[BundleE
 
 
 def _levelled_again(first_values: FirstValues, events: TakenEvents) -> Iterator[BundleEvent]:
-    """Yield the events of an hour that amends the record, by time, with levels against the first values as they are
-    known now."""
+    """Yield the events of an amending hour by time, with levels against the first values as known now."""
     for event, alone in sorted(events, key=_by_time):
         base = first_values.get(event.concept)
         if not alone or event.value is None or base is None or base[1] == event.row_id:

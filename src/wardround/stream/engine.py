@@ -1,10 +1,11 @@
 """The open bundles of a stream, and which of them are closed with a line.
 
-Every patient has a clock: the latest hour of the own lines, and not before the clock of the source (its lines
-``clock``) or of the wall. A bundle is over when its patient's clock is past it: nobody else's line closes it. What
-comes out of a patient's lines depends on these and on the declared clock alone, not on how lines were cut into commits
-or on what is in memory. Bundles that an own line ends are closed with it; those that a turn of the clock ends, as time
-goes on, and one with every line, where a whole hospital waits with every tenth: no line waits for all of them.
+Every patient has a clock: the latest hour of the patient's own lines, and at least the clock of the source (its lines
+``clock``) or the wall clock. A bundle is over when its patient's clock is past it: no other patient's line closes it.
+The output of a patient depends on the patient's lines and the declared clock alone, not on how lines are cut into
+commits or on what is in memory. A bundle that ends with a line of its patient is closed with that line. Bundles that
+end at the turn of an hour are closed over time, and one more with every line (every tenth line if a whole hospital
+waits), so no line waits for all of them.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from wardround.stream.patients import NO_HOUR, LoggedEvents, Patients
 from wardround.stream.reading import TakenEvents, packed_events
 
 MANY = 256
-"""Where so many bundles wait to be closed, a line is followed by one only if its number is a multiple of ..."""
+"""From this many waiting bundles on, one is closed with every ``EVERY``-th line only."""
 EVERY = 10
 EACH_MICROSECONDS, MOST_OWED, WITH_A_LINE = 2_000, 2_000, 8
-"""As time goes on, in the clock or in lines of its hour, one of those that wait is owed for each so many microseconds,
-at most so many at once, and with one line no more of them are closed than that."""
+"""Waiting bundles are closed over time: one becomes due every ``EACH_MICROSECONDS`` of clock or lines in its hour;
+at most ``MOST_OWED`` are due at once, and at most ``WITH_A_LINE`` are closed with one line."""
 _TOGETHER = 64
-"""Patients who are read back are read so many at a time."""
+"""How many patients are read back from the ledger at a time."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamEngine:
-    """Takes events line by line and yields what is told. The commit is told which bundles are opened and closed.
+    """Puts the events of lines into bundles, closes bundles and yields their output; the commit records both.
 
-    ``time``, ``clock``: that of the source or the wall, in microseconds, and its hour; ``latest``: the latest time in
-    that hour which a line or the clock said, with how many bundles are ``owed``; ``reached``: the hours of
-    patients' own clocks; ``open``: bundles that are not over, by subject and hour; ``over``: those that are, closed by
-    hour and first line; ``waiting``: the hours in ``over``, by subject; ``size``: events of all of them in memory;
-    ``late``: lines of hours that were over.
+    ``time``, ``clock``: time of the source or the wall, in microseconds, and its hour; ``latest``: the latest time in
+    that hour which a line or the clock gave, with how many bundles are due (``owed``); ``reached``: the hours of
+    patients' own clocks; ``open``: bundles that are not over, by subject and hour; ``over``: bundles that are over and
+    wait, closed by hour and first line; ``waiting``: the hours in ``over``, by subject; ``size``: their events in
+    memory; ``late``: lines of hours that were over.
     """
 
     patients: Patients
@@ -66,11 +67,11 @@ class StreamEngine:
 
     @property
     def lines(self) -> int:
-        """The number of the last line that was taken."""
+        """The number of the last line that was read."""
         return self.logged.ledger.lines + len(self.commit.lines)
 
     def recover(self) -> None:
-        """Take up the bundles that the ledger has open; nothing of them is read before they are closed."""
+        """Restore the open bundles of the ledger; their events are read when they are closed."""
         clock = self.logged.ledger.clock()
         for logged in self.logged.ledger.open_bundles():
             lines = list(logged.lines)
@@ -88,7 +89,7 @@ class StreamEngine:
             self.latest, self.owed = self.logged.ledger.pace_of_closing() or (clock, 0)
 
     def prepare(self, subjects: Iterable[int]) -> None:
-        """Look up the clocks of some patients who have lines."""
+        """Look up the clocks of the patients of some lines."""
         self._know([subject for subject in dict.fromkeys(subjects) if subject not in self.reached])
 
     def _know(self, subjects: list[int]) -> None:
@@ -97,8 +98,10 @@ class StreamEngine:
             self.reached[subject] = max(found.get(subject, NO_HOUR), self.reached.get(subject, NO_HOUR))
 
     def turn(self, time: int, most: int) -> Iterator[dict[str, Any]]:
-        """Have the clock of the source or the wall come to a time, in microseconds: the hours before it are over. Yield
-        what is told of those that are closed then, at most so many."""
+        """Set the clock of the source or the wall to a time in microseconds: earlier hours are over.
+
+        Yields the output of the bundles that are closed now, at most ``most``.
+        """
         if time > self.time:
             self.time = self.commit.clock = time
             if time // HOUR > self.clock:
@@ -108,7 +111,7 @@ class StreamEngine:
             yield from self._close_owed(most)
 
     def go_on(self, time: int) -> None:
-        """Take note of a time that a line says: what waits is closed by it, where it is of the clock's hour."""
+        """Note the time of a line; if it is within the clock's hour, more waiting bundles become due."""
         if time > self.latest and time // HOUR == self.clock:
             self._pace(time, self.owed + (time - self.latest) // EACH_MICROSECONDS)
 
@@ -124,8 +127,11 @@ class StreamEngine:
     def take(
         self, subject: int, events: TakenEvents, *, reach: int | None, parked: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """Take one line's events; yield what is told with it. ``reach``: the hour to which it brings the patient's
-        clock, None where it does not; ``parked``: it lies further ahead than is allowed."""
+        """Add one line's events; yield the output that it causes.
+
+        ``reach``: the hour to which the line brings the patient's clock, None if it does not; ``parked``: the line is
+        further ahead than is allowed.
+        """
         before = self.reached.get(subject, NO_HOUR)
         if reach is not None and reach > before:
             self.reached[subject] = reach
@@ -161,7 +167,7 @@ class StreamEngine:
         commit.touched[key] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
 
     def is_open(self, subject: int, hour: int) -> bool:
-        """Whether what is in a patient's bundle of an hour is still to be said."""
+        """Whether a patient's bundle of an hour is still open."""
         return hour in self.open.get(subject, ())
 
     def now(self, subject: int) -> int:
@@ -169,7 +175,7 @@ class StreamEngine:
         return max(self.reached.get(subject, NO_HOUR), self.clock)
 
     def withdraw(self, subject: int, hour: int, number: int) -> None:
-        """Take a line out of a bundle that is open: what it said is not so."""
+        """Remove a line from an open bundle: it no longer holds."""
         bundle = self.open[subject][hour]
         self.size -= len(bundle.events)
         bundle.lines.remove(number)
@@ -186,20 +192,20 @@ class StreamEngine:
             self.commit.reached[subject] = max(hour, self.reached.get(subject, NO_HOUR))
 
     def drain(self, most: int) -> Iterator[dict[str, Any]]:
-        """Close some of the bundles that are over, where no line comes to do so."""
+        """Close up to ``most`` bundles that are over, without a line."""
         while self.over and most > 0:
             most -= 1
             yield self._close(*self._next())
 
     def finish(self, *, ahead: bool) -> Iterator[dict[str, Any]]:
-        """Close every open bundle; those of hours that lie ahead only if that is said. Yield what is told."""
+        """Close every open bundle and yield the output; hours ahead of the clock only with ``ahead``."""
         for subject in list(self.open):
             now = self.now(subject)
             self._end(subject, 1 << 40 if ahead else now + 1)
         yield from self.drain(len(self.over))
 
     def forget_events(self, most_entries: int) -> None:
-        """Keep no more events in memory than so many, those of the oldest bundles aside: they are in the ledger."""
+        """Drop events of the oldest bundles from memory until ``most_entries`` are left; the ledger has them."""
         if self.size <= most_entries:
             return
         for bundle in [*self.over.values(), *(each for several in self.open.values() for each in several.values())]:
@@ -214,7 +220,7 @@ class StreamEngine:
             self._end(subject, self.clock)
 
     def _end(self, subject: int, now: int) -> None:
-        """Have the bundles of a subject before an hour wait to be closed."""
+        """Move a subject's bundles before an hour to those that wait to be closed."""
         bundles = self.open.get(subject)
         ended = () if bundles is None else [hour for hour in bundles if hour < now]
         if bundles is None or not ended:
@@ -227,14 +233,14 @@ class StreamEngine:
             del self.open[subject]
 
     def _next(self) -> tuple[int, int]:
-        """The subject and hour of the bundle that is closed next."""
+        """Return subject and hour of the next bundle to close."""
         while (self._queue[0][2], self._queue[0][0]) not in self.over:
             heapq.heappop(self._queue)
         hour, _, subject = self._queue[0]
         return subject, hour
 
     def _front(self) -> list[tuple[int, int]]:
-        """Return the bundles that are closed next, by subject and hour."""
+        """Return subject and hour of the next bundles to close."""
         front = [heapq.heappop(self._queue) for _ in range(min(_TOGETHER, len(self._queue)))]
         for each in front:
             heapq.heappush(self._queue, each)
@@ -249,16 +255,16 @@ class StreamEngine:
         if not self.waiting[subject]:
             del self.waiting[subject]
         self.size -= len(bundle.events)
-        told = self.patients.close(subject, bundle)
+        output = self.patients.close(subject, bundle)
         self.commit.touched.pop((subject, hour), None)
         self.commit.closed.setdefault(subject, []).append(LoggedBundle(subject, hour, bundle.lines))
-        return told
+        return output
 
     def _is_ready(self, subject: int, hour: int) -> bool:
         return subject in self.patients and not self.over[subject, hour].unread
 
     def _read_back(self, bundles: Iterable[tuple[int, int]]) -> None:
-        """Have the patients of some bundles in memory, and all their events."""
+        """Read the patients of some bundles and all events of these bundles into memory."""
         self.patients.load(dict.fromkeys(subject for subject, _ in bundles))
         behind = [self.over[each] for each in bundles]
         events = self.logged.by_number(number for bundle in behind for number in bundle.lines[: bundle.unread])
@@ -270,8 +276,10 @@ class StreamEngine:
 
 
 def _by_hour(events: TakenEvents, now: int) -> tuple[dict[int, TakenEvents], bool]:
-    """Return events by the hours with which they are told, none of an hour before the patient's clock, and whether one
-    that amends nothing was of such an hour."""
+    """Group events by the hour of their bundle; return also whether one came too late.
+
+    An event of an hour before the patient's clock is put into the clock's hour. Amendments are not counted as late.
+    """
     found: dict[int, TakenEvents] = {}
     is_late = False
     for event, alone in events:

@@ -39,15 +39,15 @@ from wardround.stream.row_lines import RowIssuing, RowLine, RowReader
 from wardround.stream.source_rows import ResourceRows, SourceRows, is_resource
 from wardround.stream.source_rules import SourceRules
 
-# One process at a time follows into a folder: a second one would tell everything twice.
+# One process at a time follows into a folder: a second one would write everything twice.
 
 
 @contextmanager
 def only_follower(folder: Path) -> Iterator[None]:
-    """Hold a folder. UserError: another process follows into it. A kill lets it go."""
-    with (folder / "follower.lock").open("ab") as held:
+    """Lock a folder. UserError: another process follows into it. The lock ends with the process."""
+    with (folder / "follower.lock").open("ab") as lock:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
                 f"{folder}: another process follows this stream; stop it, or choose another --out"
@@ -60,13 +60,16 @@ def only_follower(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowSettings:
-    """``lines_per_commit``: at most; ``partition`` of ``partitions``: the subjects whose number's hash falls on it.
-    ``once``: end when all that is there is read; ``finish``: then close what is open, too. ``seconds_per_commit``: at
-    least so long from one commit to the next, so that lines that come singly share one. ``entries_in_memory``: events
-    of open bundles, and entries of states (about half a kilobyte each); what is more lies in the ledger. ``time_zone``:
-    where the patients are, for times that say how far they are from UTC (None: a store's zone), and for the wall clock.
-    ``clock``: what ends hours beside each patient's own lines, the source's lines ``clock`` (``event``) or the wall
-    clock (``arrival``); ``skew``: how far ahead of that clock a line may be (None: 15 minutes with ``arrival``)."""
+    """How a stream is followed.
+
+    ``lines_per_commit``: at most; ``partition`` of ``partitions``: the subjects whose hash falls on it.
+    ``once``: end when all present lines are read; ``finish``: then also close open bundles. ``seconds_per_commit``:
+    least time between commits, so that single lines share one. ``entries_in_memory``: limit of events of open bundles
+    and entries of states (about half a kilobyte each); the rest is in the ledger. ``time_zone``: of the patients,
+    for times with an offset from UTC (None: the store's zone) and for the wall clock. ``clock``: what ends hours beside
+    each patient's own lines: the source's lines ``clock`` (``event``) or the wall clock (``arrival``); ``skew``: how
+    far ahead of that clock a line may be (None: 15 minutes with ``arrival``).
+    """
 
     lines_per_commit: int = 1_000
     partition: int = 0
@@ -80,18 +83,18 @@ class FollowSettings:
     entries_in_memory: int = 1_000_000
 
 
-# One commit: lines are read together, taken one after another, and kept with what is told and the source's offsets.
+# One commit: lines are read together, added one by one, and stored with their output and the source's offsets.
 
 
 CLOSED_AT_ONCE = 256
-"""No more bundles are closed at one time of the clock, or at one look at a source without new lines."""
+"""Bundles closed at most with one step of the clock, or with one look at a source without new lines."""
 REPEATED, NO_ROLE, NO_EVENT = "repeated", "without a role", "without an event"
 
 
 @dataclass(slots=True)
 class _Item:
-    """One thing to take: a row of ``subject`` that says when it became known, or one of the source's files (``row``),
-    or a time of the source's clock (subject None)."""
+    """One item of a line: a row of ``subject`` with ``known``, a row of the source's files (``row``), or a time of the
+    source's clock (subject None)."""
 
     lines: SourceLines
     place: int
@@ -101,7 +104,7 @@ class _Item:
 
 
 class LineTaking:
-    """Takes lines into the engine and the ledger."""
+    """Adds lines to the engine and the ledger."""
 
     def __init__(
         self,
@@ -129,8 +132,10 @@ class LineTaking:
             self._resources = ResourceRows(rules.spec, ledger, self._is_ours)
 
     def commit(self, source: Sequence[SourceLines], since: float | None = None) -> bool:
-        """Take lines as they stand in the source, none there before ``since``; commit them with what is told. Say
-        whether there was anything to commit."""
+        """Add lines in the order of the source and commit them with their output; return whether there was anything.
+
+        ``since``: none of the lines could be read before this time (seconds since the epoch).
+        """
         commit = self._logged.commit
         commit.since = since
         commit.offsets = {lines.file: lines.end() for lines in source}
@@ -143,21 +148,21 @@ class LineTaking:
         for place, item in enumerate(items):
             self._take(item, place, read)
         if self._clock.kind == "arrival" and not source:
-            self._tell(self.engine.drain(CLOSED_AT_ONCE))
+            self._write(self.engine.drain(CLOSED_AT_ONCE))
         if not source and not commit.told and commit.clock is None:
             return False
         self._keep(self.settings.entries_in_memory)
         return True
 
     def finish(self) -> None:
-        """Close what is open and say that the stream is over."""
-        self._tell(self.engine.finish(ahead=self._clock.kind == "event"))
+        """Close open bundles and mark the stream as finished."""
+        self._write(self.engine.finish(ahead=self._clock.kind == "event"))
         self._logged.commit.finished = True
         self._keep(self.settings.entries_in_memory)
 
     def _turn(self, time: int | None) -> None:
         if time is not None:
-            self._tell(self.engine.turn(time, CLOSED_AT_ONCE))
+            self._write(self.engine.turn(time, CLOSED_AT_ONCE))
 
     def _take(self, item: _Item, place: int, read: ReadLines) -> None:
         if item.subject is None:
@@ -181,10 +186,10 @@ class LineTaking:
         reach = None if parked else known // HOUR
         if not parked:
             self.engine.go_on(known)
-        self._tell(self.engine.take(item.subject, events, reach=reach, parked=parked))
+        self._write(self.engine.take(item.subject, events, reach=reach, parked=parked))
 
     def _read_rows(self, rows: Sequence[RowLine]) -> None:
-        """Read rows of the source's files with the rows on which their clocks hang."""
+        """Read rows of the source's files with the rows on which their clocks depend."""
         self._rows.rows.forget(self._logged.commit)
         self._issuing.forget()
         self._rows.read(rows)
@@ -199,13 +204,13 @@ class LineTaking:
             return
         self.lines += 1
         self.events += sum(map(len, row.events.values()))
-        self._tell(self._issuing.take(row, self._clock.limit(self.engine.time)))
+        self._write(self._issuing.take(row, self._clock.limit(self.engine.time)))
 
-    def _tell(self, told: Iterator[dict[str, Any]]) -> None:
-        self._logged.commit.told += (sealed_line(ENCODER.encode(one)) for one in told)
+    def _write(self, output: Iterator[dict[str, Any]]) -> None:
+        self._logged.commit.told += (sealed_line(ENCODER.encode(line)) for line in output)
 
     def _keep(self, most_entries: int) -> None:
-        """Commit, and forget what is more than there is room for: states of the idle first, then events."""
+        """Commit, then free memory above the limit: states of idle patients first, then events."""
         commit = self._logged.commit
         commit.snapshots += self.engine.patients.snapshots(max(0, most_entries - self.engine.size))
         self.ledger.commit(commit)
@@ -213,13 +218,13 @@ class LineTaking:
         self.committed, self._logged.commit = commit, Commit()
 
     def _decoded(self, source: Sequence[SourceLines]) -> list[_Item]:
-        """Return the rows of our patients and the times that lines say; set aside what cannot be read."""
+        """Return the rows of our patients and the clock times of lines; quarantine lines that cannot be read."""
         found: list[_Item] = []
         for lines in source:
             for place, text in enumerate(lines.texts):
                 try:
                     found += self._items(lines, place, text)
-                except Exception as error:  # whatever a line holds, it stops nobody else's
+                except Exception as error:  # no line stops the others, whatever is in it
                     self._refuse(lines, place, f"{error or type(error).__name__}")
         return self._ours(found)
 
@@ -240,7 +245,7 @@ class LineTaking:
         return [_Item(lines, place, line, row.subject, row)]
 
     def _new_readings(self, items: list[_Item]) -> list[_Item]:
-        """Leave out rows that come again and say nothing new; what reads differently is a correction."""
+        """Drop rows that come again unchanged; a row with other cells is a correction."""
         spec, keys, found = self._reader.spec, [], []
         for item in items:
             key = None
@@ -284,17 +289,20 @@ class LineTaking:
         self._logged.commit.refused.append(refused)
 
 
-# Following a folder: read lines, take them, commit, write what is told; after a kill, from where the ledger ends.
+# Follow a folder: read lines, add them, commit, write the output; after a kill, from where the ledger ends.
 
 
 _SYNC_COMMITS = 64
-"""The file of what is told is seen onto the disk once in so many commits."""
+"""The output file is synced to the disk once in this many commits."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamReport:
-    """What one run of a stream did: ``recovered`` entries were taken before it. ``parked``: lines that wait for their
-    time; ``silent``: lines that say nothing that is told, by why."""
+    """What one run of a stream did.
+
+    ``recovered``: entries of earlier runs; ``parked``: lines that wait for their time; ``silent``: lines without effect
+    on the output, by reason.
+    """
 
     folder: Path
     recovered: int = 0
@@ -319,11 +327,11 @@ def follow(
     ended: Callable[[], bool] | None = None,
     report: Reporter = silent,
 ) -> StreamReport:
-    """Follow a folder of lines into ``folder`` (``ledger.sqlite`` and ``told.jsonl``); resumes where it was ended.
+    """Follow a folder of lines into ``folder`` (``ledger.sqlite`` and ``told.jsonl``); resumes where it ended.
 
-    ``ended`` says, where it is not the setting ``once``, whether all lines that will come are there.
-    UserError: the folder is of another stream, it was finished, another process follows it, or the ledger cannot grow.
-    OSError: the files beside it cannot.
+    ``ended``: returns whether all lines have been written (default: the setting ``once``).
+    UserError: the folder is of another stream, the stream was finished, another process follows it, or the ledger
+    cannot grow. OSError: a file beside the ledger cannot be written.
     """
     settings = FollowSettings() if settings is None else settings
     rules = _rules_of(spec, settings)
@@ -345,25 +353,25 @@ def _follow(
     stream: LineTaking, source: Path, folder: Path, ended: Callable[[], bool] | None, report: Reporter
 ) -> StreamReport:
     ledger, settings = stream.ledger, stream.settings
-    told = OutputFile(folder / "told.jsonl", ledger)
+    output = OutputFile(folder / "told.jsonl", ledger)
     quarantine = QuarantineFile(folder / QUARANTINE, ledger)
     made = StreamReport(folder=folder, recovered=ledger.lines)
     rounds = _rounds(stream, LineFolder(source), settings, ended or (lambda: settings.once))
     for commits, started in enumerate(rounds, 1):
-        told.append(stream.committed.told)
+        output.append(stream.committed.told)
         if stream.committed.refused:
             quarantine.append()
         made.commit_seconds.append(time.perf_counter() - started)
         if commits % _SYNC_COMMITS == 0:
-            told.sync()
+            output.sync()
             ledger.forget_told()
-        # a little with every commit: what many commits leave takes a tenth of a second to look through at once
+        # a little with every commit: garbage of many commits takes a tenth of a second to collect at once
         gc.collect(0)
         report(Progress(label="stream", done=ledger.lines, unit="lines"))
     made.lines, made.events = stream.lines, stream.events
     made.told, made.late, made.refused = ledger.told, stream.engine.late, ledger.refused
     made.parked, made.silent = ledger.parked(), ledger.counts()
-    told.close()
+    output.close()
     return made
 
 
@@ -373,12 +381,12 @@ def states_of(
     settings: FollowSettings | None = None,
     responder: Responder | None = None,
 ) -> dict[int, PatientState]:
-    """Return the states that a stream's ledger comes to, open bundles included; nothing is told. All in memory."""
+    """Return the states of all patients of a ledger, open bundles included; writes nothing. Uses memory for all."""
     settings = FollowSettings() if settings is None else settings
     rules = _rules_of(spec, settings)
     ledger = StreamLedger(folder / "ledger.sqlite", _about(rules, settings, responder))
     stream = _taking(rules, ledger, settings, responder)
-    for _told in stream.engine.finish(ahead=settings.clock == "event"):
+    for _output in stream.engine.finish(ahead=settings.clock == "event"):
         continue
     stream.engine.patients.load(ledger.subjects())
     ledger.close()
@@ -408,13 +416,13 @@ def _about(rules: SourceRules, settings: FollowSettings, responder: Responder | 
 
 
 def _rules(responder: Responder | None) -> str:
-    """The rules that a responder goes by, where it has any: people read them beside what is told."""
+    """Return a responder's rules as JSON, for people who read the output."""
     return ENCODER.encode(dict(getattr(responder, "rules", {}))).decode()
 
 
 @contextmanager
 def _young_garbage_only() -> Iterator[None]:
-    """Have Python look through no old objects: there are millions, none in a cycle, and a look takes a third of all."""
+    """Do not collect old objects: there are millions, none in a cycle, and collecting takes a third of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -427,8 +435,10 @@ def _young_garbage_only() -> Iterator[None]:
 def _rounds(
     stream: LineTaking, source: LineFolder, settings: FollowSettings, ended: Callable[[], bool]
 ) -> Iterator[float]:
-    """Commit some lines again and again; yield when each round began. What is read now was not there when the last
-    round looked that left nothing: no line waited longer."""
+    """Commit lines in rounds; yield when each began (``time.perf_counter``).
+
+    A line that is read now came after the last round that read everything, so it waited no longer than that.
+    """
     since = time.time()
     while True:
         started, looked = time.perf_counter(), time.time()

@@ -17,16 +17,16 @@ from wardround.core.time import format_time
 from wardround.records.specs import WallClock
 from wardround.stream.ledger import LedgerReading
 
-# The lines of a stream, and a growing folder of them: read in order of file name, only whole lines, from an offset.
+# The lines of a stream, and a growing folder of them: whole lines are read in order of file name, from an offset.
 
 
 class StreamLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One row of a table of the source, or the source's ``clock``: what was before it is complete.
+    """One row of a table of the source, or the source's ``clock``: everything before that time is complete.
 
-    With ``known`` the row reads so from then on, with the columns that a chart hands out; ``time``: when it happened;
-    ``revision`` above 0: the row was known before; ``withdrawn``: from then on there is no such row; ``pending``: it is
-    an order of which nothing else is known. Without ``known`` the row is one of the source's files, and the clocks of
-    the source say what of it is known when.
+    With ``known`` the row holds from then on, with the columns that a chart returns; ``time``: when it happened;
+    ``revision`` above 0: the row was known before; ``withdrawn``: the row does not exist from then on; ``pending``: an
+    order of which nothing else is known. Without ``known`` the row is as in the source's files, and the clocks of the
+    source decide when each cell is known.
     """
 
     table: str = ""
@@ -44,7 +44,7 @@ ENCODER = msgspec.json.Encoder()
 
 
 def written_cell(cell: Any) -> Any:
-    """Return a cell as a line has it: times as the records write them."""
+    """Return a cell as a line writes it: times as in the records."""
     if isinstance(cell, datetime):
         return format_time(cell)
     return cell.isoformat() if isinstance(cell, date) else cell
@@ -52,28 +52,28 @@ def written_cell(cell: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLines:
-    """Whole lines of one file, one after another. ``start``: the byte at which the first begins."""
+    """Consecutive whole lines of one file. ``start``: the byte at which the first begins."""
 
     file: str
     start: int
     texts: Sequence[bytes]
 
     def end(self, count: int | None = None) -> int:
-        """Return the byte after the first ``count`` lines, of all by default."""
+        """Return the byte after the first ``count`` lines (default: all)."""
         return self.start + sum(len(text) + 1 for text in self.texts[:count])
 
 
 @dataclass(frozen=True, slots=True)
 class LineFolder:
-    """A folder of files ``*.jsonl`` that grow: a file is done when one of a later name is there."""
+    """A folder of growing files ``*.jsonl``: a file is complete when a file of a later name exists."""
 
     path: Path
     block_bytes: int = 1 << 18
 
     def read(self, offsets: Mapping[str, int], limit: int) -> Iterator[SourceLines]:
-        """Yield up to ``limit`` whole lines that lie after the offsets, file by file. UserError: there is no folder."""
+        """Yield up to ``limit`` whole lines after the offsets, file by file. UserError: the folder does not exist."""
         if not self.path.is_dir():
-            raise UserError(f"{self.path}: no folder to follow")
+            raise UserError(f"{self.path}: no such folder to follow")
         left = limit
         for file in sorted(self.path.glob("*.jsonl")):
             start = offsets.get(file.name, 0)
@@ -94,7 +94,7 @@ class LineFolder:
         return found[:limit]
 
 
-# A pipe as a folder of lines: what comes is written down first, so that a killed stream finds it again.
+# A pipe as a folder of lines: input is written to disk first, so that a killed stream finds it again.
 
 
 _BLOCK = 1 << 16
@@ -102,7 +102,7 @@ _BLOCK = 1 << 16
 
 @dataclass(slots=True)
 class Spool:
-    """Copies a file descriptor into ``folder``, a file for every time it is started, until there is no more."""
+    """Copies a file descriptor into ``folder`` until it ends; each start writes a new file."""
 
     descriptor: int
     folder: Path
@@ -110,13 +110,13 @@ class Spool:
     _error: list[OSError] = field(default_factory=list)
 
     def start(self) -> None:
-        """Begin, beside whatever else is done."""
+        """Begin to copy, in a thread."""
         private_folder(self.folder)
         path = self.folder / f"{len(list(self.folder.glob('*.jsonl'))):06d}.jsonl"
         threading.Thread(target=self._copy, args=(path,), daemon=True).start()
 
     def ended(self) -> bool:
-        """Whether all that will come is there. OSError: it could not be read or written."""
+        """Whether all input has been copied. OSError: it could not be read or written."""
         if self._error:
             raise self._error[0]
         return self._ended.is_set()
@@ -130,7 +130,7 @@ class Spool:
             self._ended.set()
 
     def _copy_blocks(self, path: Path) -> None:
-        """Write what comes; a last line without an end gets one, since nothing more will come."""
+        """Copy all blocks; a last line without a newline gets one."""
         last = b"\n"
         with path.open("xb", buffering=0) as target:
             while block := os.read(self.descriptor, _BLOCK):
@@ -141,16 +141,16 @@ class Spool:
                 target.write(b"\n")
 
 
-# The file of lines that were set aside: where each stands, why, and what it says. Written again from the ledger.
+# The file of quarantined lines: file and byte, reason, and text of each. It is made from the ledger.
 
 
 QUARANTINE = "quarantine.jsonl"
 MOST_SHOWN = 4_000
-"""Bytes of a line that are written down; the rest is where the line stands."""
+"""Bytes of a quarantined line that are written; the rest is in the source."""
 
 
 class QuarantineFile:
-    """Opened, it is what the ledger says, whatever a kill left of it. There is none before a line is set aside."""
+    """The quarantine file, made anew from the ledger when it is opened; it exists only if a line is quarantined."""
 
     def __init__(self, path: Path, ledger: LedgerReading) -> None:
         private_folder(path.parent)
@@ -159,7 +159,7 @@ class QuarantineFile:
         self.append()
 
     def append(self) -> None:
-        """Write what was committed since."""
+        """Write lines that were committed since the last call."""
         for lines, last in _lines(self._ledger, self._number):
             with self._path.open("ab") as target:
                 target.write(lines)
@@ -167,13 +167,13 @@ class QuarantineFile:
 
 
 def is_as_set_aside(path: Path, ledger: LedgerReading) -> bool:
-    """Say whether the file is what the ledger says, or the beginning of it."""
-    there = path.read_bytes() if path.is_file() else b""
-    return b"".join(lines for lines, _ in _lines(ledger, 0)).startswith(there)
+    """Whether the file equals what the ledger holds, or the beginning of it."""
+    written = path.read_bytes() if path.is_file() else b""
+    return b"".join(lines for lines, _ in _lines(ledger, 0)).startswith(written)
 
 
 def _lines(ledger: LedgerReading, after: int) -> Iterator[tuple[bytes, int]]:
-    """Yield lines of the file, and the number of the last of them."""
+    """Yield lines of the file, and the number of the last line."""
     while rows := ledger.refused_after(after):
         after = rows[-1][0]
         yield b"".join(ENCODER.encode(_shown(*row)) + b"\n" for row in rows), after
@@ -189,19 +189,22 @@ def _shown(number: int, file: str, ends: int, reason: str, text: bytes) -> dict[
     }
 
 
-# What the time is for a stream: that of its source's own lines ``clock``, or that of the wall.
+# The clock of a stream: the source's own lines ``clock``, or the wall clock.
 
 
 ClockKind = Literal["event", "arrival"]
 CLOCKS: tuple[ClockKind, ...] = ("event", "arrival")
 LIVE_SKEW = timedelta(minutes=15)
-"""So far ahead of the wall clock a line may be in live use (ours: clocks of devices are minutes apart)."""
+"""How far ahead of the wall clock a line may be in live use (our choice: clocks of devices are minutes apart)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamClock:
-    """``event``: hours end with each patient's own lines and the lines ``clock`` of the source; ``arrival``: with the
-    wall clock too. ``skew``: how far ahead of it a line may be, None for any (the default of ``event``)."""
+    """The clock that ends hours.
+
+    ``event``: hours end with each patient's own lines and the source's lines ``clock``; ``arrival``: also with the wall
+    clock. ``skew``: how far ahead of the clock a line may be; None: no limit (the default of ``event``).
+    """
 
     kind: ClockKind = "event"
     skew: timedelta | None = None
@@ -209,7 +212,7 @@ class StreamClock:
 
     @classmethod
     def of(cls, kind: ClockKind, skew: timedelta | None, time_zone: str) -> StreamClock:
-        """Return the clock that settings ask for. UserError: they ask for none that there is."""
+        """Return the clock of some settings. UserError: unknown kind, or a negative skew."""
         if kind not in CLOCKS:
             raise UserError(f"clock: must be one of {', '.join(CLOCKS)}, not {kind!r}")
         if skew is not None and skew < timedelta(0):
@@ -222,9 +225,9 @@ class StreamClock:
         )
 
     def now(self) -> int | None:
-        """The wall clock's time in microseconds, as records write it; None where it does not count."""
+        """The wall clock's local time in microseconds; None unless the kind is ``arrival``."""
         return to_microseconds(self.wall()) if self.kind == "arrival" else None
 
     def limit(self, time: int) -> int | None:
-        """The last time at which a line may be known while the clock stands at a time; None: any."""
+        """The latest ``known`` that a line may have while the clock is at ``time`` (microseconds); None: no limit."""
         return None if self.skew is None else time + self.skew // timedelta(microseconds=1)

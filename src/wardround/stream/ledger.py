@@ -16,13 +16,13 @@ import numpy as np
 from wardround.clinical.bundles.events import HOUR
 from wardround.core import DatabaseFormat, UserError, transaction
 
-# Reading a stream's ledger: what was taken, what is told, and which bundles are open.
+# Read a stream's ledger: the lines that were read, the output that was written, and the bundles that are open.
 
 
 class LoggedLine(msgspec.Struct, frozen=True, gc=False):
-    """What one line says of one hour: its place among all, whose it is, the hour of its bundle, and its events.
+    """The events of one line in one hour, with the line's number, its subject and the hour of the bundle.
 
-    ``ahead``: the hour lay ahead of the patient's clock when the line came; ``parked``: the whole line did, by more
+    ``ahead``: the hour was later than the patient's clock when the line came; ``parked``: the whole line was, by more
     than is allowed.
     """
 
@@ -35,7 +35,7 @@ class LoggedLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoggedBundle(msgspec.Struct, frozen=True, gc=False):
-    """The lines of one bundle, by their numbers. ``reached``: the patient's clock has come to its hour."""
+    """The numbers of the lines of one bundle. ``reached``: the patient's clock has come to its hour."""
 
     subject: int
     hour: int
@@ -44,14 +44,14 @@ class LoggedBundle(msgspec.Struct, frozen=True, gc=False):
 
 
 class RowReading(msgspec.Struct, frozen=True, gc=False):
-    """How a row of a line read last: its revision, and a digest of its cells."""
+    """The last reading of a row: its revision, and a digest of its cells."""
 
     revision: int
     cells: int
 
 
 class SourceRow(msgspec.Struct, frozen=True, gc=False):
-    """A row as the source's files have it: whose, of which table, what tells it apart, its name, and its versions."""
+    """A row as the source's files have it: subject, table, key, name, and versions."""
 
     subject: int
     table: str
@@ -62,8 +62,11 @@ class SourceRow(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class PaceMinute:
-    """What a stream did in a minute of its machine's clock (from the epoch). ``longest``: seconds that no line waited
-    longer than from when it was written to its commit; ``last``: when the last commit was, in seconds of the epoch."""
+    """What a stream did in one minute of this machine's clock (minutes since the epoch).
+
+    ``longest``: upper bound in seconds of the wait of a line between its writing and its commit; ``last``: time of the
+    last commit, in seconds since the epoch.
+    """
 
     minute: int
     commits: int
@@ -74,7 +77,7 @@ class PaceMinute:
 
 
 class LedgerReading:
-    """A ledger through a connection: what was committed when the connection looked."""
+    """A ledger read through a connection: the state that was committed when the connection was opened."""
 
     def __init__(self, file: sqlite3.Connection) -> None:
         self._file = file
@@ -87,21 +90,21 @@ class LedgerReading:
         return int(self._file.execute(query).fetchone()[0])
 
     def facts(self) -> dict[str, str]:
-        """Return what the stream is of, and whether it was finished."""
+        """Return the facts of the stream (source, protocol, partition ...), and whether it was finished."""
         return dict(self._file.execute("SELECT name, value FROM fact"))
 
     def clock(self) -> int | None:
-        """The time of the source's own clock, or of the wall's, in microseconds; None where neither was looked at."""
+        """The time of the source's own clock or of the wall clock, in microseconds; None before either was read."""
         found = self._file.execute("SELECT value FROM fact WHERE name = 'clock'").fetchone()
         return None if found is None else int(found[0])
 
     def pace_of_closing(self) -> tuple[int, int] | None:
-        """The latest time within the clock's hour, in microseconds, and how many bundles were owed by it."""
+        """The latest time within the clock's hour, in microseconds, and how many bundles were due by then."""
         found = self._file.execute("SELECT value FROM fact WHERE name = 'closing'").fetchone()
         return None if found is None else _pair(found[0])
 
     def last_hour(self) -> int | None:
-        """The hour of the clock, where there is one, else that of the last line that was not ahead of its patient."""
+        """The hour of the clock; without a clock the hour of the last line that was not ahead of its patient."""
         clock = self.clock()
         if clock is not None:
             return clock // HOUR
@@ -109,7 +112,7 @@ class LedgerReading:
         return None if row is None else int(row[0])
 
     def open_bundles(self) -> list[LoggedBundle]:
-        """Return the bundles that are not closed, in the order in which they were opened."""
+        """Return the open bundles, in the order in which they were opened."""
         query = "SELECT subject, hour, lines, reached FROM bundle WHERE NOT closed"
         found = [
             LoggedBundle(subject, hour, _unpacked(lines), bool(reached))
@@ -118,7 +121,7 @@ class LedgerReading:
         return sorted(found, key=lambda bundle: bundle.lines[0])
 
     def reached(self, subjects: Iterable[int]) -> dict[int, int]:
-        """Return the hours to which the clocks of some subjects had come, of those of whom there is a line."""
+        """Return the hours of some subjects' clocks; subjects without a line are left out."""
         query = (
             "SELECT subject, MAX(hour) FROM (SELECT subject, hour FROM bundle WHERE (closed OR reached)"
             " AND subject IN (SELECT value FROM json_each(?1)) UNION ALL SELECT subject, hour FROM reached"
@@ -127,7 +130,7 @@ class LedgerReading:
         return dict(self._file.execute(query, (_listed(subjects),)))
 
     def parked(self) -> int:
-        """How many lines wait for their time, which lies ahead by more than is allowed."""
+        """How many lines wait for their time because they are further ahead than is allowed."""
         return self._one("SELECT COUNT(*) FROM line JOIN bundle USING (subject, hour) WHERE parked AND NOT closed")
 
     def open_subjects(self) -> int:
@@ -135,12 +138,12 @@ class LedgerReading:
         return self._one("SELECT COUNT(DISTINCT subject) FROM bundle WHERE NOT closed")
 
     def open_hours(self, subject: int) -> list[int]:
-        """Return the hours of a subject that are not closed."""
+        """Return the hours of a subject's open bundles."""
         query = "SELECT hour FROM bundle WHERE subject = ? AND NOT closed ORDER BY hour"
         return [hour for (hour,) in self._file.execute(query, (subject,))]
 
     def pace(self) -> list[PaceMinute]:
-        """Return how the stream kept up in the minutes of the last day in which it committed, oldest first."""
+        """Return the stream's pace in each minute of the last day with a commit, oldest first."""
         query = "SELECT minute, commits, lines, told, longest, last FROM pace ORDER BY minute"
         return [PaceMinute(*row) for row in self._file.execute(query)]
 
@@ -164,20 +167,20 @@ class LedgerReading:
         return (LoggedBundle(subject, hour, _unpacked(lines)) for hour, lines in rows)
 
     def between(self, subject: int, after: int | None, before: int) -> Iterator[LoggedBundle]:
-        """Yield the closed bundles of one subject after an hour (None: from the first) and before another, by hour."""
+        """Yield the closed bundles of a subject between two hours, both excluded, by hour (None: from the first)."""
         query = "SELECT hour, lines FROM bundle WHERE subject = ? AND hour > ? AND hour < ? AND closed ORDER BY hour"
         rows = self._file.execute(query, (subject, _NEVER if after is None else after, before)).fetchall()
         return (LoggedBundle(subject, hour, _unpacked(lines)) for hour, lines in rows)
 
     def snapshots(self, subjects: Iterable[int]) -> dict[int, bytes]:
-        """Return the bodies of the last snapshots that there are of some subjects."""
+        """Return the bodies of the last snapshots of some subjects; subjects without a snapshot are left out."""
         query = "SELECT subject, MAX(hour), body FROM snapshot WHERE subject IN (SELECT value FROM json_each(?))"
         return {
             subject: body for subject, _, body in self._file.execute(query + " GROUP BY subject", (_listed(subjects),))
         }
 
     def snapshot_hours(self, subject: int) -> list[int]:
-        """Return the hours after which a subject was written down, the last first."""
+        """Return the hours of a subject's snapshots, the last first."""
         query = "SELECT hour FROM snapshot WHERE subject = ? ORDER BY hour DESC"
         return [hour for (hour,) in self._file.execute(query, (subject,))]
 
@@ -193,11 +196,11 @@ class LedgerReading:
         return [LoggedLine(*row) for row in self._file.execute(query + " ORDER BY number", (_listed(numbers),))]
 
     def unbased(self, subject: int) -> list[str]:
-        """Return a subject's rows of which the first that is known is a later version."""
+        """Return a subject's rows whose first known version is a later one."""
         return [name for (name,) in self._file.execute("SELECT name FROM unbased WHERE subject = ?", (subject,))]
 
     def source_rows(self, subjects: Iterable[int], table: str) -> list[SourceRow]:
-        """Return the rows of some subjects in one table, as they came first."""
+        """Return the rows of some subjects in one table, by subject and key."""
         query = (
             "SELECT subject, tab, key, name, versions FROM source_row WHERE tab = ? AND subject IN"
             " (SELECT value FROM json_each(?)) ORDER BY subject, key"
@@ -205,18 +208,18 @@ class LedgerReading:
         return [SourceRow(*row) for row in self._file.execute(query, (table, _listed(subjects)))]
 
     def source_row(self, subject: int, table: str, key: str) -> SourceRow | None:
-        """Return one row; None where there is none."""
+        """Return one row; None if the ledger has no such row."""
         query = "SELECT subject, tab, key, name, versions FROM source_row WHERE subject = ? AND tab = ? AND key = ?"
         row = self._file.execute(query, (subject, table, key)).fetchone()
         return None if row is None else SourceRow(*row)
 
     def source_keys(self, subject: int, table: str, start: str) -> list[str]:
-        """Return the keys of a subject's rows in one table that begin so."""
+        """Return the keys of a subject's rows in one table that begin with ``start``."""
         query = "SELECT key FROM source_row WHERE subject = ? AND tab = ? AND key >= ? AND key < ?"
         return [key for (key,) in self._file.execute(query, (subject, table, start, f"{start}\U0010ffff"))]
 
     def issued(self, rows: Iterable[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
-        """Return what was taken of some rows, by subject and row."""
+        """Return the events that were issued for some rows, as bytes, by subject and row name."""
         found = {}
         query = "SELECT events FROM issued WHERE subject = ? AND name = ?"
         for subject, name in rows:
@@ -226,16 +229,16 @@ class LedgerReading:
         return found
 
     def seen(self, keys: Iterable[int]) -> dict[int, RowReading]:
-        """Return how some rows read last."""
+        """Return the last reading of some rows, by key."""
         query = "SELECT key, revision, cells FROM seen WHERE key IN (SELECT value FROM json_each(?))"
         return {key: RowReading(*reading) for key, *reading in self._file.execute(query, (_listed(keys),))}
 
     def counts(self) -> dict[str, int]:
-        """Return how many lines say nothing that is told, by why."""
+        """Return how many lines had no effect on the output, by reason."""
         return dict(self._file.execute("SELECT what, lines FROM count ORDER BY what"))
 
     def refused_after(self, number: int) -> list[tuple[int, str, int, str, bytes]]:
-        """Return the lines that were set aside after so many: number, file, the byte after it, why, and the text."""
+        """Return quarantined lines after a number: number, file, the byte after it, reason, text (at most 1,000)."""
         query = "SELECT number, file, ends, reason, text FROM refused WHERE number > ? ORDER BY number LIMIT 1000"
         return list(self._file.execute(query, (number,)))
 
@@ -244,11 +247,11 @@ class LedgerReading:
         return [text for (text,) in self._file.execute("SELECT text FROM naming ORDER BY number")]
 
     def subjects(self) -> list[int]:
-        """Return everybody of whom there is a line."""
+        """Return every subject that has a line."""
         return [subject for (subject,) in self._file.execute("SELECT DISTINCT subject FROM bundle ORDER BY subject")]
 
     def told_after(self, length: int) -> Iterator[tuple[int, bytes]]:
-        """Yield what was told and ends after a length of the file: where it ends, and its text."""
+        """Yield the output lines that end after a length of the file: the byte after each, and its text."""
         return iter(self._file.execute("SELECT ends, text FROM told WHERE ends > ? ORDER BY number", (length,)))
 
     @property
@@ -274,12 +277,11 @@ def _unpacked(body: bytes) -> list[int]:
     return numbers
 
 
-# What a stream has taken and told, in one SQLite file: a commit holds lines, what is told and the source's offsets.
+# Input and output of a stream in one SQLite file: a commit holds lines, output and the offsets of the source's files.
 #
-# A line is kept as the events that were read of it, one entry for every hour that it says something of. A bundle says
-# which entries are its own, so that a patient is found without an index over them. A snapshot is a patient after a
-# closed bundle: with the bundles since, it gives the patient back. Every row holds a checksum of itself
-# (`core/sqlite.py`).
+# A line is stored as the events that were read from it, one entry for every hour in which it has an event. A bundle
+# lists its entries, so a patient is found without an index over them. A snapshot is a patient after a closed bundle:
+# the snapshot and the bundles since restore the patient. Every row holds a checksum of itself (`core/sqlite.py`).
 
 
 LEDGER_FORMAT = DatabaseFormat(
@@ -313,7 +315,7 @@ CREATE TABLE pace (minute INTEGER PRIMARY KEY, commits INTEGER NOT NULL, lines I
     if_damaged="it may not have begun: wait, or name another folder",
     if_other_version="follow into a new folder",
 )
-"""``pace``: how the stream keeps up, by minutes of this machine's clock; nothing that is told depends on it."""
+"""``pace``: how the stream keeps up, by minutes of this machine's clock; no output depends on it."""
 _KEEP_UP = """
 INSERT INTO pace VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (minute) DO UPDATE SET commits = commits + 1,
  lines = lines + excluded.lines, told = told + excluded.told, longest = MAX(longest, excluded.longest),
@@ -321,23 +323,23 @@ INSERT INTO pace VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (minute) DO UPDATE SET co
 """
 _COUNT = "INSERT INTO count VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET lines = lines + excluded.lines"
 _KEPT_SNAPSHOTS = 8
-"""Of one patient, the last: a correction of what is older is folded from the patient's first line."""
+"""The last snapshots of a patient that are kept: an older correction is folded from the patient's first line."""
 _THIN_OUT = """
 DELETE FROM snapshot WHERE subject = ?1 AND hour <= (SELECT hour FROM snapshot WHERE subject = ?1
  ORDER BY hour DESC LIMIT 1 OFFSET ?2)
 """
 _CACHE_KIB = 65_536
-"""Rows of patients lie all over the file: what the cache does not hold is read again with every commit."""
+"""Rows of patients lie all over the file: rows outside the cache are read again with every commit."""
 _CHECKPOINT_PAGES = 4_000
-"""A commit of a full stream writes a thousand pages: with SQLite's own limit every one would wait for the disk."""
+"""A commit of a full stream writes a thousand pages: under SQLite's own limit every commit would wait for the disk."""
 _KEPT_MINUTES = 1_440
 _KEPT_TOLD = 4_000
-"""So many told lines stay in the ledger after they were written: the file may have lost its end with the power."""
+"""Output lines that stay in the ledger after they were written: a loss of power may cut the end of the output file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A line that was set aside: its file, the byte after it, why, and the line itself."""
+    """A line that was quarantined: its file, the byte after it, the reason, and its text."""
 
     file: str
     ends: int
@@ -347,14 +349,16 @@ class RefusedLine:
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """What one transaction holds. ``touched``: bundles that got lines, ``closed``: those that are over; ``emptied``:
-    bundles without a line left; ``reached``: clocks of patients that no bundle shows; ``clock``: that of the source or
-    the wall, in microseconds; ``closing``: how far the closing of bundles has come (``pace_of_closing``);
-    ``snapshots``: by subject the hour of a closed bundle, and the body; ``stale``: by
-    subject the hour from which on its snapshots are not so any more; ``seen``: how rows of lines read last;
-    ``unbased``: rows that begin with a later version; ``source_rows``: rows as the source's files have them,
-    ``issued``: what was taken of them; ``naming``: resources that name others; ``counts``: lines that say nothing, by
-    reason; ``since``: none of its lines was there to be read before (seconds of the epoch)."""
+    """The content of one transaction.
+
+    ``touched``: bundles with new lines; ``closed``: bundles that are over; ``emptied``: bundles without a line left;
+    ``reached``: clocks of patients that no bundle shows; ``clock``: time of the source or the wall, in microseconds;
+    ``closing``: progress of closing bundles (``pace_of_closing``); ``snapshots``: subject, hour of the closed bundle,
+    body; ``stale``: by subject the hour from which its snapshots are invalid; ``seen``: last readings of rows;
+    ``unbased``: rows that begin with a later version; ``source_rows``: rows as the source's files have them;
+    ``issued``: the events issued for them; ``naming``: resources that name others; ``counts``: lines without effect, by
+    reason; ``since``: no line could be read before this time (seconds since the epoch).
+    """
 
     lines: list[LoggedLine] = field(default_factory=list)
     told: list[bytes] = field(default_factory=list)
@@ -379,7 +383,7 @@ class Commit:
 
 
 class StreamLedger(LedgerReading):
-    """The ledger of one stream. ``about`` says what it is of: another source or partition is refused (UserError)."""
+    """The ledger of one stream, open for writing. UserError: ``about`` names another source, protocol or partition."""
 
     def __init__(self, path: Path, about: Mapping[str, str]) -> None:
         facts = {**about, "finished": "no"}.items()
@@ -401,11 +405,11 @@ class StreamLedger(LedgerReading):
         self.finished = facts["finished"] == "yes"
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Write down what people may want to know of the stream, and nothing is held against it."""
+        """Write facts for people to read; they are not compared with those of a later start."""
         self._file.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", facts.items())
 
     def commit(self, commit: Commit) -> None:
-        """Keep what was taken and told, and how far the source was read: all of it or nothing."""
+        """Write lines, output and offsets of the source in one transaction."""
         count, length = self.told, self.length
         told = []
         for text in commit.told:
@@ -460,7 +464,7 @@ class StreamLedger(LedgerReading):
         self._file.execute("DELETE FROM pace WHERE minute <= ?", (minute - _KEPT_MINUTES,))
 
     def forget_told(self) -> None:
-        """Drop what was told long ago; the file must be on the disk."""
+        """Delete old output lines; the output file must be on the disk."""
         self._file.execute("DELETE FROM told WHERE number <= ?", (self.told - _KEPT_TOLD,))
 
     def close(self) -> None:

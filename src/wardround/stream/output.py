@@ -1,5 +1,8 @@
-"""The file of what is told. It is cut to the length that was committed, and what a kill kept from being written is
-written again: it is the same, byte for byte, as if nothing had happened. Every line ends with a checksum of itself."""
+"""The output file of a stream.
+
+When it is opened, it is cut to the committed length and lines lost to a kill are written again, so it is the same byte
+for byte as without the kill. Every line ends with a checksum of itself.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,21 @@ from wardround.stream.ledger import StreamLedger
 _SEAL = b',"crc32":"'
 
 
-def sealed_line(told: bytes) -> bytes:
-    """Return a line of the file: an object in JSON that something stands in, and the CRC-32 of it."""
-    return b'%b%b%08x"}\n' % (told[:-1], _SEAL, crc32(told))
+def sealed_line(line: bytes) -> bytes:
+    """Return a line of the file: a JSON object that is not empty, with its CRC-32 as last field."""
+    return b'%b%b%08x"}\n' % (line[:-1], _SEAL, crc32(line))
 
 
-def is_as_told(line: bytes) -> bool:
-    """Say whether a line of the file is as it was told."""
+def is_intact(line: bytes) -> bool:
+    """Whether a line of the file matches its checksum."""
     return line == sealed_line(line.rpartition(_SEAL)[0] + b"}")
 
 
 class OutputFile:
-    """Opened, it is what the ledger says, whatever a kill or a loss of power left of what was not seen onto the disk:
-    all of that the ledger still holds."""
+    """The output file, restored from the ledger when it is opened.
+
+    After a kill or a loss of power the ledger still has every line that was not synced to the disk.
+    """
 
     def __init__(self, path: Path, ledger: StreamLedger) -> None:
         self._file = path.open("r+b" if path.exists() else "w+b")
@@ -36,16 +41,16 @@ class OutputFile:
         self._file.seek(ledger.length)
         self._file.flush()
 
-    def append(self, told: Iterable[bytes]) -> None:
-        """Write what was committed."""
-        self._file.write(b"".join(told))
+    def append(self, lines: Iterable[bytes]) -> None:
+        """Write committed lines."""
+        self._file.write(b"".join(lines))
         self._file.flush()
 
     def sync(self) -> None:
-        """See it onto the disk."""
+        """Sync the file to the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file, seen onto the disk."""
+        """Sync the file to the disk and close it."""
         self.sync()
         self._file.close()

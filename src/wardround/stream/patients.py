@@ -31,20 +31,20 @@ from wardround.stream.closing import (
 from wardround.stream.ledger import Commit, LedgerReading, LoggedBundle
 from wardround.stream.reading import TakenEvents, unpacked_events
 
-# The last states of patients with the events of their bundles, in memory: a correction is folded from the one before
-# what it corrects, without a look at the ledger. Nothing that is told depends on what is held here.
+# The last states of patients in memory, with the events of their bundles: a correction is folded from the state before
+# the corrected row, without reading the ledger. No output depends on which states are in memory.
 
 
 MOST_HOURS = 26
-"""Of one patient the states of so many bundles, the last: what is corrected is seldom older than a day."""
+"""States of the last bundles that are kept of a patient: a corrected row is seldom older than a day."""
 _SHARED = 8
-"""A state shares with those beside it what did not change: it takes such a part of its entries."""
+"""A state shares unchanged entries with its neighbours: only this fraction of its entries is counted."""
 _hour = attrgetter("bundle.hour")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentState:
-    """A patient after a bundle, whose events are as they were taken. ``unsaved``: bundles since the snapshot."""
+    """A patient after a bundle, with the events as they were read. ``unsaved``: bundles since the snapshot."""
 
     bundle: HourEvents
     state: PatientState
@@ -54,7 +54,7 @@ class RecentState:
 
     @property
     def size(self) -> int:
-        """About how many entries it holds in memory."""
+        """About how many entries it has in memory."""
         state = self.state
         entries = len(state.trends) + len(state.actions) + len(state.medications) + len(state.problems)
         return 2 + len(self.bundle.events) + entries // _SHARED
@@ -72,13 +72,13 @@ class RecentState:
 
 @dataclass(slots=True)
 class RecentStates:
-    """Patients by when something was last kept of them. ``size``: entries of all."""
+    """Recent states of patients, least recently updated first. ``size``: entries of all."""
 
     size: int = 0
     _held: OrderedDict[int, list[RecentState]] = field(default_factory=OrderedDict)
 
     def keep(self, patient: Patient, bundle: HourEvents) -> None:
-        """Keep a patient after a bundle."""
+        """Store a patient's state after a bundle."""
         subject = patient.state.subject_id
         own = self._held.setdefault(subject, [])
         own.append(
@@ -96,26 +96,26 @@ class RecentStates:
             self.size -= own.pop(0).size
 
     def before(self, subject: int, hour: int) -> list[RecentState]:
-        """Return what is held of a patient before an hour, by hour."""
+        """Return the stored states of a patient before an hour, by hour."""
         own = self._held.get(subject, [])
         return own[: bisect_left(own, hour, key=_hour)]
 
     def drop_after(self, subject: int, hour: int | None) -> None:
-        """Forget a patient's states after an hour (None: all): they are not so any more."""
+        """Delete a patient's states after an hour (None: all), because they are no longer valid."""
         own = self._held.get(subject, [])
         first = 0 if hour is None else bisect_right(own, hour, key=_hour)
         self.size -= sum(each.size for each in own[first:])
         del own[first:]
 
     def forget(self, most_entries: int) -> None:
-        """Hold no more entries than so many."""
+        """Delete the least recently updated patients until at most ``most_entries`` are left."""
         while self.size > most_entries and self._held:
             _, own = self._held.popitem(last=False)
             self.size -= sum(each.size for each in own)
 
 
 def copied(memory: RuleMemory) -> RuleMemory:
-    """Return what is remembered, so that it does not change with the other."""
+    """Return a copy of a memory that does not change with the original."""
     return RuleMemory(
         began=memory.began,
         played=memory.played,
@@ -128,7 +128,7 @@ def copied(memory: RuleMemory) -> RuleMemory:
     )
 
 
-# What a ledger has of patients, and of the commit that is being made: events of bundles, and the past read again.
+# Events of bundles from the ledger and from the commit in progress.
 
 
 NO_HOUR = -(1 << 40)
@@ -137,13 +137,13 @@ NO_HOUR = -(1 << 40)
 
 @dataclass(slots=True, kw_only=True)
 class LoggedEvents:
-    """Events by the numbers of their lines. ``commit``: the one that is being made, which the ledger does not know."""
+    """Events by the numbers of their lines. ``commit``: the commit in progress, which the ledger does not have yet."""
 
     ledger: LedgerReading
     commit: Commit = field(default_factory=Commit)
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, TakenEvents]:
-        """Return the events of some lines, as when they were taken."""
+        """Return the events of some lines, as they were read."""
         wanted = sorted(numbers)
         split = bisect_right(wanted, self.ledger.lines)
         pending = (self.commit.lines[number - self.ledger.lines - 1] for number in wanted[split:])
@@ -153,16 +153,16 @@ class LoggedEvents:
     def bundles(self, bundles: Sequence[LoggedBundle]) -> list[HourEvents]:
         """Return closed bundles with their events."""
         events = self.by_number(number for bundle in bundles for number in bundle.lines)
-        return [HourEvents(each.hour, [one for number in each.lines for one in events[number]]) for each in bundles]
+        return [HourEvents(each.hour, [event for number in each.lines for event in events[number]]) for each in bundles]
 
     def snapshot_hours(self, subject: int) -> list[int]:
-        """Return the hours of a subject's snapshots that are still so, the last first."""
+        """Return the hours of a subject's valid snapshots, the last first."""
         stale = self.commit.stale.get(subject)
         hours = self.ledger.snapshot_hours(subject)
         return hours if stale is None else [hour for hour in hours if hour < stale]
 
     def between(self, subject: int, after: int | None, before: int) -> list[HourEvents]:
-        """Return a subject's closed bundles after an hour (None: from the first) and before another."""
+        """Return a subject's closed bundles between two hours, both excluded (``after`` None: from the first)."""
         pending = (
             each
             for each in self.commit.closed.get(subject, ())
@@ -171,26 +171,26 @@ class LoggedEvents:
         return self.bundles([*self.ledger.between(subject, after, before), *pending])
 
     def drop_snapshots(self, subject: int, after: int | None) -> None:
-        """Say of a subject's snapshots after an hour, or of all, that they are not so any more."""
+        """Mark a subject's snapshots after an hour (None: all) as invalid."""
         since = NO_HOUR if after is None else after + 1
         self.commit.stale[subject] = min(since, self.commit.stale.get(subject, since))
         self.commit.snapshots = [each for each in self.commit.snapshots if each[0] != subject or each[1] < since]
 
     def note_unbased(self, subject: int, rows: set[str]) -> None:
-        """Note rows of which the first that is known is a later version: they are not amended, they begin."""
+        """Note rows whose first known version is a later one: that version begins the row, it amends nothing."""
         self.commit.unbased.update((subject, row) for row in rows)
 
     def unbased(self, subject: int) -> frozenset[str]:
-        """Return a subject's rows of which the first that is known is a later version."""
+        """Return a subject's rows whose first known version is a later one."""
         ours = (row for whose, row in self.commit.unbased if whose == subject)
         return frozenset((*ours, *self.ledger.unbased(subject)))
 
 
-# The patients of a stream: those who are idle lie in their snapshots, and are read back with the bundles since.
+# The patients of a stream: idle ones are stored as snapshots, and read back with the bundles since.
 
 
 SNAPSHOT_BUNDLES = 24
-"""A patient is written down after so many bundles: more are never folded again."""
+"""A snapshot is written after this many bundles: more are never folded again."""
 
 
 class _Snapshot(msgspec.Struct):
@@ -205,9 +205,9 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 @dataclass(slots=True, kw_only=True)
 class Patients:
-    """Patients after their last closed bundles, those who are in memory by when they were last looked at.
+    """Patients after their last closed bundles; those in memory are ordered by their last use.
 
-    ``size``: entries of all states in memory. Patients who are dropped are as they were when they come back.
+    ``size``: entries of all states in memory. A patient who is dropped from memory is restored unchanged.
     """
 
     ledger: LedgerReading
@@ -229,7 +229,7 @@ class Patients:
         return len(self._held)
 
     def load(self, subjects: Iterable[int]) -> None:
-        """Read some patients back who are not in memory, or begin them."""
+        """Read patients who are not in memory back, or create them."""
         wanted = [subject for subject in subjects if subject not in self._held]
         bodies = self.ledger.snapshots(wanted)
         closed = list(self.ledger.closed_bundles(wanted))
@@ -239,26 +239,27 @@ class Patients:
         for subject in wanted:
             bundles = since[subject]
             patient = self._held[subject] = _opened(subject, bodies.get(subject), bundles)
-            for one in self._as_read(subject, bundles, is_whole=subject not in bodies):
-                self._closing.replay(patient, one)
+            for bundle in self._as_read(subject, bundles, is_whole=subject not in bodies):
+                self._closing.replay(patient, bundle)
             patient.size = size_of(patient.state)
             self.size += patient.size
 
     def close(self, subject: int, bundle: OpenBundle) -> dict[str, Any]:
-        """Bring a patient in memory up to a bundle; return what is told."""
+        """Update a patient in memory with a bundle; return the output line."""
         patient = self._held[subject]
         self._held.move_to_end(subject)
         self.size -= patient.size
-        told = self._closing.close(patient, bundle)
+        output = self._closing.close(patient, bundle)
         self._recent.keep(patient, HourEvents(bundle.hour, bundle.events))
         self.size += patient.size
         if patient.unsaved >= SNAPSHOT_BUNDLES:
             self._due.add(subject)
-        return told
+        return output
 
     def _rewind(self, patient: Patient, bundle: OpenBundle) -> HourEvents:
-        """Fold again from before the first of the rows that a bundle amends became known, from a state that is held or
-        the last such snapshot. The states and snapshots after it are not so any more.
+        """Fold again from before the first amended row became known, from a state in memory or the last snapshot.
+
+        Later states and snapshots become invalid.
         """
         subject, bundles = patient.state.subject_id, [HourEvents(bundle.hour, bundle.events)]
         rows, recent = amended_rows(bundle.events), self._recent.before(subject, bundle.hour)
@@ -280,18 +281,20 @@ class Patients:
         patient.state, patient.first_values, patient.memory = before.state, before.first_values, before.memory
         patient.unsaved = before.unsaved
         *visible, left = self._as_read(subject, bundles, is_whole=after is None)
-        for told, one in zip(bundles, visible, strict=False):
-            self._closing.replay(patient, one)
+        for original, amended in zip(bundles, visible, strict=False):
+            self._closing.replay(patient, amended)
             if patient.unsaved >= SNAPSHOT_BUNDLES:
                 self.logged.commit.snapshots.append(_written(patient))
-            self._recent.keep(patient, told)
+            self._recent.keep(patient, original)
         return left
 
     def _since_snapshot(
         self, subject: int, rows: set[str], bundles: list[HourEvents]
     ) -> tuple[list[HourEvents], int | None]:
-        """Return a patient's bundles since the last snapshot before rows became known, and its hour; None, and all
-        bundles, where there is none. ``bundles``: the last of them."""
+        """Return a patient's bundles since the last snapshot before some rows became known, and its hour.
+
+        Without such a snapshot: all bundles, and None. ``bundles``: the last of them.
+        """
         for after in self.logged.snapshot_hours(subject):
             if after < bundles[0].hour:
                 bundles = [*self.logged.between(subject, after, bundles[0].hour), *bundles]
@@ -306,8 +309,10 @@ class Patients:
         return as_read_now(bundles, lambda row: not is_whole and row not in unbased)
 
     def snapshots(self, most_entries: int) -> Iterator[tuple[int, int, bytes]]:
-        """Yield what is to be written with this commit: whoever's turn it is, and those who are dropped so that no more
-        entries than so many are in memory."""
+        """Yield the snapshots to write with this commit: patients who are due, and those dropped from memory.
+
+        Patients are dropped until at most ``most_entries`` are in memory.
+        """
         for subject in self._due & self._held.keys():
             yield _written(self._held[subject])
         self._due.clear()
@@ -319,12 +324,12 @@ class Patients:
                 yield _written(patient)
 
     def states(self) -> dict[int, PatientState]:
-        """Return the states of those who are in memory."""
+        """Return the states of the patients in memory."""
         return {subject: patient.state for subject, patient in self._held.items()}
 
 
 def _opened(subject: int, body: bytes | None, since: Sequence[HourEvents]) -> Patient:
-    """Return a patient as a snapshot has it, or before the first bundle, at whose hour what is remembered begins."""
+    """Return a patient from a snapshot, or a new one whose memory begins with the hour of the first bundle."""
     if body is None:
         began = from_microseconds(since[0].hour * HOUR) if since else None
         return Patient(state=PatientState(subject_id=subject), memory=RuleMemory(began=began, played=began))

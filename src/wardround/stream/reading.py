@@ -1,4 +1,4 @@
-"""Lines as events of bundles: typed cells, repeats and corrections."""
+"""Lines as events of bundles: typed cells, repeated rows and corrections."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ from wardround.stream.input import DECODER, ENCODER, StreamLine
 from wardround.stream.ledger import RowReading
 from wardround.stream.source_rules import SourceRules
 
-# Cells of lines as columns: typed as ingest reads the text of a file, or refused.
+# Cells of lines as columns, typed as ingest types the text of a file; other cells are refused.
 
 
 FIRST_YEAR, LAST_YEAR = 1700, 9000
-"""Years of which a time may be at which something became known: others stand for what was never or always so."""
+"""The years in which a row can become known; times of other years stand for never and always."""
 _PLAIN: Mapping[ColumnType, frozenset[type]] = {
     "int": frozenset({int, type(None)}),
     "float": frozenset({int, float, type(None)}),
     "text": frozenset({str, type(None)}),
 }
-"""Types of cells that are taken as they are."""
+"""Types of cells that need no conversion."""
 
 
 def subject_of(spec: SourceSpec, table: TableSpec, row: Mapping[str, Any]) -> int:
-    """Return the number of the subject whose row it is. ValueError: it does not say."""
+    """Return the number of a row's subject. ValueError: the row has none."""
     key = row.get(table.subject or "subject_id")
     if type(key) is int and -(1 << 63) <= key < 1 << 63 and not table.has_text_subject:
         return key
     if key is None or key == "":
-        raise ValueError("the row does not say whose it is")
+        raise ValueError("the row has no subject")
     if table.has_text_subject:
         return subject_number(str(one_cell("text", key, table.files)).strip())
     found = one_cell("int", key, table.files)
     if found is None:
-        raise ValueError("the row does not say whose it is")
+        raise ValueError("the row has no subject")
     return int(found)
 
 
 def column(cells: Sequence[Any], kind: ColumnType, files: FileFormat) -> Any:
-    """Return cells as an Arrow array. ValueError, pa.ArrowException: one of them is no such value."""
+    """Return cells as an Arrow array. ValueError, pa.ArrowException: a cell is no value of this type."""
     arrow = ARROW_TYPES[kind]
     types = frozenset(map(type, cells))
     if types <= _PLAIN.get(kind, frozenset()):
@@ -69,7 +69,7 @@ def column(cells: Sequence[Any], kind: ColumnType, files: FileFormat) -> Any:
 
 
 def one_cell(kind: ColumnType, cell: Any, files: FileFormat) -> Any:
-    """Return a cell as a value of its column's type, None for an empty one. ValueError: it is none."""
+    """Return a cell as a value of its column's type, None for an empty one. ValueError: it is no such value."""
     if cell is None or (kind == "time" and isinstance(cell, datetime)) or (kind == "date" and isinstance(cell, date)):
         return cell
     if isinstance(cell, bool) or not isinstance(cell, str | int | float):
@@ -88,7 +88,7 @@ def one_cell(kind: ColumnType, cell: Any, files: FileFormat) -> Any:
 
 
 def _read(kind: ColumnType, text: str, files: FileFormat) -> Any:
-    """Read the text of a cell: as the source's files have it, or a time as records write it."""
+    """Parse the text of a cell as in the source's files, or a time as records write it."""
     if (
         files.clock is None
         and kind in ("time", "date")
@@ -120,25 +120,25 @@ _READERS: dict[tuple[str, int], tuple[Callable[[str | None], Any], FileFormat]] 
 
 @lru_cache(maxsize=65_536)
 def line_time(text: str, what: str) -> datetime:
-    """Read a time that a line itself says. ValueError: it is none, or of no year in which anything can be known."""
+    """Parse a time field of a line. ValueError: it is no time, or outside ``FIRST_YEAR`` to ``LAST_YEAR``."""
     moment = _moment(text)
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ValueError(f"{what} {text!r:.40} is no time: years are {FIRST_YEAR} to {LAST_YEAR}")
     return moment
 
 
-# Rows that come again: what says nothing new is one reading, what reads differently is a correction.
+# Rows that come again: without a change they are ignored, with a change they are a correction.
 
 
 def row_key(subject: int, table: str, row_id: str) -> int:
-    """Return the number under which the ledger keeps how a row read last."""
+    """Return the number under which the ledger stores a row's last reading."""
     return _number(f"{subject}\n{table}\n{row_id}".encode())
 
 
 def new_reading(line: StreamLine, last: RowReading | None) -> tuple[StreamLine | None, RowReading]:
-    """Return a line as it is to be taken, and how its row reads now; None where it says what was said before.
+    """Return the line to use, and the row's reading; None instead of the line if nothing changed.
 
-    A row that comes again without a later revision and reads differently is its next revision.
+    A row that comes again with other cells and without a later revision becomes its next revision.
     """
     cells = _number(ENCODER.encode([sorted(line.row.items()), line.withdrawn, line.pending]))
     if last is None or line.revision > last.revision:
@@ -153,11 +153,11 @@ def _number(text: bytes) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
-# Events as the ledger keeps them: what was read of a line stays what it was, whatever is read later.
+# Events as the ledger stores them: the events of a line do not change, whatever is read later.
 
 
 TakenEvents = list[tuple[BundleEvent, bool]]
-"""Events with, of each, whether only the person's own values can tell its level."""
+"""Events, each with whether its level depends on the person's own values alone."""
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(TakenEvents)
 
 
@@ -167,13 +167,13 @@ def packed_events(events: Sequence[tuple[BundleEvent, bool]]) -> bytes:
 
 
 def unpacked_events(body: bytes) -> TakenEvents:
-    """Return the events that some bytes hold."""
+    """Return the events in some bytes."""
     return _DECODER.decode(body)
 
 
-# Lines that say when they became known, as events of bundles: table by table, with the code that reads a store's rows.
+# Lines with ``known`` as events of bundles, table by table, with the code that reads a store's rows.
 #
-# What a cell plans, an end that lies ahead, is known when the source's own late clock says, by the row's cells alone.
+# A planned end, later than the row, becomes known by the source's own late clock, from the row's cells alone.
 
 
 _FIRST, _LAST = (to_microseconds(datetime(year, 1, 1)) for year in (FIRST_YEAR, LAST_YEAR))
@@ -181,14 +181,14 @@ _FIRST, _LAST = (to_microseconds(datetime(year, 1, 1)) for year in (FIRST_YEAR, 
 
 @dataclass(slots=True)
 class ReadLines:
-    """The events of lines, by the places of these; ``refused``: why a line was, by its place."""
+    """The events of lines by the lines' places; ``refused``: the reason by place."""
 
     events: dict[int, TakenEvents] = field(default_factory=lambda: defaultdict(list))
     refused: dict[int, str] = field(default_factory=dict)
 
 
 class LineReader:
-    """Reads lines of one source that say when they became known."""
+    """Reads lines of one source that have ``known``."""
 
     def __init__(self, rules: SourceRules) -> None:
         self.spec = rules.spec
@@ -196,7 +196,7 @@ class LineReader:
         self._clocks = ShardClocks(spec=rules.spec, settings=rules.settings, load=_nothing)
 
     def decode(self, text: bytes) -> StreamLine:
-        """Read a line. ValueError and others: it is none, or of a table that the source does not have."""
+        """Parse a line. ValueError and others: it is not a line, or of a table that the source does not have."""
         line = DECODER.decode(text)
         if line.clock is not None:
             line_time(line.clock, "clock")
@@ -213,7 +213,7 @@ class LineReader:
         return line
 
     def subject_of(self, line: StreamLine) -> int:
-        """Return whose row it is. ValueError: it does not say."""
+        """Return the subject of a line's row. ValueError: it has none."""
         return subject_of(self.spec, self.spec.tables[line.table], line.row)
 
     def has_events(self, table: str) -> bool:
@@ -221,7 +221,7 @@ class LineReader:
         return table in self.played
 
     def read(self, lines: Mapping[int, StreamLine]) -> ReadLines:
-        """Read some lines; those with a cell that cannot be read are refused, and the others kept."""
+        """Read some lines; only lines with a cell that cannot be read are refused."""
         tables: dict[str, list[int]] = defaultdict(list)
         for place, line in lines.items():
             if self.has_events(line.table):
@@ -234,7 +234,7 @@ class LineReader:
             events = gathered([cells for cells, _ in parts])
             line_of = np.concatenate([places[cells.rows] for cells, places in parts])
             timely = is_timely(events)
-            for place, pair in zip(line_of[timely].tolist(), taken(events.take(timely)), strict=True):
+            for place, pair in zip(line_of[timely].tolist(), with_levels(events.take(timely)), strict=True):
                 found.events[place].append(pair)
         return found
 
@@ -243,7 +243,7 @@ class LineReader:
     ) -> list[tuple[KindCells, Integers]]:
         try:
             return self._cells(spec, self.played[spec.name], lines, places)
-        except Exception as error:  # one line at a time says which of them cannot be read, whatever it holds
+        except Exception as error:  # one line at a time: which of them cannot be read
             if len(places) == 1:
                 refused[places[0]] = f"{spec.name}: {error or type(error).__name__}"
                 return []
@@ -253,18 +253,18 @@ class LineReader:
         self, spec: TableSpec, played: Sequence[PlayedRows], lines: Mapping[int, StreamLine], places: list[int]
     ) -> list[tuple[KindCells, Integers]]:
         found: list[tuple[KindCells, Integers]] = []
-        for said in product((False, True), repeat=2):
-            chosen = [place for place in places if (lines[place].withdrawn, lines[place].pending) == said]
+        for flags in product((False, True), repeat=2):
+            chosen = [place for place in places if (lines[place].withdrawn, lines[place].pending) == flags]
             if chosen:
-                revision = self._revision(spec, [lines[place] for place in chosen], *said)
+                revision = self._revision(spec, [lines[place] for place in chosen], *flags)
                 own = np.array(chosen, np.int64)
-                found += [(cells, own) for cells in self._of_revision(spec, played, revision, is_plain=not any(said))]
+                found += [(cells, own) for cells in self._of_revision(spec, played, revision, is_plain=not any(flags))]
         return found
 
     def _of_revision(
         self, spec: TableSpec, played: Sequence[PlayedRows], revision: Revisions, *, is_plain: bool
     ) -> Iterator[KindCells]:
-        """Yield what rows say now, and then what ends that they plan come to."""
+        """Yield the events of rows now, then those of their planned ends."""
         ends, planned = {}, []
         for each in played if is_plain else ():
             if each.stop_kind is not None and each.role.stop in spec.late:
@@ -282,14 +282,14 @@ class LineReader:
                         yield cells
 
     def _end_known(self, spec: TableSpec, revision: Revisions, played: PlayedRows) -> Times:
-        """Return when the ends of rows are known, as far as each row alone says; ``NO_TIME`` where it has none."""
+        """Return when the ends of rows are known, from each row alone; ``NO_TIME`` without an end."""
         place = revision.batch.schema.get_field_index(played.role.stop or "")
         if place < 0:
             return np.full(revision.batch.num_rows, NO_TIME)
         assert played.role.stop is not None
         cells = revision.batch.column(place)
         known = self._clocks.evaluate(spec.late[played.role.stop], spec, revision.batch)
-        if pa.types.is_timestamp(cells.type):  # what the row alone does not say is known with its own time
+        if pa.types.is_timestamp(cells.type):  # unknown from the row alone: known at the time of the end itself
             known = np.where(known == NO_TIME, microseconds(cells), known)
         known = np.where(known == NO_TIME, revision.known, known)
         filled: Mask = valid(cells)
@@ -317,17 +317,17 @@ class LineReader:
 
 
 def is_timely(events: BundleEvents) -> Mask:
-    """Say which events are of a time in which anything can be known: others stand for never and always."""
+    """Return which events have times in the years of records; other times stand for never and always."""
     return np.asarray((events.known < _LAST) & (events.known > _FIRST) & (events.event > _FIRST))
 
 
 def timely_events(events: BundleEvents) -> BundleEvents:
-    """Return the events of a time in which anything can be known."""
+    """Return the events whose times are in the years of records."""
     return events.take(is_timely(events))
 
 
-def taken(events: BundleEvents) -> Iterator[tuple[BundleEvent, bool]]:
-    """Yield events with their levels by limits, and whether only the person's own values can tell a level."""
+def with_levels(events: BundleEvents) -> Iterator[tuple[BundleEvent, bool]]:
+    """Yield events with their levels by limits, and whether the level depends on the person's own values alone."""
     levels, alone = levels_by_limits(events)
     yield from zip(replace(events, level=levels), alone.tolist(), strict=True)
 
@@ -347,7 +347,7 @@ def _batch(spec: TableSpec, lines: list[StreamLine]) -> pa.RecordBatch:
 
 
 def row_id(spec: TableSpec, row: Mapping[str, Any]) -> str:
-    """Return what names a row: its own id, or its key; without either it cannot be told again."""
+    """Return a row's name: its own id, or its key. ValueError: it has neither, so a repeat could not be found."""
     if "row_id" in row and "row_id" not in spec.columns:
         return str(row["row_id"])
     if not spec.key or any(row.get(name) is None for name in spec.key):

@@ -1,4 +1,4 @@
-"""A store's rows as lines of a stream, in the order in which they became known: to try a stream, and to compare it."""
+"""A store's rows as lines of a stream, in the order in which they became known, to try and compare a stream."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _Key = tuple[int, int, int, int]
 
 
 def write_replay(store: Store, folder: Path, *, lines_per_file: int = 100_000, report: Reporter = silent) -> int:
-    """Write the rows of a store that have events as lines, into a new folder; return how many. Held in memory.
+    """Write the rows of a store that have events as lines into a new folder; return their number. Uses memory for all.
 
-    Where an hour begins in which rows became known a line ``clock`` says so: what was before is complete.
-    UserError: the folder holds something.
+    A line ``clock`` begins every hour in which rows became known: earlier hours are complete.
+    UserError: the folder is not empty.
     """
     must_be_new(folder)
     private_folder(folder)
@@ -43,7 +43,7 @@ def write_replay(store: Store, folder: Path, *, lines_per_file: int = 100_000, r
 
 
 def _with_clock(part: Sequence[tuple[_Key, StreamLine]]) -> Iterator[StreamLine]:
-    """Yield lines, and before the first of every hour that hour as the clock."""
+    """Yield lines, and before the first line of every hour a clock line."""
     hour = None
     for key, line in part:
         if key[0] != hour:
@@ -57,7 +57,7 @@ def _lines(table: StoredTable, played: tuple[PlayedRows, ...]) -> Iterator[tuple
     if not played or spec.is_static:
         return
     wanted = frozenset[str]().union(*(each.columns for each in played)) & frozenset(table.layout.columns)
-    kept = wanted | {spec.encounter, *(name for each in played for one in each.role.where for name in one)}
+    kept = wanted | {spec.encounter, *(name for each in played for condition in each.role.where for name in condition)}
     kept |= {name for each in played for name in (each.role.low, each.role.high, each.role.fluid, each.role.clock)}
     for revision in read_revisions(table.layout, table.stored, table.subject, wanted):
         yield from _of_revision(spec.name, spec.subject or "subject_id", revision, {n for n in kept if n})
@@ -72,11 +72,11 @@ def _of_revision(table: str, subject: str, revision: Revisions, kept: set[str]) 
     for row_id, whose, event, known, number, *row in columns:
         if known <= ALWAYS_TIME:
             continue
-        told = {"row_id": row_id, subject: whose, **_filled(names, row)}
+        cells_by_name = {"row_id": row_id, subject: whose, **_filled(names, row)}
         at = from_microseconds(known)
         line = StreamLine(
             table=table,
-            row=told,
+            row=cells_by_name,
             known=written_cell(at),
             time=written_cell(from_microseconds(event)),
             revision=number,

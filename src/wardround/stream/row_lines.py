@@ -1,4 +1,4 @@
-"""Lines that are rows of source files, and what each new reading changes."""
+"""Lines that are rows of source files, and the events that a new reading adds, withdraws or amends."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ from wardround.stream.source_rules import SourceRules
 
 @dataclass(slots=True, kw_only=True)
 class RowLine:
-    """A row of a table. ``given``: its own id, where the line says one; ``earliest``: the first time that stands in the
-    line, in microseconds. Filled in when it is read: ``events`` of it and of all rows that hang on it; ``refused``: why
-    it cannot be read; ``is_new``: it says something new."""
+    """A row of a table.
+
+    ``given``: the row's own id, if the line has one; ``earliest``: the first time in the line, in microseconds. Filled
+    in when it is read: ``events`` of it and of all rows that depend on it; ``refused``: why it cannot be read;
+    ``is_new``: it differs from what is known.
+    """
 
     subject: int
     table: TableSpec
@@ -48,11 +51,11 @@ class RowReader:
     rows: SourceRows
 
     def needs(self, table: str) -> bool:
-        """Whether anything of a table's rows is said, or clocks of others look at them."""
-        return table in self.rules.played or table in self.rules.asked_by
+        """Whether a table's rows have events, or clocks of other tables read them."""
+        return table in self.rules.played or table in self.rules.needed_by
 
     def line(self, table: str, row: Mapping[str, Any]) -> RowLine:
-        """Return a row as a line. ValueError: a cell is no value of its column, or it does not say whose it is."""
+        """Return a row as a line. ValueError: a cell is no value of its column, or the row has no subject."""
         spec = self.rules.spec.tables[table]
         given = None if "row_id" in spec.read_columns or "row_id" in self.rules.spec.ignored else row.get("row_id")
         subject = subject_of(self.rules.spec, spec, row)
@@ -61,58 +64,58 @@ class RowReader:
         return RowLine(subject=subject, table=spec, cells=cells, given=own, earliest=_earliest(spec, cells))
 
     def read(self, lines: Sequence[RowLine]) -> None:
-        """Take rows in, in order, and fill in what they come to."""
+        """Add rows in order, and fill in their events."""
         for places in in_rounds([self._step(place, line) for place, line in enumerate(lines)]):
-            taken: list[tuple[RowLine, StreamedRow]] = []
+            added: list[tuple[RowLine, StreamedRow]] = []
             for place in places:
                 line = lines[place]
                 try:
-                    held = self.rows.put(line.subject, line.table, line.cells, line.given)
+                    row = self.rows.put(line.subject, line.table, line.cells, line.given)
                 except Exception as error:  # whatever a row holds, it stops nobody else's
                     line.refused = f"{line.table.name}: {error or type(error).__name__}"
                     continue
-                line.is_new = held is not None
-                if held is not None:
-                    taken.append((line, held))
-            self._read(taken)
+                line.is_new = row is not None
+                if row is not None:
+                    added.append((line, row))
+            self._read(added)
 
     def _step(self, place: int, line: RowLine) -> tuple[int, str, bool]:
         name, key = line.table.name, [line.cells.get(each) for each in line.table.key]
         row = line.given or ("-".join(map(str, key)) if key else f" {place}")
         return line.subject, f"{name}:{row}", self.rules.concerns_others(name, line.cells)
 
-    def _read(self, taken: Sequence[tuple[RowLine, StreamedRow]]) -> None:
+    def _read(self, added: Sequence[tuple[RowLine, StreamedRow]]) -> None:
         try:
-            self._events(taken)
-        except Exception as error:  # one at a time says which of them cannot be read
-            if len(taken) > 1:
-                for one in taken:
-                    self._read([one])
+            self._events(added)
+        except Exception as error:  # one at a time: which of them cannot be read
+            if len(added) > 1:
+                for pair in added:
+                    self._read([pair])
                 return
-            for line, held in taken:
-                self.rows.take_back(line.subject, line.table.name, held)
+            for line, row in added:
+                self.rows.take_back(line.subject, line.table.name, row)
                 line.refused, line.events = f"{line.table.name}: {error or type(error).__name__}", {}
 
-    def _events(self, taken: Sequence[tuple[RowLine, StreamedRow]]) -> None:
-        asked: dict[str, dict[tuple[int, str], StreamedRow]] = defaultdict(dict)
+    def _events(self, added: Sequence[tuple[RowLine, StreamedRow]]) -> None:
+        alone: dict[str, dict[tuple[int, str], StreamedRow]] = defaultdict(dict)
         whole: dict[str, dict[int, RowLine]] = defaultdict(dict)
-        for line, held in taken:
+        for line, row in added:
             name = line.table.name
             line.events = {}
-            for table in (name, *self.rules.asked_by.get(name, ())):
+            for table in (name, *self.rules.needed_by.get(name, ())):
                 if table not in self.rules.played:
                     continue
                 if table == name and table not in self.rules.together:
-                    asked[table][held.subject, held.name] = held
+                    alone[table][row.subject, row.name] = row
                 else:
                     whole[table][line.subject] = line
-        for table in (*asked, *(each for each in whole if each not in asked)):
-            rows = asked[table]
+        for table in (*alone, *(each for each in whole if each not in alone)):
+            rows = alone[table]
             rows |= {(each.subject, each.name): each for each in self.rows.of(whole[table], table)}
             if not rows:
                 continue
             found = RowClocks(rules=self.rules, rows=self.rows).events(table, list(rows.values()))
-            single = {(held.subject, held.name): line for line, held in taken if line.table.name == table}
+            single = {(row.subject, row.name): line for line, row in added if line.table.name == table}
             for key, events in found.items():
                 line = single.get(key) or whole[table][key[0]]
                 line.events[key] = events
@@ -123,18 +126,18 @@ def _own_id(table: str, given: object) -> str:
 
 
 def _earliest(table: TableSpec, cells: Cells) -> int | None:
-    """The earliest time that stands in a row, in microseconds."""
+    """Return the earliest time in a row, in microseconds."""
     times = (str(cell) for name, cell in cells.items() if table.columns.get(name) in ("time", "date"))
     first = min(times, default=None)
     return None if first is None else to_microseconds(datetime.fromisoformat(first))
 
 
-# What is new of rows that are read again: it is taken, what is not so any more is taken back or amended.
+# New readings of rows: new events are issued, events that no longer hold are withdrawn or amended.
 
 
 class IssuedEvent(msgspec.Struct, array_like=True):
-    """An event that was taken of a row: a digest of it, what it is, the hour of its bundle, the entry that holds it,
-    the version as which it was said, and its concept."""
+    """An event that was issued for a row: its digest, kind, the hour of its bundle, the number of its entry, the
+    revision with which it was issued, and its concept."""
 
     digest: int
     kind: int
@@ -149,28 +152,28 @@ _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Iss
 
 @dataclass(slots=True, kw_only=True)
 class RowIssuing:
-    """Takes rows as they read now, against what was taken of them."""
+    """Issues the events of rows as they read now, compared with the events issued before."""
 
     engine: StreamEngine
     ledger: LedgerReading
     _held: dict[tuple[int, str], list[IssuedEvent]] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Begin another commit."""
+        """Begin a new commit."""
         self._held = {}
 
     def prepare(self, rows: set[tuple[int, str]]) -> None:
-        """Read what was taken of some rows."""
+        """Read the events that were issued for some rows."""
         for row, body in self.ledger.issued(rows - self._held.keys()).items():
             self._held[row] = _DECODER.decode(body)
 
     def take(self, line: RowLine, limit: int | None) -> Iterator[dict[str, Any]]:
-        """Take what is new of a line's row and of those that hang on it; yield what is told with it.
+        """Issue the new events of a line's row and of rows that depend on it; yield the output.
 
-        ``limit``: the last time at which it may be.
+        ``limit``: the last time that the line may have, in microseconds.
 
-        The patient's clock comes to the earliest time that the line has, not to when all of it is known: what is known
-        later, as a result or a code is, waits for its hour.
+        The patient's clock moves to the earliest time in the line, not to the time when all of it is known: events that
+        become known later, such as a result or a code, wait for their hour.
         """
         subject, rows = line.subject, line.events
         moments = [moment for row, events in rows.items() for moment in self._moments(row, events)]
@@ -185,28 +188,28 @@ class RowIssuing:
             yield from self._take_row(row, events, parked=parked)
 
     def _moments(self, row: tuple[int, str], events: TakenEvents) -> Iterator[int]:
-        """Yield the times of what is new of a row."""
-        held = {each.digest for each in self._held.get(row, ())}
+        """Yield the times of a row's new events, in microseconds."""
+        issued = {each.digest for each in self._held.get(row, ())}
         for event, _ in events:
-            if _digest(event) not in held:
+            if _digest(event) not in issued:
                 yield to_microseconds(min(event.time, event.known))
 
     def _take_row(self, row: tuple[int, str], events: TakenEvents, *, parked: bool) -> Iterator[dict[str, Any]]:
-        """Take one row as it reads now."""
-        held = self._held.get(row, [])
+        """Issue the events of one row as it reads now."""
+        issued = self._held.get(row, [])
         subject, now = row[0], self.engine.now(row[0])
         wanted = {_digest(event): (event, alone) for event, alone in events}
-        kept = [each for each in held if each.digest in wanted]
-        gone = [each for each in held if each.digest not in wanted]
+        kept = [each for each in issued if each.digest in wanted]
+        gone = [each for each in issued if each.digest not in wanted]
         new = {digest: pair for digest, pair in wanted.items() if digest not in {each.digest for each in kept}}
-        said = [each for each in gone if not self.engine.is_open(subject, each.hour)]
+        closed = [each for each in gone if not self.engine.is_open(subject, each.hour)]
         for each in gone:
             if self.engine.is_open(subject, each.hour):
                 self.engine.withdraw(subject, each.hour, each.number)
         if not new and not gone:
             return
-        if any(each.kind not in ENDS for each in said):
-            kept, new = self._amended(row, kept, wanted, new, said, now)
+        if any(each.kind not in ENDS for each in closed):
+            kept, new = self._amended(row, kept, wanted, new, closed, now)
         self._held[row] = kept
         ordered = sorted(new.items(), key=lambda pair: to_microseconds(pair[1][0].known))
         for digest, (event, alone) in ordered:
@@ -221,21 +224,23 @@ class RowIssuing:
         kept: list[IssuedEvent],
         wanted: Mapping[int, tuple[BundleEvent, bool]],
         new: dict[int, tuple[BundleEvent, bool]],
-        said: list[IssuedEvent],
+        closed: list[IssuedEvent],
         now: int,
     ) -> tuple[list[IssuedEvent], dict[int, tuple[BundleEvent, bool]]]:
-        """Return what stays of what was taken, and what is to be said now, of a row of which something that was said is
-        not so: how it reads now, as a later version, or that there is no such row."""
+        """Return the events that stay and those to issue, for a row with an issued event that no longer holds.
+
+        The row is issued again as a later version, or withdrawn.
+        """
         due = {
             digest: pair
             for digest, pair in wanted.items()
             if _is_plain(pair[0].kind) and to_microseconds(pair[0].known) // HOUR <= now
         }
-        version = 1 + max(each.revision for each in (*kept, *said))
+        version = 1 + max(each.revision for each in (*kept, *closed))
         if not due:
-            plain = [each for each in said if _is_plain(each.kind)]
+            plain = [each for each in closed if _is_plain(each.kind)]
             gone = {-version: (_withdrawal(row[1], plain[0], version, now), False)} if plain else {}
-            return kept if plain else [*kept, *said], {**new, **gone}
+            return kept if plain else [*kept, *closed], {**new, **gone}
         latest = max(pair[0].revision for pair in due.values())
         again = {
             d: (structs.replace(e, revision=version), alone) for d, (e, alone) in due.items() if e.revision == latest
@@ -246,7 +251,7 @@ class RowIssuing:
 
 
 def _since(time: int) -> int:
-    """A time, or where it stands for a day without a time the beginning of the day."""
+    """Return a time; for a date without a time (end of day) the beginning of the day."""
     day = time // DAY_MICROSECONDS * DAY_MICROSECONDS
     return day if time - day == END_OF_DAY_MICROSECONDS else time
 
@@ -255,11 +260,11 @@ def _is_plain(kind: int) -> bool:
     return kind not in ENDS and kind != EventKind.RETRACTION
 
 
-def _withdrawal(row: str, said: IssuedEvent, version: int, now: int) -> BundleEvent:
+def _withdrawal(row: str, issued: IssuedEvent, version: int, now: int) -> BundleEvent:
     time = from_microseconds(now * HOUR)
     return BundleEvent(
         kind=EventKind.RETRACTION,
-        concept=said.concept,
+        concept=issued.concept,
         value=None,
         text=None,
         unit=None,

@@ -40,10 +40,10 @@ from wardround.records.sources.fhir import (
 from wardround.records.specs import ColumnType, UndeclaredZone, WallClock
 from wardround.stream.input import ENCODER
 from wardround.stream.ledger import Commit, LedgerReading, SourceRow
-from wardround.stream.reading import TakenEvents, column, one_cell, taken, timely_events
+from wardround.stream.reading import TakenEvents, column, one_cell, timely_events, with_levels
 from wardround.stream.source_rules import SourceRules
 
-# Rows as a source's files have them, by subject and table: what the ledger keeps of them, and what comes anew.
+# Rows as a source's files have them, by subject and table: stored in the ledger, and new in this commit.
 
 
 Cells = dict[str, Any]
@@ -52,8 +52,7 @@ _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Cel
 
 @dataclass(slots=True)
 class StreamedRow:
-    """One row of a subject: its name, and the versions that came, one for each version time; without such times the
-    last."""
+    """One row of a subject: its name, and its versions, one for each version time (the last if the table has none)."""
 
     subject: int
     name: str
@@ -62,7 +61,7 @@ class StreamedRow:
 
 @dataclass(slots=True, kw_only=True)
 class SourceRows:
-    """The rows of a stream's source. What is read for a commit is held until the next."""
+    """The rows of a stream's source; rows that are read for a commit stay in memory until the next."""
 
     spec: SourceSpec
     ledger: LedgerReading
@@ -71,7 +70,7 @@ class SourceRows:
     _single: dict[tuple[int, str, str], StreamedRow | None] = field(default_factory=dict)
 
     def forget(self, commit: Commit) -> None:
-        """Begin another commit."""
+        """Begin a new commit."""
         self.commit, self._whole, self._single = commit, {}, {}
 
     def of(self, subjects: Iterable[int], table: str) -> list[StreamedRow]:
@@ -82,23 +81,23 @@ class SourceRows:
             self._whole[subject, table] = {}
         for row in self.ledger.source_rows(new, table) if new else ():
             self._whole[row.subject, table][row.key] = _held(row)
-        for (subject, name, key), held in self._single.items():
-            if name == table and held is not None and (subject, table) in self._whole:
-                self._whole[subject, table][key] = held
+        for (subject, name, key), known in self._single.items():
+            if name == table and known is not None and (subject, table) in self._whole:
+                self._whole[subject, table][key] = known
         return [row for subject in subjects for row in self._whole[subject, table].values()]
 
     def put(self, subject: int, table: TableSpec, cells: Cells, given: str | None) -> StreamedRow | None:
-        """Take a row in; None where it says what is known of it already. ``given``: the row's own id.
+        """Add a row and return it; None if it adds nothing new. ``given``: the row's own id.
 
-        A row with a key or an own id that comes again is a version of the one before, or replaces it. ValueError: the
-        row lacks its key.
+        A row whose key or own id came before is a new version of that row, or replaces it. ValueError: the row lacks
+        its key.
         """
         key, name = self._key(subject, table, cells, given)
-        held = self._row(subject, table.name, key)
-        versions = [cells] if held is None else _with_version(table, held.versions, cells)
+        known = self._row(subject, table.name, key)
+        versions = [cells] if known is None else _with_version(table, known.versions, cells)
         if versions is None:
             return None
-        made = StreamedRow(subject, name if held is None else held.name, versions)
+        made = StreamedRow(subject, name if known is None else known.name, versions)
         self._single[subject, table.name, key] = made
         if (subject, table.name) in self._whole:
             self._whole[subject, table.name][key] = made
@@ -107,9 +106,9 @@ class SourceRows:
         return made
 
     def take_back(self, subject: int, table: str, made: StreamedRow) -> None:
-        """Forget a row that was taken in and could not be read: the one before it stands."""
-        for place, held in list(self._single.items()):
-            if held is made:
+        """Remove a row that was added and could not be read; the version before it stays."""
+        for place, known in list(self._single.items()):
+            if known is made:
                 del self._single[place]
                 self.commit.source_rows.pop(place, None)
         self._whole.pop((subject, table), None)
@@ -122,8 +121,7 @@ class SourceRows:
         return self._single[place]
 
     def _key(self, subject: int, table: TableSpec, cells: Cells, given: str | None) -> tuple[str, str]:
-        """Return what tells a row apart from others of its subject, and its name: that of a store, where rows of equal
-        content are numbered as they come."""
+        """Return a row's key within its subject, and its name as in a store (rows of equal content are numbered)."""
         if given is not None:
             return f"i{given}", given
         if table.key:
@@ -133,19 +131,19 @@ class SourceRows:
         word = fingerprints(_batch(table, [cells], [subject], content), content, table.name)
         start, own = f"c{int(word[0]):x}:", "-".join(str(cells.get(each)) for each in table.unique)
         if own:
-            held = self._row(subject, table.name, start + own)
-            if held is not None:
-                return start + own, held.name
+            known = self._row(subject, table.name, start + own)
+            if known is not None:
+                return start + own, known.name
         again = self._count(subject, table.name, start)
         numbered = mix(word + np.uint64(again)) if again else word
         return f"{start}{own or again}", f"{table.name}:{row_numbers(numbered)[0]}"
 
     def _count(self, subject: int, table: str, start: str) -> int:
-        """Return how many rows there are whose keys begin so."""
+        """Return the number of rows whose keys begin with ``start``."""
         ours = {
             key
-            for (whose, name, key), held in self._single.items()
-            if whose == subject and name == table and held is not None and key.startswith(start)
+            for (whose, name, key), known in self._single.items()
+            if whose == subject and name == table and known is not None and key.startswith(start)
         }
         return len(ours.union(self.ledger.source_keys(subject, table, start)))
 
@@ -164,22 +162,24 @@ def _keyed_name(table: TableSpec, cells: Cells, subject: int) -> str:
 
 
 def _with_version(table: TableSpec, before: Sequence[Cells], cells: Cells) -> list[Cells] | None:
-    """Return the versions of a row with a new one; None where it says nothing new."""
+    """Return the versions of a row with a new one; None if it adds nothing new."""
     version = table.version if table.amended is not None else None
     if version is None:
         return None if before[-1] == cells else [cells]
-    if cells in before or _said(before[-1], version) == _said(cells, version):
+    if cells in before or _without_version(before[-1], version) == _without_version(cells, version):
         return None
     return [*(each for each in before if each.get(version) != cells.get(version)), cells]
 
 
-def _said(cells: Cells, version: str) -> Cells:
+def _without_version(cells: Cells, version: str) -> Cells:
     return {name: cell for name, cell in cells.items() if name != version}
 
 
 def typed_cells(table: TableSpec, row: Mapping[str, Any]) -> Cells:
-    """Return the cells of a row that its table has, as ingest reads them; times as text. ValueError: one is no such
-    value."""
+    """Return the cells of a row that its table has, as ingest reads them; times as text.
+
+    ValueError: a cell is no value of its column.
+    """
     found: Cells = {}
     for name, kind in _kinds(table).items():
         cell = one_cell(kind, row.get(name), table.files)
@@ -189,7 +189,7 @@ def typed_cells(table: TableSpec, row: Mapping[str, Any]) -> Cells:
 
 
 def batch_of(table: TableSpec, rows: Sequence[StreamedRow], columns: Iterable[str] | None = None) -> pa.RecordBatch:
-    """Return rows, all versions of each one after another, as ingest reads them from a file."""
+    """Return the versions of rows, row after row, as ingest reads them from a file."""
     cells = [each for row in rows for each in row.versions]
     subjects = [row.subject for row in rows for _ in row.versions]
     present = {name for each in cells for name in each}
@@ -206,26 +206,26 @@ def _batch(table: TableSpec, cells: Sequence[Cells], subjects: Sequence[int], na
 
 
 def _kinds(table: TableSpec) -> Mapping[str, ColumnType]:
-    """The columns that rows may have: those of the file, and labels that a line brings along."""
+    """Return the columns that rows may have: those of the file, and labels that a line may add."""
     return {**table.read_columns, **table.joined}
 
 
-# What rows of the source's files come to as events, by the very rules with which ingest makes a store of them.
+# Rows of the source's files as events, by the rules with which ingest makes a store.
 
 
 RowEvents = dict[tuple[int, str], TakenEvents]
-"""By subject and name of a row all that is ever known of it, however far ahead."""
+"""By subject and row name: all events of the row, also those that become known later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowClocks:
-    """Evaluates rows together with the rows of their subjects to which the rules of the source look."""
+    """Evaluates rows together with the other rows of their subjects that the source's rules read."""
 
     rules: SourceRules
     rows: SourceRows
 
     def events(self, table: str, rows: Sequence[StreamedRow]) -> RowEvents:
-        """Return the events of rows of one table; each row, and each group that collapses, is among them."""
+        """Return the events of rows of one table, with an entry for each row and for each group that collapses."""
         spec, played = self.rules.spec.tables[table], self.rules.played[table]
         batch = batch_of(spec, rows)
         batch = batch.select([name for name in batch.schema.names if not self._is_labelled(table, name)])
@@ -242,12 +242,12 @@ class RowClocks:
             found |= {(subject, group): [] for subject, group in zip(subjects.tolist(), groups, strict=True)}
         parts = list(table_events(piece, played))
         events = timely_events(gathered(parts))
-        for subject, pair in zip(events.subject.tolist(), taken(events), strict=True):
+        for subject, pair in zip(events.subject.tolist(), with_levels(events), strict=True):
             found[subject, pair[0].row_id].append(pair)
         return found
 
     def _is_labelled(self, table: str, name: str) -> bool:
-        """Whether a label that a row brings along is one of the store's dictionaries, or made of other columns."""
+        """Whether a row's label comes from the store's dictionaries, or is made of other columns."""
         spec = self.rules.spec.tables[table]
         if name not in spec.joined:
             return False
@@ -263,10 +263,10 @@ class RowClocks:
 
 
 def in_rounds(steps: Sequence[tuple[int, str, bool]]) -> list[list[int]]:
-    """Cut lines into rounds that may be read together, so that each comes to what it would alone: of each subject one
-    line on which others hang, or several on which none does, none of one row twice.
+    """Divide lines into rounds that can be read together with the same result as one by one.
 
-    ``steps``: subject, row, and whether others hang on it. The rounds hold places, in order.
+    A round has for each subject one line on which other rows depend, or several lines on which none depends, and no row
+    twice. ``steps``: subject, row, and whether other rows depend on it. Returns the places of each round, in order.
     """
     rounds: list[list[int]] = []
     begun: dict[int, int] = defaultdict(int)
@@ -284,22 +284,22 @@ def in_rounds(steps: Sequence[tuple[int, str, bool]]) -> list[list[int]]:
     return rounds
 
 
-# FHIR resources as rows of the source's tables: flattened as at ingest; the clocks of the source say the rest.
+# FHIR resources as rows of the source's tables, flattened as at ingest; clocks are those of the source.
 
 
 _MARK = b'"resourceType"'
 _NOWHERE = Path("resources")
-"""Rows are handed on; nothing is written where a file of theirs would be."""
+"""Stands for the files of rows: nothing is written there."""
 
 
 def is_resource(text: bytes) -> bool:
-    """Whether a line is a resource and not a row."""
+    """Whether a line is a FHIR resource rather than a row."""
     return _MARK in text
 
 
 @dataclass(slots=True)
 class ResourceRows:
-    """Makes rows of resources, of the subjects who are ours. What they refer to for a name has to come before them."""
+    """Makes rows of resources of our subjects. Resources that a name refers to have to come first."""
 
     spec: SourceSpec
     ledger: LedgerReading
@@ -316,9 +316,9 @@ class ResourceRows:
                 self._names.learn(found)
 
     def read(self, text: bytes, commit: Commit) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return the rows that a line of resources comes to, by their tables; names go to the commit.
+        """Return table and row for each row of a line of resources; names are added to the commit.
 
-        Malformed, ValueError: one of the resources cannot be read.
+        Malformed, ValueError: a resource cannot be read.
         """
         return list(self._rows(text, commit))
 
@@ -333,7 +333,7 @@ class ResourceRows:
                 yield from resource_rows(self._on_the_wall(found), self._names, self._flat)
 
     def _is_ours(self, found: Found) -> bool:
-        """Whether a resource is of our part of the patients; one that names nobody is everybody's."""
+        """Whether a resource is of our partition; a resource without a patient belongs to all."""
         try:
             subject = ResourceReading(found=found, names=self._names, flat=self._flat).subject()
         except Malformed:
@@ -344,4 +344,4 @@ class ResourceRows:
         try:
             return on_the_wall(found, self._clock)
         except UndeclaredZone as error:
-            raise ValueError(f"its times have an offset from UTC ({error}), and --time-zone was not said") from None
+            raise ValueError(f"its times have an offset from UTC ({error}), and --time-zone was not given") from None

@@ -16,22 +16,22 @@ from wardround.clinical.bundles import BundleEvent, PatientState
 from wardround.core import UserError
 from wardround.stream.input import QUARANTINE, is_as_set_aside
 from wardround.stream.ledger import LEDGER_FORMAT, LedgerReading
-from wardround.stream.output import is_as_told
+from wardround.stream.output import is_intact
 from wardround.stream.patients import LoggedEvents, Patients
 
-# Looking at a stream that another process follows: its ledger as one commit left it, and what it has told.
+# Read a stream that another process follows: its ledger and its output, as of one commit.
 #
-# Nothing is locked or changed, and nothing is seen that is not committed.
+# Nothing is locked or changed, and only committed data is read.
 
 
 LEDGER = "ledger.sqlite"
-"""The file in a stream's folder that says what was taken and told."""
+"""The file of a stream's ledger, in its folder."""
 TOLD = "told.jsonl"
 BLOCK_BYTES = 1 << 22
 
 
 class OutputBundle(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of what a stream tells; what a responder adds beside TRACE's roles is left out."""
+    """One output line of a stream; fields that a responder adds beside those of TRACE's roles are left out."""
 
     subject: int
     hour: str
@@ -51,15 +51,15 @@ _DECODER = msgspec.json.Decoder(OutputBundle)
 
 
 def is_stream(folder: Path) -> bool:
-    """Whether a folder is that of a stream."""
+    """Whether a folder is a stream's."""
     return (folder / LEDGER).is_file()
 
 
 @contextmanager
 def watched_ledger(folder: Path) -> Iterator[LedgerReading]:
-    """Open a stream's ledger for as long as something is read of it: all of that is of one moment.
+    """Open a stream's ledger for reading; everything read within the context is of one moment.
 
-    UserError: it is no stream, one of another version, or it has not begun.
+    UserError: the folder is no stream's, of another version, or the stream has not begun.
     """
     with closing(LEDGER_FORMAT.open_unchanged(folder / LEDGER)) as connection:
         connection.execute("BEGIN")
@@ -68,23 +68,23 @@ def watched_ledger(folder: Path) -> Iterator[LedgerReading]:
 
 @dataclass(slots=True)
 class OutputReader:
-    """Reads on in the file of what is told, whole lines and no further than the ledger says. ``place``: how far."""
+    """Reads new whole lines of the output file, up to the committed length. ``place``: the next byte."""
 
     path: Path
     place: int = 0
 
     def next(self, committed: int) -> Iterator[tuple[int, OutputBundle]]:
-        """Yield the bundles that were told since, each with where its line begins."""
+        """Yield the bundles written since the last call, each with the byte at which its line begins."""
         if not self.path.is_file():
             return
         with self.path.open("rb") as source:
             while lines := self._block(source, committed):
                 for line in lines:
-                    yield self.place, read_told(line, self.path)
+                    yield self.place, read_bundle(line, self.path)
                     self.place += len(line) + 1
 
     def _block(self, source: Any, committed: int) -> list[bytes]:
-        """The whole lines of the next block; what is not there to its end waits."""
+        """Return the whole lines of the next block; an unfinished line is left for later."""
         source.seek(self.place)
         size = BLOCK_BYTES
         while True:
@@ -96,23 +96,23 @@ class OutputReader:
             size *= 2
 
     def at(self, places: Sequence[int]) -> list[OutputBundle]:
-        """Return the bundles whose lines begin at some places."""
+        """Return the bundles whose lines begin at some bytes."""
         with self.path.open("rb") as source:
             found = []
             for place in places:
                 source.seek(place)
-                found.append(read_told(source.readline().rstrip(b"\n"), self.path))
+                found.append(read_bundle(source.readline().rstrip(b"\n"), self.path))
         return found
 
 
-def read_told(line: bytes, path: Path) -> OutputBundle:
-    """Read one line. UserError: it is none of a stream's, or not as it was told."""
-    if not is_as_told(line + b"\n"):
-        raise UserError(f"{path} is damaged: a line of it is not as it was told")
+def read_bundle(line: bytes, path: Path) -> OutputBundle:
+    """Parse one output line. UserError: it is not a stream's, or it was changed after it was written."""
+    if not is_intact(line + b"\n"):
+        raise UserError(f"{path} is damaged: a line does not match its checksum")
     try:
         return _DECODER.decode(line)
     except msgspec.MsgspecError as error:
-        raise UserError(f"{path} holds a line that no stream tells: {error}") from None
+        raise UserError(f"{path} has a line that no stream writes: {error}") from None
 
 
 def patient_state(ledger: LedgerReading, subject: int) -> PatientState:
@@ -123,16 +123,16 @@ def patient_state(ledger: LedgerReading, subject: int) -> PatientState:
 
 
 def patient_events(ledger: LedgerReading, subject: int, hours: Sequence[int]) -> dict[int, list[BundleEvent]]:
-    """Return the events of some closed bundles by their hours, as they were told then."""
+    """Return the events of some closed bundles by hour, as they were when the bundle was closed."""
     bundles = LoggedEvents(ledger=ledger).bundles(list(ledger.bundles_at(subject, hours)))
     return {bundle.hour: [event for event, _ in bundle.events] for bundle in bundles}
 
 
-# A stream read whole: rows of its ledger against their seals, lines that were told against their checksums.
+# Check a whole stream: rows of the ledger against their seals, output lines against their checksums.
 
 
 def damage_of_stream(folder: Path) -> list[str]:
-    """Return what is damaged in a stream's folder, a line each; nothing where all is as it was written."""
+    """Return the damage in a stream's folder, a line each; empty if everything is as it was written."""
     return LEDGER_FORMAT.damage(folder / LEDGER, partial(_of_stream, folder))
 
 
@@ -144,9 +144,9 @@ def _of_stream(folder: Path, connection: sqlite3.Connection) -> Iterator[str]:
             yield "its tables are not those of a ledger"
     broken = _count_changed_lines(folder / TOLD, ledger.length)
     if broken:
-        yield f"{broken:,} lines of {TOLD} are not as they were told"
+        yield f"{broken:,} lines of {TOLD} do not match their checksums"
     if not is_as_set_aside(folder / QUARANTINE, ledger):
-        yield f"{QUARANTINE} is not what it says"
+        yield f"{QUARANTINE} differs from the ledger"
 
 
 def _form(connection: sqlite3.Connection) -> list[tuple[str, str | None]]:
@@ -154,11 +154,11 @@ def _form(connection: sqlite3.Connection) -> list[tuple[str, str | None]]:
 
 
 def _count_changed_lines(path: Path, committed: int) -> int:
-    """What was committed is looked at; of that a kill may have kept the end from being written, and no more."""
+    """Count committed lines that were changed; an end that a kill cut off is not counted."""
     ends = broken = 0
     with path.open("rb") as file:
         for line in file:
             ends += len(line)
             is_cut = not line.endswith(b"\n") and ends < committed
-            broken += ends <= committed and not is_cut and not is_as_told(line)
+            broken += ends <= committed and not is_cut and not is_intact(line)
     return broken
