@@ -1,6 +1,6 @@
-"""Bundles: what became known of a subject, hour by hour, the decisions to foretell, and the state that follows (TRACE).
+"""Bundles: what became known of a subject hour by hour, the decisions to predict, and the state after each (TRACE).
 
-A deterministic map from a chart or a store (section 4 of the paper). Nothing here reads a model.
+Computed from a chart or a store alone (section 4 of the paper), without a model.
 """
 
 from __future__ import annotations

@@ -56,10 +56,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """Entries of one section, by subject and the order in which they were last touched.
+    """Entries of one section, by subject and the order in which they were last changed.
 
-    ``first``, ``last``: places of the events that made and last touched each; ``members``: the places of all its events
-    that still count, entry by entry: entry e has those from ``starts[e]`` to ``starts[e + 1]``.
+    ``first``, ``last``: places of the events that made and last changed each entry; ``members``: the places of its
+    valid events; entry e has those from ``starts[e]`` to ``starts[e + 1]``.
     """
 
     first: Integers
@@ -79,10 +79,10 @@ class Entries:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchStates:
-    """The states of a stream's subjects after their last bundles. History and evictions are the fold's alone: a subject
-    with more entries than the limits has to be folded.
+    """The states of a stream's subjects after their last bundles, without history and evictions.
 
-    ``events`` are those that count: amended rows read as they do in the end.
+    A subject with more entries than the limits has to be folded. ``events``: the valid ones; amended rows read as they
+    do at the end.
     """
 
     stream: BundleStream = field(repr=False)
@@ -210,21 +210,21 @@ def batch_states(stream: BundleStream, limits: StateLimits | None = None) -> Bat
 def encounters(events: BundleEvents) -> list[tuple[int, StateEncounter]]:
     """Return the encounter of its subject after each event that begins or ends one, with the event's place."""
     found: list[tuple[int, StateEncounter]] = []
-    held: dict[int, StateEncounter] = {}
+    current: dict[int, StateEncounter] = {}
     for place in np.flatnonzero(np.isin(events.kind, [EventKind.ADMISSION, EventKind.DISCHARGE])).tolist():
         subject, time = int(events.subject[place]), from_microseconds(int(events.event[place]))
-        before = held.get(subject)
+        before = current.get(subject)
         if events.kind[place] == EventKind.ADMISSION:
-            held[subject] = admitted_at(time, before)
+            current[subject] = admitted_at(time, before)
         elif before is not None:
-            held[subject] = before.ended_at(time)
-        if subject in held:
-            found.append((place, held[subject]))
+            current[subject] = before.ended_at(time)
+        if subject in current:
+            found.append((place, current[subject]))
     return found
 
 
 def _as_they_read(events: BundleEvents) -> BundleEvents:
-    """Return the events with what was amended of some subjects read as it does in the end."""
+    """Return the events with amended rows as they read at the end."""
     amended = np.unique(events.subject[is_amendment(events)])
     if not len(amended):
         return events
@@ -238,7 +238,7 @@ def _entries(events: BundleEvents, mask: Mask, key: Integers) -> Entries:
 
 
 def _grouped(events: BundleEvents, places: Integers, key: Integers, touched: Integers | None = None) -> Entries:
-    """Return one entry for every run of events with one key; ``touched``: when, if not by its last event."""
+    """Return one entry for each run of equal keys; ``touched``: its last change, if that is not its last event."""
     fresh = np.append([True], key[places[1:]] != key[places[:-1]])[: len(places)]
     heads = np.flatnonzero(fresh)
     sizes = np.diff(np.append(heads, len(places)))
@@ -266,7 +266,7 @@ def _trends(events: BundleEvents, key: Integers, limits: StateLimits) -> Entries
 
 
 def _running(events: BundleEvents, subject: Integers) -> Entries:
-    """Return the orders and infusions after which there is neither their own end nor a discharge."""
+    """Return the orders and infusions that neither their own end nor a discharge follows."""
     row = np.asarray(events.row_id.dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)
     starts = np.flatnonzero(np.isin(events.kind, RUNNING))
     own = _last_of(row, np.isin(events.kind, [STOPS[kind] for kind in RUNNING]))[row[starts]]
@@ -283,7 +283,7 @@ def _last_of(group: Integers, mask: Mask) -> Integers:
     return last
 
 
-# The words of many bundles at once, as columns: what ``bundle_text`` says of each, with no step per event.
+# The texts of many bundles at once, as columns: equal to ``bundle_text``, without a Python step per event.
 
 
 _KINDS = max(EventKind) + 1
@@ -292,7 +292,7 @@ _SECTION = np.array([next((_PLACES[n] for n, kinds in SECTIONS.items() if k in k
 
 
 def bundle_texts(stream: BundleStream) -> list[str]:
-    """Return a stream's bundles as ``bundle_text`` says them, in order."""
+    """Return the texts of a stream's bundles, equal to ``bundle_text``, in order."""
     if not len(stream):
         return []
     pieces = _pieces(stream)
@@ -306,7 +306,7 @@ def bundle_texts(stream: BundleStream) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pieces:
-    """Parts of texts (n,), in order. ``bundle``, ``section``: where each stands; ``text``: an Arrow array."""
+    """Parts of texts (n,), in order. ``bundle``, ``section``: of each part; ``text``: an Arrow array."""
 
     bundle: Integers
     section: Integers
@@ -319,15 +319,15 @@ class _Pieces:
 
 
 def _headers(stream: BundleStream) -> Any:
-    """Return the hour of every bundle, with the gap before it where one is said."""
+    """Return the hour line of every bundle, with the gap before it if it is long enough."""
     hours = np.char.replace(np.datetime_as_string(stream.hours.astype("datetime64[h]")), "T", " ")
-    said = pc.binary_join_element_wise("[", pa.array(hours), ":00]", "")
+    hours_text = pc.binary_join_element_wise("[", pa.array(hours), ":00]", "")
     gaps = pc.binary_join_element_wise("[TIME_DELTA: +", pa.array(stream.gaps).cast(pa.string()), " hours]\n", "")
-    return pc.binary_join_element_wise(pc.if_else(pa.array(stream.gaps >= GAP_HOURS), gaps, ""), said, "")
+    return pc.binary_join_element_wise(pc.if_else(pa.array(stream.gaps >= GAP_HOURS), gaps, ""), hours_text, "")
 
 
 def _lines(pieces: _Pieces) -> _Pieces:
-    """Join the pieces of every section to its line."""
+    """Join the pieces of every section into its line."""
     heads = _heads(pieces.bundle * len(SECTIONS) + pieces.section)
     section = pieces.section[heads[:-1]]
     names = pa.array(list(SECTIONS)).take(pa.array(section))
@@ -336,22 +336,22 @@ def _lines(pieces: _Pieces) -> _Pieces:
 
 
 def _pieces(stream: BundleStream) -> _Pieces:
-    """Return what is said of every concept of a bundle, then of the panels that are folded, section by section."""
+    """Return the text of every concept of a bundle, then of the folded panels, section by section."""
     events = stream.columns
     bundle = np.repeat(np.arange(len(stream)), np.diff(stream.starts))
     rank = np.unique(np.array([*events.names, ""], dtype=object), return_inverse=True)[1][events.concept]
     hidden, panels = _folded(events, bundle)
-    said = _series(events, bundle, rank, ~hidden)
+    series = _series(events, bundle, rank, ~hidden)
     both = _Pieces(
-        bundle=np.concatenate([said.bundle, panels.bundle]),
-        section=np.concatenate([said.section, panels.section]),
-        text=pa.concat_arrays([said.text, panels.text]),
+        bundle=np.concatenate([series.bundle, panels.bundle]),
+        section=np.concatenate([series.section, panels.section]),
+        text=pa.concat_arrays([series.text, panels.text]),
     )
     return both.take(np.lexsort((both.section, both.bundle)))
 
 
 def _series(events: BundleEvents, bundle: Integers, rank: Integers, shown: Mask) -> _Pieces:
-    """Return one piece for the events of one kind and concept in a bundle, each text of a section once."""
+    """Return one piece for the events of each kind and concept in a bundle; equal texts in a section only once."""
     section = _SECTION[events.kind]
     order = np.lexsort((rank, events.kind, section, bundle))
     order = order[shown[order]]
@@ -374,8 +374,8 @@ def _each_once(pieces: _Pieces) -> _Pieces:
     return pieces if len(first) == len(key) else pieces.take(np.sort(first))
 
 
-def _with_earlier(events: BundleEvents, heads: Integers, said: Any) -> Any:
-    """Add to the text of every group's last event what was measured before it, or how often it was."""
+def _with_earlier(events: BundleEvents, heads: Integers, texts: Any) -> Any:
+    """Add to the text of every group's last event the earlier values, or their number."""
     sizes = np.diff(heads)
     last = heads[1:] - 1
     valued = ~np.isnan(events.value)
@@ -387,11 +387,11 @@ def _with_earlier(events: BundleEvents, heads: Integers, said: Any) -> Any:
     earlier = pc.binary_join_element_wise(" [before: ", listed, "]", "")
     often = pc.binary_join_element_wise(" (x", pa.array(sizes).cast(pa.string()), ")", "")
     more = pc.if_else(pa.array(sizes > 1), often, "")
-    return pc.binary_join_element_wise(said, pc.if_else(pa.array((counts > 0) & valued[last]), earlier, more), "")
+    return pc.binary_join_element_wise(texts, pc.if_else(pa.array((counts > 0) & valued[last]), earlier, more), "")
 
 
 def _event_texts(events: BundleEvents) -> Any:
-    """Return what ``event_text`` says of every event."""
+    """Return the text of every event, equal to ``event_text``."""
     ended = np.isin(events.kind, ENDED)
     valued = ~np.isnan(events.value)
     text, unit = _filled(events.text), _filled(events.unit)
@@ -405,13 +405,13 @@ def _event_texts(events: BundleEvents) -> Any:
         _levels().take(pa.array(events.level)),
         _where((events.revision != 0) & ~ended, "(corrected)"),
     )
-    # Arrow leaves out a row of nulls alone: with an empty word before all there is none
+    # Arrow drops a row of nulls only: an empty word first prevents such rows
     return pc.utf8_slice_codeunits(pc.binary_join_element_wise("", *words, " ", null_handling="skip"), start=1)
 
 
 @cache
 def _verbs() -> Any:
-    """The word before what an event is of, by kind. Not made on import: Arrow's first array imports pandas."""
+    """The word before an event's concept, by kind. Not made on import, since Arrow's first array imports pandas."""
     words = {int(kind): verb for kind, verb in VERBS.items()}
     return pa.array([words.get(kind) for kind in range(_KINDS)], pa.string())
 
@@ -423,7 +423,7 @@ def _levels() -> Any:
 
 
 def _folded(events: BundleEvents, bundle: Integers) -> tuple[Mask, _Pieces]:
-    """Return which events are not said one by one, and what is said of the panels that they are of."""
+    """Return which events are folded into panels, and the texts of these panels."""
     panels = [panel_of(name) for name in events.names]
     known = [*dict.fromkeys(name for name in panels if name is not None)]
     panel = np.array([-1 if name is None else known.index(name) for name in panels] or [-1])[events.concept]
@@ -455,14 +455,14 @@ def _panel_pieces(groups: Integers, normal: Integers, whole: Mask, known: list[s
 
 
 def _numbers(values: npt.NDArray[np.float64]) -> Any:
-    """Return numbers as they are written; they come again and again, so that each is written once."""
+    """Return numbers as text; equal numbers are formatted once."""
     words = pa.array(values).dictionary_encode()
     written = pa.array([f"{value:g}" for value in words.dictionary.to_pylist()], pa.string())
     return written.take(words.indices)
 
 
 def _filled(words: Any) -> Any:
-    """Return words, null where they are empty."""
+    """Return words, null instead of empty ones."""
     return _where(np.asarray(pc.fill_null(pc.not_equal(words, ""), False)), words)
 
 
@@ -471,11 +471,11 @@ def _where(mask: Mask, words: Any) -> Any:
 
 
 def _heads(key: Integers) -> Integers:
-    """Return where every run of one key begins, and the end of all."""
+    """Return where each run of equal keys begins, and the end of the last."""
     fresh = np.append([True], key[1:] != key[:-1])[: len(key)]
     return np.append(np.flatnonzero(fresh), len(key))
 
 
 def _joined(words: Any, starts: Integers, between: str) -> Any:
-    """Return the words of every run from one start to the next as one."""
+    """Join the words of each run, from one start to the next."""
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(starts, pa.int32()), words), between)

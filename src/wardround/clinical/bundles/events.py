@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from wardround.core import from_microseconds
 
-# What an event of a bundle is, what of it a clinician decides, and how a value lies to what is usual.
+# Kinds of events, types of decisions, and levels of values.
 
 
 class EventKind(IntEnum):
-    """What happened. The numbers stand in columns and files: they never change."""
+    """What happened. The numbers are written in columns and files: they never change."""
 
     ADMISSION = 1
     TRANSFER = 2
@@ -37,20 +37,20 @@ class EventKind(IntEnum):
     CULTURE = 11
     VITAL = 12
     INTAKE = 13
-    """An amount, or a rate at a moment: nothing says when it ended."""
+    """An amount, or a rate at a moment, without a recorded end."""
     INFUSION_START = 14
     INFUSION_STOP = 15
     OUTPUT = 16
     PROCEDURE = 17
     PROCEDURE_STOP = 18
     RETRACTION = 19
-    """A row was entered in error or cancelled: from here on it is as if it had never been."""
+    """A row was entered in error or cancelled: from here on it does not exist."""
     CODED_ALLERGY = 20
-    """A diagnosis that records an allergy (ICD Z88.0): both, and no list that other allergies would stand in."""
+    """A diagnosis that records an allergy (ICD Z88.0); unlike a list of allergies it says nothing about others."""
 
 
 class ActionType(StrEnum):
-    """What of the next hours is to be foretold (the paper's three kinds of bundle, appendix A.3)."""
+    """Types of decisions to predict for the next hours (the paper's three kinds of bundle, appendix A.3)."""
 
     MEDICATIONS = "MEDICATIONS"
     LABS = "LABS"
@@ -58,7 +58,7 @@ class ActionType(StrEnum):
 
 
 class ValueLevel(IntEnum):
-    """How a value lies to the limits of its row, else to usual limits, else to the person's own first value."""
+    """A value compared with the limits of its row, else usual limits, else the person's own first value."""
 
     UNKNOWN = 0
     LOW = 1
@@ -75,7 +75,7 @@ STOPS: Mapping[EventKind, EventKind] = {
     EventKind.INFUSION_START: EventKind.INFUSION_STOP,
     EventKind.PROCEDURE: EventKind.PROCEDURE_STOP,
 }
-"""What ends what begins."""
+"""By kind that begins: the kind that ends it."""
 ENDS = tuple(STOPS.values())
 DIAGNOSED = (EventKind.DIAGNOSIS, EventKind.CODED_ALLERGY)
 ALLERGIC = (EventKind.ALLERGY, EventKind.CODED_ALLERGY)
@@ -83,7 +83,7 @@ MEASURED = (EventKind.LAB, EventKind.VITAL)
 """Kinds whose values have a level."""
 
 
-# Events as columns, cut into bundles: everything that became known of one subject within one clock hour.
+# Events as columns, cut into bundles: all events that became known of one subject within one clock hour.
 
 
 HOUR = 3_600_000_000
@@ -92,8 +92,10 @@ Integers = npt.NDArray[np.int64]
 
 
 class BundleEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """One event of a bundle. ``time``: when it happened, ``known``: when it became known; ``text``: the value in words,
-    of orders the dose; ``revision`` above 0: the row was known before, and this is how it reads from now on."""
+    """One event of a bundle.
+
+    ``time``: when it happened; ``known``: when it became known; ``text``: the value in words, of orders the dose;
+    ``revision`` above 0: the row was known before and reads like this from now on."""
 
     kind: EventKind
     concept: str
@@ -109,10 +111,10 @@ class BundleEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc
 
 @dataclass(frozen=True, kw_only=True)
 class BundleEvents:
-    """Events as columns of one length n, in order of subject, hour, event time and time of knowledge.
+    """Events as columns of one length n, in order of subject, hour, event time and time known.
 
-    ``event``, ``known``: microseconds since 1970; ``concept``: places in ``names``; ``value``: NaN where there is none;
-    ``timed``: whether the event's time is a moment, and not a day or a stay. Words are Arrow arrays.
+    ``event``, ``known``: microseconds since 1970; ``concept``: places in ``names``; ``value``: NaN if missing;
+    ``timed``: whether the event's time is a moment rather than a day or a stay. Words are Arrow arrays.
     """
 
     subject: Integers
@@ -141,7 +143,7 @@ class BundleEvents:
         return self.known // HOUR
 
     def slice(self, start: int, stop: int) -> BundleEvents:
-        """Return some events in a row, without a copy."""
+        """Return a slice of the events, without a copy."""
         return BundleEvents(
             **{name: getattr(self, name)[start:stop] for name in NUMBERS},
             **{name: getattr(self, name).slice(start, stop - start) for name in WORDS},
@@ -149,14 +151,14 @@ class BundleEvents:
         )
 
     def alone(self) -> BundleEvents:
-        """Return a copy that holds nothing of what it was cut from, the names of other events included."""
+        """Return a copy that keeps no reference to the columns it was cut from, and only its own names."""
         used, concept = np.unique(self.concept, return_inverse=True)
         numbers = {name: getattr(self, name).copy() for name in NUMBERS} | {"concept": concept}
         words = {name: pa.concat_arrays([getattr(self, name)]) for name in WORDS}
         return BundleEvents(**numbers, **words, names=tuple(self.names[place] for place in used.tolist()))
 
     def take(self, rows: Integers | npt.NDArray[np.bool_]) -> BundleEvents:
-        """Return some events by their places, or those under a mask."""
+        """Return events by their places or by a mask."""
         places = np.flatnonzero(rows) if rows.dtype == bool else rows
         wanted = pa.array(places)
         return BundleEvents(
@@ -186,7 +188,7 @@ class BundleEvents:
 
 
 _TOGETHER = 512
-"""Bundles whose events are made together."""
+"""Number of bundles whose event objects are made together."""
 _KINDS = {int(kind): kind for kind in EventKind}
 _LEVELS = {int(level): level for level in ValueLevel}
 NUMBERS = ("subject", "event", "known", "kind", "concept", "value", "low", "high", "level", "revision", "timed")
@@ -195,11 +197,10 @@ WORDS = ("text", "unit", "row_id", "encounter")
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """What became known of a subject within the clock hour that begins at ``hour``.
+    """The events that became known of a subject within the clock hour that begins at ``hour``.
 
-    ``gap_hours``: clock hours since the bundle before, None for the first. ``within``, ``start``: where its events lie
-    as columns: among those that it was read with, of one that was read alone among no others. ``encounter``: the stay
-    that its rows name.
+    ``gap_hours``: clock hours since the previous bundle, None for the first. ``within``, ``start``: the columns that
+    have its events, and where they begin. ``encounter``: the stay that its rows name.
     """
 
     subject_id: int
@@ -216,11 +217,11 @@ class Bundle:
 
     @cached_property
     def encounter(self) -> str | None:
-        """The stay that the first of its rows that names one does."""
+        """The stay that the first row with a stay names."""
         return next((name for name in self.columns.encounter.to_pylist() if name is not None), None)
 
     def of_kind(self, *kinds: EventKind) -> tuple[BundleEvent, ...]:
-        """Its events of some kinds."""
+        """Return its events of some kinds."""
         return tuple(event for event in self.events if event.kind in kinds)
 
 
@@ -236,7 +237,7 @@ class BundleStream:
 
     @cached_property
     def subjects(self) -> Integers:
-        """(b,) whose each bundle is."""
+        """(b,) the subject of each bundle."""
         return self.columns.subject[self.starts[:-1]]
 
     @cached_property
@@ -246,7 +247,7 @@ class BundleStream:
 
     @cached_property
     def gaps(self) -> Integers:
-        """(b,) clock hours since the subject's bundle before, 0 for a first one."""
+        """(b,) clock hours since the subject's previous bundle, 0 for the first."""
         follows = self.subjects[1:] == self.subjects[:-1]
         first = np.zeros(min(len(self), 1), np.int64)
         return np.concatenate([first, np.where(follows, np.diff(self.hours), 0)])
@@ -265,7 +266,7 @@ class BundleStream:
         return from_microseconds(int(self.hours[place]) * HOUR)
 
     def between(self, first: int, stop: int) -> Iterator[Bundle]:
-        """Yield the bundles from ``first`` up to ``stop``, whose events are made together."""
+        """Yield the bundles from ``first`` to before ``stop``; their event objects are made together."""
         if not 0 <= first <= stop <= len(self):
             raise IndexError(stop)
         starts = self.starts[first : stop + 1].tolist()
@@ -285,9 +286,9 @@ class BundleStream:
 
 
 def in_order(events: BundleEvents) -> BundleEvents:
-    """Return events by subject, hour, the time when they happened and then when they became known.
+    """Sort events by subject, hour, event time and time known.
 
-    Those of one moment stand by kind, name and value: the order of a file decides nothing. What is left of ties stays.
+    Ties are sorted by kind, name and value, so the order of a file does not matter; remaining ties keep their order.
     """
     rank = np.empty(len(events.names), np.int64)
     rank[np.argsort(np.array(events.names, dtype=object), kind="stable")] = np.arange(len(events.names))
@@ -297,7 +298,7 @@ def in_order(events: BundleEvents) -> BundleEvents:
 
 
 def cut(columns: BundleEvents) -> BundleStream:
-    """Cut events that are in order into bundles."""
+    """Divide sorted events into bundles."""
     if not len(columns):
         return BundleStream(columns=columns, starts=np.zeros(1, np.int64))
     hour, subject = columns.hour, columns.subject
@@ -306,11 +307,11 @@ def cut(columns: BundleEvents) -> BundleStream:
 
 
 def amends(event: BundleEvent) -> bool:
-    """Say whether an event changes what was told before."""
+    """Whether an event changes an earlier one."""
     return event.kind is EventKind.RETRACTION or (event.revision > 0 and event.kind not in ENDS)
 
 
 def is_amendment(events: BundleEvents) -> npt.NDArray[np.bool_]:
-    """Say which events change what was told before: a row that reads differently from now on, or is withdrawn."""
+    """Return which events change earlier ones: the row reads differently from now on, or is withdrawn."""
     changed = (events.revision > 0) & ~np.isin(events.kind, ENDS)
     return np.asarray(changed | (events.kind == EventKind.RETRACTION))

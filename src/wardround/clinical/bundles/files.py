@@ -29,11 +29,11 @@ from wardround.records.pieces import ROWS_AT_ONCE, StoredTable, stored_pieces
 
 
 END_OF_TIME = datetime(9998, 12, 31)
-"""A moment after all records."""
+"""A moment later than all records."""
 
 
 def store_bundles(store: Store, *, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[BundleStream]:
-    """Yield the bundles of a whole store, some subjects at a time. Trusted: nothing is cut at a moment.
+    """Yield the bundles of a whole store, some subjects at a time. Trusted code only: nothing is censored.
 
     UserError: the source's roles give no events.
     """
@@ -46,12 +46,12 @@ def store_bundles(store: Store, *, rows_at_once: int = ROWS_AT_ONCE) -> Iterator
 
 
 def subject_bundles(store: Store, subject_id: int) -> BundleStream:
-    """Return all bundles of one subject. Trusted: the record to its end."""
+    """Return all bundles of one subject. Trusted code only: the record to its end."""
     return bundles_of(store.chart(subject_id, END_OF_TIME))
 
 
 def bundles_of(chart: Chart) -> BundleStream:
-    """Return the bundles of a chart: everything known at its moment, each row where it became known.
+    """Return the bundles of a chart: all rows known at its moment, each in the hour in which it became known.
 
     UserError: the source's roles give no events.
     """
@@ -75,7 +75,7 @@ def _check(spec: SourceSpec) -> None:
         raise UserError(f"{spec.title} has no bundles: no table plays a role that gives events (docs/roles.md)")
 
 
-# Bundles of a whole store on disk: events and targets as Parquet, in order, a row per event and per target.
+# Bundles of a whole store on disk: a row per event and per target, as Parquet, in order.
 
 
 SCHEMA_VERSION = 1
@@ -86,7 +86,7 @@ _TIME = pa.timestamp("us")
 
 @dataclass(slots=True, kw_only=True)
 class BundlesReport:
-    """What was written. ``skipped``: steps without a target of a type; ``visible``: decisions seen already."""
+    """What was written. ``skipped``: steps without a target of a type; ``visible``: decisions already on the chart."""
 
     folder: Path
     subjects: int = 0
@@ -112,11 +112,11 @@ class BundlesReport:
 
 
 class BesideTable(Protocol):
-    """A further table that is made of bundles."""
+    """Another table made of bundles."""
 
     @property
     def name(self) -> str:
-        """What its file is called."""
+        """The name of its file."""
         ...
 
     @property
@@ -134,7 +134,7 @@ def write_bundles(
 ) -> BundlesReport:
     """Write ``events.parquet``, ``targets.parquet``, the tables ``beside`` and ``about.json`` into a new folder.
 
-    UserError: the folder holds something, or the source's roles give no events.
+    UserError: the folder is not empty, or the source's roles give no events.
     """
     must_be_new(folder)
     unfinished = folder.with_name(f".{folder.name}.unfinished")
@@ -184,7 +184,7 @@ EVENTS = pa.schema(
         ("row_id", pa.string()),
     ]
 )
-"""One row per event; a bundle is the rows of one subject and hour. ``gap_hours``: since the bundle before, or null."""
+"""One row per event; a bundle is the rows of a subject and hour. ``gap_hours``: since the previous bundle, or null."""
 TARGETS = pa.schema([("subject_id", pa.int64()), ("hour", _TIME), ("type", pa.string()), ("concept", pa.string())])
 """One row per target of the step after the bundle of ``hour``."""
 

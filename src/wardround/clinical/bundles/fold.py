@@ -1,4 +1,4 @@
-"""A state after a bundle: each kind of event changes it in one exact way (TRACE's Steward, in code)."""
+"""The state after a bundle: each kind of event has one exact effect (TRACE's Steward, in code)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from wardround.clinical.bundles.state import (
 from wardround.clinical.bundles.text import with_levels
 
 RUNNING = (EventKind.MEDICATION_START, EventKind.INFUSION_START)
-"""What runs until its end or a discharge."""
+"""Kinds of medication that run until their end or a discharge."""
 TRENDS = (EventKind.LAB, EventKind.VITAL, EventKind.OUTPUT)
-"""What is measured again and again."""
+"""Repeated measurements (vital signs, laboratory results)."""
 DONE = (
     EventKind.MEDICATION_START,
     EventKind.ADMINISTRATION,
@@ -40,13 +40,13 @@ DONE = (
     EventKind.CULTURE,
     EventKind.PROCEDURE,
 )
-"""What counts as done."""
+"""Kinds that count as actions done."""
 ROWS_KEPT = 5
-"""Of a problem that many rows name: the last so many."""
+"""Rows that are kept of a problem, the last ones."""
 
 
 def states(bundles: Iterable[Bundle], start: PatientState | None = None) -> Iterator[PatientState]:
-    """Yield the state after every bundle of one subject. What the bundles amend is looked up in those before them."""
+    """Yield the state after every bundle of one subject; amended rows are looked up in the earlier bundles."""
     past: list[Bundle] = []
     state = start
     for bundle in bundles:
@@ -56,15 +56,17 @@ def states(bundles: Iterable[Bundle], start: PatientState | None = None) -> Iter
 
 
 def fold(state: PatientState, bundle: Bundle, past: Sequence[Bundle] = ()) -> PatientState:
-    """Return the state after a bundle. ``past`` are the subject's bundles before it: looked at only where the bundle
-    corrects or withdraws a row, as the state is then folded afresh from what the chart shows now."""
+    """Return the state after a bundle.
+
+    ``past``: the subject's earlier bundles, read only if the bundle corrects or withdraws a row; the state is then
+    folded anew from the rows as they read now."""
     if any(map(amends, bundle.events)):
         return _folded_afresh(state, [*past, bundle])
     return fold_events(state, bundle.hour, bundle.events)
 
 
 def as_they_read(bundles: Sequence[Bundle]) -> BundleStream:
-    """Return the bundles of one subject as if what they correct and withdraw had always been so."""
+    """Return the bundles of one subject as if their corrections and withdrawals had always held."""
     return cut(with_levels(as_if_always_so(joined([bundle.columns for bundle in bundles]))))
 
 
@@ -76,7 +78,7 @@ def _folded_afresh(state: PatientState, bundles: Sequence[Bundle]) -> PatientSta
 
 
 def fold_events(state: PatientState, hour: datetime, events: Iterable[BundleEvent]) -> PatientState:
-    """Return the state after the events of one hour, in order, none of which amends a row that was told before."""
+    """Return the state after the events of one hour, in order; none of them amends an earlier row."""
     draft = _Draft.of(state, hour)
     for event in events:
         step = _STEPS.get(event.kind)
@@ -89,7 +91,7 @@ def fold_events(state: PatientState, hour: datetime, events: Iterable[BundleEven
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """A state while a bundle is folded into it."""
+    """The state during the fold of a bundle."""
 
     hour: datetime
     window: timedelta
@@ -122,7 +124,7 @@ class _Draft:
         self.history.append(change)
 
     def done(self, event: BundleEvent) -> None:
-        """Count something done; the newest time stands."""
+        """Record an action; the newest time is kept."""
         key = (event.kind, event.concept)
         old = self.actions.pop(key, None)
         newest = old is None or event.time >= old.last
@@ -160,7 +162,7 @@ class _Draft:
 
 
 def _evict(section: dict[Any, Any], limit: int, name: str, evicted: dict[str, int]) -> None:
-    """Drop the entries that were touched longest ago."""
+    """Drop the entries whose last change is oldest."""
     over = len(section) - limit
     if over <= 0:
         return
@@ -224,7 +226,7 @@ def _admitted(draft: _Draft, event: BundleEvent) -> None:
 
 
 def _discharged(draft: _Draft, event: BundleEvent) -> None:
-    """Orders belong to a stay: what runs ends with it."""
+    """End all running orders: they belong to the stay."""
     draft.encounter = None if draft.encounter is None else draft.encounter.ended_at(event.time)
     for name in dict.fromkeys(each.concept for each in draft.medications.values()):
         draft.note("medications", "ended at discharge", name, event.row_id)

@@ -31,7 +31,7 @@ from wardround.records.pieces import StoredTable
 from wardround.records.rules import ALWAYS_TIME
 from wardround.records.specs import CodedRows, microseconds, valid
 
-# Which rows of a source are which kind of event: its roles, read as kinds of bundle events.
+# Kinds of events by the roles of a source's tables.
 
 
 KIND_OF_ROLE: Mapping[str, EventKind] = {
@@ -47,7 +47,7 @@ KIND_OF_ROLE: Mapping[str, EventKind] = {
     "output": EventKind.OUTPUT,
     "procedure": EventKind.PROCEDURE,
 }
-"""Roles of rows. A row that fits several is of the first: what is both a vital sign and a result is a vital sign."""
+"""Roles by priority: a row that fits several has the first, so a vital sign that is also a result is a vital sign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,18 +63,18 @@ class PlayedRows:
 
     @property
     def stop_kind(self) -> EventKind | None:
-        """What its end is, where a column tells it."""
+        """The kind of its end, if a column records one."""
         return None if self.role.stop is None else STOPS.get(self.kind)
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns whose cells its events are made of."""
+        """The columns from which its events are made."""
         single = (self.value, self.text, self.unit, self.role.stop)
         return frozenset(name for name in (*self.label, *self.role.measures, *single) if name is not None)
 
 
 def played_rows(spec: SourceSpec) -> Mapping[str, tuple[PlayedRows, ...]]:
-    """Return, for every table that has events for bundles, which of its rows are what."""
+    """Return by table with events which of its rows are events of which kind."""
     found: dict[str, list[PlayedRows]] = defaultdict(list)
     for kind, role in _roles(spec):
         found[role.table].append(_played(kind, role, spec.tables[role.table]))
@@ -82,7 +82,7 @@ def played_rows(spec: SourceSpec) -> Mapping[str, tuple[PlayedRows, ...]]:
 
 
 def carried_kinds(spec: SourceSpec, tables: Collection[str]) -> frozenset[EventKind]:
-    """Return the kinds of events that a source with these tables has: what of them is not there was not done."""
+    """Return the kinds of events that a source with these tables records; without a row an action was not done."""
     return frozenset(kind for kind, role in _roles(spec) if role.table in tables)
 
 
@@ -96,7 +96,7 @@ def _roles(spec: SourceSpec) -> Iterator[tuple[EventKind, RowRole]]:
 
 
 def _stays(role: SpanRole) -> Iterator[tuple[EventKind, RowRole]]:
-    """Read stays as rows that begin and end, or as two events of a stream."""
+    """Split stays into rows for their begin and end."""
     if role.code is None:
         end = next((end.partition("|")[0] for end in role.ends), None)
         yield EventKind.ADMISSION, RowRole(table=role.table, where=role.where, stop=end)
@@ -118,7 +118,7 @@ def _played(kind: EventKind, role: RowRole, spec: TableSpec) -> PlayedRows:
     )
 
 
-# A store's rows as events of bundles, table by table, with no step per row. Each row stands where it became known.
+# A store's rows as events of bundles, table by table, without a Python step per row, at the time each became known.
 
 
 _PENDING_KINDS = {EventKind.CULTURE: EventKind.CULTURE_TAKEN}
@@ -126,7 +126,7 @@ _PENDING_KINDS = {EventKind.CULTURE: EventKind.CULTURE_TAKEN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindCells:
-    """One kind's rows of one revision, before their concepts are numbered across tables."""
+    """Rows of one kind and revision, before concepts are numbered across tables."""
 
     revision: Revisions
     rows: Integers
@@ -143,7 +143,7 @@ class KindCells:
 
 
 def read_events(spec: SourceSpec, tables: Iterable[StoredTable]) -> BundleEvents:
-    """Return all events of some subjects, by subject, hour and time; levels are not worked out yet."""
+    """Return all events of some subjects, by subject, hour and time, without levels."""
     played = played_rows(spec)
     parts = [cells for table in tables for cells in table_events(table, played.get(table.layout.spec.name, ()))]
     return in_order(gathered(parts))
@@ -163,7 +163,7 @@ def table_events(table: StoredTable, played: Sequence[PlayedRows]) -> Iterator[K
 def read_revision(
     spec: TableSpec, played: Sequence[PlayedRows], revision: Revisions, ends: Mapping[PlayedRows, Mask]
 ) -> Iterator[KindCells]:
-    """Yield what rows tell at one revision, kind by kind; ``ends``: which of them have ended by it."""
+    """Yield the events of rows at one revision, kind by kind; ``ends``: which rows have ended by then."""
     coded = CodedRows(batch=revision.batch)
     free = revision.known > ALWAYS_TIME
     for each in played:
@@ -177,7 +177,7 @@ def read_revision(
 def _of_kind(
     spec: TableSpec, revision: Revisions, played: PlayedRows, rows: Integers, ended: Mask
 ) -> Iterator[KindCells]:
-    """Yield what begins or is measured, then what has ended by this revision."""
+    """Yield begins and measurements, then ends known by this revision."""
     ends = ended[rows]
     begin = rows[~ends | (revision.number[rows] == 0)]
     kind = _PENDING_KINDS.get(played.kind) if revision.is_pending else played.kind
@@ -190,12 +190,12 @@ def _of_kind(
 
 
 def _with_allergies(cells: KindCells) -> Iterator[KindCells]:
-    """Yield the diagnoses, and those that record an allergy as such."""
-    told = [name is not None and records_allergy(name) for name in cells.labels.dictionary.to_pylist()]
-    if not any(told):
+    """Yield diagnoses; those that record an allergy have their own kind."""
+    is_allergy = [name is not None and records_allergy(name) for name in cells.labels.dictionary.to_pylist()]
+    if not any(is_allergy):
         yield cells
         return
-    mask = np.array(told)[cells.labels.indices.to_numpy(zero_copy_only=False)]
+    mask = np.array(is_allergy)[cells.labels.indices.to_numpy(zero_copy_only=False)]
     for kind, own in ((EventKind.DIAGNOSIS, ~mask), (EventKind.CODED_ALLERGY, mask)):
         places = np.flatnonzero(own)
         numbers = {name: getattr(cells, name)[places] for name in ("rows", "event", "value", "low", "high", "timed")}
@@ -204,13 +204,13 @@ def _with_allergies(cells: KindCells) -> Iterator[KindCells]:
 
 
 def _ends_now(table: StoredTable, revision: Revisions, played: PlayedRows) -> Mask:
-    """Say which rows are seen to have ended at this revision and not before. An end that is no late cell is a plan."""
+    """Return which rows are first known to have ended at this revision. An end that is no late cell is only a plan."""
     column = played.role.stop
     group = next((group for group in table.layout.late if column in group.columns), None)
     if played.stop_kind is None or group is None or revision.is_pending or revision.is_withdrawn:
         return np.zeros(revision.batch.num_rows, dtype=bool)
-    told = clock(table.stored, group.clock)[revision.rows] == revision.known
-    return np.asarray(((revision.number == 0) | told) & valid(revision.batch.column(column)))
+    is_known_now = clock(table.stored, group.clock)[revision.rows] == revision.known
+    return np.asarray(((revision.number == 0) | is_known_now) & valid(revision.batch.column(column)))
 
 
 def _cells(
@@ -234,7 +234,7 @@ def _cells(
         value=value,
         low=_numbers(batch, played.role.low),
         high=_numbers(batch, played.role.high),
-        text=_said(batch, played, value),
+        text=_text_values(batch, played, value),
         unit=_unit(batch, played),
         encounter=encounter,
         timed=_timed(batch, played),
@@ -242,7 +242,7 @@ def _cells(
 
 
 def _timed(batch: pa.RecordBatch, played: PlayedRows) -> Mask:
-    """Say which rows tell the moment of what they say: those of a role to the day or the stay never do."""
+    """Return which rows have the moment of their event; rows of a role known to the day or the stay have none."""
     moment = _column(batch, played.role.clock)
     if moment is not None:
         return np.asarray(valid(moment))
@@ -259,7 +259,7 @@ def _ended(revision: Revisions, played: PlayedRows, rows: Integers) -> Integers:
 def _measures(
     revision: Revisions, played: PlayedRows, rows: Integers, event: Integers, batch: pa.RecordBatch, encounter: Any
 ) -> Iterator[KindCells]:
-    """Yield one event for every filled cell of rows that hold many measurements."""
+    """Yield one event for every filled cell of rows with several measurements."""
     for column, name in played.role.measures.items():
         value = _numbers(batch, column)
         filled = np.flatnonzero(~np.isnan(value))
@@ -282,9 +282,11 @@ def _measures(
 
 
 def _unit(batch: pa.RecordBatch, played: PlayedRows) -> Any:
-    """Return each row's unit: what its cell says, else what is declared of the column of numbers."""
-    said = _words(batch, played.unit)
-    return pc.coalesce(said, _declared(len(said), played, played.value)) if played.value in played.role.units else said
+    """Return each row's unit: its cell, else the unit declared for the column of numbers."""
+    units = _words(batch, played.unit)
+    if played.value not in played.role.units:
+        return units
+    return pc.coalesce(units, _declared(len(units), played, played.value))
 
 
 def _declared(rows: int, played: PlayedRows, column: str | None) -> Any:
@@ -314,7 +316,7 @@ def _numbers(batch: pa.RecordBatch, name: str | None) -> npt.NDArray[np.float64]
 
 
 def _labels(batch: pa.RecordBatch, played: PlayedRows, table: str) -> Any:
-    """Return what names each row, by the best of some columns, as a dictionary array; the table where none does."""
+    """Return each row's label from the first filled column, else the table's name, as a dictionary array."""
     columns = [_as_words(column) for name in played.label if (column := _column(batch, name)) is not None]
     if not columns:
         return pa.array([table] * batch.num_rows, pa.string()).dictionary_encode()
@@ -325,7 +327,7 @@ def _labels(batch: pa.RecordBatch, played: PlayedRows, table: str) -> Any:
 
 
 def _of_fluids(named: Any, fluid: Any) -> Any:
-    """Say of what was not measured in blood in what it was: ``Glucose (Urine)``."""
+    """Add the specimen to labels of rows not measured in blood: ``Glucose (Urine)``."""
     blood = pc.fill_null(pc.equal(pc.utf8_lower(fluid), "blood"), True)
     if pc.all(blood).as_py():
         return named
@@ -333,8 +335,8 @@ def _of_fluids(named: Any, fluid: Any) -> Any:
     return pc.if_else(blood, named, pc.binary_join_element_wise(named, within, ""))
 
 
-def _said(batch: pa.RecordBatch, played: PlayedRows, value: npt.NDArray[np.float64]) -> Any:
-    """Return values in words, where they are not said by a number already, or by the name."""
+def _text_values(batch: pa.RecordBatch, played: PlayedRows, value: npt.NDArray[np.float64]) -> Any:
+    """Return values in words; null where the row has a number, or the label is the value."""
     if played.text is None or played.text in played.label:
         return pa.nulls(batch.num_rows, pa.string())
     numbered = ~np.isnan(value)
@@ -343,7 +345,7 @@ def _said(batch: pa.RecordBatch, played: PlayedRows, value: npt.NDArray[np.float
 
 
 def gathered(parts: Sequence[KindCells]) -> BundleEvents:
-    """Return what several tables tell as one, part after part."""
+    """Join the events of several parts, in order."""
     names: dict[str, int] = {}
     columns = {name: [np.empty(0, kind)] for name, kind in _TYPES.items()}
     words: dict[str, list[Any]] = {name: [pa.array([], pa.string())] for name in WORDS}
@@ -388,46 +390,48 @@ def _numbered(part: KindCells, names: dict[str, int]) -> dict[str, npt.NDArray[A
     }
 
 
-# What a store carries: which kinds of events, and in which units each measurement is charted.
+# What a store carries: kinds of events, and the units in which each measurement is charted.
 #
-# Somebody's own later readings must not say how an earlier one is read: a unit that one person alone has is none of
-# that person's.
+# A person's own later readings must not decide how an earlier one is read: a unit that only one person has is not used
+# for that person.
 
 
 _SEVERAL = -1
-"""In place of a subject: several have it."""
+"""Instead of a subject: several subjects have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """``kinds``: of events; what of them is not there was not done. ``units``: by clinical name the units charted, with
-    the only subject that has each, -1 where several have."""
+    """What a store carries.
+
+    ``kinds``: kinds of events it records; an action of these kinds without a row was not done. ``units``: by clinical
+    name the charted units, each with its only subject, -1 if several subjects have it."""
 
     kinds: frozenset[EventKind] = frozenset()
     units: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
 
     def units_of(self, concept: str, subject: int) -> frozenset[str]:
-        """Return the units in which others than a subject have a measurement."""
+        """Return the units in which subjects other than this one have a measurement."""
         found = self.units.get(clinical_name(concept), {})
         return frozenset(unit for unit, only in found.items() if only != subject)
 
     def only_theirs(self, concept: str) -> frozenset[int]:
-        """Return the subjects that have a unit of a measurement alone."""
+        """Return the subjects that are the only ones with some unit of a measurement."""
         return frozenset(self.units.get(clinical_name(concept), {}).values()) - {_SEVERAL}
 
     def for_subject(self, subject: int) -> Carried:
-        """Return the same as somebody may be told of it who plays one subject: without whose a unit is."""
+        """Return the part that may be shown for one subject: units without their subjects."""
         units = {name: dict.fromkeys(self.units_of(name, subject), _SEVERAL) for name in self.units}
         return replace(self, units=units)
 
 
 NOTHING_KNOWN = Carried()
-"""What is known of a feed that says nothing of itself."""
+"""Default for a feed that declares nothing."""
 
 
 @lru_cache(maxsize=2)
 def carried_by(store: Store) -> Carried:
-    """Return what a store carries. Trusted: every reading's unit is looked at."""
+    """Return what a store carries. Trusted code only: reads the unit of every measurement."""
     first: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
     for name, unit, least, most in _charted(store):
@@ -440,7 +444,7 @@ def carried_by(store: Store) -> Carried:
 
 
 def _charted(store: Store) -> Iterator[tuple[str, str, int, int]]:
-    """Yield names with a unit, and the first and last subject who has it, table by table."""
+    """Yield name, unit, and the least and greatest subject with it, table by table."""
     played = {
         table: tuple(map(_units_alone, several))
         for table, several in played_rows(store.spec).items()
@@ -458,7 +462,7 @@ def _charted(store: Store) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _units_alone(played: PlayedRows) -> PlayedRows:
-    """The rows as they are asked here: without the columns that say no unit."""
+    """Return the rows without columns that are not needed for units."""
     return replace(played, text=None, role=replace(played.role, stop=None, low=None, high=None))
 
 
@@ -472,6 +476,6 @@ def _counted(labels: Any, unit: Any, numbered: Any, subjects: Integers) -> Itera
     np.minimum.at(least, code, subjects)
     np.maximum.at(most, code, subjects)
     for place in np.unique(code).tolist():
-        name, said = divmod(place, len(spelt))
-        if spelt[said]:
-            yield names[name], spelt[said], int(least[place]), int(most[place])
+        name, unit_place = divmod(place, len(spelt))
+        if spelt[unit_place]:
+            yield names[name], spelt[unit_place], int(least[place]), int(most[place])

@@ -32,11 +32,11 @@ from wardround.core import to_microseconds
 Section = Literal["problems", "medications", "trends", "allergies", "actions"]
 Direction = Literal["rising", "falling", "steady"]
 STEADY_SHARE = 0.05
-"""A change of so little of the first value is none (ours)."""
+"""A change below this share of the first value counts as steady (our choice)."""
 BEFORE_ADMISSION = timedelta(hours=24)
-"""What was done so long before an admission, in the emergency department say, belongs to it (ours)."""
+"""Actions up to this long before an admission, in the emergency department say, belong to it (our choice)."""
 CONTINUES = timedelta(hours=6)
-"""A stay that begins so soon after the end of another goes on with it: a ward after the emergency department."""
+"""A stay that begins this soon after another continues it: a ward after the emergency department."""
 
 
 class ActiveProblem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -49,7 +49,7 @@ class ActiveProblem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ActiveMedication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An order that runs, or an infusion: nothing says yet that it ended. ``dose`` as written."""
+    """A running order or infusion, without a known end. ``dose`` as written."""
 
     concept: str
     dose: str | None
@@ -69,7 +69,7 @@ class TrendReading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Trend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A measurement over a window that ends at its last reading. ``readings``: those in the window, by time."""
+    """A measurement within a window that ends at its last reading. ``readings``: in the window, by time."""
 
     concept: str
     unit: str | None
@@ -83,7 +83,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def change(self) -> float:
-        """The last value less the first of the window, in ``unit``."""
+        """The last value minus the first of the window, in ``unit``."""
         return self.last.value - self.readings[0].value
 
     @property
@@ -93,7 +93,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def direction(self) -> Direction:
-        """Where it goes: see ``STEADY_SHARE``."""
+        """Rising, falling or steady: see ``STEADY_SHARE``."""
         least = abs(self.readings[0].value) * STEADY_SHARE
         if abs(self.change) < least or isclose(abs(self.change), least):
             return "steady"
@@ -101,8 +101,10 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class KnownAllergy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the person does not tolerate, and how it shows. ``is_listed``: from the chart's list of allergies, which
-    would name others too; a diagnosis that records one says nothing of others."""
+    """A substance that the person does not tolerate, and the reaction.
+
+    ``is_listed``: from the chart's list of allergies, which would also name others; a diagnosis of an allergy says
+    nothing about others."""
 
     concept: str
     reaction: str | None
@@ -112,7 +114,7 @@ class KnownAllergy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DoneAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something decided and done: a test taken, a drug started or given, a procedure. ``last``: when the last time."""
+    """A decision carried out: a test, a drug started or given, a procedure. ``last``: the last time."""
 
     concept: str
     kind: EventKind
@@ -122,7 +124,7 @@ class DoneAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StateChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One line of the state's history: what changed when, on which row."""
+    """One line of the state's history: what changed, when, and by which row."""
 
     hour: datetime
     section: Section
@@ -133,35 +135,36 @@ class StateChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLimits:
-    """What a state keeps. What goes beyond is evicted, the oldest first, and counted (the paper prints no limits)."""
+    """Limits of a state. Older entries are evicted and counted (the paper prints no limits)."""
 
     window_hours: int = 24
-    """How far a trend looks back from its last reading."""
+    """The window of a trend before its last reading."""
     problems: int = 200
     medications: int = 200
     trends: int = 400
     allergies: int = 100
     actions: int = 400
     readings: int = 48
-    """Of one trend."""
+    """Readings of one trend."""
     history: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEncounter:
-    """The stay that the subject is in, or was in last. ``since``: what was done after it belongs to it; ``ended``:
-    None while it lasts."""
+    """The subject's current or last stay.
+
+    ``since``: actions after it belong to the stay; ``ended``: None while it lasts."""
 
     since: datetime
     ended: datetime | None = None
 
     def ended_at(self, time: datetime) -> StateEncounter:
-        """Return it with its end."""
+        """Return the stay with its end."""
         return StateEncounter(since=self.since, ended=time)
 
 
 def admitted_at(time: datetime, before: StateEncounter | None) -> StateEncounter:
-    """Return the encounter of somebody admitted at a moment, after the one before it."""
+    """Return the encounter of an admission at a moment, given the encounter before it."""
     if before is None:
         return StateEncounter(since=time - BEFORE_ADMISSION)
     if before.ended is None or time <= before.ended + CONTINUES:
@@ -171,11 +174,11 @@ def admitted_at(time: datetime, before: StateEncounter | None) -> StateEncounter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatientState:
-    """What holds of a subject after some bundles. Entries are in the order in which they were last touched.
+    """The state of a subject after some bundles. Entries are in the order of their last change.
 
     ``problems``, ``allergies`` by concept; ``medications`` by row id; ``trends`` by kind, concept and unit;
-    ``actions`` by kind and concept. ``evicted``: how many entries each section has lost to its limit. ``encounter`` is
-    None where no admission was told.
+    ``actions`` by kind and concept. ``evicted``: entries each section lost to its limit. ``encounter``: None
+    without a recorded admission.
     """
 
     subject_id: int
@@ -191,15 +194,15 @@ class PatientState:
     encounter: StateEncounter | None = None
 
     def trend(self, concept: str) -> Trend | None:
-        """The trend of a concept that was touched last, whatever its kind and unit."""
+        """Return the last changed trend of a concept, of any kind and unit."""
         return next((each for each in reversed(list(self.trends.values())) if each.concept == concept), None)
 
 
-# Rows that were corrected or withdrawn: which events tell of it, and how all read as if it had always been so.
+# Corrected and withdrawn rows: the events as if the last version had always held.
 
 
 def joined(parts: Sequence[BundleEvents]) -> BundleEvents:
-    """Return events of several columns as one, in their order."""
+    """Concatenate the events of several columns."""
     names: dict[str, int] = {}
     concepts = []
     for part in parts:
@@ -211,9 +214,9 @@ def joined(parts: Sequence[BundleEvents]) -> BundleEvents:
 
 
 def as_if_always_so(events: BundleEvents) -> BundleEvents:
-    """Return one subject's events as they read now, each row where it first became known: what was withdrawn never was.
+    """Return one subject's events as they read now, each row at the time it first became known.
 
-    A row's latest version replaces all before it.
+    A row's latest version replaces all earlier ones; withdrawn rows are left out.
     """
     row = _row_numbers(events.row_id)
     ends, withdrawn = np.isin(events.kind, ENDS), events.kind == EventKind.RETRACTION
@@ -228,7 +231,7 @@ def as_if_always_so(events: BundleEvents) -> BundleEvents:
 
 
 def _latest(row: Integers, times: Integers, mask: npt.NDArray[np.bool_]) -> Integers:
-    """Return the latest time of every row under a mask, the least number there is where it has none."""
+    """Return the latest time of every row under a mask; the least integer for rows without one."""
     found = np.full(int(row.max(initial=-1)) + 1, np.iinfo(np.int64).min + 1)
     np.maximum.at(found, row[mask], times[mask])
     return found
@@ -238,7 +241,7 @@ def _row_numbers(row_id: Any) -> Integers:
     return np.asarray(row_id.dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-# Bundles made of events given one by one: by hand, or as they come in.
+# Bundles made of single events: written by hand, or from a stream.
 
 
 def event_of(
@@ -253,7 +256,7 @@ def event_of(
     row_id: str = "",
     revision: int = 0,
 ) -> BundleEvent:
-    """Return an event; without a ``time`` it happened when it became known. Its level is worked out in the stream."""
+    """Return an event; without ``time`` it happened when it became known. Its level is computed with the stream."""
     return BundleEvent(
         kind=kind,
         concept=concept,
@@ -269,7 +272,7 @@ def event_of(
 
 
 def stream_of(subject_id: int, events: Iterable[BundleEvent]) -> BundleStream:
-    """Return the bundles of one subject's events, in whatever order they are given."""
+    """Return the bundles of one subject's events, given in any order."""
     return cut(with_levels(in_order(columns_of(subject_id, list(events)))))
 
 

@@ -1,7 +1,7 @@
-"""What there is to foretell at each step: the decisions that were taken until the next bundle, each at its own time.
+"""Targets of each step: the decisions made until the next bundle, each at its own time.
 
-A decision stands at the moment at which it was taken (the order, the start, the specimen), not where its result became
-known. Trusted: a target is the future, and no part of a bundle.
+A decision's time is the moment at which it was made (the order, the start, the specimen), not that at which its result
+became known. Trusted code only: a target is the future, and never part of a bundle.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ DECIDED: Mapping[EventKind, ActionType] = {
     EventKind.CULTURE: ActionType.LABS,
     EventKind.PROCEDURE: ActionType.PROCEDURES,
 }
-"""Which events come of a decision, and of which type it is."""
+"""By kind of event that is a decision: the type of decision."""
 TYPES = tuple(ActionType)
 _SHIFT = 1 << 26
-"""Hours from the year -5686 to 9625, as a part of a sorting key."""
+"""Hours from the year -5686 to 9625, as part of a sorting key."""
 Targets = Mapping[ActionType, tuple[str, ...]]
-"""Of one step: the concepts by type, in order of decision; a type without any has no entry, and is skipped."""
+"""Targets of one step: concepts by type, in order of decision; a type without any is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepTargets:
-    """The targets of a stream's steps, as columns of one length: step k foretells what is decided after bundle k and
-    until the one after it, of the same subject.
+    """The targets of a stream's steps, as columns of one length.
+
+    Step k predicts the decisions after bundle k until the subject's next bundle.
 
     ``steps``: places of bundles; ``types``: places in ``TYPES``; ``concepts``: places in the stream's names.
-    ``visible``: by type, decisions left out because the same was seen as ordered or pending.
+    ``visible``: by type, decisions left out because they were already visible as ordered or pending.
     """
 
     stream: BundleStream = field(repr=False)
@@ -49,16 +50,16 @@ class StepTargets:
 
     @cached_property
     def is_step(self) -> npt.NDArray[np.bool_]:
-        """(b,) whether another bundle of the subject follows: after the last there is nothing to foretell."""
+        """(b,) whether another bundle of the subject follows; after the last there is nothing to predict."""
         subjects = self.stream.subjects
         return np.append(subjects[1:] == subjects[:-1], [False])[: len(self.stream)]
 
     @cached_property
     def skipped(self) -> Mapping[ActionType, int]:
-        """By type, how many steps have no target of it."""
+        """By type: the number of steps without a target."""
         steps = int(self.is_step.sum())
-        held = {place: len(np.unique(self.steps[self.types == place])) for place in range(len(TYPES))}
-        return {name: steps - held[place] for place, name in enumerate(TYPES)}
+        with_targets = {place: len(np.unique(self.steps[self.types == place])) for place in range(len(TYPES))}
+        return {name: steps - with_targets[place] for place, name in enumerate(TYPES)}
 
     def of(self, step: int) -> Targets:
         """Return the targets of one step."""
@@ -72,7 +73,7 @@ class StepTargets:
 
 
 def step_targets(stream: BundleStream) -> StepTargets:
-    """Return the targets of every step. Decisions that the source knows only to the day or the stay are none."""
+    """Return the targets of every step. Decisions known only to the day or the stay are not targets."""
     events = stream.columns
     rank = np.unique(events.subject, return_inverse=True)[1].astype(np.int64)
     chosen = np.flatnonzero(np.isin(events.kind, list(DECIDED)) & (events.revision == 0) & events.timed)
@@ -108,7 +109,7 @@ def _first(step: Integers, types: npt.NDArray[np.int8], concept: Integers) -> In
 
 
 def _already_shown(events: BundleEvents, rank: Integers, chosen: Integers, hour: Integers) -> npt.NDArray[np.bool_]:
-    """Say of which decisions the same concept was running or pending on the chart at the step's hour."""
+    """Return the decisions whose concept was already running or pending on the chart at the step's hour."""
     group = (rank * len(events.names) + events.concept) * len(TYPES) + np.maximum(_TYPE_OF_KIND[events.kind], 0)
     begins = np.isin(events.kind, (EventKind.MEDICATION_START, EventKind.CULTURE_TAKEN))
     ends = events.kind == EventKind.MEDICATION_STOP
@@ -120,13 +121,13 @@ def _already_shown(events: BundleEvents, rank: Integers, chosen: Integers, hour:
 
 
 def _one_per_specimen(events: BundleEvents, group: Integers) -> Integers:
-    """Return the first result of every culture: what grew in one stands in many rows."""
+    """Return the first result of every culture; its organisms are in several rows."""
     rows = np.flatnonzero((events.kind == EventKind.CULTURE) & (events.revision == 0))
     return rows[np.unique(np.stack([group[rows], events.event[rows]]), axis=1, return_index=True)[1]]
 
 
 def _ended_by_discharge(events: BundleEvents, rank: Integers) -> tuple[Integers, Integers]:
-    """Return the orders whose stop is not recorded and after which the person was discharged, and the hour of that."""
+    """Return the orders without a recorded stop that a discharge follows, and its hour."""
     rows = events.row_id.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     starts = np.flatnonzero(events.kind == EventKind.MEDICATION_START)
     starts = starts[~np.isin(rows[starts], rows[events.kind == EventKind.MEDICATION_STOP])]
@@ -139,14 +140,14 @@ def _ended_by_discharge(events: BundleEvents, rank: Integers) -> tuple[Integers,
 
 
 def _count(keys: Integers, wanted: Integers, until: Integers) -> Integers:
-    """Count the keys of each wanted group until an hour, that hour included."""
+    """Count the keys of each wanted group up to and including an hour."""
     keys = np.sort(keys)
     before = np.searchsorted(keys, _key(wanted, np.full_like(wanted, -_SHIFT)))
     return np.searchsorted(keys, _key(wanted, until), side="right") - before
 
 
 def untimed_types(spec: SourceSpec) -> Mapping[ActionType, str]:
-    """Return the types of which a source can never give targets, and why."""
+    """Return the types without targets in a source, with the reason."""
     found = {}
     for wanted in TYPES:
         kinds = {kind for kind, its in DECIDED.items() if its == wanted}

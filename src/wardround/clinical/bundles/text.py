@@ -1,4 +1,4 @@
-"""A bundle in words: gaps as tokens, abnormal values spelled out, normal panels folded."""
+"""A bundle as text: gaps as tokens, abnormal values spelled out, normal panels folded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wardround.clinical.bundles.events import (
 )
 
 GAP_HOURS = 2
-"""A gap of so many hours or more is said (the paper prints no threshold; this is ours)."""
+"""Gaps of at least this many hours are written (the paper prints no threshold; this is our choice)."""
 SECTIONS: Mapping[str, tuple[EventKind, ...]] = {
     "Stay": (EventKind.ADMISSION, EventKind.TRANSFER, EventKind.DISCHARGE),
     "Diagnoses": (EventKind.DIAGNOSIS,),
@@ -41,7 +41,7 @@ SECTIONS: Mapping[str, tuple[EventKind, ...]] = {
     "Procedures": (EventKind.PROCEDURE, EventKind.PROCEDURE_STOP),
     "Corrections": (EventKind.RETRACTION,),
 }
-"""The sections of a bundle's text, in order, and what stands in them."""
+"""The sections of a bundle's text, in order, with their kinds of events."""
 _SECTION_OF_KIND = {kind: section for section, kinds in SECTIONS.items() for kind in kinds}
 VERBS = {
     EventKind.MEDICATION_START: "start",
@@ -62,11 +62,11 @@ LEVEL_WORDS = {
     ValueLevel.ABOVE_BASELINE: "above own baseline",
 }
 MANY_NORMAL = 3
-"""A panel of so many normal results or more is said in a word."""
+"""A panel of at least this many normal results is folded into one word."""
 
 
 def bundle_text(bundle: Bundle) -> str:
-    """Return a bundle as lines: the gap before it where there is one, the hour, and a line per section."""
+    """Return a bundle as lines: the gap before it if there is one, the hour, and a line per section."""
     lines = []
     if bundle.gap_hours is not None and bundle.gap_hours >= GAP_HOURS:
         lines.append(f"[TIME_DELTA: +{bundle.gap_hours} hours]")
@@ -100,7 +100,7 @@ def _place(event: BundleEvent) -> tuple[int, str]:
 
 
 def _folded(events: Iterable[BundleEvent]) -> Iterator[tuple[str, set[str], str]]:
-    """Yield panels of which some tests are normal, with the names of these, and whether they are all that was done."""
+    """Yield panels with normal tests, with the names of these, and whether all tests done are normal."""
     labs = [event for event in events if event.kind is EventKind.LAB]
     abnormal = {event.concept for event in labs if event.level is not ValueLevel.NORMAL or event.revision}
     by_panel: dict[str, set[str]] = {}
@@ -129,17 +129,17 @@ def _panels() -> Mapping[str, Sequence[str]]:
 
 
 def _series(events: Sequence[BundleEvent]) -> str:
-    """Say the events of one concept: the last in full, what was measured before it in brackets."""
+    """Format the events of one concept: the last in full, earlier values in brackets."""
     last = events[-1]
-    said = event_text(last)
+    text = event_text(last)
     before = [f"{event.value:g}" for event in events[:-1] if event.value is not None]
     if before and last.value is not None:
-        return f"{said} [before: {', '.join(before)}]"
-    return f"{said} (x{len(events)})" if len(events) > 1 else said
+        return f"{text} [before: {', '.join(before)}]"
+    return f"{text} (x{len(events)})" if len(events) > 1 else text
 
 
 def event_text(event: BundleEvent) -> str:
-    """Say one event: ``Creatinine 2.1 mg/dL (High)``, ``start Vancomycin 1000 mg``."""
+    """Format one event: ``Creatinine 2.1 mg/dL (High)``, ``start Vancomycin 1000 mg``."""
     words = [VERBS.get(event.kind, ""), event.concept]
     if event.kind not in ENDED:
         words += [f"{event.value:g}" if event.value is not None else event.text or ""]
@@ -149,14 +149,14 @@ def event_text(event: BundleEvent) -> str:
     return " ".join(word for word in words if word)
 
 
-# Values in words: low, normal or high against the limits of the row, usual limits, or the person's own first value.
+# Levels of values: low, normal or high against the limits of the row, usual limits, or the person's own first value.
 #
-# Nothing later is looked at: a person's own baseline is the first value that became known.
+# Later values are not read: a person's own baseline is the first value that became known.
 
 
 BASELINE_RISE = 1.5
-"""A value above so many times the first is above the baseline, one below its inverse below (ours; KDIGO's first step of
-creatinine is 1.5)."""
+"""A value above this multiple of the first is above the baseline, below its inverse is below it (our choice; KDIGO's
+first stage is 1.5 times the baseline creatinine)."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -172,7 +172,7 @@ def with_levels(events: BundleEvents) -> BundleEvents:
 
 
 def levels_by_limits(events: BundleEvents) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-    """Return the levels against the limits of the rows or usual ones, and which values have neither."""
+    """Return the levels against the limits of the rows or usual limits, and which values have neither."""
     measured = np.isin(events.kind, MEASURED) & ~np.isnan(events.value)
     limits = np.array([usual_range(name) for name in events.names] or [(np.nan, np.nan)])
     own = np.isnan(events.low) & np.isnan(events.high)
@@ -184,7 +184,7 @@ def levels_by_limits(events: BundleEvents) -> tuple[npt.NDArray[np.int8], npt.ND
 
 
 def _against(value: Floats, low: Floats, high: Floats, first: ValueLevel) -> npt.NDArray[np.int8]:
-    """Return ``first`` below, the level after it between, and the one after that above the limits."""
+    """Return ``first`` for values below the limits, the next level between them, the one after it above."""
     return (first + 1 + (value > high).astype(np.int8) - (value < low).astype(np.int8)).astype(np.int8)
 
 
@@ -207,7 +207,7 @@ def _against_own(events: BundleEvents, rows: npt.NDArray[np.int64]) -> npt.NDArr
 def _against_amended(
     events: BundleEvents, alone: npt.NDArray[np.bool_], start: int, stop: int, level: npt.NDArray[np.int8]
 ) -> None:
-    """Set the levels of a subject whose rows are amended: the baseline is the first value as it was known then."""
+    """Set the levels of a subject with amended rows: the baseline is the first value as known at each time."""
     some = events.slice(start, stop)
     columns = zip(
         some.row_id.to_pylist(),
@@ -224,8 +224,10 @@ def _against_amended(
 
 
 class _FirstValues:
-    """A subject's values as they are known, row by row. The first of a concept is looked up anew only where it changed
-    or was withdrawn: otherwise a long record would be read once for every value."""
+    """A subject's values as they become known, row by row.
+
+    The first value of a concept is searched again only if it changed or was withdrawn; otherwise a long record would be
+    read once for every value."""
 
     def __init__(self) -> None:
         self._rows: dict[int, dict[str, tuple[tuple[int, int, int], float]]] = defaultdict(dict)
@@ -234,7 +236,7 @@ class _FirstValues:
         self._place = count()
 
     def drop(self, row: str) -> tuple[int, int, int] | None:
-        """Forget a row that was withdrawn; return its place in time, None where it was not known."""
+        """Remove a withdrawn row; return its place in time, None if it was not known."""
         concept = self._concept.pop(row, None)
         if concept is None:
             return None
@@ -243,8 +245,7 @@ class _FirstValues:
         return self._rows[concept].pop(row)[0]
 
     def add(self, row: str, hour: int, event: int, concept: int, value: float) -> tuple[str, float]:
-        """Take in how a row reads, which keeps the hour in which it became known; return the row and value of the
-        first of its concept."""
+        """Set a row's value; it keeps the hour it became known. Return row and value of its concept's first."""
         before = self.drop(row)
         key = (hour if before is None else before[0], event, next(self._place))
         own = self._rows[concept]
@@ -260,7 +261,7 @@ class _FirstValues:
 
 
 def level_against(value: float, base: float) -> ValueLevel:
-    """Return how a value lies to the person's own first."""
+    """Return a value's level against the person's own first value."""
     least, most = sorted((base / BASELINE_RISE, base * BASELINE_RISE))
     if value > most:
         return ValueLevel.ABOVE_BASELINE
@@ -269,7 +270,7 @@ def level_against(value: float, base: float) -> ValueLevel:
 
 @cache
 def usual_range(name: str) -> tuple[float, float]:
-    """Return the limits of what is usual for a measurement by its name, NaN where none are known."""
+    """Return the usual limits of a measurement by its name, NaN if none are known."""
     folded = name.strip().casefold()
     fits = (limits for names, limits in _usual_ranges() if any(fnmatchcase(folded, pattern) for pattern in names))
     return next(fits, (np.nan, np.nan))
