@@ -1,4 +1,4 @@
-"""The roles of a stay that is played bundle by bundle (TRACE, section 3.3), in code or by the model."""
+"""The roles of a stay, run bundle by bundle (TRACE, section 3.3), in code or by the model."""
 
 from wardround.agents.stays.asking import REFLECTOR
 from wardround.agents.stays.charted import DRUGS, PROCEDURES, TESTS, StateFacts

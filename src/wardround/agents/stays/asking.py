@@ -1,4 +1,4 @@
-"""TRACE's roles by the model, and the audit of each proposal."""
+"""TRACE's roles by the model, and the audit of proposals."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PREDICTION: Mapping[str, Any] = object_schema(
         "citations": _WORDS,
     }
 )
-"""The Reasoner's reply (appendix A.3); that an action says its type and the dose is a field of its own is ours."""
+"""The Reasoner's reply (appendix A.3); the type of an action and the dose as its own field are our additions."""
 SELECTION: Mapping[str, Any] = object_schema(
     {"reasoning": {"type": "string"}, "selected_protocol_ids": _WORDS}, optional=("reasoning",)
 )
@@ -72,7 +72,7 @@ KEPT: Mapping[str, Any] = {
     "properties": dict.fromkeys(("active_problems", "current_meds", "trajectory", "allergies", "procedures"), _WORDS),
     "required": ["active_problems", "current_meds", "trajectory", "allergies", "procedures"],
 }
-"""The state's own fields (section 3.1), the allergies that the Auditor looks for, and what was done (figure 2)."""
+"""Fields of the state (section 3.1), the allergies that the Auditor checks, and the actions done (figure 2)."""
 SUMMARY: Mapping[str, Any] = object_schema({"summary": {"type": "string"}})
 _LONGEST_TEXT = 600
 _TEXT = {"type": "string", "minLength": 1, "maxLength": _LONGEST_TEXT}
@@ -90,7 +90,7 @@ REFLECTION: Mapping[str, Any] = object_schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a role is asked with: its template, and the shape of its reply. ``name``: under which it is counted."""
+    """A role's template and the schema of its reply. ``name``: of its count in the report."""
 
     name: str
     template: str
@@ -98,7 +98,7 @@ class Role:
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """By field of the reply that has fixed words: these, as its prompt lists them."""
+        """By reply field with fixed values: these values, as the prompt lists them."""
         return {name: " or ".join((", ".join(words[:-1]), words[-1])) for name, words in _fixed_words(self.schema)}
 
 
@@ -108,12 +108,12 @@ AUDITOR = Role(name="auditor", template="audit", schema=VERDICT)
 STEWARD = Role(name="steward", template="keep", schema=KEPT)
 SUMMARISER = Role(name="summary", template="stay_summary", schema=SUMMARY)
 REFLECTOR = Role(name="reflector", template="reflect_rule", schema=REFLECTION)
-"""Offline only: asked by ``wardround protocol induce``, never in an episode."""
+"""Used by ``wardround protocol induce`` only, never in an episode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a role said, the log-probabilities of its last reply's tokens, a ``problem`` where nothing usable came."""
+    """A role's reply, the log-probabilities of the last reply's tokens, and a ``problem`` if no reply could be used."""
 
     value: Mapping[str, Any]
     token_logprobs: tuple[float, ...] | None = None
@@ -131,7 +131,7 @@ async def ask_reasoner(
     summary: str = "",
     segments: str = "",
 ) -> Answered:
-    """Ask what is decided next. What is empty is left out of the prompt; ``examples``: ids that may be cited."""
+    """Ask the Reasoner for the next decisions. Empty parts are left out of the prompt; ``examples``: ids to cite."""
     return await ask_role(
         episode,
         REASONER,
@@ -147,10 +147,10 @@ async def ask_reasoner(
 
 
 async def ask_role(episode: Episode, role: Role, most_tokens: int, **shown: Any) -> Answered:
-    """Ask one role. ``most_tokens``: its prompt's budget; ValueError where the caller rendered more than that."""
+    """Call one role's model. ``most_tokens``: budget of the prompt. ValueError: the rendered prompt is longer."""
     system = load_prompt("wardround.agents", "reasoner_system").render()
-    asked = load_prompt("wardround.agents", role.template).render(**shown, choices=role.choices)
-    messages = (Message(role="system", content=system), Message(role="user", content=asked))
+    question = load_prompt("wardround.agents", role.template).render(**shown, choices=role.choices)
+    messages = (Message(role="system", content=system), Message(role="user", content=question))
     counted = prompt_tokens(episode, messages)
     if counted > most_tokens:
         raise ValueError(f"the {role.name}'s prompt has {counted} tokens, its budget is {most_tokens}")
@@ -178,8 +178,8 @@ def prompt_tokens(episode: Episode, messages: Sequence[Message]) -> int:
 
 
 def predicted(value: Mapping[str, Any], *, most: int) -> tuple[PredictedAction, ...]:
-    """Return what a Reasoner predicted, at most so many of a type; each stands on all that it cited."""
-    citations = tuple(dict.fromkeys(one.strip("[] ") for one in value.get("citations", ())))
+    """Return a Reasoner's predictions, at most so many of a type; each has all cited ids as its source."""
+    citations = tuple(dict.fromkeys(cited.strip("[] ") for cited in value.get("citations", ())))
     counts: dict[str, int] = {}
     found = []
     for one in value.get("predicted_actions", ()):
@@ -193,7 +193,7 @@ def predicted(value: Mapping[str, Any], *, most: int) -> tuple[PredictedAction, 
 
 
 def _fixed_words(schema: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the fields of a schema that take one of some words, those of its lists' objects among them."""
+    """Yield the fields of a schema with fixed values, those of objects in its lists included."""
     for name, part in schema.get("properties", {}).items():
         if "enum" in part:
             yield name, part["enum"]
@@ -204,20 +204,21 @@ def _logprobs(said: Structured) -> tuple[float, ...] | None:
     return said.exchanges[-1][1].token_logprobs
 
 
-# A proposal and its audit: the checks in code of every action, then the model's where its gate opens.
+# A proposal and its audit: checks in code of every action, then the model's audit if its gate opens.
 
 
 _SPARE = 100
 _ACTION_TOKENS = 400
 _THOUGHT_TOKENS = 100
-"""Of the rationale, and of the citations."""
+"""Limits of the rationale (characters) and of the citations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What the Reasoner proposes and what it was shown. ``history``: the bundles; ``uncertainty`` is None where there
-    are no log-probabilities; ``before``: what passed its audit at the step before; ``value``: its reply, where it is
-    the model's."""
+    """The Reasoner's proposal and what it was shown.
+
+    ``history``: the bundles; ``uncertainty``: None without log-probabilities; ``before``: the actions that passed the
+    audit of the step before; ``value``: the model's reply, if the Reasoner is the model."""
 
     facts: DrugFacts
     held: tuple[HeldRule, ...]
@@ -232,37 +233,37 @@ class Proposal:
     value: Mapping[str, Any] = field(default_factory=dict)
 
     def said(self) -> dict[str, Any]:
-        """What of the reply is noted beside the actions: thought, type, citations and those that were not shown."""
-        cited = [one.strip("[] ") for one in self.value.get("citations", ())]
+        """Return what is logged beside the actions: thought, type, citations, and citations that were not shown."""
+        cited = [row.strip("[] ") for row in self.value.get("citations", ())]
         return {
             "thought_process": self.value.get("thought_process", ""),
             "next_bundle_type": self.value.get("next_bundle_type"),
-            "citations": [one for one in cited if one in self.shown],
-            "wrong_citations": [one for one in cited if one not in self.shown],
+            "citations": [row for row in cited if row in self.shown],
+            "wrong_citations": [row for row in cited if row not in self.shown],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
-    """Checks every proposal in code; asks the model where the reply was unsure or a new action is risky."""
+    """Checks every proposal in code; asks the model too if the reply is unsure or a new action is risky."""
 
     settings: TraceSettings
 
     async def audit(self, episode: Episode, proposal: Proposal) -> AuditRecord:
-        """Return what an audit came to; the model may not have been asked."""
+        """Return the audit of a proposal, by code and, if its gate opens, by the model."""
         record = self._checked(proposal)
         if record.fired and self.settings.auditor == "model":
             record = await self._by_model(episode, proposal, record)
         return _corrected(record, proposal)
 
     def audit_in_code(self, proposal: Proposal) -> AuditRecord:
-        """Return what the checks in code alone come to."""
+        """Return the audit by the checks in code alone."""
         return _corrected(self._checked(proposal), proposal)
 
     def _checked(self, proposal: Proposal) -> AuditRecord:
         unavailable = proposal.by_model and proposal.uncertainty is None
         settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
-        new = [one for one in proposal.actions if one.name not in proposal.before]
+        new = [action for action in proposal.actions if action.name not in proposal.before]
         return AuditRecord(
             fired=reasons_to_look(new, proposal.uncertainty, settings),
             uncertainty=proposal.uncertainty,
@@ -272,10 +273,12 @@ class Auditor:
         )
 
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
-        """Ask the model too; its objections come behind those of the code, its correction takes their place."""
-        lines = ["- " + " ".join(filter(None, (f"{one.kind}:", one.dose, one.name))) for one in proposal.actions]
+        """Ask the model too: its objections follow those of the code, its correction replaces the actions."""
+        lines = [
+            "- " + " ".join(filter(None, (f"{action.kind}:", action.dose, action.name))) for action in proposal.actions
+        ]
         thought = str(proposal.value.get("thought_process", ""))
-        cited = tuple(dict.fromkeys(one for action in proposal.actions for one in action.because))
+        cited = tuple(dict.fromkeys(row for action in proposal.actions for row in action.because))
         answered = await ask_role(
             episode,
             AUDITOR,
@@ -291,20 +294,22 @@ class Auditor:
             return record
         failed = {normalise_label(name) for name in answered.value.get("failed_actions", ())}
         critique = str(answered.value.get("critique", ""))
-        against = [one for one in proposal.actions if normalise_label(one.name) in failed] or [*proposal.actions[:1]]
-        objections = tuple(Objection(action=one, flaw="model", because=critique) for one in against)
+        against = [action for action in proposal.actions if normalise_label(action.name) in failed] or [
+            *proposal.actions[:1]
+        ]
+        objections = tuple(Objection(action=action, flaw="model", because=critique) for action in against)
         safer = str(answered.value.get("corrected_action", "")).strip()
         corrected = (replace(against[0], name=safer, dose=None),) if safer and against else ()
         return replace(record, objections=(*record.objections, *objections), critique=critique, corrected=corrected)
 
 
 def _corrected(record: AuditRecord, proposal: Proposal) -> AuditRecord:
-    """Note what was proposed, and put other actions in the place of those that failed where the model has not."""
+    """Record the proposal, and replace failed actions that the model did not correct."""
     if not record.objections:
         return record
     record = replace(record, proposed=proposal.actions)
     if record.corrected:
         return record
     facts, held = proposal.facts, proposal.held
-    spare = [one for one in due_actions(held, held, most=_SPARE) if one not in proposal.actions]
+    spare = [due_action for due_action in due_actions(held, held, most=_SPARE) if due_action not in proposal.actions]
     return replace(record, corrected=replacements(record.objections, spare, facts, held))

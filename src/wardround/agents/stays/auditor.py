@@ -1,9 +1,9 @@
-"""The Auditor: what it checks in code, when it asks the model too, and what a failed check does to an action.
+"""The Auditor: its checks in code, when it asks the model too, and what a failed check does to an action.
 
-Code checks every action, by ingredient and class: an allergy, a rule that forbids, a drug that runs already or is
-proposed twice, and a citation that was not shown. What no table knows it lists as unchecked. The model is asked where
-the paper's gate opens: the reply was unsure (mean token log-probability), or an action of the risk vocabulary is new:
-one that passed at the step before has been judged, and code goes on checking it.
+Code checks every action by ingredient and class: allergies, rules that forbid it, a drug that already runs or is
+proposed twice, and citations that were not shown. Actions that no table knows are listed as unchecked. The model is
+asked if the paper's gate opens: the reply is unsure (mean token log-probability), or an action of the risk vocabulary
+is new. An action that passed at the step before is not sent to the model again; code still checks it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from wardround.clinical.vocabulary import drug_class, drug_classes, ingredients,
 
 OnFail = Literal["replace", "drop", "flag"]
 _LEAST_SHARE = 1e-4
-"""A share of nothing counts as this much: its log must be a number."""
+"""Replaces a share of 0, whose log is not a number."""
 Reason = Literal["uncertain", "risk"]
 Flaw = Literal["allergy", "contraindication", "duplicate", "repeated", "citation", "model"]
 RISK_CLASSES = (
     "anticoagulants", "thrombolytics", "vasopressors", "inotropes", "opioids", "sedatives", "insulins",
     "antiarrhythmics", "neuromuscular blockers",
 )  # fmt: skip
-"""The vocabulary of high-stakes drugs (the paper prints none; this is ours: drugs that harm when given wrongly).
-Allergies to common drugs are checked in code at every step, and need no place here."""
+"""The vocabulary of high-stakes drugs: drugs that harm when given wrongly (our choice; the paper prints none).
+Allergies to common drugs are checked in code at every step, so those drugs are not listed."""
 RISK_PROCEDURES = (
     "intubat", "mechanical ventilation", "dialysis", "crrt", "hemofiltration", "transfus", "prbc", "red blood cells",
     "cardioversion", "defibrillat", "central line", "central venous", "cvc", "multi lumen", "lumbar puncture",
@@ -41,7 +41,7 @@ RISK_PROCEDURES = (
 
 
 class DrugFacts(Protocol):
-    """What of a patient the checks ask for (``Facts``)."""
+    """The facts of a patient that the checks need (``Facts``)."""
 
     @property
     def now(self) -> datetime:
@@ -49,7 +49,7 @@ class DrugFacts(Protocol):
         ...
 
     def taking(self, drug: str) -> bool | None:
-        """Whether a drug, or one of a class, is given now."""
+        """Whether a drug, or a drug of a class, is running now."""
         ...
 
     def allergic_to(self, substance: str) -> bool | None:
@@ -57,13 +57,13 @@ class DrugFacts(Protocol):
         ...
 
     def unclear_allergies(self, substance: str) -> tuple[str, ...]:
-        """The charted allergies of which nobody can say whether they forbid a drug."""
+        """The charted allergies for which it is unknown whether they forbid a drug."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
-    """One thing against one action. ``because``: the rule, allergy or citation it stands on."""
+    """One objection to one action. ``because``: the rule, allergy or citation that it is based on."""
 
     action: PredictedAction
     flaw: Flaw
@@ -77,7 +77,7 @@ class Objection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked:
-    """An action of which a check says nothing, and why."""
+    """An action that a check could not judge, and why."""
 
     action: PredictedAction
     because: str
@@ -90,9 +90,11 @@ class Unchecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
-    """What an audit came to. ``fired``: why the gate of the model's audit opened, nothing if it did not. Where actions
-    failed, ``proposed`` are all that there were before, ``corrected`` what took their place. ``unavailable``: there is
-    no uncertainty, as the endpoint gives no log-probabilities. ``unchecked``: what passes because nobody could say."""
+    """The result of an audit.
+
+    ``fired``: why the gate of the model's audit opened, empty if it did not. If actions failed, ``proposed`` are all
+    actions before the audit, ``corrected`` their replacements. ``unavailable``: no uncertainty, since the endpoint
+    gives no log-probabilities. ``unchecked``: actions that passed because no table could judge them."""
 
     fired: tuple[Reason, ...] = ()
     uncertainty: float | None = None
@@ -105,16 +107,16 @@ class AuditRecord:
 
     @property
     def status(self) -> Literal["PASS", "FAIL"]:
-        """Whether anything was found."""
+        """Whether an action failed."""
         return "FAIL" if self.objections else "PASS"
 
     @property
     def risk_level(self) -> Literal["LOW", "HIGH"]:
-        """High where something was found, or an action is of the risk vocabulary."""
+        """High if an action failed or is of the risk vocabulary."""
         return "HIGH" if self.objections or "risk" in self.fired else "LOW"
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready dict; what was not told is left out."""
+        """Return a JSON-ready dict without empty fields."""
         body: dict[str, Any] = {"fired": list(self.fired)}
         if self.uncertainty is not None:
             body["uncertainty"] = round(self.uncertainty, 4)
@@ -123,37 +125,40 @@ class AuditRecord:
         if self.fired or self.objections:
             body |= {"status": self.status, "risk_level": self.risk_level}
         if self.objections:
-            said = [{"action": one.action.name, "flaw": one.flaw, "because": one.because} for one in self.objections]
+            said = [
+                {"action": objection.action.name, "flaw": objection.flaw, "because": objection.because}
+                for objection in self.objections
+            ]
             body |= {"objections": said, "critique": self.critique or "; ".join(o.critique for o in self.objections)}
-            body["corrected_action"] = [one.to_json() for one in self.corrected]
+            body["corrected_action"] = [action.to_json() for action in self.corrected]
         if self.unchecked:
-            body["unchecked"] = [one.note for one in self.unchecked]
+            body["unchecked"] = [action.note for action in self.unchecked]
         if self.proposed:
-            body["proposed"] = [one.to_json() for one in self.proposed]
+            body["proposed"] = [action.to_json() for action in self.proposed]
         return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
-    """``tau``: the mean negative log-probability of a token above which a reply is unsure (the value is ours).
-    ``on_fail``: what becomes of an action that fails: another of its rule takes its place, it goes, or it is marked."""
+    """``tau``: a reply with a mean negative log-probability per token above it is unsure (the value is our choice).
+    ``on_fail``: a failed action is replaced by another one, dropped, or only marked."""
 
     tau: float = 0.5
     on_fail: OnFail = "replace"
 
 
 def uncertainty_of(token_logprobs: Sequence[float] | None) -> float | None:
-    """The mean negative log-probability of the reply's tokens (section 3.3); None where none were given."""
+    """Return the mean negative log-probability of the reply's tokens (section 3.3); None without log-probabilities."""
     return -fmean(token_logprobs) if token_logprobs else None
 
 
 def uncertainty_of_shares(shares: Sequence[float]) -> float | None:
-    """The mean negative log of the shares of proposed actions, where code takes them for probabilities."""
+    """Return the mean negative log of the shares of proposed actions, used as probabilities by the coded Reasoner."""
     return uncertainty_of([log(max(share, _LEAST_SHARE)) for share in shares])
 
 
 def is_risky(action: PredictedAction) -> bool:
-    """Whether an action is of the risk vocabulary, whichever of the two kinds a model says that it is."""
+    """Whether an action is of the risk vocabulary, under either of the types that a model may give it."""
     return action.kind != "LABS" and _is_risky(action.name)
 
 
@@ -167,7 +172,7 @@ def _is_risky(name: str) -> bool:
 def reasons_to_look(
     actions: Sequence[PredictedAction], uncertainty: float | None, settings: AuditSettings
 ) -> tuple[Reason, ...]:
-    """Return why the gate of the model's audit opens; nothing where it does not. ``actions``: those that are new."""
+    """Return why the gate of the model's audit opens, empty if it does not. ``actions``: the new ones."""
     unsure = uncertainty is not None and uncertainty > settings.tau
     risky = any(map(is_risky, actions))
     return (*(("uncertain",) if unsure else ()), *(("risk",) if risky else ()))
@@ -176,9 +181,9 @@ def reasons_to_look(
 def find_objections(
     actions: Sequence[PredictedAction], facts: DrugFacts, held: Sequence[HeldRule], shown: Collection[str]
 ) -> tuple[Objection, ...]:
-    """Return everything against some actions. ``shown``: the ids that could be cited."""
+    """Return all objections to some actions. ``shown``: the ids that could be cited."""
     found: list[Objection] = []
-    avoided = [(rule.id, one) for rule in held for one in rule.forbids if one.verb == "avoid"]
+    avoided = [(rule.id, action) for rule in held for action in rule.forbids if action.verb == "avoid"]
     drugs: list[PredictedAction] = []
     for action in actions:
         allergy, forbidden = _allergy(action, facts), _forbidden(action, avoided) if avoided else None
@@ -198,7 +203,7 @@ def find_objections(
 
 
 def find_unchecked(actions: Sequence[PredictedAction], facts: DrugFacts) -> tuple[Unchecked, ...]:
-    """Return the drugs that no table knows, and those of which a charted allergy cannot be judged."""
+    """Return the drugs that no table knows, and those for which a charted allergy cannot be judged."""
     return tuple(
         Unchecked(action=action, because=because)
         for action in actions
@@ -208,12 +213,12 @@ def find_unchecked(actions: Sequence[PredictedAction], facts: DrugFacts) -> tupl
 
 
 def is_checked(action: PredictedAction) -> bool:
-    """Whether an action is to be looked up in the tables of drugs."""
+    """Whether an action is looked up in the tables of drugs."""
     return action.kind == "MEDICATIONS" or is_known_drug(action.name)
 
 
 def why_unchecked(drug: str, unclear: Sequence[str]) -> Iterator[str]:
-    """Yield why nobody can say whether a drug may be given; ``unclear``: the allergies that cannot be judged."""
+    """Yield why a drug cannot be judged; ``unclear``: the allergies that cannot be judged."""
     if unclear:
         yield f"not checked against the allergy to {'; '.join(unclear)}"
     if not is_known_drug(drug):
@@ -223,8 +228,8 @@ def why_unchecked(drug: str, unclear: Sequence[str]) -> Iterator[str]:
 def without(
     actions: Sequence[PredictedAction], record: AuditRecord | None, on_fail: OnFail
 ) -> tuple[PredictedAction, ...]:
-    """Return the actions after an audit, if there was one."""
-    failed = [one.action for one in record.objections] if record is not None else []
+    """Return the actions after an audit; without an audit unchanged."""
+    failed = [objection.action for objection in record.objections] if record is not None else []
     if record is None or on_fail == "flag" or not failed:
         return tuple(actions)
     kept = tuple(action for action in actions if action not in failed)
@@ -234,10 +239,10 @@ def without(
 def replacements(
     objections: Sequence[Objection], spare: Sequence[PredictedAction], facts: DrugFacts, held: Sequence[HeldRule]
 ) -> tuple[PredictedAction, ...]:
-    """Return for each failed action the next one of its type that nothing is to be said against."""
+    """Return for each failed action the next one of its type without an objection."""
     left = list(spare)
     found = []
-    for kind in [action.kind for action in dict.fromkeys(one.action for one in objections)]:
+    for kind in [action.kind for action in dict.fromkeys(objection.action for objection in objections)]:
         for candidate in left:
             if candidate.kind == kind and not find_objections([candidate], facts, held, candidate.because):
                 found.append(candidate)
@@ -267,7 +272,7 @@ def _duplicate(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | 
 
 
 def _repeated(action: PredictedAction, before: Iterable[PredictedAction]) -> tuple[Flaw, str] | None:
-    """A drug that was proposed already under another name: of one spelled alike the list itself takes care."""
+    """Object to a drug that is already proposed under another name (the list itself has no equal names)."""
     own = ingredients(action.name)
     for other in before if own else ():
         if own <= ingredients(other.name) and other.name != action.name:
@@ -276,7 +281,7 @@ def _repeated(action: PredictedAction, before: Iterable[PredictedAction]) -> tup
 
 
 def _citation(action: PredictedAction, shown: Collection[str]) -> tuple[Flaw, str] | None:
-    """An action that stands on nothing that was shown. One wrong citation beside a right one is noted, no more."""
+    """Object to an action without any valid citation. A wrong citation beside a valid one is only recorded."""
     for one in action.because:
         if one in shown:
             return None

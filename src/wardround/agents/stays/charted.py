@@ -1,4 +1,4 @@
-"""Facts that rules ask of one patient, answered from state and clock; what is not charted is unknown."""
+"""Facts of one patient for conditions of rules, from state and clock; facts that are not charted are unknown."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from wardround.clinical.vocabulary import (
     reading_unit,
 )
 
-# Readings, what was done, and problems are those of this encounter: a culture, a baseline or a weight of last year's
-# admission is none of this one's. A rule that says ``ever``, or in how many last hours something was done, means it.
+# Readings, actions and problems are those of this encounter: a culture, a baseline or a weight of last year's admission
+# does not count. A rule with ``ever``, or with a number of last hours, reads further back.
 
 
 LEVELS: Mapping[ValueLevel, Level] = {
@@ -67,7 +67,7 @@ PROCEDURES = frozenset({EventKind.PROCEDURE, EventKind.CULTURE_TAKEN, EventKind.
 
 @lru_cache(maxsize=4_096)
 def kinds_of_action(action: str) -> frozenset[EventKind]:
-    """Return the kinds of events that tell whether something was done."""
+    """Return the kinds of events that record whether an action was done."""
     concept = find_concept(action)
     if concept is not None and concept.kind in ("drug", "drug_class"):
         return DRUGS
@@ -75,11 +75,12 @@ def kinds_of_action(action: str) -> frozenset[EventKind]:
 
 
 class StateFacts:
-    """A state as facts at the end of a bundle's hour. ``window_hours``: an older value or trend is no longer asked
-    about (the router's last 6 hours); ``suspected``: problems that rules made suspect; ``began``: when the stay did.
+    """A state as facts at the end of a bundle's hour.
 
-    ``carried``: what the source has; of other kinds of events nothing is known until one was seen. ``courses``,
-    ``counts``: what is remembered beyond the state (``lookback``). ``is_over``: the encounter has ended.
+    ``window_hours``: older values and trends are not used (the router's last 6 hours); ``suspected``: problems that
+    rules made suspect; ``began``: the stay's first hour; ``carried``: what the source records, other kinds of events
+    are unknown until one was seen; ``courses``, ``counts``: memory beyond the state (``lookback``); ``is_over``: the
+    encounter has ended.
     """
 
     def __init__(
@@ -111,68 +112,70 @@ class StateFacts:
 
     @property
     def names(self) -> list[str]:
-        """Everything that something is known of: what the index of rules is asked with."""
+        """All names with a known fact, for the lookup in the index of rules."""
         recent = [name for name, trend in self._trends.items() if trend.last.time >= self._oldest]
         running = [medication.concept for medication in self.state.medications.values()]
         return [HOUR_OF_DAY, STAY, *recent, *running, *(concept for _, concept in self.state.actions)]
 
     def value(self, concept: str) -> ChartedValue | None:
-        """The newest number within the window; the clock's hour for ``hour of day``."""
+        """Return the newest number within the window; the clock's hour for ``hour of day``."""
         if concept == HOUR_OF_DAY:
             return ChartedValue(value=self.hour.hour)
         trend = self._recent(concept)
         return None if trend is None else ChartedValue(value=trend.last.value, unit=trend.unit)
 
     def level(self, concept: str) -> Level | None:
-        """Where the newest number stands."""
+        """Return the row of the newest number."""
         trend = self._recent(concept)
         return None if trend is None else LEVELS.get(trend.last.level)
 
     def trend(self, concept: str) -> Direction | None:
-        """Where it goes; one reading goes nowhere that is known."""
+        """Return the direction of a trend; unknown from one reading."""
         trend = self._recent(concept)
         return None if trend is None or len(trend.readings) < 2 else trend.direction
 
     def course(self, concept: str) -> ReadingCourse | None:
-        """The readings that are remembered, else those of the trends' window."""
+        """Return the remembered readings, else those of the trends' window."""
         name = clinical_name(concept)
         if self._courses is not None and name in self._courses:
             found = tuple(self._courses[name])
         else:
-            trends = [one for one in self.state.trends.values() if clinical_name(one.concept) == name]
-            readings = (CourseReading(of.time, of.value, one.unit, of.row_id) for one in trends for of in one.readings)
-            found = tuple(sorted(readings, key=lambda one: (one.time, one.row_id)))
-        found = tuple(one for one in found if one.time > self._since)
+            trends = [trend for trend in self.state.trends.values() if clinical_name(trend.concept) == name]
+            readings = (
+                CourseReading(of.time, of.value, trend.unit, of.row_id) for trend in trends for of in trend.readings
+            )
+            found = tuple(sorted(readings, key=lambda reading: (reading.time, reading.row_id)))
+        found = tuple(reading for reading in found if reading.time > self._since)
         if not found:
             return None
         recent, charted = found[-1].time >= self._oldest, self.charted_units(concept)
         return ReadingCourse(now=self.now, readings=found, recent=recent, charted=charted)
 
     def charted_units(self, concept: str) -> frozenset[str]:
-        """The units in which the source has it of others."""
+        """Return the units that the source uses for it in other subjects."""
         return self._carried.units_of(concept, self.state.subject_id)
 
     def taking(self, drug: str) -> bool | None:
-        """Whether a running order or infusion is of that drug or class; unknown where nothing shows that drugs are
-        carried at all (a feed of laboratory results alone)."""
+        """Whether an order or infusion of a drug or class is running; unknown if the source records no drugs (a feed of
+        laboratory results alone)."""
         if any(is_drug(medication.concept, drug) for medication in self.state.medications.values()):
             return True
         return False if self._carries(DRUGS) else None
 
     def rate(self, drug: str, unit: str) -> float | None:
-        """The rate of what runs, the highest where several do; unknown where one has no rate that can be converted."""
-        running = [one for one in self.state.medications.values() if is_drug(one.concept, drug)]
+        """Return the rate of the running infusion, the highest of several; unknown if a rate cannot be converted."""
+        running = [medication for medication in self.state.medications.values() if is_drug(medication.concept, drug)]
         if not running:
             return 0.0 if self.taking(drug) is False else None
         weight = self._latest("weight")
         charted = self.charted_units("weight")
         kilograms = None if weight is None else kilograms_of(weight.last.value, weight.unit, charted)
-        rates = [rate_in(one.dose, one.unit, unit, kilograms) for one in running]
+        rates = [rate_in(order.dose, order.unit, unit, kilograms) for order in running]
         known = [rate for rate in rates if rate is not None]
         return max(known) if len(known) == len(rates) else None
 
     def score(self, name: str, hours: float | None = None) -> Bounds | None:
-        """A score where the stay's chart is at hand, as of the end of the hour; unknown to a live feed."""
+        """Return a clinical score from the stay's chart at the end of the hour; unknown in a live feed."""
         if self._score is None:
             return None
         if (name, hours) not in self._scores:
@@ -184,41 +187,41 @@ class StateFacts:
 
     @cached_property
     def _seen(self) -> frozenset[EventKind]:
-        """The kinds of events that this subject has had."""
-        running = (one.kind for one in self.state.medications.values())
+        """The kinds of events seen of this subject."""
+        running = (medication.kind for medication in self.state.medications.values())
         return frozenset((*(kind for kind, _ in self.state.actions), *running))
 
     def _latest(self, concept: str) -> Trend | None:
         return self._trends.get(clinical_name(concept))
 
     def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
-        """Whether a problem is known in this encounter, lasts since an earlier one, or is suspected; diagnoses come
-        late: else it is unknown."""
-        known = (*(one.concept for one in self._problems(ever=ever)), *self.suspected)
-        return True if any(is_problem(one, problem) for one in known) else None
+        """Whether a problem is known in this encounter, lasts since an earlier one, or is suspected; otherwise unknown,
+        since diagnoses are coded late."""
+        known = (*(charted.concept for charted in self._problems(ever=ever)), *self.suspected)
+        return True if any(is_problem(name, problem) for name in known) else None
 
     def allergic_to(self, substance: str) -> bool | None:
-        """Whether an allergy is charted that forbids it; without a list of allergies, or with one that cannot be
-        judged, it is unknown."""
+        """Whether a charted allergy forbids a substance; unknown without a list of allergies, or if one cannot be
+        judged."""
         known = self.state.allergies.values()
-        truth = is_allergic(tuple(one.concept for one in known), substance)
-        return truth if truth or any(one.is_listed for one in known) else None
+        truth = is_allergic(tuple(allergy.concept for allergy in known), substance)
+        return truth if truth or any(allergy.is_listed for allergy in known) else None
 
     def unclear_allergies(self, substance: str) -> tuple[str, ...]:
-        """The charted allergies of which nobody can say whether they forbid it."""
-        known = (one.concept for one in self.state.allergies.values())
-        return tuple(sorted({one for one in known if is_allergy(one, substance) is None}))
+        """Return the charted allergies for which it is unknown whether they forbid a substance."""
+        known = (allergy.concept for allergy in self.state.allergies.values())
+        return tuple(sorted({name for name in known if is_allergy(name, substance) is None}))
 
     def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
-        """Whether it was ordered, started, given, taken or performed in this encounter, or in the last hours; unknown
-        where nothing shows that such things are carried at all."""
+        """Whether an action was ordered, started, given or performed in this encounter, or in the last hours; unknown
+        if the source records no such actions."""
         last = self.last_done(action, ever=ever or hours is not None)
         if last is not None and (hours is None or last >= self.now - timedelta(hours=hours)):
             return True
         return False if self._carries(kinds_of_action(action)) else None
 
     def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
-        """How often it was done in the last hours: at least, and at most."""
+        """Return how often an action was done in the last hours: lower and upper bound."""
         asked, since = lookup_keys(action), self.now - timedelta(hours=hours)
         noted = [each for name, some in self._counts.items() if not asked.isdisjoint(keys_of(name)) for each in some]
         if not noted and not self._carries(kinds_of_action(action)):
@@ -227,20 +230,20 @@ class StateFacts:
         return least, least + sum(time is None and known >= since for time, known in noted)
 
     def hours_since(self, action: str) -> float | None:
-        """Hours since it last was, from the end of the bundle's hour; of the ``stay`` since it began."""
+        """Return hours from the last time to the end of the bundle's hour; for ``stay`` from its begin."""
         if action == STAY:
             return (self.now - self._began) / _HOUR
         last = self.last_done(action)
         return None if last is None else max(0.0, (self.now - last) / _HOUR)
 
     def last_done(self, action: str, *, ever: bool = False) -> datetime | None:
-        """When an action was last done in this encounter; None where the state remembers none."""
+        """Return when an action was last done in this encounter; None if the state has none."""
         moments = [self._done[key] for key in lookup_keys(action) if key in self._done]
         last = max(moments, default=None)
         return None if last is None or (last <= self._since and not ever) else last
 
     def rows(self, condition: Condition) -> tuple[str, ...]:
-        """The rows that a condition that holds stands on: none of the clock's, nor of what is only suspected."""
+        """Return the rows that make a condition hold: none for the clock, nor for suspected problems."""
         match condition:
             case Moving(concept=concept):
                 trend = self._recent(concept)
@@ -253,7 +256,11 @@ class StateFacts:
             case HoursSince(concept=concept) | CountedActions(concept=concept):
                 return self._rows_done(concept)
             case AtRate(concept=concept):
-                return tuple(one.row_id for one in self.state.medications.values() if is_drug(one.concept, concept))
+                return tuple(
+                    medication.row_id
+                    for medication in self.state.medications.values()
+                    if is_drug(medication.concept, concept)
+                )
             case AtScore():
                 return ()
             case Stated():
@@ -263,34 +270,42 @@ class StateFacts:
         state, asked = self.state, condition.concept
         match condition.what:
             case "on":
-                return tuple(one.row_id for one in state.medications.values() if is_drug(one.concept, asked))
+                return tuple(
+                    medication.row_id for medication in state.medications.values() if is_drug(medication.concept, asked)
+                )
             case "problem":
-                named = (one for one in self._problems(ever=condition.ever) if is_problem(one.concept, asked))
-                return tuple(row for one in named for row in one.row_ids)
+                named = (
+                    problem for problem in self._problems(ever=condition.ever) if is_problem(problem.concept, asked)
+                )
+                return tuple(row for problem in named for row in problem.row_ids)
             case "allergy":
-                return tuple(one.row_id for one in state.allergies.values() if is_allergy(one.concept, asked))
+                return tuple(
+                    allergy.row_id for allergy in state.allergies.values() if is_allergy(allergy.concept, asked)
+                )
             case "done":
                 return self._rows_done(asked, ever=condition.ever or condition.hours is not None)
 
     def _rows_over(self, condition: HeldFor | InWindow | TimesBaseline | ChangedBy) -> tuple[str, ...]:
-        """The readings of the hours looked back on, the first and the last; where one decides, that one."""
+        """Return the rows of the first and last reading within the hours of a condition, or of the one that decides."""
         course = self.course(condition.concept)
         if course is None:
             return ()
         end = course.now if isinstance(condition, InWindow) else course.readings[-1].time
-        inside = [one for one in course.readings if one.time >= end - timedelta(hours=condition.hours)]
+        inside = [reading for reading in course.readings if reading.time >= end - timedelta(hours=condition.hours)]
         if isinstance(condition, InWindow) and condition.how == "any":
-            inside = [one for one in inside if condition.value.holds_of(one, course.charted)][-1:]
-        return tuple(dict.fromkeys(one.row_id for one in (inside[:1] + inside[-1:])))
+            inside = [reading for reading in inside if condition.value.holds_of(reading, course.charted)][-1:]
+        return tuple(dict.fromkeys(reading.row_id for reading in (inside[:1] + inside[-1:])))
 
     def _rows_done(self, action: str, *, ever: bool = False) -> tuple[str, ...]:
         last, asked = self.last_done(action, ever=ever), lookup_keys(action)
-        done = (one for one in self.state.actions.values() if one.last == last)
-        return tuple(one.row_id for one in done if not asked.isdisjoint(keys_of(one.concept)))
+        done = (each for each in self.state.actions.values() if each.last == last)
+        return tuple(each.row_id for each in done if not asked.isdisjoint(keys_of(each.concept)))
 
     def _problems(self, *, ever: bool) -> Iterator[ActiveProblem]:
         return (
-            one for one in self.state.problems.values() if ever or one.last > self._since or is_lasting(one.concept)
+            problem
+            for problem in self.state.problems.values()
+            if ever or problem.last > self._since or is_lasting(problem.concept)
         )
 
     def _recent(self, concept: str) -> Trend | None:
@@ -298,15 +313,15 @@ class StateFacts:
         return trend if trend is not None and trend.last.time >= self._oldest else None
 
     def _of_encounter(self, trend: Trend) -> Trend | None:
-        """A trend's readings of this encounter; None where it has none."""
+        """Return a trend with its readings of this encounter; None without any."""
         if trend.readings[0].time > self._since:
             return trend
-        own = tuple(one for one in trend.readings if one.time > self._since)
+        own = tuple(reading for reading in trend.readings if reading.time > self._since)
         return msgspec.structs.replace(trend, readings=own) if own else None
 
     @cached_property
     def _trends(self) -> Mapping[str, Trend]:
-        """By clinical name the trend with the newest reading: a pressure is charted by line and by cuff."""
+        """By clinical name: the trend with the newest reading (a pressure is charted by line and by cuff)."""
         found: dict[str, Trend] = {}
         for held_trend in self.state.trends.values():
             trend = self._of_encounter(held_trend)
@@ -320,7 +335,7 @@ class StateFacts:
 
     @cached_property
     def _done(self) -> Mapping[str, datetime]:
-        """When what may be asked for by a name or class was last done."""
+        """By name or class: when it was last done."""
         found: dict[str, datetime] = {}
         for action in self.state.actions.values():
             for key in keys_of(action.concept):
@@ -331,7 +346,7 @@ class StateFacts:
 
 
 def rate_in(dose: str | None, given: str | None, unit: str, kilograms: float | None) -> float | None:
-    """A running order's dose as a rate in a unit; None where it is no rate ("1000 mg") or cannot be converted."""
+    """Return a running order's dose as a rate in a unit; None if it is no rate ("1000 mg") or cannot be converted."""
     try:
         amount = float(dose) if dose is not None else None
     except ValueError:
@@ -340,21 +355,21 @@ def rate_in(dose: str | None, given: str | None, unit: str, kilograms: float | N
 
 
 def kilograms_of(value: float, unit: str | None, charted: Collection[str]) -> float | None:
-    """A weight in kilograms; None where nothing says its unit. ``charted``: the units that the source has."""
-    said = reading_unit(value, unit, "weight", charted)
-    return None if said is None else convert(value, said, "kg")
+    """Return a weight in kilograms; None if its unit is unknown. ``charted``: the source's units."""
+    charted_unit = reading_unit(value, unit, "weight", charted)
+    return None if charted_unit is None else convert(value, charted_unit, "kg")
 
 
-# What rules look back on beyond a state's window: readings by name, and how often something was done when.
+# Memory of rules beyond a state's window: readings by name, and times of actions.
 
 
 KEPT_HOURS = 24.0
-"""Readings are kept so much longer than rules look back."""
+"""How much longer readings are kept than rules look back."""
 Counts = dict[str, list[tuple[datetime | None, datetime]]]
 
 
 def remember_courses(courses: dict[str, list[CourseReading]], state: PatientState, hours: Mapping[str, float]) -> None:
-    """Add a state's new readings of the names that rules look back on, and forget those older than they look."""
+    """Add a state's new readings of the names that rules look back on, and drop readings that are too old."""
     if not hours:
         return
     for trend in state.trends.values():
@@ -362,20 +377,21 @@ def remember_courses(courses: dict[str, list[CourseReading]], state: PatientStat
         if name not in hours:
             continue
         held = courses.get(name, [])
-        known = {(one.row_id, one.time) for one in held}
+        known = {(reading.row_id, reading.time) for reading in held}
         new = [each for each in trend.readings if (each.row_id, each.time) not in known]
         if new:
             read = (CourseReading(each.time, each.value, trend.unit, each.row_id) for each in new)
-            held = sorted([*held, *read], key=lambda one: (one.time, one.row_id))
+            held = sorted([*held, *read], key=lambda reading: (reading.time, reading.row_id))
             oldest = held[-1].time - timedelta(hours=hours[name] + KEPT_HOURS)
-            courses[name] = [one for one in held if one.time >= oldest]
+            courses[name] = [reading for reading in held if reading.time >= oldest]
 
 
 def remember_counts(
     counts: Counts, counted: dict[str, int], state: PatientState, hour: datetime, hours: Mapping[str, float]
 ) -> None:
-    """Note what was done since the last bundle, by the keys that rules count. The state tells how often and when last:
-    the time of any other is unknown, but for the hour in which it became known."""
+    """Record actions since the last bundle, by the keys that rules count.
+
+    The state has only their number and the last time: of others only the hour in which they became known."""
     if not hours:
         return
     for (kind, concept), action in state.actions.items():

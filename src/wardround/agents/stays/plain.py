@@ -1,5 +1,5 @@
-"""The baselines: one prompt per step, over the newest history that fits, over what resembles the newest hour, or over
-one running summary; each may be given the protocol's rules beside it (section 5)."""
+"""The baselines: one prompt per step, with the newest history that fits, segments similar to the newest hour, or a
+running summary; each with the protocol's rules if wanted (section 5)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from wardround.clinical.protocols import RuleIndex
 from wardround.tools.retrieval import Encoder, LexicalEncoder
 
 SEGMENT_BUNDLES = 4
-"""Bundles of one segment that static RAG retrieves (ours: the paper prints no length)."""
+"""Bundles of a segment that static RAG retrieves (our choice: the paper prints no length)."""
 SEGMENTS = 5
-"""Segments that it looks at, the nearest first (the paper's K, which it does not print)."""
+"""Retrieved segments (the paper's K, which it does not print)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What one step's prompt shows. ``bundles`` are those of it that are raw record, oldest first."""
+    """The content of one step's prompt. ``bundles``: its raw bundles, oldest first."""
 
     history: str
     summary: str = ""
@@ -40,14 +40,14 @@ class Context:
 
 
 class StayMemory(Protocol):
-    """How a baseline remembers the stay."""
+    """A baseline's memory of the stay."""
 
     def take_in(self, bundle: Bundle) -> None:
-        """Remember a bundle."""
+        """Add a bundle."""
         ...
 
     async def context(self, episode: Episode, bundle: Bundle) -> Context:
-        """Return what the next prompt shows."""
+        """Return the content of the next prompt."""
         ...
 
 
@@ -68,7 +68,7 @@ class NewestHistory:
 
 @dataclass(slots=True, kw_only=True)
 class SimilarSegments:
-    """Static RAG: the newest bundles, and segments of the patient's own past that resemble the newest one."""
+    """Static RAG: the newest bundles, and segments of the patient's own past similar to the newest bundle."""
 
     settings: TraceSettings
     encoder: Encoder = field(default_factory=LexicalEncoder)
@@ -87,18 +87,18 @@ class SimilarSegments:
 
     async def context(self, episode: Episode, bundle: Bundle) -> Context:
         newest = _newest(self.past, episode.counter, self.settings.buffer_tokens)
-        shown = {one.hour for one in newest.bundles}
+        shown = {bundle.hour for bundle in newest.bundles}
         found, room = [], self.settings.state_tokens
         for place in self._by_similarity(bundle)[:SEGMENTS]:
             segment = self.segments[place]
             text = "\n".join(map(bundle_text, segment))
             need = episode.counter.count(text) + 1
-            if need <= room and shown.isdisjoint(one.hour for one in segment):
+            if need <= room and shown.isdisjoint(bundle.hour for bundle in segment):
                 found.append((place, text))
                 room -= need
-        said = "\n".join(text for _, text in sorted(found))
-        used = tuple(one for place, _ in sorted(found) for one in self.segments[place])
-        return Context(history=newest.history, segments=said, bundles=(*used, *newest.bundles))
+        segments = "\n".join(text for _, text in sorted(found))
+        used = tuple(bundle for place, _ in sorted(found) for bundle in self.segments[place])
+        return Context(history=newest.history, segments=segments, bundles=(*used, *newest.bundles))
 
     def _by_similarity(self, bundle: Bundle) -> list[int]:
         if not self.vectors:
@@ -109,7 +109,7 @@ class SimilarSegments:
 
 @dataclass(slots=True, kw_only=True)
 class RunningSummary:
-    """One free-text summary that the model rewrites at every step (MemGPT-like), and the newest bundle."""
+    """A free-text summary that the model rewrites at every step (MemGPT-like), and the newest bundle."""
 
     settings: TraceSettings
     summary: str = ""
@@ -127,7 +127,7 @@ class RunningSummary:
         return Context(history=newest.history, summary=self.summary, bundles=newest.bundles)
 
     async def _rewrite(self, episode: Episode, history: str) -> None:
-        """Have the summary written again; where that cannot be read the one before stands."""
+        """Have the model rewrite the summary; an unreadable reply leaves the old one."""
         answered = await ask_role(
             episode,
             SUMMARISER,
@@ -142,8 +142,8 @@ class RunningSummary:
 
 
 class PlainPlayer:
-    """One baseline on one stay. With the ``offline`` model, which has no language, it repeats what its context shows as
-    decided last: a floor, and called so."""
+    """One baseline on one stay. With the ``offline`` model it repeats the last decisions in its context: a floor, and
+    reported as one."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class PlainPlayer:
         self.steward = Steward(window_hours=settings.window_hours)
 
     def begin(self, past: Sequence[Bundle], carried: Carried = NOTHING_KNOWN, score: ChartScore | None = None) -> None:
-        """Take in what was known before the stay, which kinds of events the source has, and what works out scores."""
+        """Begin a stay: earlier bundles, kinds of events of the source, and the function that computes scores."""
         if self.router is not None:
             self.router.carried, self.router.score = carried, score
         for bundle in past:
@@ -173,7 +173,7 @@ class PlainPlayer:
             self.steward.take_in(bundle)
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
-        """Take in a bundle and say what is done next."""
+        """Add a bundle and return the predicted actions."""
         self._take_in(bundle)
         held = self._held(bundle)
         read = () if self.router is None else self.router.selected(held)
@@ -202,7 +202,7 @@ class PlainPlayer:
 
 
 def _newest(past: Sequence[Bundle], counter: TokenCounter, room: int) -> Context:
-    """The newest bundles that fit; of which it takes no more than could."""
+    """Return the newest bundles that fit."""
     kept: list[Bundle] = []
     left = room
     for bundle in reversed(past):
@@ -215,7 +215,7 @@ def _newest(past: Sequence[Bundle], counter: TokenCounter, room: int) -> Context
 
 
 def _decided_last(bundles: Sequence[Bundle]) -> list[PredictedAction]:
-    """What some bundles show as decided, the newest first."""
+    """Return the decisions in some bundles, newest first."""
     return [
         PredictedAction(kind=DECIDED[event.kind].value, name=event.concept)
         for bundle in reversed(bundles)

@@ -20,11 +20,11 @@ from wardround.agents.stays.router import (
     Router,
     RuleMemory,
     Suspicion,
-    asking,
     due_actions,
     first_of_each_type,
     shares_of,
     stood_on,
+    with_due,
 )
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.steward import (
@@ -43,7 +43,7 @@ from wardround.clinical.protocols import CompiledRule, RuleIndex, read_protocol
 
 # A step of TRACE with all roles in code: the Router finds rules, the Reasoner orders what is due, the Auditor checks.
 #
-# For whoever has a patient's state after a bundle and no episode: a live stream. A played stay calls the same parts.
+# For callers with a patient's state after a bundle but no episode: a live stream. The loop over a stay uses the same.
 
 
 NO_ROWS: Mapping[str, tuple[str, ...]] = {}
@@ -51,8 +51,8 @@ NO_ROWS: Mapping[str, tuple[str, ...]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodedStep:
-    """What the roles in code came to after a bundle. ``rows``: by rule that was read, those that its trigger stood on;
-    of stays played together they are not looked up."""
+    """The result of the roles in code after a bundle. ``rows``: by selected rule, the rows that made its trigger hold;
+    not looked up for many stays at once."""
 
     actions: tuple[PredictedAction, ...]
     read: tuple[HeldRule, ...]
@@ -61,24 +61,24 @@ class CodedStep:
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready dict: the predictions and how they came about."""
+        """Return a JSON-ready dict: predictions, selected rules, rules that hold, and the audit."""
         said = {"predicted": [action.to_json() for action in self.actions]}
         return {**said, **rules_noted(self.read, self.held), **audit_noted(self.audit)}
 
 
 NOTHING_HELD = CodedStep(actions=(), read=(), held=(), audit=AuditRecord())
-"""Most bundles of most patients."""
+"""The common case: most bundles of most patients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodedRoles:
-    """The roles of any number of stays under one protocol; what one stay is remembered by is handed in."""
+    """The roles under one protocol, for any number of stays; the memory of a stay is passed in."""
 
     index: RuleIndex
     settings: TraceSettings
     carried: Carried = NOTHING_KNOWN
     score: SubjectScore | None = None
-    """Works out scores where the charts are at hand."""
+    """Computes clinical scores, if charts are available."""
 
     def play(
         self,
@@ -87,19 +87,19 @@ class CodedRoles:
         memory: RuleMemory,
         before: Iterable[PatientState] | None = None,
     ) -> CodedStep:
-        """Return the step after the bundle of an hour; ``memory`` is brought up to it. ``before``: where the bundle
-        amends the record, the states before it as if that had always been so."""
+        """Return the step after the bundle of an hour, and update ``memory``. ``before``: for an amending bundle, the
+        states before it as if the amendments had always held."""
         settings, router = self.settings, self._router(memory, state.subject_id)
         if before is not None:
             router.remember_afresh(before, window_hours=settings.window_hours)
         facts = router.facts(state, hour, window_hours=settings.window_hours)
         held = router.held(facts)
         router.suspect(held, facts)
-        rows = {rule.id: stood_on(rule.compiled, facts, memory.suspected) for rule in asking(held)}
-        return self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions), rows)
+        rows = {rule.id: stood_on(rule.compiled, facts, memory.suspected) for rule in with_due(held)}
+        return self.answered(facts, held, due_actions(with_due(held), held, most=settings.predictions), rows)
 
     def remember(self, state: PatientState, hour: datetime, memory: RuleMemory) -> None:
-        """Bring what is remembered up to the bundle of an hour, as ``play`` does."""
+        """Update the memory with the bundle of an hour, as ``play`` does."""
         self._router(memory, state.subject_id).remember(state, hour, window_hours=self.settings.window_hours)
 
     def _router(self, memory: RuleMemory, subject: int) -> Router:
@@ -120,11 +120,11 @@ class CodedRoles:
         due: tuple[PredictedAction, ...],
         rows: Mapping[str, tuple[str, ...]] = NO_ROWS,
     ) -> CodedStep:
-        """Return the step of a patient for whom some rules hold, of whose actions these are ``due``. ``rows``: what
-        triggers stood on, by rule."""
+        """Return the step of a patient, given the rules that hold and the ``due`` actions. ``rows``: by rule, the rows
+        that made its trigger hold."""
         if not held:
             return NOTHING_HELD
-        read = asking(held)
+        read = with_due(held)
         since = {rule.id: rule.since for rule in read}
         proposal = Proposal(
             facts=facts,
@@ -142,8 +142,8 @@ class CodedRoles:
 
 
 def proposed_before(actions: Iterable[PredictedAction], since: Mapping[str, datetime], now: datetime) -> frozenset[str]:
-    """Return the actions that stand on a rule that held before this hour already: code proposed them then. ``since``:
-    by rule when it came to hold."""
+    """Return the actions of rules that held before this hour: code proposed them earlier. ``since``: by rule, when it
+    began to hold."""
     old = {rule for rule, began in since.items() if began < now}
     return frozenset([action.name for action in actions if not old.isdisjoint(action.because)])
 
@@ -151,27 +151,27 @@ def proposed_before(actions: Iterable[PredictedAction], since: Mapping[str, date
 def coded_uncertainty(
     rules: Sequence[HeldRule], actions: Sequence[PredictedAction], settings: TraceSettings
 ) -> float | None:
-    """Return how unsure the coded Reasoner is of its actions, where the settings ask for it."""
+    """Return the uncertainty of the coded Reasoner, if the settings ask for it."""
     return uncertainty_of_shares(shares_of(rules, actions)) if settings.unsure_by_shares else None
 
 
 def coded_roles(protocol: Path, carried: Carried = NOTHING_KNOWN, score: SubjectScore | None = None) -> CodedRoles:
-    """Return the roles under a protocol file, as settings have them by default. UserError: it cannot be read."""
+    """Return the roles under a protocol file with default settings. UserError: the file cannot be read."""
     return CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings(), carried=carried, score=score)
 
 
 def rules_noted(read: Sequence[HeldRule], held: Sequence[HeldRule]) -> dict[str, Any]:
-    """Return the ids of the rules that were read and of those that hold, as a step notes them."""
+    """Return the ids of the selected rules and of those that hold, as a step logs them."""
     return {"read": [rule.id for rule in read], "held": [rule.id for rule in held]}
 
 
 def audit_noted(audit: AuditRecord | None) -> Mapping[str, Any]:
-    """Return an audit as a step notes it; nothing where there is no Auditor."""
+    """Return an audit as a step logs it; empty without an Auditor."""
     return {} if audit is None else {"audit": audit.to_json()}
 
 
-# TRACE's loop over a stay: the Steward takes a bundle in, the Router finds rules, the Reasoner predicts, the Auditor
-# looks where it must (section 3.3). Each role is played in code, or by the model where the settings say so.
+# TRACE's loop over a stay: the Steward adds a bundle, the Router finds rules, the Reasoner predicts, the Auditor checks
+# (section 3.3). Each role is in code, or by the model if the settings say so.
 
 
 KEPT_AS = {
@@ -181,14 +181,14 @@ KEPT_AS = {
     "trajectory": "trend",
     "procedures": "last done",
 }
-"""How prompts show the fields of the state that the model keeps, what matters most first."""
+"""How prompts show the fields of the model's state, the most important first."""
 OFFLINE = "offline"
-"""The model that has no language: its roles are played in code."""
+"""The model without language: its roles run in code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What of TRACE there is: an ablation leaves one out."""
+    """The parts of TRACE; an ablation leaves one out."""
 
     protocol: bool = True
     state: bool = True
@@ -197,7 +197,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """What is known at one step, for all roles."""
+    """The inputs of all roles at one step."""
 
     episode: Episode
     bundle: Bundle
@@ -208,7 +208,7 @@ class _Step:
 
 
 class TracePlayer:
-    """One stay. All it knows of the patient is what it was handed."""
+    """One stay. It knows only the bundles that it was given."""
 
     def __init__(self, index: RuleIndex, settings: TraceSettings, parts: Parts) -> None:
         self.index = index
@@ -226,21 +226,21 @@ class TracePlayer:
         self.kept: tuple[str, ...] = ()
         self.unkept: tuple[Bundle, ...] = ()
         self.passed = frozenset[str]()
-        """What was proposed at the step before and passed its audit."""
+        """The actions that passed the audit at the step before."""
 
     @property
     def suspected(self) -> Mapping[str, Suspicion]:
-        """Problems that rules made suspect, with the reason of each."""
+        """Problems that rules made suspect, each with its reason."""
         return self.router.memory.suspected
 
     def begin(self, past: Sequence[Bundle], carried: Carried = NOTHING_KNOWN, score: ChartScore | None = None) -> None:
-        """Take in what was known before the stay, what the source carries, and what works out scores."""
+        """Begin a stay: earlier bundles, what the source carries, and the function that computes scores."""
         self.router.carried, self.router.score = carried, score
         for bundle in past:
             self.steward.take_in(bundle)
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
-        """Take in a bundle and say what is done next."""
+        """Add a bundle and return the predicted actions."""
         absorbed = self.steward.take_in(bundle, episode.counter)
         step = self._step(episode, bundle, absorbed)
         if absorbed is not None and self.settings.keeper == "model" and self.parts.state:
@@ -248,23 +248,23 @@ class TracePlayer:
         read = await self._route(step)
         proposal = await self._reason(step, read)
         audit = await self.auditor.audit(episode, proposal) if self.parts.auditor else None
-        failed = {one.action.name for one in audit.objections} if audit is not None else set[str]()
-        self.passed = frozenset(one.name for one in proposal.actions) - failed
+        failed = {objection.action.name for objection in audit.objections} if audit is not None else set[str]()
+        self.passed = frozenset(action.name for action in proposal.actions) - failed
         actions = without(proposal.actions, audit, self.settings.on_fail)
         return StepPrediction(actions=actions, notes=self._notes(step, read, proposal, audit))
 
     def foretell(self, bundle: Bundle) -> tuple[StateFacts, tuple[PredictedAction, ...]]:
-        """Take in a bundle; return the facts after it and what the rules foretell, in code and without an audit."""
+        """Add a bundle; return the facts after it and the predictions of the rules, in code and without an audit."""
         facts, held = self.read_on(bundle)
         return facts, due_actions(held, held, most=self.settings.predictions)
 
     def read_on(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
-        """Take in a bundle; return the facts after it and the rules that hold."""
+        """Add a bundle; return the facts after it and the rules that hold."""
         self.steward.take_in(bundle)
         return self._look(bundle)
 
     def _look(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
-        """Return the facts after a bundle that was taken in, and the rules that hold."""
+        """Return the facts after a bundle that was added, and the rules that hold."""
         if any(map(amends, bundle.events)):
             before = self.steward.states_before(bundle)
             self.router.remember_afresh(before, window_hours=self.settings.window_hours)
@@ -312,9 +312,9 @@ class TracePlayer:
             return ()
         if self.settings.router == "code":
             by_model = self.reasons_by_model(step.episode)
-            return self.router.selected(step.held) if by_model else asking(step.held)
+            return self.router.selected(step.held) if by_model else with_due(step.held)
         listed = self._candidates(step)
-        lines = [f"[{one.rule.id}] {one.rule.trigger}" for one in listed]
+        lines = [f"[{held.rule.id}] {held.rule.trigger}" for held in listed]
         answered = await ask_role(
             step.episode,
             ROUTER,
@@ -324,16 +324,18 @@ class TracePlayer:
             index="\n".join(lines_that_fit(lines, step.episode.counter, self.settings.rules_tokens)),
             most=self.settings.rules,
         )
-        chosen = [one.strip("[] ") for one in answered.value.get("selected_protocol_ids", ())]
-        known = {one.rule.id: one for one in listed}
-        found = [known[one] for one in dict.fromkeys(chosen) if one in known][: self.settings.rules]
-        return tuple(self.router.read(one, step.facts) for one in found)
+        chosen = [rule_id.strip("[] ") for rule_id in answered.value.get("selected_protocol_ids", ())]
+        known = {held.rule.id: held for held in listed}
+        found = [known[rule_id] for rule_id in dict.fromkeys(chosen) if rule_id in known][: self.settings.rules]
+        return tuple(self.router.read(rule, step.facts) for rule in found)
 
     def _candidates(self, step: _Step) -> list[CompiledRule]:
         """The rules that what is known could make hold, those that hold first, and those that no code can judge."""
         held = {rule.id for rule in step.held}
         found = [*self.index.candidates(step.facts.names), *self.index.not_compiled]
-        return sorted((one for one in found if one.rule.category != PRIOR), key=lambda one: one.rule.id not in held)
+        return sorted(
+            (rule for rule in found if rule.rule.category != PRIOR), key=lambda rule: rule.rule.id not in held
+        )
 
     async def _reason(self, step: _Step, read: Sequence[HeldRule]) -> Proposal:
         prior = self.router.prior(step.facts) if self.fills else ()

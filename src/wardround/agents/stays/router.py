@@ -24,17 +24,19 @@ from wardround.clinical.protocols import (
     is_problem,
 )
 
-# The Router, in code: which rules hold, which of their actions are still to be done, and the few that are read now.
+# The Router, in code: which rules hold, which of their actions are not done yet, and the few rules selected now.
 
 
 PRIOR = "PRIOR"
-"""The category of rules that say what is common and ask nothing of the patient; only the filling arm reads them."""
+"""Category of rules for frequent actions, without a condition; used by the filling arm only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRule:
-    """A rule that holds. ``since``: the end of the hour in which it came to hold; ``due``: its actions not done
-    since, in its own order; ``forbids``: what it says is not to be done."""
+    """A rule that holds.
+
+    ``since``: the end of the hour in which it began to hold; ``due``: its actions not done since, in its own order;
+    ``forbids``: the actions that it forbids."""
 
     compiled: CompiledRule
     since: datetime
@@ -48,13 +50,13 @@ class HeldRule:
 
     @property
     def precision(self) -> float:
-        """How often its surest action followed in training."""
+        """The share with which its most probable action followed in training."""
         return max(map(self.compiled.share, self.due), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspicion:
-    """Why a problem is suspected: the rule that held first, and the rows that its trigger stood on then."""
+    """Why a problem is suspected: the first rule that held, and the rows that made its trigger hold."""
 
     rule: str
     row_ids: tuple[str, ...]
@@ -62,11 +64,12 @@ class Suspicion:
 
 @dataclass(slots=True, kw_only=True)
 class RuleMemory:
-    """What is remembered of a stay beside its state. ``held_since``: by rule the end of the hour in which it came to
-    hold; ``suspected``: problems, with what made each suspect; ``began``: the hour of the stay's first bundle;
-    ``played``: of the first of all; ``encounter``: since when what was done belongs to the stay; ``courses``: by name
-    the readings that rules look back on; ``counts``: by action that rules count when each was, where that is told, and
-    by when it was known; ``counted``: how often the state had it done."""
+    """Memory of a stay beside its state.
+
+    ``held_since``: by rule, the end of the hour in which it began to hold; ``suspected``: problems, with the reason of
+    each; ``began``: the hour of the stay's first bundle; ``played``: of the first bundle of all; ``encounter``: actions
+    after it belong to the stay; ``courses``: by name, the readings that rules look back on; ``counts``: by action that
+    rules count, the time of each if recorded, and when it was known; ``counted``: the state's count of it."""
 
     held_since: dict[str, datetime] = field(default_factory=dict)
     suspected: dict[str, Suspicion] = field(default_factory=dict)
@@ -80,9 +83,10 @@ class RuleMemory:
 
 @dataclass(slots=True, kw_only=True)
 class Router:
-    """Finds the rules of one stay. ``most``: rules that are read at a step (the paper's 3, appendix A.2);
-    ``predictions``: actions of a type that count at one; ``carried``: what the source has;
-    ``score``: works out a score on the chart."""
+    """Finds the rules of one stay.
+
+    ``most``: limit of selected rules at a step (the paper's 3, appendix A.2); ``predictions``: limit of actions of a
+    type at a step; ``carried``: what the source records; ``score``: computes a clinical score on the chart."""
 
     index: RuleIndex
     most: int = 3
@@ -92,8 +96,8 @@ class Router:
     memory: RuleMemory = field(default_factory=RuleMemory)
 
     def facts(self, state: PatientState, hour: datetime, *, window_hours: float) -> StateFacts:
-        """Return what rules may ask of a state after a bundle. A stay begins with the first bundle, and with that in
-        which another encounter has begun: what was remembered of the one before is over."""
+        """Return the facts for rules after a bundle. A stay begins with the first bundle, and with a bundle in which
+        another encounter begins: the memory of the stay before it ends."""
         memory = self.memory
         since = None if state.encounter is None else state.encounter.since
         if memory.encounter is not None and memory.encounter != since:
@@ -116,22 +120,22 @@ class Router:
         )
 
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
-        """Return every rule that holds now, in the protocol's order, and forget those that no longer do. None holds
-        once the stay is over."""
-        return tuple(self._held(one, facts) for one in self._holding(facts))
+        """Return every rule that holds now, in the protocol's order, and forget those that no longer hold. None holds
+        after the stay."""
+        return tuple(self._held(compiled, facts) for compiled in self._holding(facts))
 
     def _holding(self, facts: StateFacts) -> list[CompiledRule]:
         if facts.is_over:
             self.memory.held_since = {}
             return []
-        found = [one for one in self.index.find(facts, facts.names) if one.rule.category != PRIOR]
+        found = [each for each in self.index.find(facts, facts.names) if each.rule.category != PRIOR]
         since = self.memory.held_since
-        self.memory.held_since = {one.rule.id: since.get(one.rule.id, facts.now) for one in found}
+        self.memory.held_since = {each.rule.id: since.get(each.rule.id, facts.now) for each in found}
         return found
 
     def suspect(self, held: Iterable[HeldRule], facts: StateFacts) -> None:
-        """What a rule that holds makes suspect is an active problem from here on, with the rule as its reason."""
-        self._suspect((one.compiled for one in held), facts)
+        """Make the problems that rules suspect active, with the rule as the reason."""
+        self._suspect((rule.compiled for rule in held), facts)
 
     def _suspect(self, holding: Iterable[CompiledRule], facts: StateFacts) -> None:
         suspected = self.memory.suspected
@@ -142,13 +146,13 @@ class Router:
                 suspected[problem] = Suspicion(rule=one.rule.id, row_ids=stood_on(one, facts, known))
 
     def remember(self, state: PatientState, hour: datetime, *, window_hours: float) -> None:
-        """Remember which rules hold after a bundle and what they make suspect; nothing is asked of their actions."""
+        """Remember which rules hold after a bundle and the problems they suspect, without their actions."""
         facts = self.facts(state, hour, window_hours=window_hours)
         self._suspect(self._holding(facts), facts)
 
     def remember_afresh(self, before: Iterable[PatientState], *, window_hours: float) -> None:
-        """Remember a stay as if what was amended had always been so. ``before``: the states of the record as it reads
-        now; those from the first bundle on that was played count."""
+        """Rebuild the memory of a stay as if amendments had always held. ``before``: the states of the record as it
+        reads now; those from the first bundle of the stay count."""
         played = self.memory.played
         self.memory.held_since, self.memory.suspected = {}, {}
         self.memory.courses, self.memory.counts, self.memory.counted = {}, {}, {}
@@ -158,8 +162,10 @@ class Router:
                 self.remember(state, state.hour, window_hours=window_hours)
 
     def selected(self, held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
-        """Return the few that are read: those with something due, the most precise and best supported first. A rule is
-        passed over where those before it fill every type that it could add to; what is left goes to those done.
+        """Select the rules for a prompt: rules with due actions first, the most precise and best supported first.
+
+        A rule is skipped if earlier ones fill every type that it could add to; rules without due actions get the
+        remaining places.
         """
         ranked = sorted(held, key=_rank)
         full: Counter[str] = Counter()
@@ -168,14 +174,14 @@ class Router:
         return tuple([*read, *done][: self.most])
 
     def _adds(self, rule: HeldRule, full: Counter[str]) -> bool:
-        """Say whether a rule has room for an action, and take the room."""
+        """Whether an action still fits its type's limit; if so, count it."""
         kinds = [str(action.kind) for action in rule.due if full[str(action.kind)] < self.predictions]
         full.update(kinds)
         return bool(kinds)
 
     def prior(self, facts: StateFacts) -> tuple[HeldRule, ...]:
-        """Return the frequency prior as rules that always hold, without the drugs that run."""
-        common = [one for one in self.index.rules if one.rule.category == PRIOR]
+        """Return the frequency prior as rules that always hold, without running drugs."""
+        common = [rule for rule in self.index.rules if rule.rule.category == PRIOR]
         return tuple(
             HeldRule(
                 compiled=one,
@@ -187,23 +193,23 @@ class Router:
         )
 
     def read(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
-        """Return a rule as it stands now, whether it is known to hold or not: the model selected it."""
+        """Return a rule with its due actions, whether it holds or not: the model selected it."""
         self.memory.held_since.setdefault(compiled.rule.id, facts.now)
         return self._held(compiled, facts)
 
     def _held(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
         since = self.memory.held_since[compiled.rule.id]
-        asked = [action for action in compiled.actions if action.verb not in FORBIDDING]
+        wanted = [action for action in compiled.actions if action.verb not in FORBIDDING]
         return HeldRule(
             compiled=compiled,
             since=since,
-            due=tuple(action for action in asked if not is_fulfilled(action, facts, since)),
+            due=tuple(action for action in wanted if not is_fulfilled(action, facts, since)),
             forbids=tuple(action for action in compiled.actions if action.verb in FORBIDDING),
         )
 
 
 def is_fulfilled(action: RuleAction, facts: StateFacts, since: datetime) -> bool:
-    """Whether an action was done since its rule came to hold, or the drug it starts is running."""
+    """Whether an action was done since its rule began to hold, or the drug it starts is running."""
     if is_running(action, facts):
         return True
     last = facts.last_done(action.name)
@@ -216,7 +222,7 @@ def is_running(action: RuleAction, facts: StateFacts) -> bool:
 
 
 def stood_on(compiled: CompiledRule, facts: StateFacts, suspected: Mapping[str, Suspicion]) -> tuple[str, ...]:
-    """Return the rows that made a trigger hold; of a suspected problem those of the suspicion."""
+    """Return the rows that made a trigger hold; for a suspected problem those of its suspicion."""
     found: dict[str, None] = {}
     for condition in _deciding(compiled.trigger.node, facts):
         found |= dict.fromkeys(facts.rows(condition))
@@ -227,7 +233,7 @@ def stood_on(compiled: CompiledRule, facts: StateFacts, suspected: Mapping[str, 
 
 
 def _deciding(node: Node | None, facts: StateFacts, *, wanted: bool = True) -> Iterator[Condition]:
-    """Yield the conditions that make a trigger hold, under NOT those that are known not to."""
+    """Yield the conditions that make a trigger hold; under NOT those that are known to be false."""
     if node is None or node.holds(facts) is not wanted:
         return
     if isinstance(node, Negated):
@@ -243,31 +249,32 @@ def _rank(rule: HeldRule) -> tuple[bool, float, int, str]:
     return not rule.due, -rule.precision, -rule.compiled.rule.support, rule.id
 
 
-def asking(held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
-    """Return the rules that ask for anything: those that code reads, for which no prompt has to have room."""
+def with_due(held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
+    """Return the rules with due actions; code reads all of them, since no prompt limits their number."""
     return tuple([rule for rule in held if rule.due])
 
 
-# The Reasoner in code: what the rules that hold ask for and was not done, the likeliest action first.
+# The Reasoner in code: actions of the rules that hold and that were not done yet, the most probable first.
 
 
 def due_actions(rules: Sequence[HeldRule], held: Sequence[HeldRule], *, most: int) -> tuple[PredictedAction, ...]:
-    """Return at most so many due actions of each type, the most probable first; among equals the rule that comes first
-    says its actions first. ``rules`` are those that are read; what any rule of ``held`` withholds is left out: its turn
-    has not come. Probability: the sum of the weights of all rules of ``held``; where a rule without weights asks, at
-    least how often the action followed it in training."""
+    """Return at most ``most`` due actions of each type, the most probable first; ties as in rules and actions.
+
+    ``rules``: the selected ones; actions that a rule of ``held`` holds back are left out. Probability: the sum of the
+    weights of all rules of ``held``; with a rule without weights, at least the share with which the action followed it
+    in training."""
     withheld = [action for rule in held for action in rule.forbids]
     kept: dict[tuple[str, str], PredictedAction] = {}
     counts: dict[str, int] = {}
     looked: set[tuple[str, str]] = set()
-    asked = _asked(rules)
-    probable = _probabilities(asked, held)
+    pairs = _due_pairs(rules)
+    probable = _probabilities(pairs, held)
     for rule, action in sorted(
-        asked, key=lambda one: (-probable[action_place(one[1])], -one[0].compiled.share(one[1]))
+        pairs, key=lambda pair: (-probable[action_place(pair[1])], -pair[0].compiled.share(pair[1]))
     ):
         kind = str(action.kind)
         if counts.get(kind, 0) >= most or (action.verb, action.key) in looked:
-            continue  # where hundreds of rules hold, few actions are looked at: a type is soon full
+            continue  # with hundreds of rules few actions are read, since a type is soon full
         if is_withheld(action, withheld):
             continue
         looked.add((action.verb, action.key))
@@ -278,15 +285,15 @@ def due_actions(rules: Sequence[HeldRule], held: Sequence[HeldRule], *, most: in
 
 
 def _probabilities(
-    asked: Iterable[tuple[HeldRule, RuleAction]], held: Iterable[HeldRule]
+    pairs: Iterable[tuple[HeldRule, RuleAction]], held: Iterable[HeldRule]
 ) -> Mapping[tuple[str, str], float]:
-    """Return by type and name how probable each action is that some rules ask for."""
+    """Return by type and name the probability of each action of some rules."""
     total: dict[tuple[str, str], float] = {}
     for rule in held:
         for place, weight in rule.compiled.weights.items():
             total[place] = total.get(place, 0.0) + weight
     probable: dict[tuple[str, str], float] = {}
-    for rule, action in asked:
+    for rule, action in pairs:
         place, compiled = action_place(action), rule.compiled
         own = total.get(place, 0.0) if compiled.weights else compiled.share(action)
         probable[place] = max(probable.get(place, own), own)
@@ -299,16 +306,16 @@ def action_place(action: RuleAction) -> tuple[str, str]:
 
 
 def shares_of(rules: Iterable[HeldRule], actions: Sequence[PredictedAction]) -> tuple[float, ...]:
-    """Return how often each action followed in training, by the surest of the rules that ask for it."""
+    """Return by action the largest share with which it followed one of its rules in training."""
     surest: dict[tuple[str, str], float] = {}
-    for rule, action in _asked(rules):
+    for rule, action in _due_pairs(rules):
         place = str(action.kind), action.name
         surest[place] = max(surest.get(place, 0.0), rule.compiled.share(action))
     return tuple(surest.get((action.kind, action.name), 0.0) for action in actions)
 
 
 def first_of_each_type(actions: Iterable[PredictedAction], most: int) -> tuple[PredictedAction, ...]:
-    """Return the first so many names of each type, in order, each once."""
+    """Return the first ``most`` distinct names of each type, in order."""
     kept: dict[tuple[str, str], PredictedAction] = {}
     counts: dict[str, int] = {}
     for action in actions:
@@ -318,16 +325,16 @@ def first_of_each_type(actions: Iterable[PredictedAction], most: int) -> tuple[P
     return tuple(kept.values())
 
 
-def _asked(rules: Iterable[HeldRule]) -> list[tuple[HeldRule, RuleAction]]:
+def _due_pairs(rules: Iterable[HeldRule]) -> list[tuple[HeldRule, RuleAction]]:
     return [(rule, action) for rule in rules for action in rule.due]
 
 
 def predicted_of(action: RuleAction, rule: str) -> PredictedAction:
     """Return an action as a rule predicts it."""
-    assert action.kind is not None  # what is not to be done is never due
+    assert action.kind is not None  # forbidden actions are never due
     return PredictedAction(kind=action.kind, name=action.name, dose=action.dose, because=(rule,))
 
 
-def is_withheld(action: RuleAction, said: Iterable[RuleAction]) -> bool:
-    """Whether one of the actions that rules say is that this one waits."""
-    return any(one.verb == "hold" and (one.key == action.key or one.names(action.name)) for one in said)
+def is_withheld(action: RuleAction, forbidding: Iterable[RuleAction]) -> bool:
+    """Whether one of these actions of rules is ``hold`` for this action."""
+    return any(other.verb == "hold" and (other.key == action.key or other.names(action.name)) for other in forbidding)

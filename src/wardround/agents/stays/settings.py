@@ -1,4 +1,4 @@
-"""What may be set of TRACE. Where the paper prints no value it is ours, and the source says so."""
+"""Settings of TRACE. Values that the paper does not print are our choice and marked as such."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from wardround.core import UserError, check_settings, setting
 By = Literal["auto", "code", "model"]
 When = Literal["every_bundle", "at_limit"]
 OVERHEAD_TOKENS = 900
-"""Tokens that a role's instructions and the proposed actions take beside what is shown of the patient."""
+"""Tokens for a role's instructions and the proposed actions, beside the patient's part of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSettings:
-    """The roles, each in code or by the model, and their budgets. ``auto``: by the model, but in code where the model
-    is the ``offline`` policy, which has no language."""
+    """The roles, each in code or by the model, and their budgets. ``auto``: by the model, but in code under the
+    ``offline`` policy, which has no language."""
 
     protocol: str | None = setting(None, "the frozen global protocol (wardround protocol)", unit="file")
     router: Literal["code", "model"] = setting("code", "who selects rules", source="TRACE, appendix A.2: the model")

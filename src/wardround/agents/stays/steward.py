@@ -1,4 +1,4 @@
-"""The Steward keeps the patient's state; the rendering of state, rules and bundles for prompts."""
+"""The Steward, which maintains the patient's state; rendering of state, rules and bundles for prompts."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from wardround.agents.stays.settings import When
 from wardround.clinical.bundles import Bundle, DoneAction, EventKind, PatientState, Trend, ValueLevel, bundle_text, fold
 from wardround.clinical.bundles.fold import as_they_read
 
-# What a prompt shows of a patient: the state with numbered entries, rules, and bundles, each within its own tokens.
+# The patient's part of a prompt: the state with numbered entries, rules, and bundles, each within its own tokens.
 #
-# What has no room is left out from the end and counted in the last line; nothing here grows with the stay.
+# Entries that do not fit are left out from the end and counted in the last line; no part grows with the stay.
 
 
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
 _SAID = {level: level.name.lower().replace("_", " ") for level in _ABNORMAL}
 _DONE = {EventKind.MEDICATION_START: "started", EventKind.ADMINISTRATION: "given", EventKind.INFUSION_START: "run"}
-"""What was done with a drug; all else was done."""
+"""The verb by kind of drug action; all others are "done"."""
 _ROOM_FOR_NOTICE = 12
-"""Tokens kept for the line that says how much is left out."""
+"""Tokens reserved for the line that counts left-out entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownState:
-    """The state as text, and the ids of the entries it shows, by which it may be cited."""
+    """The state as text, with the ids of its entries, which may be cited."""
 
     text: str
     ids: Mapping[str, str]
@@ -37,12 +37,12 @@ class ShownState:
 def shown_state(
     state: PatientState, suspected: Mapping[str, Suspicion], counter: TokenCounter, most_tokens: int
 ) -> ShownState:
-    """Return the state with its entries numbered ``S-01``, what matters most first."""
+    """Return the state with its entries numbered ``S-01``, the most important first."""
     return numbered(_entries(state, suspected), counter, most_tokens)
 
 
 def numbered(entries: Iterable[str], counter: TokenCounter, most_tokens: int) -> ShownState:
-    """Return entries of a state, numbered as far as they fit: what is left out cannot be cited."""
+    """Return numbered entries of a state, as many as fit; left-out entries cannot be cited."""
     entries = [f"S-{place:02d} {entry}" for place, entry in enumerate(entries, start=1)]
     kept = lines_that_fit(entries, counter, most_tokens)
     shown = entries[: len(kept)] if len(kept) == len(entries) else entries[: len(kept) - 1]
@@ -50,19 +50,25 @@ def numbered(entries: Iterable[str], counter: TokenCounter, most_tokens: int) ->
 
 
 def _entries(state: PatientState, suspected: Mapping[str, Suspicion]) -> Iterator[str]:
-    yield from (f"allergy: {one.concept}" for one in state.allergies.values())
+    yield from (f"allergy: {allergy.concept}" for allergy in state.allergies.values())
     yield from (f"suspected problem: {name} (by rule {one.rule})" for name, one in suspected.items())
-    problems = [one.concept for one in reversed(tuple(state.problems.values())) if one.concept not in state.allergies]
+    problems = [
+        problem.concept
+        for problem in reversed(tuple(state.problems.values()))
+        if problem.concept not in state.allergies
+    ]
     yield from (f"problem: {name}" for name in problems)
-    running = sorted(state.medications.values(), key=lambda one: (one.since, one.row_id), reverse=True)
-    yield from (f"given now: {one.concept}{_dose(one.dose, one.unit)}" for one in running)
+    running = sorted(
+        state.medications.values(), key=lambda medication: (medication.since, medication.row_id), reverse=True
+    )
+    yield from (f"given now: {drug.concept}{_dose(drug.dose, drug.unit)}" for drug in running)
     trends = sorted(state.trends.values(), key=_newest_abnormal)
-    yield from (f"trend: {_trend(one)}" for one in trends if one.last.level in _ABNORMAL)
-    done = sorted(sorted(state.actions.values(), key=_done_how), key=lambda one: one.last, reverse=True)
-    for (verb, count, last), together in groupby(done, key=lambda one: (*_done_how(one), one.last)):
+    yield from (f"trend: {_trend(trend)}" for trend in trends if trend.last.level in _ABNORMAL)
+    done = sorted(sorted(state.actions.values(), key=_done_how), key=lambda action: action.last, reverse=True)
+    for (verb, count, last), together in groupby(done, key=lambda action: (*_done_how(action), action.last)):
         times = f" (x{count})" if count > 1 else ""
-        yield f"last {verb}: {'; '.join(one.concept for one in together)} {last:%d %b %H:%M}{times}"
-    yield from (f"last value: {_trend(one)}" for one in trends if one.last.level not in _ABNORMAL)
+        yield f"last {verb}: {'; '.join(action.concept for action in together)} {last:%d %b %H:%M}{times}"
+    yield from (f"last value: {_trend(trend)}" for trend in trends if trend.last.level not in _ABNORMAL)
 
 
 def _done_how(action: DoneAction) -> tuple[str, int]:
@@ -85,13 +91,13 @@ def _trend(trend: Trend) -> str:
 
 
 def shown_rules(rules: Sequence[HeldRule], counter: TokenCounter, most_tokens: int) -> str:
-    """Return the rules that are read, with what of each is still to be done."""
-    lines = [f"[{one.id}] {one.compiled.rule.wording}{_due(one)}" for one in rules]
+    """Return the selected rules, each with its actions that are not done yet."""
+    lines = [f"[{rule.id}] {rule.compiled.rule.wording}{_due(rule)}" for rule in rules]
     return "\n".join(lines_that_fit(lines, counter, most_tokens))
 
 
 def _due(rule: HeldRule) -> str:
-    """What of a rule is still to be done; its actions, which its sentence names, are not said twice."""
+    """Return a rule's actions that are not done yet, unless its sentence names them already."""
     if not rule.due:
         return " All of it is done."
     whole = len(rule.due) == len(rule.compiled.actions)
@@ -99,7 +105,7 @@ def _due(rule: HeldRule) -> str:
 
 
 def newest_bundles(bundles: Sequence[Bundle], counter: TokenCounter, most_tokens: int) -> str:
-    """Return as many of the newest bundles as fit, in their order; at least the end of the newest."""
+    """Return as many of the newest bundles as fit, in order; at least the end of the newest."""
     kept: list[str] = []
     room = most_tokens
     for bundle in reversed(bundles):
@@ -115,13 +121,13 @@ def newest_bundles(bundles: Sequence[Bundle], counter: TokenCounter, most_tokens
 
 
 def since(bundles: Sequence[Bundle], oldest: datetime) -> list[Bundle]:
-    """Return the bundles of an hour and later, of bundles in order."""
+    """Return the bundles of an hour and later, from sorted bundles."""
     recent = list(takewhile(lambda bundle: bundle.hour >= oldest, reversed(bundles)))
     return recent[::-1]
 
 
 def lines_that_fit(lines: Sequence[str], counter: TokenCounter, most_tokens: int) -> list[str]:
-    """Return the first lines that fit, and a line that counts the rest where there is one."""
+    """Return the first lines that fit, and a line that counts the rest, if any."""
     kept: list[str] = []
     room = most_tokens
     for place, line in enumerate(lines):
@@ -134,12 +140,12 @@ def lines_that_fit(lines: Sequence[str], counter: TokenCounter, most_tokens: int
     return kept
 
 
-# The Steward: the exact state after every bundle, and the raw bundles that prompts still show (mitosis).
+# The Steward: the exact state after every bundle, and the raw bundles that prompts still show (the paper's mitosis).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absorbed:
-    """The bundles that the state has just taken in, and the state ``before`` them."""
+    """The bundles that the state has just absorbed, and the state ``before`` them."""
 
     before: PatientState | None
     bundles: tuple[Bundle, ...]
@@ -147,12 +153,12 @@ class Absorbed:
 
 @dataclass(slots=True, kw_only=True)
 class Steward:
-    """Keeps a subject's state. ``keeps_all``: without it (the ablation) there is no memory beyond the window: the state
-    is that of the bundles of the last ``window_hours`` alone.
+    """Maintains a subject's state.
 
-    ``when``: with ``every_bundle`` a prompt shows the state after the newest bundle and that bundle, so that nothing of
-    the record is shown twice; with ``at_limit`` the state as it was when the buffer last passed ``limit_tokens``, and
-    every bundle since. The ablation has no state to rely on: it is shown the bundles of the window.
+    ``keeps_all`` False (the ablation): no memory beyond the window, the state is that of the bundles of the last
+    ``window_hours`` alone, and prompts show these bundles. ``when``: with ``every_bundle`` a prompt shows the state
+    after the newest bundle and that bundle, so nothing is shown twice; with ``at_limit`` the state as of when the
+    buffer last passed ``limit_tokens``, and every bundle since.
     """
 
     keeps_all: bool = True
@@ -167,7 +173,7 @@ class Steward:
     mitoses: int = 0
 
     def take_in(self, bundle: Bundle, counter: TokenCounter | None = None) -> Absorbed | None:
-        """Fold a bundle into the state; return what the state absorbed. Without a counter it always absorbs."""
+        """Fold a bundle into the state; return the bundles it absorbed. Without a token counter it always absorbs."""
         if self.keeps_all:
             before = PatientState(subject_id=bundle.subject_id) if self.state is None else self.state
             self.state = fold(before, bundle, self.past)
@@ -187,7 +193,7 @@ class Steward:
         return absorbed
 
     def state_at(self, bundle: Bundle) -> PatientState:
-        """Return the state after a bundle that was taken in."""
+        """Return the state after a bundle that was added."""
         if self.keeps_all and self.state is not None:
             return self.state
         state = PatientState(subject_id=bundle.subject_id)
@@ -197,17 +203,17 @@ class Steward:
         return state
 
     def states_before(self, bundle: Bundle) -> Iterator[PatientState]:
-        """Yield the states after each bundle before one that was taken in, as if what it amends had always been so."""
+        """Yield the states after each bundle before the last one, as if its amendments had always held."""
         again = Steward(keeps_all=self.keeps_all, window_hours=self.window_hours)
-        read = {one.hour: one for one in as_they_read(self.past)}
-        for told in self.past:
-            if told.hour < bundle.hour:
-                if told.hour in read:
-                    again.take_in(read[told.hour])
-                yield replace(again.state_at(told), hour=told.hour)
+        read = {bundle.hour: bundle for bundle in as_they_read(self.past)}
+        for earlier in self.past:
+            if earlier.hour < bundle.hour:
+                if earlier.hour in read:
+                    again.take_in(read[earlier.hour])
+                yield replace(again.state_at(earlier), hour=earlier.hour)
 
     def shown(self, bundle: Bundle) -> tuple[PatientState | None, Sequence[Bundle]]:
-        """Return the state and the bundles that a prompt shows; no state without one."""
+        """Return the state and the bundles that a prompt shows; the state may be None."""
         if not self.keeps_all:
             return None, since(self.past, bundle.hour - timedelta(hours=self.window_hours))
         return self.absorbed, self.buffer or [bundle]

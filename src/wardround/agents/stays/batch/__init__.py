@@ -1,4 +1,4 @@
-"""TRACE's roles in code over whole stores: what rules ask of every bundle, as columns, and the steps they come to."""
+"""TRACE's roles in code over whole stores: facts for rules after every bundle, as columns, and the resulting steps."""
 
 from wardround.agents.stays.batch.facts import BatchFacts
 from wardround.agents.stays.batch.steps import BatchSteps, StepsTable, batch_steps, holding

@@ -1,4 +1,4 @@
-"""What the Auditor's checks in code come to after many bundles at once: most pass without a look at each."""
+"""The Auditor's checks in code after many bundles at once; most bundles need no check of their own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from wardround.clinical.vocabulary import drug_class, ingredients, is_known_drug
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAudits:
-    """``by_hand``: (b,) after which bundles the checks have to be made one by one, as something may be said against an
-    action; of the others ``risky``: whether an action of the risk vocabulary is new. ``notes``: by place of a due
-    action why a check says nothing of it."""
+    """``by_hand``: (b,) bundles that need the single checks, since an objection is possible; ``risky``: of the others,
+    whether an action of the risk vocabulary is new; ``notes``: by place of a due action, why it could not be judged."""
 
     by_hand: Mask
     risky: Mask
@@ -29,11 +28,12 @@ class BatchAudits:
 
     @classmethod
     def of(cls, due: DueAsks, actions: DueActions, holding: Holding, facts: BatchFacts) -> BatchAudits:
-        """Look at all due actions, name by name."""
+        """Check all due actions, name by name."""
         number = {
-            place: at for at, place in enumerate(dict.fromkeys((one.kind, one.name) for one in actions.predicted))
+            place: at
+            for at, place in enumerate(dict.fromkeys((action.kind, action.name) for action in actions.predicted))
         }
-        column = np.array([number[one.kind, one.name] for one in actions.predicted], np.int64)[due.ask]
+        column = np.array([number[action.kind, action.name] for action in actions.predicted], np.int64)[due.ask]
         by_column = np.argsort(column, kind="stable")
         starts = np.searchsorted(column[by_column], np.arange(len(number) + 1))
         named = {
@@ -56,7 +56,7 @@ class BatchAudits:
         return found
 
     def unchecked(self, own: slice, actions: Sequence[PredictedAction]) -> tuple[Unchecked, ...]:
-        """Return what of some due actions could not be checked."""
+        """Return why some due actions could not be judged."""
         if not self.notes:
             return ()
         return tuple(
@@ -67,7 +67,7 @@ class BatchAudits:
 
 
 def _notes(drug: str, places: Integers, bundles: Integers, facts: BatchFacts) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the places at which a drug cannot be checked, with the reasons."""
+    """Yield the places at which a drug cannot be judged, with the reasons."""
     unclear = facts.unclear_allergies(drug)
     which = np.array([mask[bundles] for mask in unclear.values()], bool).reshape(len(unclear), len(bundles))
     for told in np.unique(which, axis=1).T:
@@ -78,7 +78,7 @@ def _notes(drug: str, places: Integers, bundles: Integers, facts: BatchFacts) ->
 
 
 def _warned(actions: DueActions, holding: Holding, facts: BatchFacts) -> Mask:
-    """Say after which bundles a rule holds that says to avoid something."""
+    """Return the bundles after which a rule with ``avoid`` holds."""
     avoiding = [place for place, one in enumerate(actions.rules) if any(each.verb == "avoid" for each in one.actions)]
     found = np.zeros(len(facts.stream), bool)
     for own in (own for place, own in enumerate(holding.of_rules(len(actions.rules))) if place in avoiding):
@@ -87,7 +87,7 @@ def _warned(actions: DueActions, holding: Holding, facts: BatchFacts) -> Mask:
 
 
 def _may_be_wrong(action: PredictedAction, bundles: Integers, facts: BatchFacts) -> Mask:
-    """Say after which of some bundles something is to be said of an action by name."""
+    """Return the bundles after which a check of an action's name may object or be unable to judge."""
     name, is_known = action.name, is_known_drug(action.name)
     found = np.full(len(bundles), misspelled_drug(name) is not None)
     if action.kind == "LABS" and not is_known:
@@ -99,10 +99,10 @@ def _may_be_wrong(action: PredictedAction, bundles: Integers, facts: BatchFacts)
 
 
 def _repeating(due: DueAsks, named: Mapping[PredictedAction, Integers]) -> Integers:
-    """Return the bundles after which a drug is due that one before it holds."""
+    """Return the bundles after which a due drug contains, or is contained in, an earlier one."""
     drugs = [action for action in named if action.kind == "MEDICATIONS"]
     found = [_NONE]
-    for one, other in ((one, other) for one in drugs for other in drugs if _holds(one, other)):
+    for one, other in ((drug, other) for drug in drugs for other in drugs if _holds(drug, other)):
         own, before = named[one], named[other]
         _, at, there = np.intersect1d(due.bundle[own], due.bundle[before], assume_unique=True, return_indices=True)
         found.append(due.bundle[own[at[before[there] < own[at]]]])
@@ -121,8 +121,8 @@ def _newly_risky(
     facts: BatchFacts,
     named: Mapping[PredictedAction, Integers],
 ) -> Integers:
-    """Return the bundles after which an action of the risk vocabulary is due under a name that no rule that held before
-    the bundle's hour asks for (``proposed_before``)."""
+    """Return the bundles after which an action of the risk vocabulary is due that no rule proposed before the bundle's
+    hour (``proposed_before``)."""
     names = dict.fromkeys(action.name for action in named if is_risky(action))
     number = {name: place for place, name in enumerate(names)}
     of_name = [

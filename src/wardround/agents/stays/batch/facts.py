@@ -1,4 +1,4 @@
-"""Facts that rules ask of every bundle of a stream, as columns."""
+"""Facts for rules after every bundle of a stream, as columns."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from wardround.clinical.protocols import STAY, is_allergy, is_problem, keys_of, 
 from wardround.clinical.vocabulary import clinical_name, ingredients, is_drug, is_lasting
 from wardround.core import from_microseconds, to_microseconds
 
-# What rules may ask of every bundle of a stream at once (``StateFacts`` as columns).
+# The facts of ``StateFacts`` for every bundle of a stream at once, as columns.
 
 
 NEVER = int(np.iinfo(np.int64).min)
-"""The time of what was never done."""
+"""The time of an action that was never done."""
 _NEVER_ASKED = -np.inf
 FloatArray = npt.NDArray[np.float64]
 NOBODY = int(np.iinfo(np.int64).min)
-"""No subject's number."""
+"""A number that no subject has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truths:
-    """(b,) where something is known to hold and where it is known not to; elsewhere it is unknown."""
+    """(b,) where a condition is known to be true and where it is known to be false; elsewhere it is unknown."""
 
     yes: Mask
     no: Mask
 
     @classmethod
     def where(cls, known: Mask, holds: Mask) -> Truths:
-        """Return what is so where it is known."""
+        """Return bounds that are known where a mask is true."""
         return cls(known & holds, known & ~holds)
 
     @classmethod
     def unknown(cls, count: int) -> Truths:
-        """Return so many of which nothing is known."""
+        """Return bounds of ``count`` bundles that are all unknown."""
         return cls(np.zeros(count, dtype=bool), np.zeros(count, dtype=bool))
 
     def __invert__(self) -> Truths:
@@ -64,9 +64,10 @@ class Truths:
 
 @dataclass(kw_only=True)
 class BatchFacts:
-    """The facts of b bundles, each subject's as its state has them after the bundle. ``suspected``: by problem, after
-    which bundles a rule had made it suspect before; ``carried``: what the source has; ``courses``:
-    by name the hours that rules look back on; ``score``: works scores out where the charts are at hand."""
+    """The facts of b bundles, equal to those of the subject's state after each bundle.
+
+    ``suspected``: by problem, the bundles before which a rule had made it suspect; ``carried``: what the source
+    records; ``courses``: by name, the hours that rules look back on; ``score``: computes clinical scores on charts."""
 
     stream: BundleStream
     window_hours: float
@@ -86,17 +87,17 @@ class BatchFacts:
 
     @cached_property
     def onward(self) -> Onward:
-        """The stream, ready to be asked."""
+        """The stream with indexes for these facts."""
         return Onward.of(self.stream)
 
     @cached_property
     def runs(self) -> Runs:
-        """What runs from when to when."""
+        """Running orders and infusions, with begin and end."""
         return Runs.of(self.onward)
 
     @cached_property
     def forgotten(self) -> Forgotten:
-        """What of what was done a state keeps no more."""
+        """Actions that a state no longer keeps."""
         return Forgotten.of(self.onward, StateLimits().actions)
 
     @cached_property
@@ -112,14 +113,14 @@ class BatchFacts:
 
     @cached_property
     def stay(self) -> Integers:
-        """(b,) a number of each bundle's stay: a subject's begins with the first bundle and with other encounters."""
+        """(b,) the number of each bundle's stay; one begins with the first bundle and with each encounter."""
         subject, since = self.onward.subject, self.since
         another = (since[1:] != since[:-1]) & (since[:-1] != NEVER)
         return np.cumsum(np.append([False], (subject[1:] != subject[:-1]) | another)[: len(subject)])
 
     @cached_property
     def since(self) -> Integers:
-        """(b,) what was done after it belongs to each bundle's encounter, in microseconds; ``NEVER``: none is known."""
+        """(b,) actions after it belong to the bundle's encounter, in microseconds; ``NEVER``: no encounter is known."""
         since = [to_microseconds(encounter.since) for _, encounter in self._encounters]
         return np.array([NEVER, *since])[self._encounter]
 
@@ -134,18 +135,18 @@ class BatchFacts:
 
     @cached_property
     def _encounter(self) -> Integers:
-        """(b,) the number of the encounter after each bundle, from 1; 0: none is known."""
+        """(b,) the number of the encounter after each bundle, from 1; 0: no encounter is known."""
         places = np.array([place for place, _ in self._encounters], np.int64)
         return self.onward.greatest(places, np.arange(len(places)) + 1)
 
     @cached_property
     def units(self) -> tuple[Integers, tuple[str, ...]]:
-        """(n,) the number of each event's unit, and the units; an empty one is none."""
+        """(n,) the number of each event's unit, and the units; empty: no unit."""
         units = pc.fill_null(self.stream.columns.unit, "").dictionary_encode()
         return np.asarray(units.indices, np.int64), tuple(units.dictionary.to_pylist())
 
     def charted_units(self, concept: str) -> Iterator[tuple[Mask, frozenset[str]]]:
-        """Yield the units in which the source has a measurement of others, with the bundles for which that is so."""
+        """Yield the units of a measurement in other subjects, each with the bundles for which it counts."""
         subject, several = self.stream.subjects, np.ones(len(self.stream), bool)
         for owner in self.carried.only_theirs(concept).intersection(np.unique(subject).tolist()):
             own = subject == owner
@@ -154,15 +155,15 @@ class BatchFacts:
         yield several, self.carried.units_of(concept, NOBODY)
 
     def reading(self, concept: str) -> tuple[Integers, Integers]:
-        """Return of every bundle the newest reading of a name and the first of its trend's window, as places of
-        events; -1 where there is none or it is too old."""
+        """Return for every bundle the newest reading of a name and the first of its trend's window, as places of
+        events; -1 if missing or too old."""
         last, first = self.newest(concept)
         oldest = self.stream.hours * HOUR - timedelta(hours=self.window_hours) // timedelta(microseconds=1)
         recent = (last >= 0) & (self.stream.columns.event[last] >= oldest)
         return np.where(recent, last, -1), np.where(recent, first, -1)
 
     def newest(self, concept: str) -> tuple[Integers, Integers]:
-        """Return the same, however old it is: of this encounter."""
+        """Return the same without a limit of age, within this encounter."""
         chosen, readings, time = self._chosen(concept), self._readings, self.stream.columns.event
         if not len(chosen):
             return self._none, self._none
@@ -174,7 +175,7 @@ class BatchFacts:
         return np.where(known, readings.last[at], -1), first
 
     def _first_of_encounter(self, concept: str, bundle: int, last: int) -> int:
-        """Return the first reading of this encounter in the trend that ends with one."""
+        """Return the first reading of this encounter in the trend that ends with a reading."""
         events, (code, _) = self.stream.columns, self.units
         places = self.readings_of(concept)
         places = places[(events.event[places] > self.since[bundle]) & (self.onward.bundle[places] <= bundle)]
@@ -183,11 +184,11 @@ class BatchFacts:
         return int(places[np.lexsort((places, events.event[places]))[0]])
 
     def readings_of(self, concept: str) -> Integers:
-        """Return the readings of a name as places of events, by subject and as they came."""
+        """Return the readings of a name as places of events, by subject and in the order they came."""
         return self._readings.places[self._chosen(concept)]
 
     def looked_back(self, concept: str) -> LookedBack:
-        """Return what is remembered of the readings of a name after every bundle, those of this encounter."""
+        """Return the remembered readings of a name after every bundle, within this encounter."""
         name = clinical_name(concept)
         if name not in self._looked_back:
             places, kept = self.readings_of(concept), timedelta(hours=self.courses.get(name, 0.0) + KEPT_HOURS)
@@ -202,7 +203,7 @@ class BatchFacts:
         return np.arange(0) if number is None else np.arange(readings.starts[number], readings.starts[number + 1])
 
     def carries(self, action: str) -> Mask:
-        """Say of every bundle whether anything shows that such actions are carried at all."""
+        """Return for every bundle whether the source is known to record such actions."""
         return self._carries(kinds_of_action(action))
 
     def _carries(self, kinds: frozenset[EventKind]) -> Mask:
@@ -216,7 +217,7 @@ class BatchFacts:
         return self._carrying[kinds]
 
     def last_done(self, action: str, *, ever: bool = False) -> Integers:
-        """Return of every bundle when an action was last done in its encounter, in microseconds; ``NEVER``: never."""
+        """Return for every bundle when an action was last done in its encounter, in microseconds; ``NEVER``: never."""
         keys = lookup_keys(action)
         if keys not in self._last_done:
             concepts = dict.fromkeys(each for key in keys for each in self._by_key.get(key, ()))
@@ -228,8 +229,8 @@ class BatchFacts:
         return self._last_done[keys][0 if ever else 1]
 
     def hours_since(self, action: str) -> FloatArray:
-        """Return of every bundle the hours from when that was last done to its end, NaN where it never was; of the
-        ``stay`` since it began."""
+        """Return for every bundle the hours from the last time of an action to the bundle's end, NaN if never; for
+        ``stay`` from its begin."""
         if action not in self._hours_since:
             last = self.began if action == STAY else self.last_done(action)
             hours = (self.now - np.maximum(last, 0)) / HOUR
@@ -238,8 +239,7 @@ class BatchFacts:
         return self._hours_since[action]
 
     def scores(self, name: str, hours: float | None, where: Mask) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the most that a score can be after the bundles that are asked about, NaN where nothing
-        limits it or it was never asked."""
+        """Return lower and upper bound of a score after the bundles in ``where``, NaN if unlimited or unknown."""
         count = len(self.stream)
         low, high = self._scores.setdefault((name, hours), (np.full(count, _NEVER_ASKED), np.full(count, np.nan)))
         if self.score is None:
@@ -252,10 +252,10 @@ class BatchFacts:
         return np.where(told, low, np.nan), np.where(told, high, np.nan)
 
     def taking(self, drug: str) -> tuple[Mask, Mask]:
-        """Say of every bundle whether an order or infusion of that drug or class runs, and whether none does."""
+        """Return for every bundle whether an order or infusion of a drug or class is known to run, or known not to."""
         if drug not in self._taking:
             is_asked = np.zeros(len(self._concepts), bool)
-            keys = lookup_keys(drug) | ingredients(drug)  # whatever is that drug has one of these keys too
+            keys = lookup_keys(drug) | ingredients(drug)  # every order of that drug has one of these keys too
             named = self._running.intersection(each for key in keys for each in self._by_key.get(key, ()))
             is_asked[[each for each in named if is_drug(self._concepts[each], drug)]] = True
             running = self.runs.count(is_asked[self.runs.concept]) > 0
@@ -263,7 +263,7 @@ class BatchFacts:
         return self._taking[drug]
 
     def has_problem(self, problem: str, *, ever: bool = False) -> Mask:
-        """Say of every bundle whether a problem is known in its encounter, or suspected."""
+        """Return for every bundle whether a problem is known in its encounter, or suspected."""
         places = self._places(DIAGNOSED, lambda name: is_problem(name, problem))
         times, order = np.unique(self.stream.columns.known[places], return_inverse=True)
         newest = np.append(NEVER, times)[self.onward.greatest(places, order.astype(np.int64) + 1)]
@@ -275,7 +275,7 @@ class BatchFacts:
         return held
 
     def allergic_to(self, substance: str) -> tuple[Mask, Mask]:
-        """Say of every bundle whether an allergy is charted that forbids a substance, and whether none does."""
+        """Return for every bundle whether a charted allergy forbids a substance, or none is known to."""
         if substance not in self._allergic:
             yes = self._named(ALLERGIC, lambda name: is_allergy(name, substance) is True)
             unclear = self._named(ALLERGIC, lambda name: is_allergy(name, substance) is None)
@@ -284,8 +284,7 @@ class BatchFacts:
         return self._allergic[substance]
 
     def unclear_allergies(self, substance: str) -> Mapping[str, Mask]:
-        """Return by charted allergy of which nobody can say whether it forbids a substance after which bundles it is
-        known."""
+        """Return by charted allergy that cannot be judged for a substance the bundles after which it is known."""
         if substance not in self._unclear:
             named = [self._concepts[each] for each in self._concepts_of(ALLERGIC)]
             unclear = [name for name in named if is_allergy(name, substance) is None]
@@ -318,7 +317,7 @@ class BatchFacts:
 
     @cached_property
     def _names(self) -> Mapping[str, int]:
-        """By clinical name its number."""
+        """By clinical name: its number."""
         return {name: place for place, name in enumerate(dict.fromkeys(map(clinical_name, self._concepts)))}
 
     @cached_property
@@ -330,7 +329,7 @@ class BatchFacts:
 
     @cached_property
     def _by_key(self) -> Mapping[str, list[int]]:
-        """The concepts that may be asked for by each key."""
+        """The concepts of each lookup key."""
         found = defaultdict(list)
         for place, name in enumerate(self._concepts):
             for key in keys_of(name):
@@ -339,7 +338,7 @@ class BatchFacts:
 
     @cached_property
     def _running(self) -> frozenset[int]:
-        """The concepts of orders and infusions that run at some time."""
+        """The concepts of orders and infusions that ever run."""
         return frozenset(np.unique(self.runs.concept).tolist())
 
     @property

@@ -1,4 +1,4 @@
-"""What events mean for the bundles from theirs on: the newest of some, whether one was there, what still runs."""
+"""Effects of events on later bundles: the newest of some events, whether one occurred, and which orders still run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ _KINDS = max(EventKind) + 1
 
 @cache
 def mask_of(*kinds: EventKind) -> Mask:
-    """Say of every number of a kind whether it is one of some."""
+    """Return by number of every kind whether it is among some kinds."""
     return np.isin(np.arange(_KINDS), kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:
-    """A stream of n events in b bundles. ``bundle``: (n,) the bundle of each event; ``subject``: (b,) a number of the
-    subject of each, from 0; ``places``: by concept the events of it."""
+    """A stream of n events in b bundles.
+
+    ``bundle``: (n,) the bundle of each event; ``subject``: (b,) the number of each bundle's subject, from 0;
+    ``places``: by concept, its events."""
 
     stream: BundleStream
     bundle: Integers
@@ -38,7 +40,7 @@ class Onward:
 
     @classmethod
     def of(cls, stream: BundleStream) -> Onward:
-        """Prepare a stream."""
+        """Index a stream."""
         concept = stream.columns.concept
         ordered = np.argsort(concept, kind="stable")
         return cls(
@@ -56,8 +58,8 @@ class Onward:
         return found[kinds[self.stream.columns.kind[found]]]
 
     def greatest(self, places: Integers, score: Integers) -> Integers:
-        """Return of every bundle the greatest score of the subject's events among these until its end, 0 where there
-        is none; ``score``: above 0, one for each place."""
+        """Return for every bundle the greatest score among these events of the subject until its end, 0 without any;
+        ``score``: above 0, one for each place."""
         most = int(score.max(initial=0)) + 1
         found = self.subject * most
         np.maximum.at(found, self.bundle[places], found[self.bundle[places]] + score)
@@ -66,14 +68,14 @@ class Onward:
         return found
 
     def by_then(self, places: Integers) -> Mask:
-        """Say of every bundle whether one of these events was there by its end."""
+        """Return for every bundle whether one of these events occurred by its end."""
         return self.greatest(places, np.ones(len(places), np.int64)) > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Orders and infusions (m,): the event that begins each, the bundle after which it runs, and the first after which
-    it does not."""
+    """Orders and infusions (m,): the event that begins each, the first bundle after which it runs, and the first after
+    which it no longer does."""
 
     event: Integers
     concept: Integers
@@ -83,7 +85,7 @@ class Runs:
 
     @classmethod
     def of(cls, onward: Onward) -> Runs:
-        """Find what ends each: its own end, a new start of the same row, the discharge, or the record's end."""
+        """Find the end of each: its own end, a new start of the same row, the discharge, or the record's end."""
         events = onward.stream.columns
         subject = onward.subject[onward.bundle]
         rows = events.row_id.dictionary_encode()
@@ -103,7 +105,7 @@ class Runs:
         )
 
     def count(self, chosen: Mask) -> Integers:
-        """Return how many of some run after every bundle."""
+        """Return how many of some orders run after every bundle."""
         begun = np.bincount(self.first[chosen], minlength=self.bundles + 1)
         ended = np.bincount(self.stop[chosen], minlength=self.bundles + 1)
         return np.cumsum(begun - ended)[: self.bundles]
@@ -111,15 +113,16 @@ class Runs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """What a state forgets of what was done: it keeps so many names, and drops those touched longest ago (``fold``).
-    ``gone``: (n,) after which bundle each event counts no more, the number of bundles where it always does."""
+    """Actions that a state drops: it keeps a limited number of names, and drops those changed longest ago (``fold``).
+
+    ``gone``: (n,) the bundle after which each event no longer counts; the number of bundles if it always counts."""
 
     onward: Onward
     gone: Integers
 
     @classmethod
     def of(cls, onward: Onward, limit: int) -> Forgotten:
-        """Follow the subjects who have more names than are kept."""
+        """Compute drops for the subjects with more names than are kept."""
         events, bundles = onward.stream.columns, len(onward.stream)
         gone = np.full(len(events), bundles)
         places = np.flatnonzero(mask_of(*DONE)[events.kind])
@@ -140,7 +143,7 @@ class Forgotten:
         return cls(onward=onward, gone=gone)
 
     def greatest(self, places: Integers, score: Integers) -> Integers:
-        """Return what ``Onward.greatest`` does, of those of these events that are not forgotten yet."""
+        """Return the result of ``Onward.greatest`` for those of these events that are not dropped yet."""
         gone, stream, bundle = self.gone[places], self.onward.stream, self.onward.bundle
         stays = gone == len(stream)
         found = self.onward.greatest(places[stays], score[stays])
@@ -154,7 +157,7 @@ class Forgotten:
 
 
 def afterwards(held: Mask, stay: Integers) -> Mask:
-    """Say of every bundle whether something held after one of those before it of the same stay."""
+    """Return for every bundle whether a condition held after an earlier bundle of the same stay."""
     found = stay * 2
     found[1:] += held[:-1] & (stay[1:] == stay[:-1])
     before: Mask = np.maximum.accumulate(found) - stay * 2 > 0
@@ -162,7 +165,7 @@ def afterwards(held: Mask, stay: Integers) -> Mask:
 
 
 def _next(group: Integers, marks: Integers, places: Integers) -> Integers:
-    """Return for every place the first mark of its group after it, the number of events where there is none."""
+    """Return for every place the first mark of its group after it; the number of events without one."""
     most = len(group) + 1
     keys = np.sort(group[marks] * most + marks)
     at = np.searchsorted(keys, group[places] * most + places, side="right")

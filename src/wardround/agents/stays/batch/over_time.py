@@ -1,6 +1,6 @@
-"""What rules look back on, of every bundle of a stream: courses of readings, counts of what was done, rates that run.
+"""Conditions over time for every bundle of a stream: courses of readings, counts of actions, rates of infusions.
 
-The same steps as one bundle after another (``lookback``), taken for the names alone that rules ask so of.
+The same steps as for single bundles (``lookback``), only for the names in such conditions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from wardround.clinical.vocabulary.time import MAX_GAP_MINUTES
 
 
 def over_time(node: HeldFor | TimesBaseline | ChangedBy, facts: BatchFacts) -> Truths:
-    """Say where a course meets a condition: as its newest reading has it, while that one is recent."""
+    """Return where a course meets a condition by its newest reading, while that one is recent."""
     seen = facts.looked_back(node.concept)
     time = facts.stream.columns.event[seen.places[seen.rows]]
     match node:
@@ -60,13 +60,13 @@ def over_time(node: HeldFor | TimesBaseline | ChangedBy, facts: BatchFacts) -> T
 
 
 def within(node: InWindow, facts: BatchFacts) -> Truths:
-    """Say where any, or every, reading of the last hours meets a number."""
+    """Return where any, or every, reading of the last hours meets a number."""
     seen = facts.looked_back(node.concept)
     truths = _meets(node.value, seen, facts)
     time, since = facts.stream.columns.event[seen.places], facts.now - int(node.hours * HOUR)
 
     def inside(mask: Mask) -> Mask:
-        """Say after which bundles the newest of some readings is so recent."""
+        """Return the bundles after which the newest of some readings is within some hours."""
         newest = np.full(len(seen.starts) - 1, NEVER)
         own = mask[seen.rows]
         np.maximum.at(newest, seen.course[own], time[seen.rows[own]])
@@ -78,7 +78,7 @@ def within(node: InWindow, facts: BatchFacts) -> Truths:
 
 
 def meets(node: AtValue, places: Integers, bundle: Integers, facts: BatchFacts) -> Truths:
-    """Return of events (m,) which meet a number; ``bundle``: (m,) after which each is asked of."""
+    """Return which events (m,) meet a number; ``bundle``: (m,) the bundle after which each is compared."""
     values, (code, units) = facts.stream.columns.value[places], facts.units
     yes, known = np.zeros(len(places), bool), np.zeros(len(places), bool)
     for here, charted in facts.charted_units(node.concept):
@@ -95,7 +95,7 @@ def _meets(node: AtValue, seen: LookedBack, facts: BatchFacts) -> Truths:
 
 
 def _held_for(node: HeldFor, seen: LookedBack, time: Integers, facts: BatchFacts) -> Truths:
-    """As ``held_for`` has it: going back from the newest reading, the first that says anything decides."""
+    """Equal to ``held_for``: going back from the newest reading, the first that decides counts."""
     truths = _meets(node.value, seen, facts)
     count, last = len(seen.starts) - 1, np.maximum(seen.starts[1:] - 1, 0)[seen.course]
     long, gap = _span(minutes=node.minutes), _span(minutes=max(node.minutes, MAX_GAP_MINUTES))
@@ -119,8 +119,8 @@ def _against_baseline(node: TimesBaseline, seen: LookedBack, time: Integers, fac
     before = _Before.newest(value, time, seen, _span(hours=node.hours))
     lowest = before.least
     known &= before.there & (lowest > 0)
-    limits = {one: float(f"{node.times * one:.12g}") for one in np.unique(lowest[known]).tolist()}
-    limit = np.array([limits.get(one, np.nan) for one in lowest.tolist()], np.float64)
+    limits = {value: float(f"{node.times * value:.12g}") for value in np.unique(lowest[known]).tolist()}
+    limit = np.array([limits.get(value, np.nan) for value in lowest.tolist()], np.float64)
     newest = np.append(value, np.nan)[np.where(known, seen.starts[1:] - 1, -1)]
     return Truths.where(known, RELATIONS[node.relation](newest, limit))
 
@@ -135,13 +135,13 @@ def _changed(node: ChangedBy, seen: LookedBack, time: Integers, facts: BatchFact
         first = before.least if rises else _highest_before(value, time, seen, hours)
         known &= first > 0
         amount = np.where(known, first, 0.0) * node.amount / 100
-    # as ``rises_by`` has it
+    # equal to ``rises_by``
     return Truths.where(known, before.newest_value - before.least >= amount - 1e-9 * np.maximum(1.0, np.abs(amount)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """(c,) the newest value of each course, the least of the hours before it, and whether there is one."""
+    """(c,) the newest value of each course, the lowest of the hours before it, and whether there is one."""
 
     newest_value: FloatArray
     least: FloatArray
@@ -149,7 +149,7 @@ class _Before:
 
     @classmethod
     def newest(cls, value: FloatArray, time: Integers, seen: LookedBack, hours: int) -> _Before:
-        """Look at courses by time, and of one moment by value."""
+        """Compare courses by time, and at one moment by value."""
         order = np.lexsort((value, time, seen.course))
         value, time = value[order], time[order]
         last = np.where(seen.starts[1:] > seen.starts[:-1], seen.starts[1:] - 1, -1)
@@ -160,7 +160,7 @@ class _Before:
 
 
 def _highest_before(value: FloatArray, time: Integers, seen: LookedBack, hours: int) -> FloatArray:
-    """Return the highest of the hours before each course's newest, the last of its order left out."""
+    """Return the highest value of the hours before each course's newest reading, without the last in order."""
     last = np.maximum(seen.starts[1:] - 1, 0)[seen.course]
     earlier = (np.arange(len(time)) < last) & (time >= time[last] - hours)
     found = np.full(len(seen.starts) - 1, -np.inf)
@@ -170,7 +170,7 @@ def _highest_before(value: FloatArray, time: Integers, seen: LookedBack, hours: 
 
 def _in_one_unit(concept: str, unit: str | None, seen: LookedBack, facts: BatchFacts) -> tuple[FloatArray, Mask]:
     """Return values (r,) of courses in one unit, that of the condition or of the newest reading, and the courses (c,)
-    of which all can be told so (``_series``)."""
+    whose values can all be converted (``_series``)."""
     places, bundle = seen.places, facts.onward.bundle[seen.places]
     value, (code, units) = facts.stream.columns.value[places], facts.units
     numbers: dict[str | None, int] = {None: 0}
@@ -190,14 +190,14 @@ def _in_one_unit(concept: str, unit: str | None, seen: LookedBack, facts: BatchF
     if not known.any():
         return value[seen.rows], known
     target_unit = (wanted if unit else own)[newest]
-    has_none = any(one.unit is None for one in usual_units(concept))
+    has_none = any(usual_unit.unit is None for usual_unit in usual_units(concept))
     known &= (target_unit > 0) | ~several[newest] | has_none
     found, spelt = value[seen.rows], [*numbers]
     of, to = own[seen.rows], target_unit[seen.course]
     for row in np.flatnonzero(of != to).tolist():
         source, target = spelt[of[row]], spelt[to[row]]
         converted = None if source is None or target is None else convert(float(found[row]), source, target, concept)
-        found[row] = 0.0 if converted is None else converted  # of a course of which nothing is converted
+        found[row] = 0.0 if converted is None else converted  # of a course without conversion
         known[seen.course[row]] &= converted is not None
     return found, known
 
@@ -205,15 +205,15 @@ def _in_one_unit(concept: str, unit: str | None, seen: LookedBack, facts: BatchF
 def _units_of(
     values: FloatArray, unit: str | None, concept: str, charted: frozenset[str], numbers: dict[str | None, int]
 ) -> list[int] | int:
-    """Return the number of the unit of each value; one for all where the unit is said."""
+    """Return the number of each value's unit; the same number for all if the unit is given."""
     if not is_unitless(unit, find_measurement(concept)):
         return numbers.setdefault(unit, len(numbers))
-    units = (reading_unit(one, unit, concept, charted) for one in values.tolist())
-    return [numbers.setdefault(one, len(numbers)) for one in units]
+    units = (reading_unit(value, unit, concept, charted) for value in values.tolist())
+    return [numbers.setdefault(own_unit, len(numbers)) for own_unit in units]
 
 
 def counted(node: CountedActions, facts: BatchFacts) -> Truths:
-    """Say where something was done so often in the last hours."""
+    """Return where an action was done a number of times in the last hours."""
     yes, no = np.zeros(len(facts.stream), bool), np.zeros(len(facts.stream), bool)
     relation, carried = RELATIONS[node.relation], facts.carries(node.concept)
     none = bool(relation(0, node.threshold))
@@ -230,7 +230,7 @@ def counted(node: CountedActions, facts: BatchFacts) -> Truths:
 
 
 def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
-    """Say where a drug runs at such a rate; the highest of several counts."""
+    """Return where a drug runs at a rate; the highest of several counts."""
     events, runs = facts.stream.columns, facts.runs
     rate, unknown = np.zeros(len(facts.stream)), np.zeros(len(facts.stream), bool)
     names, weight = events.names, _kilograms(facts)
@@ -250,7 +250,7 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
 
 
 def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
-    """Yield of each bundle from the first time on when something was done and when that was known."""
+    """Yield for each bundle from the first action on its times and the times they became known."""
     events, wanted_keys = facts.stream.columns, lookup_keys(concept)
     names = [place for place, name in enumerate(events.names) if not wanted_keys.isdisjoint(keys_of_name(name))]
     wanted = np.isin(events.concept, names) & np.isin(events.kind, DONE)
@@ -270,7 +270,7 @@ def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[i
         for place in several:
             key = (int(events.kind[place]), int(events.concept[place]))
             last[key] = max(last.get(key, NEVER), int(events.event[place]))
-            new[key] = new.pop(key, 0) + 1  # in the order in which each was last touched, as the state has it
+            new[key] = new.pop(key, 0) + 1  # in the order of the last change, as in the state
         for key, number in new.items():
             times = of_name[key[1]]
             is_newest = all(time < last[key] for time in times)

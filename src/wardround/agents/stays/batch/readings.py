@@ -1,4 +1,4 @@
-"""Readings by name after every bundle of a stream, as columns: the trend that speaks, the course that is remembered."""
+"""Readings by name after every bundle of a stream, as columns: the newest trend, and the remembered course."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import pyarrow.compute as pc
 from wardround.clinical.bundles import StateLimits
 from wardround.clinical.bundles.events import HOUR, BundleEvents, Integers
 
-# What trends come to after every reading: the newest reading of a name, and the first of its window.
+# Trends after every reading: the newest reading of a name, and the first of its window.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedReadings:
-    """Readings (m,) by name and subject, in the order in which they came. ``places``: the events; ``last``, ``first``:
-    once each was there, the newest reading of the name and the first in its trend's window. ``starts``: where those of
-    each name begin."""
+    """Readings (m,) by name and subject, in the order in which they came.
+
+    ``places``: the events; ``last``, ``first``: after each, the newest reading of the name and the first in its trend's
+    window; ``starts``: where the readings of each name begin."""
 
     places: Integers
     last: Integers
@@ -32,11 +33,10 @@ class NamedReadings:
 def read_trends(
     events: BundleEvents, places: Integers, names: Integers, unit: Integers, subject: Integers, limits: StateLimits
 ) -> NamedReadings:
-    """Follow the readings at some places. What is asked for by one name may be several trends: each is of one kind,
-    concept and unit (``fold``).
+    """Follow the readings at some places. One name may have several trends: each is of one kind, concept and unit
+    (``fold``).
 
-    ``names``: by concept the number of the name that it is asked for by; ``unit``, ``subject``: (n,) numbers of each
-    event's.
+    ``names``: by concept, the number of its name; ``unit``, ``subject``: (n,) numbers of each event's.
     """
     trend = (events.concept * (int(events.kind.max(initial=0)) + 1) + events.kind) * (
         int(unit.max(initial=0)) + 1
@@ -53,12 +53,12 @@ def read_trends(
 def _window_starts(
     events: BundleEvents, ordered: Integers, name: Integers, trend: Integers, limits: StateLimits
 ) -> Integers:
-    """Return the first reading of the window that ends at each, where each came after those before it in time."""
+    """Return the first reading of the window that ends at each, if all came in order of time."""
     own = np.lexsort((ordered, trend[ordered], name[ordered]))
     rows = ordered[own]
     window = limits.window_hours * HOUR
     follows = (trend[rows[1:]] == trend[rows[:-1]]) & (name[rows[1:]] == name[rows[:-1]])
-    # what lies further apart than the window may as well lie just outside it: all trends fit on one line
+    # gaps longer than the window are shortened to just outside it, so that all trends fit on one line
     apart = np.where(follows, np.clip(np.diff(events.event[rows]), 0, window + 1), window + 1)
     line = np.cumsum(np.append(0, apart))[: len(rows)]
     start = np.maximum(np.searchsorted(line, line - window), np.arange(len(rows)) - limits.readings + 1)
@@ -69,7 +69,7 @@ def _window_starts(
 
 
 def _late_groups(events: BundleEvents, ordered: Integers, name: Integers) -> list[tuple[int, int]]:
-    """Return where the readings of a name lie of which one came after a reading of a later time."""
+    """Return the ranges of names with a reading that came after one of a later time."""
     same = name[ordered[1:]] == name[ordered[:-1]]
     late = np.flatnonzero(same & (events.event[ordered[1:]] < events.event[ordered[:-1]]))
     heads = np.append(np.flatnonzero(np.append(True, ~same)), len(ordered))
@@ -80,8 +80,7 @@ def _late_groups(events: BundleEvents, ordered: Integers, name: Integers) -> lis
 def _one_by_one(
     events: BundleEvents, rows: Integers, trend: Integers, limits: StateLimits
 ) -> tuple[list[int], list[int]]:
-    """Put every reading where its time says; the trend whose newest is newest speaks, among equals the one touched
-    last."""
+    """Sort every reading by its time; the trend with the newest reading counts, in a tie the last changed."""
     trends: dict[int, list[tuple[int, int]]] = {}
     last, first = [], []
     times = zip(rows.tolist(), events.event[rows].tolist(), trend[rows].tolist(), strict=True)
@@ -96,14 +95,16 @@ def _one_by_one(
     return last, first
 
 
-# What is remembered of the readings of one name (``remember_courses``), for rules that look back on them.
+# Remembered readings of a name (``remember_courses``), for rules that look back on them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedBack:
-    """What rules look back on: courses of readings (m,) of one name. ``of``: (b,) the number of each bundle's course;
-    bundles in a row after which nothing is new share one. ``starts``: (c + 1,) where each course begins in ``rows``;
-    ``rows``: (r,) the readings, by time and row; ``course``: (r,) whose each is."""
+    """Courses of readings (m,) of a name.
+
+    ``of``: (b,) the number of each bundle's course, shared by consecutive bundles without a new reading; ``starts``:
+    (c + 1,) where each course begins in ``rows``; ``rows``: (r,) the readings, by time and row; ``course``: (r,) the
+    course of each."""
 
     places: Integers
     of: Integers
@@ -113,7 +114,7 @@ class LookedBack:
 
     @classmethod
     def since(cls, courses: Courses, since: Integers, subject: Integers, events: BundleEvents) -> LookedBack:
-        """Leave out what came before each bundle's encounter. ``since``, ``subject``: (b,) when that began, whose."""
+        """Leave out readings before each bundle's encounter. ``since``, ``subject``: (b,) its begin and its subject."""
         at = np.searchsorted(courses.bundle, np.arange(len(since)), side="right") - 1
         there = at >= 0
         there[there] = subject[courses.bundle[at[there]]] == subject[there]
@@ -131,8 +132,8 @@ class LookedBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Courses:
-    """What is remembered of readings at some places (m,) after every bundle (k,) that has one: of each the readings
-    from its ``starts`` on in ``rows``, by time and row."""
+    """Remembered readings at some places (m,) after every bundle (k,) with a reading: those from its ``starts`` on in
+    ``rows``, by time and row."""
 
     places: Integers
     bundle: Integers
@@ -141,14 +142,14 @@ class Courses:
 
     @classmethod
     def of(cls, events: BundleEvents, places: Integers, bundle: Integers, unit: Integers, kept: int) -> Courses:
-        """Follow readings, by subject and as they came. ``bundle``, ``unit``: (m,) of each; ``kept``: how far a course
-        reaches back, in microseconds."""
+        """Follow readings, by subject and in the order they came. ``bundle``, ``unit``: (m,) of each; ``kept``: length
+        of a course in microseconds."""
         heads = np.flatnonzero(np.append([True], bundle[1:] != bundle[:-1])[: len(places)])
         bounds = np.append(heads, len(places))
         order, late = _as_they_happened(events, places, bounds)
         time = events.event[places[order]]
         another = np.append([True], events.subject[places[1:]] != events.subject[places[:-1]])[: len(places)]
-        # what lies further apart than is kept may as well lie just outside it: all courses fit on one line
+        # gaps longer than a course are shortened to just outside it, so that all courses fit on one line
         line = np.cumsum(np.where(another, kept + 1, np.clip(np.diff(time, prepend=time[:1]), 0, kept + 1)))
         first = np.searchsorted(line, line[bounds[1:] - 1] - kept)
         found = dict[int, list[int]]()
@@ -167,7 +168,7 @@ class Courses:
 def _as_they_happened(
     events: BundleEvents, places: Integers, bounds: Integers
 ) -> tuple[Integers, list[tuple[int, int]]]:
-    """Return readings in the order of time and row within each bundle, and the bundles of subjects of whom that is no
+    """Return readings sorted by time and row within each bundle, and the bundles of subjects for whom this is not the
     order of all: a reading came late or twice, or more came at once than a trend keeps."""
     time, subject = events.event[places], events.subject[places]
     run = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
@@ -189,7 +190,7 @@ def _as_they_happened(
 def _one_after_another(
     events: BundleEvents, places: Integers, unit: Integers, bounds: list[int], kept: int
 ) -> list[list[int]]:
-    """Return the courses of one subject after every bundle with readings, as ``remember_courses`` has them."""
+    """Return the courses of one subject after every bundle with readings, equal to those of ``remember_courses``."""
     limits = StateLimits()
     first, window = bounds[0], limits.window_hours * HOUR
     own = places[first : bounds[-1]]
@@ -217,5 +218,5 @@ def _one_after_another(
 
 
 def ranges(starts: Integers, sizes: Integers) -> Integers:
-    """Return so many numbers in a row from each start."""
+    """Return consecutive numbers from each start."""
     return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))

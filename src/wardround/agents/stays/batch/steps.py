@@ -1,4 +1,4 @@
-"""Steps of TRACE's coded roles over whole stores: which rules hold, what is due, what is predicted."""
+"""Steps of TRACE's coded roles over whole stores: rules that hold, due actions, predictions."""
 
 from __future__ import annotations
 
@@ -49,16 +49,17 @@ from wardround.clinical.protocols import (
 from wardround.clinical.vocabulary import RELATIONS
 from wardround.core import canonical_json, from_microseconds
 
-# Triggers over every bundle of a stream at once: where each is known to hold, where known not to (Kleene).
+# Triggers over every bundle of a stream at once: where each is known to be true or false (Kleene logic).
 
 
 _LEVELS = np.array([LEVELS.get(level, "") for level in ValueLevel])
 
 
 def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: bool = True) -> Truths:
-    """Return where a trigger holds: after which bundles ``node.holds`` is true. ``wanted``: false where it is asked
-    after which it is known not to hold; ``where``: after which it is asked at all. Of anything else scores, which are
-    dear, are left unknown."""
+    """Return the bundles after which a trigger holds (``node.holds`` is true).
+
+    ``wanted`` False: the bundles after which it is known not to hold; ``where``: the bundles to evaluate. Elsewhere
+    clinical scores, which are expensive, are left unknown."""
     where = np.ones(len(facts.stream), bool) if where is None else where
     match node:
         case Negated(part=part):
@@ -88,7 +89,7 @@ def truths(node: Node, facts: BatchFacts, where: Mask | None = None, *, wanted: 
 
 
 def _joined(node: AndOr, facts: BatchFacts, where: Mask, *, wanted: bool) -> Truths:
-    """Return all of, or any of some parts; those that ask for scores come last, where the others leave it open."""
+    """Combine parts by ``all`` or ``any``; clinical scores are evaluated last, only where others leave it open."""
     is_and = node.how == "AND"
     combined = Truths(np.full(len(where), is_and), np.full(len(where), not is_and))
     for part in sorted(node.parts, key=_asks_for_scores):
@@ -99,7 +100,7 @@ def _joined(node: AndOr, facts: BatchFacts, where: Mask, *, wanted: bool) -> Tru
 
 
 def _at_score(node: AtScore, facts: BatchFacts, where: Mask) -> Truths:
-    """As ``Bounds.holds`` has it."""
+    """Equal to ``Bounds.holds``."""
     least, most = facts.scores(node.score, node.hours, where)
     relation, known = RELATIONS[node.relation], ~np.isnan(least)
     low, high = relation(least, node.threshold), relation(most, node.threshold)
@@ -109,7 +110,7 @@ def _at_score(node: AtScore, facts: BatchFacts, where: Mask) -> Truths:
 
 
 def _asks_for_scores(node: Node) -> bool:
-    return any(isinstance(one, AtScore) for one in conditions_of(node))
+    return any(isinstance(condition, AtScore) for condition in conditions_of(node))
 
 
 def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
@@ -135,7 +136,7 @@ def _moving(node: Moving, facts: BatchFacts) -> Truths:
     value = facts.stream.columns.value
     change, least = value[last] - value[first], np.abs(value[first]) * STEADY_SHARE
     size = np.abs(change)
-    # as math.isclose has it
+    # equal to math.isclose
     is_steady = (size < least) | (np.abs(size - least) <= 1e-9 * np.maximum(size, least))
     direction = np.where(is_steady, "steady", np.where(change > 0, "rising", "falling"))
     return Truths.where((last >= 0) & (last != first), direction == node.direction)
@@ -160,11 +161,11 @@ def _stated(node: Stated, facts: BatchFacts) -> Truths:
             return Truths(*facts.allergic_to(node.concept))
 
 
-# Which rules hold after which bundles, since when, and what of their actions is due, as columns.
+# Which rules hold after which bundles, since when, and their due actions, as columns.
 
 
 def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
-    """Find what holds. What rules make suspect is a problem to others from the next bundle on."""
+    """Find the rules that hold. A problem that a rule suspects counts for other rules from the next bundle on."""
     holding = _held(index, facts)
     bundles = [np.flatnonzero(mask) for mask in holding.values()]
     rule = np.repeat(np.array([*holding], np.int64), [len(own) for own in bundles])
@@ -175,7 +176,7 @@ def holding(index: RuleIndex, facts: BatchFacts) -> Holding:
 
 
 def _held(index: RuleIndex, facts: BatchFacts) -> dict[int, Mask]:
-    """Return by rule after which bundles it holds, where it does after any."""
+    """Return by rule the bundles after which it holds; rules that never hold are left out."""
     holding = {place: _holds(one, facts) for place, one in enumerate(index.rules) if _is_asked(one)}
     suspecting = {one.rule.suspects for place, one in enumerate(index.rules) if place in holding} - {None}
     asking = [place for place in holding if suspecting and _asks_of_problems(index.rules[place])]
@@ -193,17 +194,17 @@ def _is_asked(compiled: CompiledRule) -> bool:
 
 
 def _holds(compiled: CompiledRule, facts: BatchFacts) -> Mask:
-    assert compiled.trigger.node is not None  # others are not asked
+    assert compiled.trigger.node is not None  # other rules are not evaluated
     return truths(compiled.trigger.node, facts).yes & ~facts.is_over
 
 
 def _asks_of_problems(compiled: CompiledRule) -> bool:
     conditions = conditions_of(compiled.trigger.node) if compiled.trigger.node is not None else ()
-    return any(isinstance(one, Stated) and one.what == "problem" for one in conditions)
+    return any(isinstance(condition, Stated) and condition.what == "problem" for condition in conditions)
 
 
 def _suspected(index: RuleIndex, holding: Mapping[int, Mask], facts: BatchFacts) -> dict[str, Mask]:
-    """Return by problem after which bundles a rule had holding before that makes it suspect."""
+    """Return by problem the bundles before which a rule that suspects it had held."""
     found: dict[str, Mask] = {}
     for place, mask in holding.items():
         problem = index.rules[place].rule.suspects
@@ -213,7 +214,7 @@ def _suspected(index: RuleIndex, holding: Mapping[int, Mask], facts: BatchFacts)
 
 
 def _since(rule: Integers, bundle: Integers, facts: BatchFacts) -> Integers:
-    """Return of pairs, by rule and bundle, the end of the hour of the first of the bundles in a row."""
+    """Return for pairs, by rule and bundle, the end of the hour of the first of consecutive bundles."""
     stay = facts.stay[bundle]
     follows = (rule[1:] == rule[:-1]) & (np.diff(bundle) == 1) & (stay[1:] == stay[:-1])
     own = np.arange(len(rule))
@@ -221,11 +222,11 @@ def _since(rule: Integers, bundle: Integers, facts: BatchFacts) -> Integers:
     return facts.now[bundle[np.maximum.accumulate(own)]]
 
 
-# The steps of TRACE's roles in code after every bundle of a stream: what ``CodedRoles.play`` says of each.
+# Steps of TRACE's roles in code after every bundle of a stream, equal to ``CodedRoles.play``.
 
 
 def batch_steps(stream: BundleStream, roles: CodedRoles) -> BatchSteps:
-    """Return the steps of all subjects of a stream, each remembered from the first bundle on."""
+    """Return the steps of all subjects of a stream, with memory from each one's first bundle on."""
     facts = BatchFacts(
         stream=stream,
         window_hours=roles.settings.window_hours,
@@ -241,8 +242,10 @@ def batch_steps(stream: BundleStream, roles: CodedRoles) -> BatchSteps:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSteps:
-    """Steps, one for each bundle, in order. ``states``: of every subject after the last; ``folded``: by bundle those of
-    subjects whose record was amended or has more entries than a state keeps: they are played one by one."""
+    """Steps, one for each bundle, in order.
+
+    ``states``: of every subject after the last bundle; ``folded``: by bundle, steps of subjects whose record was
+    amended or has more entries than a state keeps: these are computed one by one."""
 
     roles: CodedRoles
     facts: BatchFacts = field(repr=False)
@@ -274,8 +277,8 @@ class BatchSteps:
                 yield CodedStep(actions=tuple(actions[own]), read=read, held=held, audit=audit, rows=NO_ROWS)
 
     def _held_rules(self) -> tuple[Iterator[tuple[HeldRule, ...]], Iterator[tuple[HeldRule, ...]]]:
-        """Return after each bundle the rules that hold, and those of which anything is due; bundles in a row of which
-        all is the same of a rule share one."""
+        """Return for each bundle the rules that hold and those with due actions; consecutive bundles share equal
+        objects."""
         holding, found = self.holding, list[HeldRule]()
         number, asking = np.zeros(len(holding.rule), np.int64), np.zeros(len(holding.rule), bool)
         for place, own in enumerate(holding.of_rules(len(holding.due))):
@@ -295,7 +298,7 @@ class BatchSteps:
         )
 
     def _held(self, place: int, since: Integers, due: Mask) -> Iterator[HeldRule]:
-        """Yield a rule as it holds, for each of some times; actions that are due together are listed once."""
+        """Yield a rule that holds for each of some times; equal due actions share one tuple."""
         compiled = self.roles.index.rules[place]
         actions, by_flags = asked_of(compiled), dict[bytes, tuple[RuleAction, ...]]()
         forbids = tuple(action for action in compiled.actions if action.verb in FORBIDDING)
@@ -306,13 +309,13 @@ class BatchSteps:
 
 
 def _parts(bundle: Integers, bundles: int) -> Iterator[slice]:
-    """Yield where what is in order of bundles lies of each."""
+    """Yield for each bundle its slice of sorted places."""
     starts = np.searchsorted(bundle, np.arange(bundles + 1)).tolist()
     return (slice(start, stop) for start, stop in pairwise(starts))
 
 
 def _passed(unchecked: tuple[Unchecked, ...], *, is_risky: bool) -> AuditRecord:
-    """Return an audit that had nothing to object."""
+    """Return an audit without objections."""
     if unchecked:
         return AuditRecord(fired=("risk",) if is_risky else (), unchecked=unchecked)
     return _RISKY if is_risky else _PASSED
@@ -323,7 +326,7 @@ _PASSED, _RISKY = AuditRecord(), AuditRecord(fired=("risk",))
 
 @dataclass(frozen=True, slots=True)
 class _DrugsAfter:
-    """What the Auditor asks of a patient after one bundle."""
+    """The facts for the Auditor after one bundle."""
 
     facts: BatchFacts
     bundle: int
@@ -347,7 +350,7 @@ class _DrugsAfter:
 
 
 def _folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> dict[int, CodedStep]:
-    """Play those whose state the columns do not have."""
+    """Compute the steps of subjects whose states the columns do not have."""
     stream = facts.stream
     found: dict[int, CodedStep] = {}
     for subject in _to_be_folded(roles, facts, after).tolist():
@@ -357,7 +360,7 @@ def _folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> dict[in
 
 
 def _one_by_one(roles: CodedRoles, bundles: Iterable[Bundle]) -> Iterator[CodedStep]:
-    """Play one subject's bundles."""
+    """Compute the steps of one subject, bundle by bundle."""
     memory, steward = RuleMemory(), Steward()
     for bundle in bundles:
         steward.take_in(bundle)
@@ -366,8 +369,8 @@ def _one_by_one(roles: CodedRoles, bundles: Iterable[Bundle]) -> Iterator[CodedS
 
 
 def _to_be_folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> Integers:
-    """Return the subjects of whom rows were amended, or who have more entries of a kind than a state keeps: more that
-    was done only where rules count it."""
+    """Return the subjects with amended rows, or with more entries of a section than a state keeps (of actions only if
+    rules count them)."""
     events, limits = facts.stream.columns, after.limits
     over = [events.subject[is_amendment(events)]]
     for name in ("problems", "trends", "allergies", *(("actions",) if roles.index.counted else ())):
@@ -383,7 +386,7 @@ def _to_be_folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> I
 STEPS = pa.schema(
     [("subject_id", pa.int64()), ("hour", pa.timestamp("us")), ("text", pa.string()), ("step", pa.string())]
 )
-"""``text``: the bundle in words; ``step``: what the roles foretell after it, the rules, and the audit, as JSON."""
+"""``text``: the bundle in words; ``step``: predictions of the roles after it, rules, and audit, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
