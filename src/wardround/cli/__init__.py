@@ -1,4 +1,4 @@
-"""The command line: thin. Every subcommand is one module that turns arguments into a call of the rooms below."""
+"""The command line. Every subcommand is one module that turns arguments into a call of the packages below it."""
 
 from wardround.cli.main import main
 

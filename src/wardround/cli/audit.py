@@ -108,7 +108,7 @@ class AuditReport(Protocol):
     """What every audit returns."""
 
     def as_text(self) -> str:
-        """Say it in lines for people."""
+        """Return the result as lines of text."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -425,13 +425,13 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
 
 
 def _answers_shown(arguments: argparse.Namespace, store: Store, samples: Sequence[tuple[int, datetime]]) -> int:
-    """Look on each sample's chart for the rows and cells that its benchmark says hold the answer; return how many are
-    there, and say which."""
+    """Search each sample's chart for the rows and cells that hold the answer by its benchmark; return how many are
+    visible, and print them."""
     if arguments.benchmark is None:
         return 0
     benchmark, audited = Benchmark.open(arguments.benchmark), set(samples)
-    drawn = tuple(one for one in benchmark.all_samples if (one.subject_id, one.moment) in audited)
-    some = tuple(one for one in drawn if names_its_answer(one))
+    drawn = tuple(sample for sample in benchmark.all_samples if (sample.subject_id, sample.moment) in audited)
+    some = tuple(sample for sample in drawn if names_its_answer(sample))
     leaks = leak_check(replace(benchmark, all_samples=some), store)
     lines = [f"answers: {len(some):,} samples looked at, {len(leaks):,} leaks"]
     if unnamed := len(drawn) - len(some):

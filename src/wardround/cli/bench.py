@@ -67,12 +67,12 @@ def configure_examples(parser: argparse.ArgumentParser) -> None:
 
 
 def write_manifest(arguments: argparse.Namespace) -> int:
-    """Convert, write, and say how many of each task there are and what was left out."""
+    """Convert, write, and print the number of examples of each task and what was left out."""
     made = _CONVERTERS[arguments.name](arguments.files, Store.open(arguments.store))
     if not made.examples:
         raise UserError(f"no question of these files can be asked of this store; left out: {_counted(made.left_out)}")
     write_examples(made.examples, arguments.out)
-    tasks = Counter(one.task for one in made.examples)
+    tasks = Counter(example.task for example in made.examples)
     if arguments.json:
         print_json({"examples": dict(tasks), "left_out": dict(made.left_out)})
         return 0
@@ -85,11 +85,11 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in sorted(counts.items())) or "none"
 
 
-# ``wardround bench build medr-bench | medagentsbench | text-cases``: cases told in words, from a user's files.
+# ``wardround bench build medr-bench | medagentsbench | text-cases``: cases described in words, from a user's files.
 
 
 def add_told_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what cases told in words take."""
+    """Declare the options of cases described in words."""
     told = parser.add_argument_group(", ".join(TEXT_CASE_FAMILIES), "cases told in words: no store, no chart")
     told.add_argument(
         "--cases",
@@ -118,7 +118,7 @@ def add_told_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_own_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what labels and tasks of a user's own take."""
+    """Declare the options of a user's own labels and tasks."""
     labels = parser.add_argument_group("labels, own", "a table as MEDS has it: subject_id, prediction_time, *_value")
     labels.add_argument("--labels", type=Path, default=None, metavar="FILE", help="CSV or Parquet file of labels")
     labels.add_argument("--label-name", default=None, metavar="NAME", help="name of the task (default: the file's)")
@@ -235,7 +235,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build, convert, share, put on other clocks, or show."""
+    """Run the action: build, convert, share, reclock or show."""
     elsewhere = {"examples": write_manifest, "share": share_benchmark, "rebuild": rebuild_benchmark}
     if arguments.action in elsewhere:
         return elsewhere[arguments.action](arguments)
@@ -286,7 +286,7 @@ _KEYWORDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "test_cases": ("test_cases", tuple),
     "drop_overlaps": ("drop_overlaps", bool),
 }
-"""What a builder calls each option that is not for all families, and how it takes what was given."""
+"""By option of single families: the builder's parameter, and how a given value is converted."""
 
 
 def _build(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
@@ -306,7 +306,7 @@ def _build(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchma
         if value is None or value is False or value == []:
             continue
         if keyword not in known:
-            families = [one for one in FAMILIES if keyword in options_of(one)]
+            families = [family for family in FAMILIES if keyword in options_of(family)]
             option = {"classes": "class"}.get(name, name).replace("_", "-")
             raise UserError(f"--{option} is for {' and '.join(families)}, not for {family}")
         options[keyword] = read(value)
@@ -352,11 +352,11 @@ _DROPS = {
     "not_drawn": "beyond the number of samples that was asked for",
     "row_of_reflex_test": "a test that the laboratory added by itself",
 }
-"""Why a question is left out, where its name does not say it."""
+"""Reasons why a question is left out that need more words than their name."""
 
 
 def _show_missing(benchmark: Benchmark) -> None:
-    """Say once for all tasks that it keeps from being built why they are not there, or are there without a sample."""
+    """Print each reason once, with all tasks that were not built, or have no sample, because of it."""
     reasons: dict[str, list[str]] = {}
     for name, said in benchmark.manifest.get("tasks", {}).items():
         for what in ("unavailable", "skipped"):
@@ -379,7 +379,7 @@ def _show_missing(benchmark: Benchmark) -> None:
 
 
 def _show_published_counts(benchmark: Benchmark) -> None:
-    """Print which tasks hold another number of cases than their authors publish."""
+    """Print the tasks whose number of cases differs from the published one."""
     for name, facts in benchmark.manifest.get("tasks", {}).items():
         published = facts.get("cases_as_published")
         if published and published != facts["samples"]:
@@ -387,7 +387,7 @@ def _show_published_counts(benchmark: Benchmark) -> None:
 
 
 def _kinds(benchmark: Benchmark) -> dict[str, dict[str, int]]:
-    """Return, by what it counted as, how many rows of each kind there were, where a source has kinds of visits."""
+    """Return the number of rows of each kind of visit by how it was counted, if a source has kinds of visits."""
     said = {"stays": "visits that are stays, by kind", "no stays": "visits that are none, by kind"}
     said["undeclared"] = "WARNING: visits of kinds that are not declared, so no stays"
     counted = benchmark.manifest.get("stays", {})
@@ -411,17 +411,17 @@ def _show_classes(benchmark: Benchmark, tasks: list[Task]) -> None:
 
 
 def _ceilings(samples: Sequence[Sample], wanted: bool) -> tuple[str, ...]:
-    """The share of targets that questions list, and that can be reached at all: what an oracle recalls in each arm."""
+    """Return the shares of targets that are listed, and that can be reached at all: an oracle's recall by arm."""
     if not wanted:
         return ()
-    listed = fmean(float(one.facts.get("listed_share", 0.0)) for one in samples)
-    reachable = fmean(1 - len(one.unwinnable) / len(one.target) for one in samples)
+    listed = fmean(float(sample.facts.get("listed_share", 0.0)) for sample in samples)
+    reachable = fmean(1 - len(sample.unwinnable) / len(sample.target) for sample in samples)
     return f"{listed:.1%}", f"{reachable:.1%}"
 
 
 def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
     strata = [stratum for stratum in STRATA if stratum != "any"]
-    ceilings = any("listed_share" in one.facts for one in benchmark.all_samples)
+    ceilings = any("listed_share" in sample.facts for sample in benchmark.all_samples)
     rows = []
     for task in tasks:
         samples = benchmark.samples(task.name)

@@ -41,7 +41,7 @@ def configure_rebuild(parser: argparse.ArgumentParser) -> None:
 
 
 def share_benchmark(arguments: argparse.Namespace) -> int:
-    """Write what may be shared."""
+    """Write the benchmark without record text."""
     benchmark, progress = Benchmark.open(arguments.folder), TerminalProgress()
     try:
         write_share(share(benchmark, _store(arguments), report=progress), arguments.out)
@@ -52,7 +52,7 @@ def share_benchmark(arguments: argparse.Namespace) -> int:
 
 
 def rebuild_benchmark(arguments: argparse.Namespace) -> int:
-    """Build it again and compare."""
+    """Rebuild the benchmark and compare."""
     shared, progress = read_share(arguments.file), TerminalProgress()
     try:
         built = rebuild(

@@ -1,4 +1,4 @@
-"""``wardround export bundles``: a store or one chart, hour by hour, with the decisions there are to foretell."""
+"""``wardround export bundles``: a store or one chart, hour by hour, with the decisions to predict."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write or print."""
+    """Write all bundles, or print a subject's."""
     if (arguments.out is None) == (arguments.subject is None):
         raise UserError("say where the whole store's bundles go (--out FOLDER) or whose to print (--subject ID)")
     if arguments.protocol is not None and arguments.out is None:

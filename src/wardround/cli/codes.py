@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Add or show."""
+    """Add code tables, or list them."""
     home = user_codes_home()
     if arguments.action == "add":
         added = add_user_codes(arguments.kind, arguments.file, home)

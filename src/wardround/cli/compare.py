@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare every contender of the other runs with every one of the first."""
     folders = [RunFolder.open(path) for path in (arguments.baseline, *arguments.others)]
-    for note in (f"{one.path}: {said}" for one in folders for said in gate_notes(one)):
+    for note in (f"{folder.path}: {gate_note}" for folder in folders for gate_note in gate_notes(folder)):
         print(f"wardround: note: {note}", file=sys.stderr)
     names = run_names(folders)
     found = compare_runs(folders, names=names, other_clocks=arguments.clocks, seed=arguments.seed)
@@ -69,10 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[RunFolder]) -> None:
-    """Say why a difference is +0.000 to the last digit: the same score on every sample, and of whom nothing else can be
-    expected."""
+    """Explain differences of exactly 0: all samples have equal scores, as under the offline policy."""
     found = [(row, row.test.difference) for row in comparisons]
-    same = [row for row, one in found if not one.estimate and not one.low and not one.high]
+    same = [row for row, difference in found if not difference.estimate and not difference.low and not difference.high]
     if not same:
         return
     of_rules = any("offline" in folder.settings.run.models for folder in folders)

@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do the action."""
+    """Run the action."""
     library = arguments.library or corpora_home()
     if arguments.action == "add":
         return _add(arguments, library)

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, print; status 1 when something needed is broken."""
+    """Check and print; status 1 if a needed part is broken."""
     findings = check_installation()
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))

@@ -1,4 +1,4 @@
-"""How a command ends: what it prints through, SIGTERM as Ctrl-C, and errors as one clear line and an exit status."""
+"""How a command ends: safe printing, SIGTERM as Ctrl-C, errors as one clear line and an exit status."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from typing import Protocol
 
 from wardround.core import LeakError, UserError, WardroundError, printable, printing
 
-# How a command is told to end, and what it prints through: SIGTERM ends it like Ctrl-C, and no text commands the
-# terminal.
+# SIGTERM ends a command like Ctrl-C, and printed text cannot control the terminal.
 
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -30,7 +29,7 @@ def printable_output() -> Iterator[None]:
     before, sys.excepthook = sys.excepthook, _show_bug
     with redirect_stdout(printing(sys.stdout)), redirect_stderr(printing(sys.stderr)):
         yield
-    sys.excepthook = before  # kept where a bug ends the program: the interpreter shows it after this
+    sys.excepthook = before  # not restored after a bug: the interpreter prints its traceback after this
 
 
 def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -39,9 +38,9 @@ def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 @contextmanager
 def terminable() -> Iterator[list[int]]:
-    """SIGTERM does in here what Ctrl-C does, once: a KeyboardInterrupt where nobody handles it otherwise.
+    """Within the context the first SIGTERM raises KeyboardInterrupt, as Ctrl-C does.
 
-    Yields what came, so that the exit status can tell the two apart.
+    Yields the list of received signals, from which the exit status is chosen.
     """
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -50,7 +49,7 @@ def terminable() -> Iterator[list[int]]:
 
     def end(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        if len(came) > 1:  # the first one is being answered
+        if len(came) > 1:  # the first one is being handled
             return
         handler = signal.getsignal(signal.SIGINT)
         if not callable(handler):  # ignored: a shell's background job
@@ -65,7 +64,7 @@ def terminable() -> Iterator[list[int]]:
 
 
 class Dispatch(Protocol):
-    """Finds the command that words name, and runs it."""
+    """Finds and runs the command of some words."""
 
     def __call__(self, words: list[str], *, is_process: bool) -> int:
         """Return the exit status."""
@@ -92,7 +91,7 @@ def _ended(dispatch: Dispatch, words: list[str], terminated: Sequence[int], *, i
             raise
         return _fail(f"this installation was made without the part {error.name}; install wardround whole")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: `wardround ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: `wardround ... | head`
         return 141
     except OSError as error:
         return _fail(_explain(error))
@@ -103,11 +102,11 @@ def _ended(dispatch: Dispatch, words: list[str], terminated: Sequence[int], *, i
 
 _RESUMED = ("run", "grid", "memory evolve")
 _REPEATED = ("ingest", "reproduce", "train predictors")
-"""Commands that go on with --resume, and those that go on when they are given again."""
+"""Commands that continue with --resume, and those that continue when they are run again."""
 
 
 def _how_to_go_on(words: Sequence[str]) -> str:
-    """Name the command that continues an interrupted one; empty where nothing can be continued."""
+    """Return the command that continues an interrupted one; empty if there is none."""
     command = next((name for name in (*_RESUMED, *_REPEATED) if " ".join(words).startswith(f"{name} ")), "")
     if command in _REPEATED:
         return "; give the same command again to go on"

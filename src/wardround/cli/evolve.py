@@ -30,7 +30,7 @@ def checked(folder: RunFolder, bank: Bank) -> ContaminationReport:
 
 
 def print_contamination(report: ContaminationReport) -> None:
-    """Say what it found."""
+    """Print the result."""
     if report.clean:
         print(f"contamination check: clean ({report.evaluation_samples:,} evaluation samples)")
         return
@@ -38,11 +38,11 @@ def print_contamination(report: ContaminationReport) -> None:
     print(f"contamination check: {found}")
 
 
-# ``wardround memory evolve`` with an agent that reads a graph: it learns from an ordered stream of training samples.
+# ``wardround memory evolve`` with an agent that reads a graph: it learns from training samples in a fixed order.
 
 
 def stream(folder: RunFolder, path: Path, arguments: argparse.Namespace) -> int:
-    """Play and learn, check the bank, say what came of it; status 1 where an episode failed."""
+    """Run and learn, check the bank, print the results; status 1 if an episode failed."""
     own = folder.settings.memory.bank
     if own is None or path.resolve() != Path(own):
         raise UserError(f"the stream {str(folder.path)!r} learns into {own}: go on with --bank {own}")
@@ -73,7 +73,7 @@ def _print_stream(found: StreamEvolution, bank: Bank) -> None:
     print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
 
 
-# ``wardround memory evolve``: play training samples, reflect on them, and write what was learnt into a bank.
+# ``wardround memory evolve``: run training samples, reflect on them, and write lessons into a bank.
 
 
 EXAMPLES = """
@@ -107,7 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play, reflect, check the bank, say what is in it."""
+    """Run, reflect, check the bank, print its contents."""
     asked = asked_settings(arguments)
     bank_asked = asked.get("memory", {}).pop("bank", None)
     if bank_asked is None:
@@ -151,7 +151,7 @@ def _print(found: Evolution, bank: Bank, path: Path) -> None:
     if found.failed:
         print(f"{found.failed:,} of these failed (at the endpoint, or for want of room); --resume tries them again")
     print(f"{len(bank):,} experiences in {path} (revision {bank.revision:,})")
-    distinct = len({one.duplicate_key for one in bank.experiences()})
+    distinct = len({experience.duplicate_key for experience in bank.experiences()})
     if distinct < len(bank):
         print(
             f"{distinct:,} of them say something different: what says the same is served once, with its number of cases"

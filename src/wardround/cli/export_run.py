@@ -1,4 +1,4 @@
-"""``wardround export trajectories|conversations|atif|spans|inspect``: a run's episodes for readers of others."""
+"""``wardround export trajectories|conversations|atif|spans|inspect``: a run's episodes in formats of other programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LINES = {
 
 
 def configure(actions: Any) -> None:
-    """Declare what may be made of a run's episodes."""
+    """Declare the exports of a run's episodes."""
     for name, summary in {**LINES, "inspect": "write logs of Inspect (.eval), one a task, agent and model"}.items():
         action = actions.add_parser(name, help=summary, examples=EXAMPLES)
         action.add_argument("--run", type=Path, required=True, help="folder of the run")
@@ -47,7 +47,7 @@ def configure(actions: Any) -> None:
 
 
 def export_run(arguments: argparse.Namespace) -> None:
-    """Write and say what was written."""
+    """Write and print what was written."""
     folder = RunFolder.open(arguments.run)
     if arguments.action == "inspect":
         counts = write_inspect_logs(folder, arguments.out)
@@ -64,9 +64,9 @@ def export_run(arguments: argparse.Namespace) -> None:
 
 def _lines(arguments: argparse.Namespace) -> _Lines:
     if arguments.action == "spans":
-        return lambda one: iter([spans_document(one, version=__version__, content=arguments.content)])
+        return lambda episode: iter([spans_document(episode, version=__version__, content=arguments.content)])
     known: dict[str, _Lines] = {
-        "trajectories": lambda one: iter([episode_line(one)]),
+        "trajectories": lambda episode: iter([episode_line(episode)]),
         "conversations": conversations,
         "atif": partial(atif_documents, version=__version__),
     }

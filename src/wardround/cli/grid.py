@@ -1,6 +1,6 @@
 """``wardround grid``: every method on every task under every seed as one run, its tables, paired tests and report.
 
-On tasks with classes the classical predictors are fitted beside the agents.
+For tasks with classes the classical predictors are fitted too.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start or resume, play to the end, fit the predictors, score, print, write the report."""
+    """Start or resume, run to the end, fit the predictors, score, print, write the report."""
     asked = asked_settings(arguments)
-    baseline_asked = asked.pop("scoring", {}).get("baseline")  # of a run that is resumed it may be another one
-    changed = asked.pop("predictors", {})  # what was fitted has a manifest of its own
-    if not arguments.resume and "agents" not in asked.get("run", {}):  # of a run that is resumed they are settled
+    baseline_asked = asked.pop("scoring", {}).get("baseline")  # a resumed run may have another one
+    changed = asked.pop("predictors", {})  # fits have a manifest of their own
+    if not arguments.resume and "agents" not in asked.get("run", {}):  # a resumed run keeps its own
         asked, left_out = grid_settings(asked, paper=arguments.paper, ablations=arguments.ablations)
         if left_out:
             names = ", ".join(left_out)

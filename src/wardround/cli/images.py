@@ -1,4 +1,4 @@
-"""``wardround images``: make a release of images into tables that are ingested beside its records."""
+"""``wardround images``: make tables of a release of images, to ingest with its records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prepare and say what came of it."""
+    """Prepare the tables and print what was made."""
     found = prepare_mimic_cxr(arguments.release, arguments.out, notes=arguments.notes)
     for table, count in found.rows.items():
         print(f"{table}: {count:,} rows")

@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ingest and print what was read, set aside and missing."""
+    """Ingest; print what was read, quarantined and missing."""
     progress = TerminalProgress()
     settings = IngestSettings(
         coding_lag=timedelta(days=arguments.coding_lag_days),
@@ -117,7 +117,7 @@ def _input(arguments: argparse.Namespace) -> tuple[SourceSpec, tuple[Path, ...]]
 
 
 def _print(report: IngestReport, *, every_column: bool) -> None:
-    """Say what came in and, as plainly, what did not."""
+    """Print what was ingested and what was not."""
     rows = sum(report.rows.values())
     print(f"{report.subjects:,} subjects, {rows:,} rows in {len(report.rows)} tables: {report.store}")
     print(f"took {duration_text(report.seconds)}" + (", continuing an interrupted ingest" if report.resumed else ""))
@@ -156,7 +156,7 @@ def _print(report: IngestReport, *, every_column: bool) -> None:
 
 
 def _print_cells(report: IngestReport, *, every_column: bool) -> None:
-    """Say which cells were cast, name no row, or are not filled."""
+    """Print which cells were converted, refer to missing rows, or are empty."""
     for table, casts in report.casts.items():
         for cast, count in casts.items():
             print(f"WARNING: {table}: {count:,} cells were cast, or their time has two meanings: {cast}")
@@ -175,7 +175,7 @@ def _print_cells(report: IngestReport, *, every_column: bool) -> None:
 
 
 def _print_set_aside(report: IngestReport) -> None:
-    """Say how many rows of what were set aside, of how many, and why; and which cells were left empty."""
+    """Print how many rows were quarantined, of how many, and why; and which cells were left empty."""
     for name, cells in report.emptied_cells.items():
         why = "; ".join(f"{reason} {count:,}" for reason, count in cells.items())
         print(f"WARNING: left empty what cannot be read and is shown later than its row: {name}: {why}")

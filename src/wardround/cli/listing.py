@@ -1,4 +1,4 @@
-"""``wardround list``: what exists."""
+"""``wardround list``: list what exists."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List."""
+    """Print the list."""
     rows = _LISTS[arguments.what](arguments)
     if arguments.json:
         print_json(rows)
@@ -97,7 +97,7 @@ def _agents(arguments: argparse.Namespace) -> Rows:
 
 
 def _variants(experiment: Path) -> Rows:
-    """The variants that play in an experiment file."""
+    """Return the variants in an experiment file."""
     settings = RunSettings.read(read_experiment(experiment), str(experiment))
     return [
         {"agent": name, "reads experiences": ", ".join(kinds_read(settings.spelling(name))) or "none", "title": note}
@@ -146,22 +146,22 @@ def _settings(arguments: argparse.Namespace) -> Rows:
 
 
 def _names_of(registry: Registry[Any], what: str) -> Callable[[argparse.Namespace], Rows]:
-    """Return what lists a registry by name, with one line each."""
+    """Return a function that lists a registry by name, one line each."""
     return lambda arguments: [{what: entry.name, "description": entry.title} for entry in registry]
 
 
 def _presets(arguments: argparse.Namespace) -> Rows:
-    """Return every preset, and under it what of its paper it does not set."""
+    """Return every preset, followed by the values of its paper that it does not set."""
     rows: Rows = []
     for entry in PRESETS:
         preset = PRESETS.get(entry.name)
         rows.append({"preset": entry.name, "description": entry.title})
-        rows += [{"preset": "", "description": f"not as published: {one}"} for one in preset.differs]
+        rows += [{"preset": "", "description": f"not as published: {difference}"} for difference in preset.differs]
     return rows
 
 
 def _installed(registry: Registry[Any], rows: Rows) -> Rows:
-    """Add the entries of installed packages, whose code is not run to list them: only name and package are known."""
+    """Add entries of installed packages by name and package only, without running their code."""
     names = tuple(rows[0])
     return rows + [
         dict.fromkeys(names, "") | {names[0]: entry.name, names[-1]: entry.title} for entry in registry.installed

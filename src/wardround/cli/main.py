@@ -53,15 +53,15 @@ STORIES: dict[str, dict[str, tuple[str, str]]] = {
         "models": ("wardround.cli.models", "imaging weights; a small language model, served here"),
     },
 }
-"""The commands by what a person wants: the module of each, imported only when it is used, and what it does."""
+"""The commands by story: module (imported only when used) and one line of help."""
 COMMANDS = {name: said for commands in STORIES.values() for name, said in commands.items()}
 _COMPLETION = "--completion"
 
 
 # Finds the subcommand, imports only its module, runs it, and turns errors into one clear line and an exit status.
 #
-# Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted, 143 told
-# to end (SIGTERM); 141 the reader of the output went away.
+# Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted; 143 by
+# SIGTERM; 141 the reader of the output went away.
 
 
 _SHARE = "--share-group"
@@ -69,7 +69,7 @@ _PLUGIN = "--plugin"
 
 
 class Command(Protocol):
-    """What a command's module holds."""
+    """The interface of a command's module."""
 
     EXAMPLES: str
 
@@ -77,7 +77,7 @@ class Command(Protocol):
         """Declare the arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; return the exit status."""
+        """Run the command; return the exit status."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,21 +107,21 @@ def _dispatch(words: list[str], *, is_process: bool) -> int:
     load_plugins(plugins)
     command = _loaded(module_name)
     if is_process:
-        gc.freeze()  # what is loaded stays: at the end Python would look through it for as long as a third of the start
+        gc.freeze()  # loaded objects stay: collecting garbage at the end would take a third as long as the start
     description = summary[0].upper() + summary[1:] + "."
     parser = Parser(prog=f"wardround {name}", description=description, examples=command.EXAMPLES)
     command.configure(parser)
     parser.add_argument(_SHARE, action="store_true", help="what is made is for your group too, not only for you")
     parser.add_argument(_PLUGIN, metavar="FILE", help="a Python file that registers what is named; may be repeated")
     parser.set_defaults(plugin=plugins)
-    arguments = parser.parse_args([*(word for word in rest if word != _SHARE)])  # also behind an action
+    arguments = parser.parse_args([*(word for word in rest if word != _SHARE)])  # also after an action
     with keep_private(share_group=_SHARE in rest):
         return command.run(arguments)
 
 
 def _loaded(module_name: str) -> Command:
-    """Import a command's module without a search for garbage: what is imported stays, and to look through it again
-    and again takes a sixth of the start."""
+    """Import a command's module without garbage collection: imported objects stay, and collecting again and again
+    takes a sixth of the start."""
     searched = gc.isenabled()
     gc.disable()
     try:
@@ -132,8 +132,10 @@ def _loaded(module_name: str) -> Command:
 
 
 def _without_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words without ``--plugin FILE``, and the files: they add to what other options choose from, also
-    behind an action, so they are imported before the options are declared."""
+    """Return the words without ``--plugin FILE``, and the files, also if given after an action.
+
+    Plug-ins add choices to other options, so they are imported before options are declared.
+    """
     rest, files = [], []
     waiting = iter(words)
     for word in waiting:

@@ -1,4 +1,4 @@
-"""What ``serve`` and ``play`` share: where to listen, how long tokens live, and which SDK the server needs."""
+"""Options of ``serve`` and ``play``: address, lifetime of tokens, and the SDK that the server needs."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def add_address_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_listening_options(parser: argparse.ArgumentParser) -> None:
-    """Declare them all."""
+    """Declare all of them."""
     add_address_options(parser)
     parser.add_argument("--token-hours", type=float, default=12.0, help="tokens open nothing after so long")
 
 
 def listening(arguments: argparse.Namespace) -> Listening:
-    """Return what they stand for."""
+    """Return the parsed options."""
     where = address(arguments)
     if arguments.token_hours <= 0:
         raise UserError(f"--token-hours must be more than 0, not {arguments.token_hours:g}")
@@ -48,7 +48,7 @@ def listening(arguments: argparse.Namespace) -> Listening:
 
 
 def address(arguments: argparse.Namespace) -> Listening:
-    """Return what the options of the address stand for."""
+    """Return the address given by the options."""
     with needs_mcp():
         from wardround.serve import Listening
     if (arguments.tls_certificate is None) != (arguments.tls_key is None):
@@ -63,8 +63,8 @@ def address(arguments: argparse.Namespace) -> Listening:
 
 
 def guarding_token(where: Listening, what: str, sensitivities: Iterable[Sensitivity]) -> str | None:
-    """Return the token of the environment, if any. UserError where others could look at records: without a token, or
-    over a network that all can read."""
+    """Return the token from the environment, if any. UserError: others could read records, since there is no token, or
+    the network is not encrypted."""
     from wardround.serve.viewer import must_be_token
 
     token = os.environ.get(TOKEN_VARIABLE) or None
@@ -81,7 +81,7 @@ def guarding_token(where: Listening, what: str, sensitivities: Iterable[Sensitiv
 
 @contextmanager
 def needs_mcp() -> Iterator[None]:
-    """Say plainly that the server is written for version 2 of the SDK, where version 1 is installed."""
+    """Raise a clear UserError if version 1 of the SDK is installed: the server needs version 2."""
     try:
         version = importlib.metadata.version("mcp")
     except importlib.metadata.PackageNotFoundError:

@@ -32,7 +32,7 @@ from wardround.tasks.scoring.gate import GATE_LEVEL, GateStandard
 
 
 def _forget(arguments: argparse.Namespace) -> int:
-    """Forget, then name the runs that still hold what was forgotten; status 1 where one does."""
+    """Delete, then print the runs that still hold deleted text; status 1 if there is one."""
     done = forget_source(
         _there(arguments.bank), arguments.source, reason=arguments.reason, store=arguments.store, runs=arguments.run
     )
@@ -48,7 +48,7 @@ def _forget(arguments: argparse.Namespace) -> int:
 
 
 def gate_file(arguments: argparse.Namespace) -> int:
-    """Judge, keep the verdict in the bank, print it; status 1 where no task is open."""
+    """Judge, store the verdict in the bank, print it; status 1 if no task is open."""
     without, with_it = RunFolder.open(arguments.without), RunFolder.open(arguments.with_it)
     with Bank.open(arguments.bank) as bank:
         record = gate_bank(bank, without, with_it, standard=arguments.standard)
@@ -62,7 +62,7 @@ def gate_file(arguments: argparse.Namespace) -> int:
             for task, one in record.verdicts.items()
         ],
     )
-    (level,) = {one["level"] for one in record.verdicts.values()}
+    (level,) = {verdict["level"] for verdict in record.verdicts.values()}
     print(
         f"look {record.look} at this bank, judged at level {level:.4f}, so that all looks together keep {GATE_LEVEL:g}"
     )
@@ -70,18 +70,18 @@ def gate_file(arguments: argparse.Namespace) -> int:
         f"kept for revision {record.revision} as it was played; a run that reads anything else is served nothing: "
         "--set memory.bank_revision=gated pins it"
     )
-    return 0 if any(one["state"] == "open" for one in record.verdicts.values()) else 1
+    return 0 if any(verdict["state"] == "open" for verdict in record.verdicts.values()) else 1
 
 
 def _interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
 
 
-# ``wardround memory validate``: how reliable new experiences are, and what finding out has cost.
+# ``wardround memory validate``: how reliable new experiences are, and the cost of measuring it.
 
 
 def validate_file(arguments: argparse.Namespace) -> int:
-    """Play, write qualities, print the budget that was spent; status 1 where an episode failed."""
+    """Run, write qualities, print the budget spent; status 1 if an episode failed."""
     if arguments.rollouts < 1 or arguments.concurrency < 1:
         raise UserError("--rollouts and --concurrency must be at least 1")
     folder = RunFolder.open(arguments.run)
@@ -101,12 +101,12 @@ def validate_file(arguments: argparse.Namespace) -> int:
     return 1 if found.failed else 0
 
 
-# ``wardround memory build``: from several attempts at each training sample to a graph of experiences, or to what
-# another published memory makes of them.
+# ``wardround memory build``: from several attempts at each training sample to a graph of experiences, or to
+# another published memory.
 
 
 def build(arguments: argparse.Namespace) -> int:
-    """Draw, add, link, check the bank; status 1 where something failed or the bank does not fit its benchmark."""
+    """Build, link and check the bank; status 1 if a part failed or the bank does not fit its benchmark."""
     folder = RunFolder.open(arguments.run)
     settings = ConstructionSettings(
         success=arguments.success, rules=arguments.rules, link=LinkSettings(synergy=arguments.synergy)
@@ -160,7 +160,7 @@ def _print_stages(folder: RunFolder) -> None:
         print(f"{stage.purpose}: {stage.calls:,} calls, {tokens}")
 
 
-# ``wardround memory``: look into a bank of experiences, and take back what it learnt.
+# ``wardround memory``: read a bank of experiences, and remove what it learnt.
 
 
 EXAMPLES = """
@@ -249,7 +249,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do the action."""
+    """Run the action."""
     if "do" in arguments:
         return int(arguments.do(arguments))
     if arguments.action == "build":
@@ -286,14 +286,14 @@ def _named(bank: Bank, beginning: str) -> str:
 def _list(bank: Bank, arguments: argparse.Namespace) -> int:
     kind, limit = arguments.kind, arguments.limit
     graph = bank.graph()
-    every = [one for one in bank.experiences() if kind in (None, one.kind)]
+    every = [experience for experience in bank.experiences() if kind in (None, experience.kind)]
     shown = every[-limit:] if limit > 0 else []
     if arguments.json:
-        print_json([{"quality": graph.quality(one.id), **one.to_json()} for one in shown])
+        print_json([{"quality": graph.quality(each.id), **each.to_json()} for each in shown])
         return 0
     print_rows(
         ("id", "kind", "task", "quality", "title"),
-        [(one.id, one.kind, one.task, _figure(graph.quality(one.id)), one.title[:80]) for one in shown],
+        [(each.id, each.kind, each.task, _figure(graph.quality(each.id)), each.title[:80]) for each in shown],
     )
     if len(shown) < len(every):
         print(f"and {len(every) - len(shown)} older ones (--limit)")
@@ -421,4 +421,4 @@ _ACTIONS: Mapping[str, tuple[Callable[[Bank, argparse.Namespace], int], bool]] =
     "withdraw": (_withdraw, True),
     "export": (_export, False),
 }
-"""What each action does, and whether it writes."""
+"""By action: the function that runs it, and whether it writes."""

@@ -47,7 +47,7 @@ def configure_imaging(actions: Any) -> None:
 
 
 def run_imaging(arguments: argparse.Namespace) -> int:
-    """Do the action."""
+    """Run the action."""
     store = ModelStore(arguments.folder or imaging_models_home())
     if arguments.action == "add":
         return _add(store, arguments)
@@ -87,7 +87,7 @@ def _add(store: ModelStore, arguments: argparse.Namespace) -> int:
 
 
 def _verify(store: ModelStore, name: str | None) -> int:
-    found = [model for one in ([name] if name else known_models()) if (model := store.find(one)) is not None]
+    found = [model for wanted in ([name] if name else known_models()) if (model := store.find(wanted)) is not None]
     if not found:
         known = "" if name is None else f" of {name}, published at {find_known(name).address}"
         raise UserError(f"there are no weights{known} in {store.root}; add them with wardround models add")
@@ -97,7 +97,7 @@ def _verify(store: ModelStore, name: str | None) -> int:
     return 1 if any(wrong.values()) else 0
 
 
-# ``wardround models``: serve a small language model on this machine, and see to the weights of image tools.
+# ``wardround models``: serve a small language model on this machine, and manage weights of image tools.
 
 
 EXAMPLES = """
@@ -121,12 +121,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do the action."""
+    """Run the action."""
     return _serve(arguments) if arguments.action == "serve" else run_imaging(arguments)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    """Serve, and print the base URL; being told to stop is this command's normal end."""
+    """Serve, and print the base URL; a signal to stop is this command's normal end."""
     model = _asked(arguments)
     try:
         with serving(model, port=arguments.port, threads=arguments.threads) as url:
@@ -136,7 +136,7 @@ def _serve(arguments: argparse.Namespace) -> int:
                 file=sys.stderr,
                 flush=True,
             )
-            print(url, flush=True)  # last: whoever reads it may stop us at once
+            print(url, flush=True)  # last: its reader may stop this process at once
             threading.Event().wait()
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

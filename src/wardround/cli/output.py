@@ -1,4 +1,4 @@
-"""What every command prints with: plain tables and JSON. It imports no room below; scores are printed by ``scores``."""
+"""Printing of all commands: plain tables and JSON. Imports no package below ``core``; ``scores`` prints scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print(as_text(Table(header=header, rows=rows)))
 
 
-# Figures as JSON: ``--json`` of every command that prints some. Notes and progress go to standard error.
+# Figures as JSON, with ``--json``. Notes and progress go to standard error.
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +33,13 @@ def print_json(figures: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return JSON-ready tables, lists, texts and numbers; what is none of these becomes its text."""
+    """Return JSON-ready tables, lists, texts and numbers; other values become their text."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value) if one.name[0] != "_"}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value) if field.name[0] != "_"}
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, AbstractSet):
         return sorted(map(plain, value), key=str)
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,4 +1,4 @@
-"""The argument parser, and the options for executors."""
+"""The argument parser, and the options of executors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LAST_PORT = 65_535
 class Parser(argparse.ArgumentParser):
     """An ``ArgumentParser`` whose errors are a UserError; parsers of actions are of the same class.
 
-    An option is written in full: half an option would be taken for another one (``--api-key KEY`` for
-    ``--api-key-variable``), and a new option would change what a script means.
+    Options cannot be abbreviated: ``--api-key KEY`` would mean ``--api-key-variable``, and a new option could change
+    the meaning of a script.
     """
 
     def __init__(self, *, examples: str = "", **options: Any) -> None:
@@ -30,10 +30,10 @@ class Parser(argparse.ArgumentParser):
             options["epilog"] = "examples:\n" + examples.strip("\n")
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
         self.settings: Mapping[str, str] = {}
-        """How a setting without a flag is written, by the flag that somebody may expect."""
+        """By the flag that a user may expect: how a setting without a flag is written."""
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse, and name what nobody knows. A value is not repeated where it may be a key."""
+        """Parse; unknown options are named in the error, without values, since these may be keys."""
         given = sys.argv[1:] if args is None else list(args)
         parsed, rest = self.parse_known_args(given, namespace)
         if rest:
@@ -59,12 +59,12 @@ class Parser(argparse.ArgumentParser):
         return f"; write {settings[name]}" if name in settings else ""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where help is; nothing else."""
+        """Raise what is wrong and where help is, and nothing else."""
         raise UserError(f"{message} ({self.prog} --help)")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
-    """Keeps the examples' line breaks and shows the defaults that say something."""
+    """Keeps line breaks of examples and shows defaults, except None, False and empty ones."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default is None or action.default is False or action.default in ((), []):
@@ -75,7 +75,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaults
 
 
 def _settings(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """How settings without a flag are written, of a parser and of its actions."""
+    """Return how settings without a flag are written, for a parser and its actions."""
     found = dict(parser.settings) if isinstance(parser, Parser) else {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -85,7 +85,7 @@ def _settings(parser: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Every long option of a parser and of its actions."""
+    """Return every long option of a parser and its actions."""
     for action in parser._actions:
         yield from (name for name in action.option_strings if name.startswith("--"))
         if isinstance(action, argparse._SubParsersAction):
@@ -94,17 +94,17 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _actions_with(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
-    """The actions of a parser that take an option."""
+    """Return the actions of a parser that have an option."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from (inner.prog for inner in action.choices.values() if name in _options(inner))
 
 
-# Values that every command reads alike. argparse says for which option one is wrong.
+# Parsers of values for all commands; argparse adds the option to their errors.
 
 
 def moment(text: str) -> datetime:
-    """Read a clinical time; a date means the end of that day."""
+    """Parse a clinical time; a date means the end of that day."""
     try:
         return parse_time(text)
     except ValueError:
@@ -114,7 +114,7 @@ def moment(text: str) -> datetime:
 
 
 def port(text: str) -> int:
-    """Read the number of a port."""
+    """Parse the number of a port."""
     if not text.isdecimal() or int(text) > _LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; write a number from 0 to {_LAST_PORT}")
     return int(text)
@@ -124,7 +124,7 @@ def port(text: str) -> int:
 
 
 class ActionModule(Protocol):
-    """What the module of an action holds, as that of a command does."""
+    """The interface of an action's module, equal to that of a command."""
 
     EXAMPLES: str
 
@@ -132,17 +132,17 @@ class ActionModule(Protocol):
         """Declare the arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; return the exit status."""
+        """Run the action; return the exit status."""
 
 
 def add_action(actions: Any, name: str, module: ActionModule, summary: str) -> None:
-    """Add what a module declares as an action; ``arguments.do`` runs it."""
+    """Add a module's command as an action; ``arguments.do`` runs it."""
     parser = actions.add_parser(name, help=summary, examples=module.EXAMPLES)
     module.configure(parser)
     parser.set_defaults(do=module.run)
 
 
-# Where work is done and by how many, as options that several commands share.
+# Executor and number of workers, as options of several commands.
 
 
 WHERE = "where the work is done: processes of this machine, or ray, a cluster (docs/clusters.md)"

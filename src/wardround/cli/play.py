@@ -1,4 +1,4 @@
-"""``wardround serve play``: outside agents play episodes over MCP, recorded and scored like ours."""
+"""``wardround serve play``: outside agents run episodes over MCP, recorded and scored like ours."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Hand out, wait, say how it went."""
+    """Hand out episodes, wait for their end, print the results."""
     with needs_mcp():
         from wardround.serve import PlayedRun, PlaySettings, SessionLimits
     folder = RunFolder.open(arguments.resume) if arguments.resume else _new_run(arguments)

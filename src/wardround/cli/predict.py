@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_predictor_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what decides the figures: a flag for each common setting, and two that switch something off."""
+    """Declare the settings of fits: a flag for each common one, and two that switch a part off."""
     group = parser.add_argument_group("predictors")
     for leaf in leaves(PredictorSettings):
         if leaf.setting.flag:
@@ -56,7 +56,7 @@ def _add_predictor_options(parser: argparse.ArgumentParser) -> None:
 
 
 def predictor_settings(arguments: argparse.Namespace) -> PredictorSettings:
-    """Return the settings that the options stand for."""
+    """Return the settings given by the options."""
     given = {leaf.name: getattr(arguments, leaf.name) for leaf in leaves(PredictorSettings) if leaf.name in arguments}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     if given.get("representations"):
@@ -70,7 +70,7 @@ def predictor_settings(arguments: argparse.Namespace) -> PredictorSettings:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fit, print the table of what was fitted on all samples."""
+    """Fit, and print the table of fits on all samples."""
     if arguments.processes < 1:
         raise UserError("--processes must be at least 1")
     progress = TerminalProgress()
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def print_predictions(rows: list[FitRow]) -> None:
-    """Print a table of the fits on all samples, or on the most there are, and how many did not converge."""
+    """Print a table of the fits on all samples, or on the largest number, and how many did not converge."""
     print(render_classes(predictor_rows(rows)))
     stopped = sum(not row.converged for row in rows)
     if stopped:

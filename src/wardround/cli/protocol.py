@@ -63,7 +63,7 @@ def configure_induce(induce: argparse.ArgumentParser) -> None:
 
 
 def induce(arguments: argparse.Namespace) -> int:
-    """Draw the rules and write them."""
+    """Induce the rules and write them."""
     if arguments.protocol.exists():
         raise UserError(f"{arguments.protocol}: is there already; choose another file or remove it")
     base = None if arguments.base is None else read_protocol(arguments.base)
@@ -122,7 +122,7 @@ def _print_reflection(found: Reflection) -> None:
         print(f"{number:,} refused: {reason}")
 
 
-# ``wardround protocol``: check, read, join and compare files of clinical rules.
+# ``wardround protocol``: check, read, merge and compare files of clinical rules.
 
 
 EXAMPLES = """
@@ -181,7 +181,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do the action."""
+    """Run the action."""
     if arguments.action == "induce":
         return induce(arguments)
     if arguments.action == "meter":
@@ -262,7 +262,7 @@ def _print_rule(rule: ProtocolRule) -> None:
 
 def _test(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
     results = check_examples(RuleIndex(protocol), read_examples(arguments.examples))
-    failed = [one for one in results if not one.passed]
+    failed = [result for result in results if not result.passed]
     if arguments.json:
         print_json(results)
         return 1 if failed else 0

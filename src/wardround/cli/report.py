@@ -175,9 +175,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_figures(folder: RunFolder, summary: RunSummary, others: Sequence[RunFolder], target: Path) -> None:
-    """Write the charts of the report as SVG, and the figures for a paper where they can be drawn."""
+    """Write the charts of the report as SVG, and figures for a paper if matplotlib is installed."""
     scores = score_run(folder)
-    charts = [(figure_name(one.title), one.chart) for one in sections(scores, summary)]
+    charts = [(figure_name(section.title), section.chart) for section in sections(scores, summary)]
     drawn = {name: chart for name, chart in charts if chart.startswith("<svg")}
     if not drawn:
         print("wardround: note: no chart has anything in it: none was written", file=sys.stderr)
@@ -193,8 +193,10 @@ def _write_figures(folder: RunFolder, summary: RunSummary, others: Sequence[RunF
 
 
 def _note_other_plugins(folders: Sequence[RunFolder]) -> None:
-    """Say so where a plug-in is not what it was when a run was played: its scorers may score otherwise now."""
-    for path in dict.fromkeys(path for one in folders for path in changed_plugins(one.manifest.get("plugins", ()))):
+    """Warn if a plug-in has changed since the run: its scorers may score differently now."""
+    for path in dict.fromkeys(
+        path for folder in folders for path in changed_plugins(folder.manifest.get("plugins", ()))
+    ):
         print(f"wardround: note: {path} is not as it was when the run was played; scored as it is now", file=sys.stderr)
 
 
@@ -207,7 +209,7 @@ def _which_pages(arguments: argparse.Namespace) -> Pages:
 
 
 def pages_of_few(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
-    """Choose all episodes of a run that has not many; of a large one none, and say so."""
+    """Choose all episodes of a small run; none of a large one, with a note."""
     pages = few_pages(results)
     if len(pages) < len(results):
         size = len(results) * _PAGE_BYTES / 1e6
@@ -227,7 +229,7 @@ def _pages_of(samples: Sequence[str], results: Sequence[EpisodeScore]) -> Sequen
 
 
 def print_place(page: Path | None) -> None:
-    """Say where the report is."""
+    """Print where the report is."""
     if page is None:
         print("\nthe run's folder cannot be written, so no report was; name a folder for it with --out")
     else:
@@ -235,7 +237,7 @@ def print_place(page: Path | None) -> None:
 
 
 def _report_predictors(path: Path, *, as_json: bool) -> int:
-    """Report a folder that holds the fits of predictors and no run of agents."""
+    """Report a folder with fits of predictors and no run of agents."""
     summary, page = report_predictors(path)
     if as_json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))

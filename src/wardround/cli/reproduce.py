@@ -1,4 +1,4 @@
-"""``wardround reproduce``: a table or figure of a paper, played as runs and shown beside the paper's own figures."""
+"""``wardround reproduce``: a table or figure of a paper, computed from runs, beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, or play every run of the sweep, merge, print."""
+    """List, or run the sweep, merge its tables, print."""
     if arguments.list:
         return _list(arguments.paper, as_json=arguments.json)
     if arguments.exhibit is None:
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _noted_play(folder: RunFolder, *, arguments: argparse.Namespace) -> bool:
-    """Play a run of the sweep; its notes come first."""
+    """Run one run of the sweep, after printing its notes."""
     for line in notes_on(folder):
         print(f"wardround: note: {line}", file=sys.stderr)
     counts = play(folder, arguments)
@@ -116,9 +116,14 @@ def _cells(row: MergedRow) -> tuple[str, ...]:
 def _list(paper: str | None, *, as_json: bool) -> int:
     exhibits = [EXHIBITS.get(name) for name in EXHIBITS.names]
     rows = [
-        {"name": one.name, "shows": one.title, "played": "yes" if one.is_played else "no", "how, or why not": one.how}
-        for one in exhibits
-        if paper in (None, one.paper)
+        {
+            "name": exhibit.name,
+            "shows": exhibit.title,
+            "played": "yes" if exhibit.is_played else "no",
+            "how, or why not": exhibit.how,
+        }
+        for exhibit in exhibits
+        if paper in (None, exhibit.paper)
     ]
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))

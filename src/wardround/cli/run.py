@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start or resume, play to the end, say how it went."""
+    """Start or resume, run to the end, print the result."""
     asked = asked_settings(arguments)
     if arguments.dry_run:
         return dry_run(arguments, asked)
@@ -77,6 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _cost(folder: RunFolder, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what is spent of the most that the run may cost, where that is limited."""
+    """Return the cost so far and its limit in US dollars; empty without a limit."""
     limit = cost_limit(folder, arguments)
     return {} if limit is None else {"cost": Spending.of(folder).cost, "max_cost": limit}

@@ -74,12 +74,12 @@ def add_settings_options(parser: argparse.ArgumentParser, *, without: Sequence[s
 
 
 def add_flag(group: argparse._ArgumentGroup, leaf: SettingField) -> None:
-    """Declare the flag of a setting; what is not given is not in what was parsed."""
+    """Declare the flag of a setting; without it the parsed arguments have no such name."""
     group.add_argument(leaf.setting.flag, dest=leaf.name, default=argparse.SUPPRESS, **_read_as(leaf))
 
 
 def asked_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what was asked for as nested tables: the file's, over them the flags', over them those of ``--set``."""
+    """Return the given settings as nested tables: the file's, overridden by flags, overridden by ``--set``."""
     body = read_experiment(arguments.experiment) if arguments.experiment else {}
     known = {leaf.name for leaf in every_setting()}
     flags = nested({name: value for name, value in vars(arguments).items() if name in known})
@@ -91,13 +91,13 @@ def asked_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _read_as(leaf: SettingField) -> dict[str, Any]:
-    """Return how argparse reads a setting and what it says of it."""
+    """Return the arguments of ``add_argument`` for a setting."""
     kind, many = leaf.kind, get_origin(leaf.kind) is tuple
     inner = get_args(kind)[0] if many else next((part for part in get_args(kind) if part is not NoneType), kind)
     choices = choices_of(kind)
     how: dict[str, Any] = {"help": _values_text(leaf), "metavar": None if choices else _metavar(leaf)}
     if many:
-        how |= {"nargs": "+", "action": "extend"}  # given twice, it names both times
+        how |= {"nargs": "+", "action": "extend"}  # given twice, both are used
     if choices:
         how["choices"] = choices
     else:
@@ -106,7 +106,7 @@ def _read_as(leaf: SettingField) -> dict[str, Any]:
 
 
 def _metavar(leaf: SettingField) -> str:
-    """What stands for the value in the help: its unit where that is a kind of value, N for numbers, else the flag."""
+    """Return the value's placeholder in the help: its unit if that is a kind of value, N for numbers, else the flag."""
     shown = {"folder": "FOLDER", "file": "FILE", "URL": "URL", "URLs": "URL", "name of a variable": "NAME"}
     if leaf.setting.unit in shown:
         return shown[leaf.setting.unit]
@@ -116,7 +116,7 @@ def _metavar(leaf: SettingField) -> str:
 
 
 def _values_text(leaf: SettingField) -> str:
-    """What is said of a setting, and its default where that says something."""
+    """Return a setting's help, with its default unless that is empty."""
     value = " ".join(map(str, leaf.default)) if isinstance(leaf.default, tuple) else leaf.default
     default = "" if value in (None, "") else f" (default: {value})"
     return f"{leaf.setting.help}{default}".replace("%", "%%")
@@ -149,7 +149,7 @@ def settings_lines(settings: Iterable[SettingField]) -> list[str]:
 
 
 def _assigned(settings: Iterable[SettingField]) -> dict[str, str]:
-    """Return how the settings without a flag here are written, by the flag that somebody may expect."""
+    """Return by the flag that a user may expect how settings without a flag are written."""
     names: dict[str, list[str]] = {}
     for leaf in settings:
         if not leaf.setting.flag or leaf.name.partition(".")[0] not in _TITLES:
@@ -158,11 +158,11 @@ def _assigned(settings: Iterable[SettingField]) -> dict[str, str]:
     return {flag: " or ".join(ways) for flag, ways in names.items()}
 
 
-# What every command that plays episodes shares: its options, opening the run, playing it.
+# Common parts of commands that run episodes: options, opening the run, running it.
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
-    """Declare the settings (but those ``without``), where the run goes, and how it is worked off."""
+    """Declare the settings (except those in ``without``), the run's folder, and its workers."""
     add_settings_options(parser, without=without)
     work = parser.add_argument_group("the run")
     work.add_argument("--out", type=Path, help="folder of the new run")
@@ -181,8 +181,9 @@ def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] =
 
 
 def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes: Any) -> RunFolder:
-    """Open the run to resume, or make a new one of the settings ``asked`` for; ``changes`` are those of the command
-    itself, by section, which a run that is resumed has already."""
+    """Open the run to resume, or make a new one from the given settings.
+
+    ``changes``: the command's own settings by section; a resumed run has them already."""
     check_workers(arguments)
     if arguments.resume:
         folder = RunFolder.open(arguments.resume)
@@ -200,13 +201,13 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
 
 
 def check_workers(arguments: argparse.Namespace) -> None:
-    """Raise UserError where nobody would play."""
+    """Raise UserError for fewer than one worker or episode at once."""
     if arguments.workers < 1 or arguments.concurrency < 1:
         raise UserError("--workers and --concurrency must be at least 1")
 
 
 def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
-    """Play everything that is not finished, showing how far it is."""
+    """Run all unfinished episodes, with progress."""
     progress = TerminalProgress()
     counts = execute(
         folder,
@@ -227,12 +228,12 @@ def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
 
 
 def cost_limit(folder: RunFolder, arguments: argparse.Namespace) -> float | None:
-    """Return the most that a run may cost: as asked for now, else as it began."""
+    """Return the cost limit of a run: the one given now, else its own."""
     limit: float | None = asked_settings(arguments).get("run", {}).get("max_cost", folder.settings.run.max_cost)
     return limit
 
 
-# ``wardround run --dry-run``: what a run would take, without a call to a model and without a run folder.
+# ``wardround run --dry-run``: the tokens, cost and time of a run, without calling a model or making its folder.
 
 
 _BUDGETS = (
@@ -247,7 +248,7 @@ _LIKE = (
 
 
 def add_dry_run_options(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare its options."""
     group = parser.add_argument_group("what it would take")
     group.add_argument("--dry-run", action="store_true", help="say tokens, cost and hours; no model is called")
     group.add_argument(
@@ -256,11 +257,11 @@ def add_dry_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def dry_run(arguments: argparse.Namespace, asked: Mapping[str, Any]) -> int:
-    """Forecast and print."""
+    """Compute the forecast and print it."""
     if arguments.resume:
         raise UserError("--dry-run is of a new run; leave --resume out")
     found = forecast_run(asked, like=arguments.like)
-    at_once = min(arguments.workers * arguments.concurrency, sum(one.episodes for one in found))
+    at_once = min(arguments.workers * arguments.concurrency, sum(estimate.episodes for estimate in found))
     if arguments.json:
         print_json({"forecasts": found, "at_once": at_once, "assumes": _assumed(found)})
     else:
@@ -270,11 +271,10 @@ def dry_run(arguments: argparse.Namespace, asked: Mapping[str, Any]) -> int:
 
 def _print(found: Sequence[Forecast], at_once: int) -> None:
     header = ("agent", "model", "episodes", "first prompt", "schemas", "from", "calls", "tokens in", "tokens out")
-    print_rows((*header, "US dollars", "hours"), [_row(one) for one in found])
-    costs, hours = [one.cost for one in found], [one.hours for one in found]
-    print(
-        f"all {sum(one.episodes for one in found):,} episodes: {_total(costs, 4)} US dollars, {_total(hours, 2)} hours"
-    )
+    print_rows((*header, "US dollars", "hours"), [_row(estimate) for estimate in found])
+    costs, hours = [estimate.cost for estimate in found], [estimate.hours for estimate in found]
+    episodes = sum(estimate.episodes for estimate in found)
+    print(f"all {episodes:,} episodes: {_total(costs, 4)} US dollars, {_total(hours, 2)} hours")
     samples = found[0].first_prompt.samples
     print(
         f"first prompts: mean tokens of whatever call comes first, over {samples} samples, by the loop's own estimate"
@@ -290,7 +290,7 @@ def _print(found: Sequence[Forecast], at_once: int) -> None:
 
 
 def _assumed(found: Sequence[Forecast]) -> list[str]:
-    bases = {one.basis for one in found}
+    bases = {estimate.basis for estimate in found}
     return [text for basis, text in (("budgets", _BUDGETS), ("earlier run", _LIKE)) if basis in bases]
 
 
@@ -318,5 +318,5 @@ def _estimate_text(bounds: EstimateRange | None, digits: int) -> str:
 
 
 def _total(some: Sequence[EstimateRange | None], digits: int) -> str:
-    known = [one for one in some if one is not None]
+    known = [figure for figure in some if figure is not None]
     return _estimate_text(reduce(add, known) if len(known) == len(some) else None, digits)

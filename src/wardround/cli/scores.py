@@ -22,8 +22,10 @@ from wardround.tasks.scoring.tables import ALL
 
 
 def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
-    """Print what no reading at all scores, a row per task; the best of each is marked. ``is_wide``: of the rows that
-    exist the best five instead of one."""
+    """Print the scores of trivial baselines, a row per task, the best of each marked.
+
+    ``is_wide``: the best five existence baselines instead of one.
+    """
     print("\nbaseline card: scores of trivial baselines on these samples (* the best of a task)")
     print_rows(
         ("task", "n", "in", *CONTENDERS), [(row.task, str(row.n), row.metric, *_card_cells(row)) for row in rows]
@@ -51,12 +53,12 @@ def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
 
 
 def _existence(row: CardRow, most: int) -> list[str]:
-    best = sorted(row.by_existence, key=lambda one: -float(one["low"]))[:most]
-    return [f"    '{one['what']}' alone {figure_text(one)}" for one in best]
+    best = sorted(row.by_existence, key=lambda baseline: -float(baseline["low"]))[:most]
+    return [f"    '{baseline['what']}' alone {figure_text(baseline)}" for baseline in best]
 
 
 def print_warnings(rows: Sequence[CardRow]) -> None:
-    """Print beside the scores which tasks are answered by when they are asked, or by which rows exist."""
+    """Print which tasks can be answered by the time of the question or by which rows exist."""
     for row in rows:
         if row.warning is not None:
             print(fill(f"! {row.warning}", 100, subsequent_indent="    "))
@@ -79,7 +81,7 @@ def _reasons(rows: Sequence[CardRow]) -> dict[str, list[str]]:
 
 
 def print_comparisons(comparisons: Sequence[Comparison], *, is_wide: bool) -> None:
-    """Print a table per metric and baseline: a row per task and contender; ``is_wide``: the strata too."""
+    """Print a table per metric and baseline: a row per task and contender; ``is_wide``: strata too."""
     some = [row for row in comparisons if is_wide or row.stratum == ALL]
     columns = [column for column in _DIFFERENCES if is_wide or column.name not in _WIDE_ONLY]
     for metric, baseline in dict.fromkeys((row.metric, row.baseline) for row in some):
@@ -120,7 +122,7 @@ _WIDE_ONLY = frozenset({"samples", "unpaired", "p"})
 
 
 def print_arms(rows: Sequence[ArmRow]) -> None:
-    """Print both arms of every model and group; nothing where only one was played."""
+    """Print both arms of every model and group; nothing if the run has one arm only."""
     if rows:
         print(
             "\ncurated input against evidence seeking (F1 in per cent; tokens in + out, a mean per episode; "
@@ -129,11 +131,11 @@ def print_arms(rows: Sequence[ArmRow]) -> None:
         print(as_text(arm_table(rows)))
 
 
-# What a run's judge took, and what it has not judged, for ``wardround report``.
+# Calls of a run's judge, and answers not judged yet, for ``wardround report``.
 
 
 def print_judge(folder: RunFolder) -> None:
-    """Print the judge's calls and tokens; say on stderr how many answers it has yet to judge."""
+    """Print the judge's calls and tokens; on stderr, how many answers are not judged yet."""
     judge = folder.settings.scoring.judge
     if judge is None:
         return
@@ -156,6 +158,6 @@ def print_judge(folder: RunFolder) -> None:
 
 
 def print_subgroups(rows: Sequence[SummaryRow], by: str) -> None:
-    """Print a row per contender, task and subgroup, which stands in ``stratum``; few patients have no interval."""
+    """Print a row per contender, task and subgroup (column ``stratum``); few patients have no interval."""
     print(f"\nby {by}, as the chart told it when the question was asked")
     print(as_text(subgroup_table(rows, by)))

@@ -57,7 +57,7 @@ _SETTINGS = ("base_url", "algorithms", "longest_seconds", "skew_seconds")
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the settings of trust; their defaults stand in ``TrustSettings``."""
+    """Declare the settings of trust; defaults are those of ``TrustSettings``."""
     group = parser.add_argument_group("trusted clients", "let in systems that sign their calls (JWT, CDS Hooks 2.0)")
     left = argparse.SUPPRESS
     group.add_argument("--clients", type=Path, metavar="FILE", help="TOML file of these settings, by the same names")
@@ -81,7 +81,7 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
 
 
 def signed_callers(arguments: argparse.Namespace, where: Listening, sensitivity: Sensitivity) -> SignedCallers | None:
-    """Return whose signed calls are let in; None where no client is named. UserError: settings that do not hold."""
+    """Return the clients whose signed calls are accepted; None without any. UserError: invalid settings."""
     from wardround.serve.cds import SignedCallers, read_trust, trust_of
 
     given: dict[str, Any] = {name: getattr(arguments, name) for name in _SETTINGS if name in arguments}
@@ -102,7 +102,7 @@ def signed_callers(arguments: argparse.Namespace, where: Listening, sensitivity:
 
 
 def _client(text: str) -> tuple[str, str]:
-    """Read ``ISS=KEYS``; an ``iss`` may hold an equals sign, keys do not."""
+    """Parse ``ISS=KEYS``; an ``iss`` may have an equals sign, keys do not."""
     issuer, _, keys = text.rpartition("=")
     if not issuer or not keys:
         raise UserError(f"--client {text!r}: write ISS=KEYS, such as https://ehr.example.org/=ehr-keys.json")
@@ -259,7 +259,7 @@ def _serve_mcp(arguments: argparse.Namespace) -> int:
     images = _open_images(arguments, store)
     knowledge = Knowledge.open(KnowledgeSettings(library=library_of(arguments.library)))
     toolset = default_toolset(evidence=arguments.evidence_tool, more=arguments.tool)
-    toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
+    toolset = toolset.without(["finish"])  # no questions are posed here, so no answer ends the session
     config = EncoderConfig(name=arguments.encoder, base_url=arguments.encoder_url)
     encoder = open_encoder(config) if arguments.evidence_tool else None
     benchmark = Benchmark.open(arguments.benchmark) if arguments.benchmark else None
@@ -311,7 +311,7 @@ def _open_images(arguments: argparse.Namespace, store: Store) -> Imaging:
 
 
 def _models(named: str | None) -> str | None:
-    """The folder of weights that was named, else the usual one where it is there."""
+    """Return the given folder of weights, else the default one if it exists."""
     usual = imaging_models_home()
     return named if named is not None else str(usual) if usual.is_dir() else None
 
@@ -321,12 +321,12 @@ def _access_log(arguments: argparse.Namespace) -> Path:
 
 
 def _holder(token: str, name: object = None) -> str:
-    """Who holds a token, as the access log calls them: a name, else the start of the token's hash."""
+    """Return the name of a token's holder in the access log: a name, else the start of the token's hash."""
     return str(name) if name else f"token {content_hash(token)[:12]}"
 
 
 def _client_configuration(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the usual MCP clients read: a command to start, or an address. The token stays in the environment."""
+    """Return the configuration of common MCP clients: a command to start, or an address, without the token."""
     if arguments.http:
         token = f"Bearer ${{{_TOKEN_VARIABLE}}}"
         server = {"type": "http", "url": listening(arguments).url, "headers": {"Authorization": token}}

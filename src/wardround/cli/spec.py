@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Draft, check or show."""
+    """Run the action: draft, check or show."""
     if arguments.action == "init":
         return _init(arguments.folder, arguments.out)
     if arguments.action == "knowledge":
@@ -70,7 +70,7 @@ def _init(folder: Path, out: Path | None) -> int:
 
 
 def _written(text: str, out: Path | None, then: str) -> int:
-    """Print a text, or write it to a new file and say what to do with it."""
+    """Print a text, or write it to a new file and print the next step."""
     if out is None:
         print(text)
         return 0
@@ -120,7 +120,7 @@ def _show(spec: SourceSpec) -> None:
 
 
 def _played(spec: SourceSpec, role: str) -> str:
-    """Return the tables that play a role."""
+    """Return the tables of a role."""
     found = getattr(spec.roles, role)
     several = found if isinstance(found, tuple) else (found,) if found is not None else ()
-    return ", ".join(one.table for one in several) or "-"
+    return ", ".join(role.table for role in several) or "-"

@@ -105,7 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Follow or replay."""
+    """Run the action: follow or replay."""
     if arguments.action == "replay":
         return _replay(arguments)
     progress = TerminalProgress()

@@ -1,4 +1,4 @@
-"""``wardround study``: several runs, their comparison, tables and figures, of one file."""
+"""``wardround study``: several runs of one file, with comparison, tables and figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run what is not finished, compare, write, print."""
+    """Run unfinished runs, compare, write, print."""
     if arguments.workers < 1 or arguments.concurrency < 1:
         raise UserError("--workers and --concurrency are at least 1")
     study = read_study(arguments.study)

@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make it and say what was made."""
+    """Write the hospital and print what was made."""
     folder: Path = arguments.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not arguments.force:
         raise UserError(f"{str(folder)!r} is not an empty folder; name another one or say --force")

@@ -34,7 +34,7 @@ from wardround.learning.world import MOST_CALLS, World, WorldSettings
 from wardround.runs import RunFolder
 from wardround.tasks.scoring import PairedTest
 
-# ``wardround train env`` and ``reward``: the world that a trainer's policy acts in, through its trainer's door.
+# ``wardround train env`` and ``reward``: the training environment for a trainer's policy, in the trainer's form.
 
 
 KINDS = ("trl", "verifiers", "openenv", "harbor")
@@ -77,13 +77,13 @@ def configure_reward(parser: argparse.ArgumentParser) -> None:
 
 
 def add_world(parser: argparse.ArgumentParser) -> None:
-    """Declare where a world lies."""
+    """Declare the benchmark and store of a world."""
     parser.add_argument("--store", type=Path, required=True, help="folder of the store")
     parser.add_argument("--benchmark", type=Path, required=True, help="folder of the benchmark")
 
 
 def add_reward_kind(parser: argparse.ArgumentParser) -> None:
-    """Declare what an episode is worth."""
+    """Declare the reward of an episode."""
     parser.add_argument(
         "--reward",
         choices=get_args(RewardKind),
@@ -93,7 +93,7 @@ def add_reward_kind(parser: argparse.ArgumentParser) -> None:
 
 
 def open_env(arguments: argparse.Namespace) -> int:
-    """Serve or write a world."""
+    """Serve a world, or write its files."""
     settings = WorldSettings(
         split=arguments.split, tasks=tuple(arguments.task), calls=arguments.calls, reward=arguments.reward
     )
@@ -115,7 +115,7 @@ def open_env(arguments: argparse.Namespace) -> int:
 
 
 def _must_heed(arguments: argparse.Namespace) -> None:
-    """Raise UserError for an option that this kind of door has no use for, and for one that it lacks."""
+    """Raise UserError for an option that this trainer's adapter does not use, and for a missing one."""
     if arguments.kind == "openenv" and arguments.out is not None:
         raise UserError("--kind openenv writes nothing: leave --out away")
     if arguments.kind != "openenv" and arguments.out is None:
@@ -140,7 +140,7 @@ def _serve(world: World, url: str, port: int) -> int:
 
 
 def print_reward(arguments: argparse.Namespace) -> int:
-    """Print the reward of an answer in a file, read as the world reads one; 0 where there is none."""
+    """Print the reward of an answer in a file, parsed as the world does; 0 without one."""
     settings = WorldSettings(split=World.split_of(arguments.benchmark, arguments.sample))
     episode = World.open(arguments.store, arguments.benchmark, settings).begin(arguments.sample)
     episode.answer_with(_read_answer(arguments.answer))
@@ -150,14 +150,14 @@ def print_reward(arguments: argparse.Namespace) -> int:
 
 
 def _read_answer(file: Path) -> Any:
-    """The JSON value of a file; None, which answers nothing, where there is none."""
+    """Return the JSON value of a file; None, which is no answer, if it has none."""
     try:
         return json.loads(file.read_text(encoding="utf-8"), strict=False)
     except (OSError, ValueError, RecursionError):
         return None
 
 
-# ``wardround train``: make training data of runs, fine-tune on it, and compare the use of tools before and after.
+# ``wardround train``: make training data from runs, fine-tune on it, and compare tool use before and after.
 
 
 DEFAULT_TEMPLATE = "wardround_compact"
@@ -263,7 +263,7 @@ def _add_template(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do the action."""
+    """Run the action."""
     if "do" in arguments:
         return int(arguments.do(arguments))
     actions: Mapping[str, Callable[[argparse.Namespace], int]] = {
@@ -306,7 +306,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _row_tokenizer(arguments: argparse.Namespace) -> RowTokenizer | None:
-    """What counts tokens; None without a tokenizer, which then nothing may be asked of."""
+    """Return a token counter; None without a tokenizer (UserError if it is needed)."""
     template = training_template(arguments.template)
     if arguments.tokenizer is not None:
         return RowTokenizer(tokenizer=BaseWeights(path=arguments.tokenizer).tokenizer(), template=template)
@@ -316,7 +316,7 @@ def _row_tokenizer(arguments: argparse.Namespace) -> RowTokenizer | None:
 
 
 def _recipe(arguments: argparse.Namespace, *heeded: str) -> TrainingRecipe:
-    """Read a recipe. UserError: a ``--set`` of what this action does not heed; ``heeded`` are beginnings of names."""
+    """Read a recipe. UserError: a ``--set`` that this action does not use; ``heeded``: prefixes of names."""
     recipe = read_recipe(arguments.recipe, arguments.set)
     for name in map(_set_name, arguments.set):
         if not name.startswith(heeded):
@@ -413,7 +413,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _mean_and_range(values: Sequence[float | None], *, digits: int = 3) -> str:
-    """The mean of several seeds and their range; of one its value. A run without calls has no share of them."""
+    """Return mean and range of several seeds, or the value of one; a run without calls has no share."""
     known = [value for value in values if value is not None]
     if not known:
         return "no calls"

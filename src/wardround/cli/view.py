@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until interrupted, or write."""
+    """Serve until interrupted, or write the pages."""
     with needs_extra("view"):
         import uvicorn
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.export is not None:
         return _export(arguments, runs, streams)
     where = address(arguments)
-    specs = chain((one.store.spec for one in runs), (one.spec for one in streams))
+    specs = chain((run.store.spec for run in runs), (stream.spec for stream in streams))
     token = guarding_token(where, "the viewer", (spec.sensitivity for spec in specs))
     if arguments.blinded is not None:
         if streams:
@@ -102,7 +102,7 @@ def _export(arguments: argparse.Namespace, runs: list[ViewedRun], streams: list[
 
 
 def _marks(arguments: argparse.Namespace, runs: list[ViewedRun]) -> MarksFile | None:
-    """Open the marks that were named. UserError: there are none."""
+    """Open the given file of marks. UserError: it does not exist."""
     from wardround.serve.viewer import MarksFile
 
     if arguments.marks is None:

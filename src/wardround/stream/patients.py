@@ -239,8 +239,8 @@ class Patients:
         for subject in wanted:
             bundles = since[subject]
             patient = self._held[subject] = _opened(subject, bodies.get(subject), bundles)
-            for bundle in self._as_read(subject, bundles, is_whole=subject not in bodies):
-                self._closing.replay(patient, bundle)
+            for hour_events in self._as_read(subject, bundles, is_whole=subject not in bodies):
+                self._closing.replay(patient, hour_events)
             patient.size = size_of(patient.state)
             self.size += patient.size
 
