@@ -56,15 +56,17 @@ test-model: weights $(VENV)/dev-installed
 	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
 	  tests/models/test_models_real.py tests/runs/test_real_model.py tests/runs/test_seeking_real_model.py tests/agents/test_stays_real.py tests/runs/test_reflector_real.py
 
-# Exports opened by the tools they are for, and our tasks inside Inspect. Their packages do not fit beside ours: a Python of their own.
+# Exports opened by the tools they are for, our tasks inside Inspect, labels by es-aces, memories by their own packages. These packages
+# do not fit beside ours: a Python of their own.
 test-exports: $(VENV)/dev-installed .venv-readers/installed
 	WARDROUND_READERS=$(CURDIR)/.venv-readers/bin/python $(BIN)/python -m pytest -q tests/runs/test_episodes_exported.py \
 	  tests/learning/test_inspect_tasks.py tests/exports/test_meds_loaders.py
+	.venv-readers/bin/python -m pytest -q tests/memory/test_package_peers.py tests/exports/test_aces.py
 
 .venv-readers/installed: constraints-readers.txt pyproject.toml
 	$(PYTHON) -m venv .venv-readers
 	.venv-readers/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints-readers.txt \
-	  -e '.[inspect]' openai opentelemetry-proto meds_reader
+	  -e '.[inspect,aces,zep,langmem]' openai opentelemetry-proto meds_reader pytest hypothesis
 	touch $@
 
 # Two nodes of a Ray cluster on this machine: the same bytes as in processes, a worker and a node killed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,10 @@ import numpy as np
 
 from wardround.core import Message, ToolCall, Usage
 from wardround.memory import POLARITIES, Bank, Experience, Key, Material, PinnedBank, Provenance, Subject
+from wardround.memory.construction import Attempt, Case
+from wardround.memory.peer import PEERS, PeerAsking, PeerMemory, PeerSettings
 from wardround.models import Reply
+from wardround.tools.retrieval import LexicalEncoder
 
 SOURCE = "mimiciv"
 
@@ -103,6 +107,31 @@ class Scripted:
 
     def count(self, purpose: str) -> int:
         return sum(name == purpose for name, _ in self.asked)
+
+
+class Conversations:
+    """The memory of a peer that is told of one case after the other by a scripted model."""
+
+    def __init__(self, bank: Bank, peer: str) -> None:
+        self.bank, self.peer = bank, PEERS.get(peer)
+        self.memory = PeerMemory(peer=peer, bank=bank, encoder=LexicalEncoder(), keyed_by=self.peer.keyed_by)
+
+    def told(self, subject: int, **answers: Any) -> Scripted:
+        attempt = Attempt(episode="e", material=episode(), success=True, rows=(("labevents:1",),))
+        case = Case(provenance=origin(self.bank, subject), attempts=(attempt,))
+        scripted = Scripted(**answers)
+        asking = PeerAsking(asker=scripted, model="scripted")
+
+        async def tell() -> None:
+            (note,) = await self.peer.draw(case, asking, PeerSettings())
+            self.memory.apply(await self.peer.settle(note, self.memory, asking))
+
+        asyncio.run(tell())
+        return scripted
+
+    @property
+    def facts(self) -> dict[str, Experience]:
+        return {one.content: one for one in self.memory.notes()}
 
 
 def served_hash(bank: Bank) -> str:

@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_doubles import Scripted, episode, origin
+from memory_doubles import Conversations
 
 from extras import needs
 from wardround.core import ProviderError
-from wardround.memory import Bank, Experience
-from wardround.memory.construction import Attempt, Case
-from wardround.memory.peer import PEERS, PeerAsking, PeerMemory, PeerSettings
-from wardround.tools.retrieval import LexicalEncoder
+from wardround.memory import Bank
 
 pytestmark = needs("mem0")
-MEM0 = PEERS.get("mem0")
-
-
-class Conversations:
-    """A memory that is told of one case after the other by a scripted model."""
-
-    def __init__(self, bank: Bank) -> None:
-        self.bank = bank
-        self.memory = PeerMemory(peer="mem0", bank=bank, encoder=LexicalEncoder(), keyed_by=MEM0.keyed_by)
-
-    def told(self, subject: int, **answers: Any) -> Scripted:
-        attempt = Attempt(episode="e", material=episode(), success=True, rows=(("labevents:1",),))
-        case = Case(provenance=origin(self.bank, subject), attempts=(attempt,))
-        scripted = Scripted(**answers)
-        asking = PeerAsking(asker=scripted, model="scripted")
-
-        async def tell() -> None:
-            (note,) = await MEM0.draw(case, asking, PeerSettings())
-            self.memory.apply(await MEM0.settle(note, self.memory, asking))
-
-        asyncio.run(tell())
-        return scripted
-
-    @property
-    def facts(self) -> dict[str, Experience]:
-        return {one.content: one for one in self.memory.notes()}
 
 
 def actions(*said: tuple[str, str, str]) -> dict[str, Any]:
@@ -58,7 +28,7 @@ def test_facts_are_added_updated_with_both_hands_and_deleted_and_nothing_is_sent
     monkeypatch.setattr(socket.socket, "connect", lambda *arguments: sent.append(arguments))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **_: sent.append(arguments))
     with Bank.open(tmp_path / "bank.sqlite") as bank:
-        talk = Conversations(bank)
+        talk = Conversations(bank, "mem0")
         first = talk.told(
             1,
             mem0_extract={"facts": ["lactate guides sepsis", "films show bones"]},
@@ -85,7 +55,7 @@ def test_an_endpoint_that_fails_is_told_of_although_the_package_keeps_it_to_itse
         raise ProviderError("the endpoint is gone")
 
     with Bank.open(tmp_path / "bank.sqlite") as bank:
-        talk = Conversations(bank)
+        talk = Conversations(bank, "mem0")
         with pytest.raises(ProviderError, match="is gone"):
             talk.told(1, mem0_extract={"facts": ["a fact"]}, mem0_update=fails)
         assert talk.facts == {}
@@ -93,6 +63,6 @@ def test_an_endpoint_that_fails_is_told_of_although_the_package_keeps_it_to_itse
 
 def test_what_the_package_cannot_read_gives_nothing(tmp_path: Path) -> None:
     with Bank.open(tmp_path / "bank.sqlite") as bank:
-        talk = Conversations(bank)
+        talk = Conversations(bank, "mem0")
         talk.told(1, mem0_extract="no JSON at all", mem0_update={})
         assert talk.facts == {}

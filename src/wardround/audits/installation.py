@@ -29,6 +29,8 @@ _EXTRAS = {
     "openenv": ("training worlds served to OpenEnv (wardround train env)", 2),
     "inspect": ("our tasks inside Inspect; in an environment of its own", None),
     "mem0": ("the memory of the peer mem0, filled by a model", 66),
+    "zep": ("the memory of the peer zep, filled by a model", 50),
+    "langmem": ("the memory of the peer langmem, filled by a model", 80),
     "aces": ("labels of ACES task files (wardround export aces)", 197),
     "postgres": ("records read from PostgreSQL (wardround ingest --database)", 26),
     "ray": ("workers on the machines of a cluster (--executor ray)", 207),

@@ -6,11 +6,13 @@ from wardround.memory.peer import PEERS
 from wardround.memory.peers.a_mem import A_MEM
 from wardround.memory.peers.flex import FLEX
 from wardround.memory.peers.graphrag import GRAPHRAG
+from wardround.memory.peers.langmem import LANGMEM
 from wardround.memory.peers.mem0 import MEM0, MEM0_GRAPH
 from wardround.memory.peers.naive_rag import NAIVE_RAG
 from wardround.memory.peers.reme import REME
+from wardround.memory.peers.zep import ZEP
 
-_OURS = (NAIVE_RAG, GRAPHRAG, MEM0, MEM0_GRAPH, A_MEM, REME, FLEX)
+_OURS = (NAIVE_RAG, GRAPHRAG, MEM0, MEM0_GRAPH, A_MEM, REME, FLEX, ZEP, LANGMEM)
 for _peer in _OURS:
     PEERS.add(_peer.name, _peer)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from functools import cache
 from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
@@ -25,13 +22,12 @@ from wardround.memory.peer import (
     PeerMemory,
     PeerSettings,
     Remembered,
-    beginning,
     case_document,
     fused,
     note_of,
     searched_text,
-    without_identifiers,
 )
+from wardround.memory.peers.packages import BY_A_MODEL, FactChanges, environment, package_peer
 from wardround.memory.words import plain_words
 from wardround.models.schema import object_schema
 
@@ -139,16 +135,7 @@ MEM0_GRAPH = Peer(
 # afterwards.
 
 
-@dataclass(slots=True, kw_only=True)
-class FactChanges:
-    """What the package wants: texts of new facts, new texts of old ones by id, ids of those that go."""
-
-    added: list[str] = field(default_factory=list)
-    updated: dict[str, str] = field(default_factory=dict)
-    deleted: list[str] = field(default_factory=list)
-
-
-async def package_changes(conversation: str, memory: PeerMemory, asking: PeerAsking) -> FactChanges:
+async def _written(conversation: str, memory: PeerMemory, asking: PeerAsking) -> FactChanges:
     """Let the package read a conversation. Raises what the endpoint raises, and UserError without the package."""
     store = _RecordingStore(memory)
     model = _PackageModel(asking, asyncio.get_running_loop())
@@ -179,16 +166,16 @@ class _RecordingStore:
 
     def insert(self, vectors: Any, payloads: Sequence[Mapping[str, Any]], ids: Any = None) -> None:
         """Record a fact to add."""
-        self.changes.added += [without_identifiers(payload["data"]) for payload in payloads]
+        self.changes.added |= {payload["data"]: {} for payload in payloads}
 
     def update(self, vector_id: str, vector: Any = None, payload: Mapping[str, Any] | None = None) -> None:
         """Record a fact to change."""
         if payload is not None:
-            self.changes.updated[vector_id] = without_identifiers(payload["data"])
+            self.changes.updated[vector_id] = payload["data"]
 
     def delete(self, vector_id: str) -> None:
         """Record a fact to delete."""
-        self.changes.deleted.append(vector_id)
+        self.changes.deleted[vector_id] = "deleted by Mem0"
 
 
 class _PackageModel:
@@ -234,30 +221,14 @@ def _unsent(*_: Any, **__: Any) -> None:
 @cache
 def _package() -> ModuleType:
     """Return the package's module. Raises UserError if it is not installed."""
-    what = "filling this memory by a model (--rules does without)"
     with (
         TemporaryDirectory() as folder,
-        _environment({"MEM0_DIR": folder, "MEM0_TELEMETRY": "False"}),
+        environment({"MEM0_DIR": folder, "MEM0_TELEMETRY": "False"}),
         warnings.catch_warnings(action="ignore"),  # it is written for an older pydantic
     ):
-        module: ModuleType = import_extra("mem0.memory.main", "mem0", what=what)
+        module: ModuleType = import_extra("mem0.memory.main", "mem0", what=BY_A_MODEL)
     vars(module)["capture_event"] = _unsent
     return module
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment for a while."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 # Mem0 (Chhikara et al., 2025): facts extracted from a case, each added to the memory, merged into an older one, or in
@@ -265,53 +236,10 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 # they are, as the package does with ``infer=False``.
 
 
-_TITLE_TOKENS = 12
-
-
-async def draw_conversation(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
-    """Return the case as the input of the package; by rules, the lines to remember."""
-    if asking is not None:
-        content = case_document(case, max_tokens=settings.document_tokens)
-        return [note_of(case, "mem0", title="a conversation", content=content, model=asking.model)]
-    lines = dict.fromkeys(draw_by_rule.content for draw_by_rule in draw_by_rules(case))
-    return [note_of(case, "mem0", title=_title(line), content=line) for line in lines]
-
-
-async def settle_facts(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
-    """Return the package's changes for a conversation, given what is remembered."""
-    if asking is None:
-        return NoteChanges(new=(NewNote(note=note),))
-    changes = await package_changes(note.content, memory, asking)
-    new = [NewNote(note=_fact(note, text)) for text in changes.added]
-    new += [NewNote(note=_fact(note, text), replaces=old) for old, text in changes.updated.items()]
-    return NoteChanges(new=tuple(new), dropped=dict.fromkeys(changes.deleted, "deleted by Mem0"))
-
-
-def recall_facts(case: PeerCase) -> Sequence[Remembered]:
-    """Return the nearest facts by vector."""
-    return case.by_meaning()
-
-
-def fact_text(note: Experience) -> str:
-    """Return the text whose vector finds a fact: the fact alone."""
-    return note.content
-
-
-def _fact(conversation: Experience, text: str) -> Experience:
-    return replace(conversation, title=_title(text), content=text, facts={"extracted": True}, id="")
-
-
-def _title(text: str) -> str:
-    return beginning(text, _TITLE_TOKENS)
-
-
-MEM0 = Peer(
-    name="mem0",
+MEM0 = package_peer(
+    "mem0",
+    _written,
     title="Mem0: extracted facts, added, updated, deleted (Chhikara et al., 2025; package mem0ai)",
-    draw=draw_conversation,
-    settle=settle_facts,
-    recall=recall_facts,
-    keyed_by=fact_text,
     differences=(
         "the package's writer with its own prompts, over our model, our encoder and our bank; its telemetry is off",
         "version 0.1.115, which adds, updates and deletes as the paper says; later versions only add",
