@@ -1,6 +1,6 @@
-"""Records: the way of a row from a source's files to a point-in-time chart.
+"""Records: from a source's files to a point-in-time chart.
 
-The folders are the way: ``sources`` (a folder each: spec, clocks page, reader), in the language of ``specs`` and
+The folders are the steps: ``sources`` (a folder each: spec, clocks page, reader), in the language of ``specs`` and
 ``rules``; ``reading`` (files to typed rows), ``ingest`` (rows to shards), ``shards`` (a store's files), ``store.py``,
 ``chart``.
 An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``Store.scan`` are for trusted code.

@@ -1,4 +1,4 @@
-"""A store's rows, some subjects at a time, all tables of them together: what exports and bundles are made of."""
+"""A store's rows, some subjects at a time with all their tables, for exports and bundles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wardround.records.shards.shard_file import TableShard
 from wardround.records.store import Store
 
 ROWS_AT_ONCE = 1 << 17
-"""About how many rows are worked on at once; it bounds memory, not the result."""
+"""About how many rows are read at once; it bounds memory and does not change the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +27,21 @@ class StoredTable:
 
 
 def stored_pieces(store: Store, shard: int, rows: int = ROWS_AT_ONCE) -> Iterator[list[StoredTable]]:
-    """Cut a shard's tables into pieces of about ``rows`` rows, each with everything of its subjects. A piece is read
-    when it is asked for, and what was read is let go with it."""
+    """Divide a shard's tables into pieces of about ``rows`` rows, each with all rows of its subjects.
+
+    A piece is read when the iterator reaches it, and freed with it."""
     tables = store.shard_tables(shard)
     for least, most in _ranges([part for _, part in tables], rows):
         found = [(layout, part.between(least, most)) for layout, part in tables]
-        yield [StoredTable(layout=layout, subject=one[0], stored=one[1]) for layout, one in found if one is not None]
+        yield [
+            StoredTable(layout=layout, subject=rows_of[0], stored=rows_of[1])
+            for layout, rows_of in found
+            if rows_of is not None
+        ]
 
 
 def _ranges(tables: Sequence[TableShard], rows: int) -> list[tuple[int, int]]:
-    """Return the first and the last subject of every piece; only the indexes of the tables are looked at."""
+    """Return the first and the last subject of every piece, from the indexes of the tables alone."""
     if not tables:
         return []
     everyone = np.concatenate([table.subjects for table in tables])

@@ -1,7 +1,7 @@
-"""The store: all records of one source, and the way to a chart.
+"""The store: all records of one source, and its charts.
 
-``rows`` and ``scan`` are trusted: they hand out everything, clocks included, and are for builders and audits. Agents
-get a :class:`Chart`.
+``rows`` and ``scan`` are for trusted code (builders, audits): they return everything, clocks included. Agents get a
+:class:`Chart`.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Store:
 
     @classmethod
     def open(cls, path: Path | str) -> Store:
-        """Open a store. UserError: there is none, it is unfinished, or another version of wardround made it.
+        """Open a store. UserError: the folder has none, it is unfinished, or another version of wardround made it.
 
-        RecordError: its files are not those that were written. Shards are checked when they are read.
+        RecordError: its files were changed. Shards are checked when they are read.
         """
         path = Path(path)
         manifest = read_manifest(path)
@@ -87,7 +87,7 @@ class Store:
     def chart(
         self, subject_id: int, as_of: datetime | str, *, policy: Policy = "known_at", withheld: Withheld | None = None
     ) -> Chart:
-        """Return the record of one subject as of a moment, without what is withheld.
+        """Return the record of one subject as of a moment, without withheld tables and rows.
 
         ``as_of``: a time of the record, also as text ("2180-05-06 22:23"). RecordError: no such subject.
         """
@@ -131,11 +131,11 @@ class Store:
         return {} if sha256 is None else read_keys(map_checked(self.path / SUBJECT_KEYS, sha256))
 
     def subject_key(self, subject_id: int) -> str:
-        """Return what the source calls a subject: the text that it gave, or the number itself."""
+        """Return the source's id of a subject: its text, or the number itself."""
         return self._subject_keys.get(subject_id, str(subject_id))
 
     def subject_of(self, key: str) -> int:
-        """Return the number of the subject that the source calls so. UserError: there is none."""
+        """Return the number of the subject with an id of the source. UserError: there is none."""
         try:
             number = subject_number(key.strip()) if self._subject_keys else int(key)
         except ValueError:
@@ -146,13 +146,13 @@ class Store:
         return number
 
     def person_of(self, subject_id: int) -> int:
-        """Return the number of the person whose record a subject is: its own, but where the source keeps several
-        records of one person apart. Splits, banks and statistics go by it."""
+        """Return the person of a subject: the subject's own number, unless the source has several records of one
+        person. Splits, banks and statistics use it."""
         return self._people.get(subject_id, subject_id)
 
     @cached_property
     def _people(self) -> dict[int, int]:
-        """The person's number of every subject whose own is another: as an export of ours says, or the source."""
+        """By subject with another person's number: that number, from our own export or from the source."""
         people = {int(subject): int(person) for subject, person in (self.manifest.get("same_person") or {}).items()}
         return people if self.spec.person is None else people | self._read_people(*self.spec.person.split("."))
 
@@ -170,14 +170,14 @@ class Store:
                 _, subjects, batch = found
                 names = batch.column(column).to_pylist()
                 for subject, name in zip(subjects.tolist(), names, strict=True):
-                    if name:  # who it names may be named another in turn, and the whole may go round
+                    if name:  # the named person may refer to yet another, and references may form a circle
                         people[last(subject)] = last(subject_number(name))
         return {subject: last(subject) for subject in people}
 
     def rows(self, subject_id: int, table: str, *, versions: bool = False) -> pa.RecordBatch:
         """Return every row of a subject in a table: ``row_id``, all columns, labels and clocks. Trusted.
 
-        Of rows that were amended the first version, or with ``versions`` all.
+        Of amended rows the first version, or all with ``versions``.
         """
         layout = self._layout(table)
         batch = self._stored(subject_id, table)
@@ -196,7 +196,7 @@ class Store:
 
     @property
     def shard_count(self) -> int:
-        """Into how many shards the subjects are dealt."""
+        """The number of shards."""
         return len(self._shards)
 
     def shard_rows(self, shard: int, table: str) -> tuple[TableLayout, npt.NDArray[np.int64], pa.RecordBatch] | None:
@@ -208,27 +208,30 @@ class Store:
         return None if part is None else (self._layout(table), *part.whole())
 
     def shard_tables(self, shard: int) -> list[tuple[TableLayout, TableShard]]:
-        """Return the tables of one shard that some subject has rows in. Trusted. Its files are mapped as long as what
-        is returned is held: who goes through all shards holds one at a time."""
+        """Return the tables of one shard with rows. Trusted code only.
+
+        Its files stay mapped while the result is in use: to read all shards, keep one at a time.
+        """
         own = self._apart(shard)
         return [(self._layouts[name], part) for name in self.table_names if (part := own.table(name)) is not None]
 
     def _apart(self, shard: int) -> Shard:
-        """Return a shard that stays open only as long as it is held, not with the store."""
+        """Return a shard that stays open only while it is in use, not with the store."""
         return Shard(self._shards[shard].folder, self._shards[shard].index_sha256)
 
     def open_rows(self, shard: int, table: str) -> tuple[npt.NDArray[np.int64], pa.RecordBatch] | None:
-        """Return the subject of every row of a table in one shard, and the rows with all their versions as ``rows``
-        gives them. Trusted; None if the shard has no such rows."""
+        """Return the subject of every row of a table in one shard, and the rows with all versions as in ``rows``.
+
+        Trusted code only; None if the shard has no such rows."""
         found = self.shard_rows(shard, table)
         return None if found is None else (found[1], _open_rows(found[0], found[2]))
 
     def late_columns(self, table: str) -> Mapping[str, tuple[str, ...]]:
-        """Return, by the name of its clock, the columns whose cells become known at a time of their own."""
+        """Return by late clock the columns whose cells become known at a time of their own."""
         return {group.clock: tuple(sorted(group.columns)) for group in self._layout(table).late}
 
     def dictionary(self, name: str) -> pa.Table:
-        """Return a dictionary of codes. RecordError: none of that name, or its file was missing."""
+        """Return a dictionary of codes. RecordError: unknown name, or its file was missing at ingest."""
         if name not in self._dictionaries:
             raise RecordError(
                 f"no dictionary {name!r} in this store; there are {', '.join(sorted(self._dictionaries))}"
@@ -238,7 +241,7 @@ class Store:
     def splits(self) -> Mapping[int, str]:
         """Return the split of each subject as the source has it (MEDS: train, tuning, held_out), if any.
 
-        UserError: a subject is in two.
+        UserError: a subject is in two splits.
         """
         name = self.spec.splits
         if name is None or name not in self._dictionaries:
@@ -256,7 +259,7 @@ class Store:
         return found
 
     def _no_rows(self, table: str) -> pa.RecordBatch:
-        """What ``rows`` gives of a subject without any, made once: most tables of most subjects are empty."""
+        """The result of ``rows`` for a subject without rows, made once: most tables of most subjects are empty."""
         if table not in self._empty:
             self._empty[table] = _no_rows(self._layout(table))
         return self._empty[table]

@@ -1,7 +1,6 @@
-"""Cases that are told in words: a published report, an examination question. Nobody's record stands behind them.
+"""Text cases: published reports and examination questions, without a patient's record.
 
-What a run stands on is a store all the same, one without a subject, so that whoever needs a chart fails there with
-one clear line.
+Their run still has a store, one without subjects, so that code that needs a chart fails with one clear line.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from wardround.records.specs.spec import SourceSpec
 from wardround.records.store import Store
 
 TOLD_SOURCE = "told"
-"""How the subjects of all cases told in words are called: one report is one subject, whatever benchmark asks of it."""
+"""Source name of all text cases: one report is one subject in every benchmark."""
 _SPEC = SourceSpec(
     name=TOLD_SOURCE,
     title="Cases told in words, without records",
@@ -33,14 +32,14 @@ _MANIFEST: dict[str, Any] = {"version": STORE_VERSION, "digest": "", "tables": {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCaseRecord:
-    """One case in words. ``subject_id`` numbers the report or the question that it is from."""
+    """One text case. ``subject_id``: number of its report or question."""
 
     subject_id: int
     text: str
 
 
 class NoRecords(Store):
-    """The store of a benchmark whose cases are told in words: no subject, no table, and so no chart."""
+    """The store of a benchmark of text cases: without subjects, tables or charts."""
 
     def __init__(self) -> None:
         self.path = Path()

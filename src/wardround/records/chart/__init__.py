@@ -1,4 +1,4 @@
-"""The chart: what of a subject was known at a moment, as tables and as one list of events."""
+"""The chart: the part of a subject's record that was known at a moment, as tables and as a list of events."""
 
 from wardround.records.chart.censor import Mask, birth_dates, clock, holds
 from wardround.records.chart.chart import stored_rows

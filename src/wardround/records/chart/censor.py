@@ -1,4 +1,4 @@
-"""Cutting a table's stored rows down to what was known at a moment. Every leak rule of the chart is applied here."""
+"""Censor a table's stored rows at a moment. Every leak rule of the chart is applied here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Mask = npt.NDArray[np.bool_]
 Cut = tuple[pa.RecordBatch, Times]
 _AGE_CEILING = 90
 NEWEST_ROWS = 10
-"""How many rows of a table a notebook shows."""
+"""Rows of a table that a notebook shows."""
 _LONGEST_CELL = 200
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
@@ -50,7 +50,7 @@ class ChartTable:
 
     @property
     def num_rows(self) -> int:
-        """How many rows are visible."""
+        """The number of visible rows."""
         return int(self.batch.num_rows)
 
     @property
@@ -68,7 +68,7 @@ class ChartTable:
         return as_frame(self.to_arrow())
 
     def newest(self, number: int) -> pa.Table:
-        """Return the newest rows as :meth:`to_arrow` has them, the newest first."""
+        """Return the newest rows in the form of :meth:`to_arrow`, newest first."""
         rows = self.to_arrow()
         return rows.take(np.arange(rows.num_rows)[::-1][:number])
 
@@ -88,7 +88,7 @@ def _cell(value: object) -> str:
 
 @cache
 def chart_template(name: str) -> jinja2.Template:
-    """Return a template of what a notebook shows of a chart; every cell is escaped, for it is whatever was recorded."""
+    """Return a template of a chart's HTML for notebooks; every cell is escaped, since records may hold any text."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("wardround.records.chart", "."),
         autoescape=True,
@@ -124,7 +124,7 @@ def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime
 
 
 def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:
-    """Policy ``published``: return the rows that the papers' clock shows, without the columns that they drop."""
+    """Policy ``published``: return the rows visible by the papers' clock, without the columns that they drop."""
     papers = layout.spec.published
     if stored is None:
         return layout.empty(papers.hide), _NO_TIMES
@@ -137,18 +137,18 @@ def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetim
 
 
 def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy of its own: a slice holds the memory of the rows that were cut away."""
+    """Return a copy: a slice would keep the memory of rows that were cut away."""
     return pa.concat_batches([batch])
 
 
 def clock(stored: pa.RecordBatch, name: str) -> Times:
-    """Return a clock column; a late cell's own time column that the file lacks is never."""
+    """Return a clock column; a late cell's time column that the file lacks counts as never."""
     place = stored.schema.get_field_index(name)
     return microseconds(stored.column(place)) if place >= 0 else np.full(stored.num_rows, NO_TIME, dtype=np.int64)
 
 
 def holds(stored: pa.RecordBatch, now: int | Times) -> Mask:
-    """Say which rows were not replaced by a later version nor withdrawn by a moment, one for all or one for each."""
+    """Return which rows were neither replaced by a later version nor withdrawn by a moment (one, or one per row)."""
     place = stored.schema.get_field_index(UNTIL)
     if place < 0:
         return np.ones(stored.num_rows, dtype=bool)
@@ -156,7 +156,7 @@ def holds(stored: pa.RecordBatch, now: int | Times) -> Mask:
 
 
 def first_versions(stored: pa.RecordBatch) -> Mask:
-    """Say which rows are the first version of theirs."""
+    """Return which rows are the first version of their key."""
     place = stored.schema.get_field_index(VERSION)
     if place < 0:
         return np.ones(stored.num_rows, dtype=bool)
@@ -164,7 +164,7 @@ def first_versions(stored: pa.RecordBatch) -> Mask:
 
 
 def _select(stored: pa.RecordBatch, visible: Mask, event: Times) -> tuple[pa.RecordBatch, Times]:
-    """Keep visible rows; without a copy where they are all, or the first ones."""
+    """Keep visible rows; without a copy if they are all rows, or the first ones."""
     count = int(np.count_nonzero(visible))
     if count == len(visible):
         return stored, event
@@ -174,9 +174,9 @@ def _select(stored: pa.RecordBatch, visible: Mask, event: Times) -> tuple[pa.Rec
 
 
 def late_masks(layout: TableLayout, stored: pa.RecordBatch, now: int | Times) -> dict[str, Mask]:
-    """Return, per column, which cells are not known yet; columns that are known throughout are left out.
+    """Return by column which cells are not known yet; fully known columns are left out.
 
-    ``now`` is one moment, or one for every row.
+    ``now``: one moment, or one per row.
     """
     masks: dict[str, Mask] = {}
     for group in layout.late:
@@ -209,7 +209,7 @@ def hand_out(
     for name, mask in hidden.items():
         if name in view.position:
             place = view.position[name]
-            array = batch.column(place).take(kept[id(mask)])  # a null alone would leave the cell's bytes below it
+            array = batch.column(place).take(kept[id(mask)])  # a null alone would leave the cell's bytes in memory
             batch = batch.set_column(place, view.schema.field(place), array)
     return batch
 
@@ -220,14 +220,14 @@ def _ages(layout: TableLayout, stored: pa.RecordBatch, as_of: datetime) -> Any:
 
 
 def age_in_years(columns: AgeColumns, stored: pa.RecordBatch, as_of: datetime) -> Any:
-    """Return ages at ``as_of``; 90 stands for 90 and older, null where the record does not say."""
+    """Return ages at ``as_of``; 90 means 90 and older, null if not recorded."""
     births, known, years = _births(columns, stored)
     ages = [_age(*cells, as_of) for cells in zip(births, known, years, strict=True)]
     return pa.array(ages, pa.int64())
 
 
 def birth_dates(columns: AgeColumns, stored: pa.RecordBatch) -> list[date | None]:
-    """Return dates of birth; of an age known in some year, the first day of the year that it points to."""
+    """Return dates of birth; for an age known in some year, the first day of the implied year."""
     births, known, years = _births(columns, stored)
     anchors = [None if age is None or year is None else year - age for age, year in zip(known, years, strict=True)]
     return [birth or _birth(year, None, None) for birth, year in zip(births, anchors, strict=True)]
@@ -242,7 +242,7 @@ def _births(columns: AgeColumns, stored: pa.RecordBatch) -> tuple[list[Any], lis
 
 
 def _birth(year: int | None, month: int | None, day: int | None) -> date | None:
-    """Return a date of birth given in parts; what is not a day of the calendar is the first of its month or year."""
+    """Return a date of birth from its parts; an impossible day becomes the first of its month or year."""
     for parts in ((year, month or 1, day or 1), (year, month or 1, 1), (year, 1, 1)):
         try:
             return None if year is None else date(parts[0] or 0, parts[1], parts[2])
@@ -277,7 +277,7 @@ def _with_pending(
     as_of: datetime,
     now: int,
 ) -> Cut:
-    """Show one row with only the order's columns for every group that is ordered and of which nothing is known yet."""
+    """Add a row with only the order's columns for every group that is ordered and has no result yet."""
     heads, starts, numbers = _pending_heads(stored, visible, ordered)
     known = np.flatnonzero(visible)
     rows, times = np.concatenate([known, heads]), np.concatenate([event[known], starts])
@@ -297,7 +297,7 @@ def _with_pending(
 def _pending_heads(
     stored: pa.RecordBatch, visible: Mask, ordered: Mask
 ) -> tuple[npt.NDArray[np.int64], Times, npt.NDArray[np.int64]]:
-    """Return, for every pending group, its first row, its time and its number, in the order of time and number."""
+    """Return first row, time and number of every pending group, by time and number."""
     group = integers(stored.column(stored.schema.get_field_index(GROUP)), null=0)
     start = clock(stored, PENDING)
     shown = set(group[visible].tolist())

@@ -1,8 +1,8 @@
-"""The chart: the record of one subject as of a moment. The only thing an agent may reach.
+"""The chart: the record of one subject as of a moment, and all that an agent can reach.
 
-Policy ``known_at``: a row is there iff it was available and had happened by ``as_of`` (equality counts); a late cell is
-null until its own time. Policy ``published`` uses the clocks of the papers and is for reproducing them. A chart holds
-no way to anything else of the store: what reads its rows is sealed, bound to its subject, moment and policy.
+Policy ``known_at``: a row is visible iff it was available and had happened by ``as_of`` (equality counts); a late cell
+is null until its own time. Policy ``published`` uses the papers' clocks, to reproduce them. A chart gives no access to
+the rest of the store: its reader of rows is sealed and bound to its subject, moment and policy.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from wardround.records.specs.spec import SourceSpec
 
 Policy = Literal["known_at", "published"]
 _EVENT_TYPES = {"time": pa.timestamp("us"), "numeric_value": pa.float64()}
-"""Of the events' columns that are no text."""
+"""Types of the events' columns that are not text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One row flattened. ``time`` is None for static rows; ``code`` is ``system//code``, or the table's name.
 
-    ``description`` says the code in words, where the record does; ``kind`` is the sort of event, such as ``lab``.
+    ``description``: the code in words, if the record has one; ``kind``: the kind of event, such as ``lab``.
     """
 
     time: datetime | None
@@ -57,7 +57,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
-    """Tables whose rows since a moment are not shown, because that there are any tells what is asked."""
+    """Tables whose rows since a moment are hidden, because their existence would reveal the answer."""
 
     tables: frozenset[str]
     since: datetime
@@ -65,17 +65,17 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
-    """One subject's whole record, and the moment and policy that it is cut by. Trusted: a chart keeps it sealed."""
+    """One subject's whole record, with the chart's moment and policy. Trusted code only: a chart keeps it sealed."""
 
     as_of: datetime
     policy: Policy
     layouts: Mapping[str, TableLayout]
     rows: Callable[[str], pa.RecordBatch | None]
-    """All stored rows of a table with their clocks; None where the subject has none."""
+    """Return all stored rows of a table with their clocks; None if the subject has none."""
     withheld: Withheld | None = None
 
     def table(self, name: str) -> Cut:
-        """Return the rows of a table that are visible, and their event times; nothing else is in their memory."""
+        """Return a table's visible rows and their event times; their memory holds nothing else."""
         cut = censored if self.policy == "known_at" else published
         batch, times = cut(self.layouts[name], self.rows(name), self.as_of, to_microseconds(self.as_of))
         if self.withheld is None or name not in self.withheld.tables:
@@ -94,20 +94,20 @@ class StoredRecord:
 
 
 def _is_over(stop: Any, as_of: datetime) -> bool:
-    """Whether an end that the chart shows has come: other clocks than ``known_at`` may show a later one."""
+    """Return whether visible ends have passed: clocks other than ``known_at`` may show later ends."""
     return stop <= (as_of if isinstance(stop, datetime) else as_of.date()) if isinstance(stop, date) else True
 
 
 def stored_rows(chart: Chart, table: str) -> pa.RecordBatch | None:
-    """Return all stored rows of a chart's subject in a table, later ones too. Trusted; None where there are none."""
+    """Return all stored rows of a chart's subject in a table, later ones too. Trusted code only; None without any."""
     return unsealed(chart.inside).rows(table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One subject's record as of a moment. Tables are read when first asked for; safe to share between threads.
+    """One subject's record as of a moment. Tables are read at their first use; safe to share between threads.
 
-    ``person`` is the same number for all subjects that are one person. What is withheld is left out.
+    ``person``: the same number for all subjects that are one person. Withheld rows are left out.
     """
 
     subject_id: int
@@ -127,11 +127,11 @@ class Chart:
 
     @property
     def age(self) -> int | None:
-        """Age in years at ``as_of``; 90 stands for 90 and older. None where the source has no age."""
+        """Age in years at ``as_of``; 90 means 90 and older. None if the source has no age."""
         return unsealed(self.inside).age()
 
     def table(self, name: str) -> ChartTable:
-        """Return a table. RecordError: this source has none of that name."""
+        """Return a table. RecordError: the source has no table of that name."""
         found = self._tables.get(name)
         if found is not None:
             return found
@@ -150,7 +150,7 @@ class Chart:
 
     @property
     def ended_rows(self) -> frozenset[str]:
-        """Rows of procedures, lines and catheters that had ended by ``as_of``, where their role names a ``stop``."""
+        """Return rows of procedures, lines and catheters that had ended by ``as_of``, if their role has a ``stop``."""
         ended: set[str] = set()
         for role in self.spec.roles.procedure:
             if role.stop is not None and role.table in self.layouts:
@@ -166,7 +166,7 @@ class Chart:
         return self._events[0]
 
     def to_pandas(self, table: str | None = None) -> Any:
-        """Return a table's visible rows as a pandas DataFrame, without a name all of them as events.
+        """Return a table's visible rows as a pandas DataFrame; without a name all rows as events.
 
         UserError: pandas is not installed; RecordError: no such table.
         """
@@ -183,7 +183,7 @@ class Chart:
         return f"Chart(subject {self.subject_id} as of {when}, {self.spec.name}, policy {self.policy})"
 
     def _repr_html_(self) -> str:
-        """What was known, by table, with the newest rows of each."""
+        """Return HTML of what was known, by table, with the newest rows of each."""
         tables = [self.table(name) for name in self.table_names]
         return chart_template("chart.html.jinja").render(chart=self, tables=tables, newest=NEWEST_ROWS)
 

@@ -1,4 +1,4 @@
-"""A chart's visible rows as one list of events, and what a line shows beside the value."""
+"""A chart's visible rows as one list of events, and the notes in the line of each event."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from wardround.records.chart.censor import ChartTable
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.specs.spec import BESIDE_CELL, TableSpec
 
-# What an event's line shows beside its value: other cells of its row, and rows of other tables that belong to it.
+# Notes beside an event's value: other cells of its row, and rows of other tables that belong to it.
 #
 # A source's spec declares both: ``beside`` (flag, limits, comments of a laboratory result), ``part_of`` (the details of
 # a dose are shown in the line of the dose) and ``label_from`` (a dose without a name has the name of its prescription).
-# Only visible rows are read, so a note holds nothing that its chart does not.
+# Only visible rows are read, so a note shows nothing that the chart does not.
 
 
 _MASKED = re.compile(r"[\s_]*")
 
 
 class EventNotes:
-    """The notes of one chart's events, by place. ``table`` and ``row`` are (n,): where the row of each event stands."""
+    """The notes of one chart's events, by place. ``table``, ``row``: (n,) the place of each event's row."""
 
     def __init__(self, tables: Sequence[ChartTable], table: npt.NDArray[np.int64], row: npt.NDArray[np.int64]) -> None:
         self._tables = tables
-        self._names = {one.name: number for number, one in enumerate(tables)}
+        self._names = {each.name: number for number, each in enumerate(tables)}
         self._table = table
         self._row = row
 
     @cached_property
     def shown_elsewhere(self) -> npt.NDArray[np.bool_]:
-        """(n,) whether a row is shown in the line of the row that it is a part of."""
+        """(n,) whether a row is shown in the line of the row that it belongs to."""
         shown = np.zeros(len(self._table), dtype=bool)
-        for number, one in enumerate(self._tables):
-            if one.spec.part_of is None or one.spec.part_of.table not in self._names:
+        for number, table in enumerate(self._tables):
+            if table.spec.part_of is None or table.spec.part_of.table not in self._names:
                 continue
-            parents = {key for key in self._column(one.spec.part_of.table, one.spec.part_of.on) if key is not None}
-            inside = np.array([key in parents for key in self._column(one.name, one.spec.part_of.on)], dtype=bool)
+            parents = {key for key in self._column(table.spec.part_of.table, table.spec.part_of.on) if key is not None}
+            inside = np.array([key in parents for key in self._column(table.name, table.spec.part_of.on)], dtype=bool)
             places = np.flatnonzero(self._table == number)
             shown[places] = inside[self._row[places]]
         return shown
 
     @cached_property
     def unnamed(self) -> npt.NDArray[np.bool_]:
-        """(n,) whether a row of a table whose spec says where names come from (``label_from``) has none."""
+        """(n,) whether a row has no name although its table's spec declares a source of names (``label_from``)."""
         unnamed = np.zeros(len(self._table), dtype=bool)
-        for number, one in enumerate(self._tables):
-            if not one.spec.label_from:
+        for number, table in enumerate(self._tables):
+            if not table.spec.label_from:
                 continue
-            labels = self._column(one.name, one.spec.label)
+            labels = self._column(table.name, table.spec.label)
             places = np.flatnonzero(self._table == number)
             missing = np.array([label is None for label in labels], dtype=bool)[self._row[places]]
             for place in places[missing].tolist():
@@ -64,14 +64,14 @@ class EventNotes:
         return unnamed
 
     def name(self, place: int) -> str | None:
-        """Return the name that a row without a label has from another row; None where there is none."""
+        """Return the name of a row without a label from another row; None if there is none."""
         if not self._tables:
             return None
-        one = self._tables[int(self._table[place])]
-        if not one.spec.label_from or self._cell(one, place, one.spec.label) is not None:
+        table = self._tables[int(self._table[place])]
+        if not table.spec.label_from or self._cell(table, place, table.spec.label) is not None:
             return None
-        for source in one.spec.label_from:
-            rows = self._rows_of(source.table, source.on).get(self._cell(one, place, source.on), [])
+        for source in table.spec.label_from:
+            rows = self._rows_of(source.table, source.on).get(self._cell(table, place, source.on), [])
             labels = self._column(source.table, source.column) if rows else []
             name = next((labels[row] for row in rows if labels[row] is not None), None)
             if name is not None:
@@ -79,54 +79,54 @@ class EventNotes:
         return None
 
     def notes(self, place: int) -> tuple[str, ...]:
-        """Return what belongs beside an event's value, each note once."""
+        """Return the notes beside an event's value, each once."""
         if not self._tables:
             return ()
-        one = self._tables[int(self._table[place])]
-        own = self._written(one, one.spec.beside, int(self._row[place])) if one.spec.beside else ()
-        return tuple(dict.fromkeys((*own, *self._parts(one, place))))
+        table = self._tables[int(self._table[place])]
+        own = self._written(table, table.spec.beside, int(self._row[place])) if table.spec.beside else ()
+        return tuple(dict.fromkeys((*own, *self._parts(table, place))))
 
-    def _parts(self, one: ChartTable, place: int) -> Iterable[str]:
-        for part in self._part_tables.get(one.name, ()):
+    def _parts(self, table: ChartTable, place: int) -> Iterable[str]:
+        for part in self._part_tables.get(table.name, ()):
             assert part.spec.part_of is not None
-            key = self._cell(one, place, part.spec.part_of.on)
-            name = self._cell(one, place, one.spec.label) or self.name(place)
+            key = self._cell(table, place, part.spec.part_of.on)
+            name = self._cell(table, place, table.spec.label) or self.name(place)
             for row in self._rows_of(part.name, part.spec.part_of.on).get(key, ()):
                 for text in self._written(part, part.spec.part_of.beside, row):
                     yield text.removeprefix(f"{name} ")
 
-    def _written(self, one: ChartTable, templates: Sequence[str], row: int) -> Iterable[str]:
-        """Fill templates from a row; one with an empty or masked cell is left out."""
+    def _written(self, table: ChartTable, templates: Sequence[str], row: int) -> Iterable[str]:
+        """Fill templates from a row; templates with an empty or masked cell are left out."""
         for template in templates:
-            cells = {name: self._shown_cell(one, name, row) for name in BESIDE_CELL.findall(template)}
+            cells = {name: self._shown_cell(table, name, row) for name in BESIDE_CELL.findall(template)}
             if all(cells.values()):
                 yield BESIDE_CELL.sub(lambda match, cells=cells: cells[match.group(1)], template)  # type: ignore[misc]
 
-    def _shown_cell(self, one: ChartTable, name: str, row: int) -> str:
-        column = self._arrow(one, name)
+    def _shown_cell(self, table: ChartTable, name: str, row: int) -> str:
+        column = self._arrow(table, name)
         value = None if column is None else column[row].as_py()
         text = "" if value is None else f"{value:g}" if isinstance(value, float) else " ".join(str(value).split())
         return "" if _MASKED.fullmatch(text) else text
 
-    def _cell(self, one: ChartTable, place: int, name: str | None) -> Any:
-        column = self._arrow(one, name)
+    def _cell(self, table: ChartTable, place: int, name: str | None) -> Any:
+        column = self._arrow(table, name)
         return None if column is None else column[int(self._row[place])].as_py()
 
     def _column(self, table: str, name: str | None) -> list[Any]:
-        one = self._tables[self._names[table]]
-        column = self._arrow(one, name)
-        return [None] * one.num_rows if column is None else column.to_pylist()
+        chart_table = self._tables[self._names[table]]
+        column = self._arrow(chart_table, name)
+        return [None] * chart_table.num_rows if column is None else column.to_pylist()
 
-    def _arrow(self, one: ChartTable, name: str | None) -> Any:
-        place = -1 if name is None else one.batch.schema.get_field_index(name)
-        return None if place < 0 else one.batch.column(place)
+    def _arrow(self, table: ChartTable, name: str | None) -> Any:
+        place = -1 if name is None else table.batch.schema.get_field_index(name)
+        return None if place < 0 else table.batch.column(place)
 
     @cached_property
     def _part_tables(self) -> dict[str, list[ChartTable]]:
         parts: dict[str, list[ChartTable]] = {}
-        for one in self._tables:
-            if one.spec.part_of is not None and one.num_rows:
-                parts.setdefault(one.spec.part_of.table, []).append(one)
+        for table in self._tables:
+            if table.spec.part_of is not None and table.num_rows:
+                parts.setdefault(table.spec.part_of.table, []).append(table)
         return parts
 
     @cached_property
@@ -134,7 +134,7 @@ class EventNotes:
         return {}
 
     def _rows_of(self, table: str, on: str) -> dict[Any, list[int]]:
-        """The rows of a table by the cell of one column; empty cells belong to no row."""
+        """Return the rows of a table by the cell of one column; empty cells are left out."""
         if (table, on) not in self._indexes:
             index: dict[Any, list[int]] = {}
             for row, key in enumerate(self._column(table, on) if table in self._names else ()):
@@ -144,24 +144,24 @@ class EventNotes:
         return self._indexes[table, on]
 
 
-# A chart's visible rows as one list of events, held as columns: what retrieval, features and exports read.
+# A chart's visible rows as one list of events in columns, for retrieval, features and exports.
 #
-# An event is a row flattened: when, which concept, which value. Rows of a table without a code, value and text (one row
-# of many measurements) say their cells as text, so that nothing visible is missing from the events.
+# An event is a flattened row: time, concept, value. In a table without code, value and text (one row of many
+# measurements) the cells become text, so that nothing visible is missing from the events.
 
 
 CODE_PREFIX = "code prefix"
-"""As a table's ``kind``: the kind of an event is the part of its code before the first ``//``, in lower case."""
+"""Value of a table's ``kind``: an event's kind is the part of its code before the first ``//``, in lower case."""
 _SEPARATOR = "//"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventColumns:
-    """Every visible row of a chart, static rows first, then by time; ties stay in the order of tables, then rows.
+    """All visible rows of a chart, static rows first, then by time; ties in the order of tables, then rows.
 
     ``time``: (n,) microseconds since 1970, of static rows ``rules.ALWAYS_TIME``. ``concept``: (n,) places in ``codes``,
-    ``descriptions`` and ``kinds``, one entry per code with its description. ``numeric_value``: (n,) NaN where there is
-    none. ``class_only``: by concept, whether its description is no more than a class of rows (a spec's ``classes``).
+    ``descriptions`` and ``kinds``, one entry per code with its description. ``numeric_value``: (n,) NaN if
+    missing. ``class_only``: by concept, whether its description is only a class of rows (a spec's ``classes``).
     ``table``: (n,) places in ``table_names``; ``row``: (n,) places in that table of the chart.
     """
 
@@ -185,7 +185,7 @@ class EventColumns:
 
     @property
     def is_static(self) -> npt.NDArray[np.bool_]:
-        """(n,) whether a row has no place in time."""
+        """(n,) whether a row is static (has no time)."""
         return self.time <= ALWAYS_TIME
 
     @property
@@ -205,7 +205,7 @@ class EventColumns:
 
     @cached_property
     def notes(self) -> EventNotes:
-        """What the lines of events show beside their values."""
+        """Notes beside the values in lines of events."""
         return EventNotes(self.tables, self.table, self.row)
 
     @cached_property
@@ -224,7 +224,7 @@ def event_columns(tables: Sequence[ChartTable]) -> EventColumns:
     starts = np.cumsum([0, *(len(part.codes) for part in parts)])
     concept = np.concatenate([part.concept + start for part, start in zip(parts, starts, strict=False)])
     names = tuple(table.name for table in tables)
-    taken = pa.array(order)
+    places = pa.array(order)
     return EventColumns(
         time=time[order],
         concept=concept[order],
@@ -234,11 +234,11 @@ def event_columns(tables: Sequence[ChartTable]) -> EventColumns:
         codes=tuple(code for part in parts for code in part.codes),
         descriptions=tuple(text for part in parts for text in part.descriptions),
         kinds=tuple(kind for part in parts for kind in part.kinds),
-        class_only=tuple(one for part in parts for one in part.class_only),
+        class_only=tuple(flag for part in parts for flag in part.class_only),
         table_names=names,
-        text_array=pa.concat_arrays([part.text for part in parts]).take(taken),
-        unit_array=pa.concat_arrays([part.unit for part in parts]).take(taken),
-        row_id_array=pa.concat_arrays([part.row_id for part in parts]).take(taken),
+        text_array=pa.concat_arrays([part.text for part in parts]).take(places),
+        unit_array=pa.concat_arrays([part.unit for part in parts]).take(places),
+        row_id_array=pa.concat_arrays([part.row_id for part in parts]).take(places),
         tables=tuple(tables),
     )
 
@@ -314,7 +314,7 @@ def _column(table: ChartTable, name: str | None) -> Any:
 
 
 def _concepts(table: ChartTable) -> tuple[npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:
-    """Number the pairs of code and description of a table's rows; return the numbers and what they stand for."""
+    """Number the pairs of code and description of a table's rows; return the numbers and the pairs."""
     spec = table.spec
     columns = (_column(table, name) for name in (spec.code_system_column, spec.code, spec.label))
     systems, codes, labels = (_encoded(column, table.num_rows) for column in columns)
@@ -333,7 +333,7 @@ def _concepts(table: ChartTable) -> tuple[npt.NDArray[np.int64], tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Encoded:
-    """A column as places in its distinct values; the last of these is None."""
+    """Return a column as places in its distinct values, the last of which is None."""
 
     places: npt.NDArray[np.int64]
     values: tuple[str | None, ...]
@@ -363,7 +363,7 @@ def _as_text(column: Any, count: int) -> Any:
 
 
 def spoken_columns(spec: TableSpec, present: Sequence[str]) -> list[str]:
-    """Return the columns whose cells are said as text where a table has no code, value and text of its own."""
+    """Return the columns whose cells become text in a table without code, value and text."""
     types = spec.public_columns
     skipped = {"row_id", spec.subject, spec.encounter, *spec.key}
     wanted = [name for name in spec.default_columns if name in present] or list(present)
@@ -372,7 +372,7 @@ def spoken_columns(spec: TableSpec, present: Sequence[str]) -> list[str]:
 
 
 def _cells_as_text(table: ChartTable) -> Any:
-    """Say each row's cells as ``name value; name value``: ids and times left out."""
+    """Return each row's cells as ``name value; name value``, without ids and times."""
     names = spoken_columns(table.spec, table.columns)
     columns = [table.batch.column(name).to_pylist() for name in names]
     rows = zip(*columns, strict=True) if columns else [()] * table.num_rows

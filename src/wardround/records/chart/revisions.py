@@ -1,6 +1,6 @@
 """A table's rows as they became known: each row once, and once more whenever a cell of its event was filled in later.
 
-This is what makes exported events and bundles safe: every revision holds only what a chart shows at its own time.
+This keeps exported events and bundles free of leaks: a revision holds only what a chart shows at its time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from wardround.records.specs.spec import integers, valid
 
 Integers = npt.NDArray[np.int64]
 _SOME_DAY = datetime.max
-"""Where a function wants a moment for the age on a chart, which is no part of an event."""
+"""Passed where a function needs a moment for ages, which are not part of events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revisions:
-    """Rows as known from ``known`` on. ``batch`` is handed out as a chart does; ``subject``, ``event`` (the event time,
-    ``ALWAYS_TIME`` of static rows), ``number`` (0 first) and ``rows`` (the places of the stored rows) stand beside it;
-    ``is_pending``: they are orders without a result yet, ``answered``: when the first was in; ``is_withdrawn``: from
-    ``known`` on there is no such row.
+    """Rows as known from ``known`` on.
+
+    ``batch``: the rows as a chart returns them; beside it ``subject``, ``event`` (event time, ``ALWAYS_TIME`` for
+    static rows), ``number`` (0 first) and ``rows`` (places of the stored rows). ``is_pending``: orders without
+    a result; ``answered``: when the first result was in; ``is_withdrawn``: the row does not exist from ``known`` on.
     """
 
     batch: pa.RecordBatch
@@ -55,9 +56,9 @@ def first_known(stored: pa.RecordBatch) -> Times:
 def read_revisions(
     layout: TableLayout, stored: pa.RecordBatch, subject: Integers, wanted: frozenset[str] | None = None
 ) -> Iterator[Revisions]:
-    """Yield the rows of a table as they became known, then what became known later of them, then orders that ran.
+    """Yield the rows of a table as they became known, then their later revisions, then pending orders.
 
-    ``wanted`` are the columns whose filling in makes a revision, those of the table's events if not given.
+    ``wanted``: columns whose late cells make a revision (default: those of the table's events).
     """
     base = first_known(stored)
     clocks = _late_clocks(layout, stored, base, event_cells(layout) if wanted is None else wanted)
@@ -76,9 +77,9 @@ def read_revisions(
 
 
 def last_revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integers) -> Iterator[Revisions]:
-    """Yield every row that a chart ever shows once, as it is in the end, and the orders whose result never came.
+    """Yield every row that a chart ever shows once, in its final form, and orders without any result.
 
-    ``known`` is when all of it was known.
+    ``known``: when all of the row was known.
     """
     base = first_known(stored)
     clocks = _late_clocks(layout, stored, base, event_cells(layout))
@@ -98,7 +99,7 @@ def _version_numbers(stored: pa.RecordBatch) -> Integers:
 
 
 def _withdrawals(layout: TableLayout, stored: pa.RecordBatch, subject: Integers, base: Times) -> Iterator[Revisions]:
-    """Yield the rows that were taken back, from when on they are gone: until a later version is shown, if any."""
+    """Yield withdrawn rows, from the time of their withdrawal (until a later version is shown, if any)."""
     if stored.schema.get_field_index(UNTIL) < 0:
         return
     until, number = clock(stored, UNTIL), _version_numbers(stored)
@@ -117,15 +118,15 @@ def _withdrawals(layout: TableLayout, stored: pa.RecordBatch, subject: Integers,
 def _revision(
     layout: TableLayout, stored: pa.RecordBatch, subject: Integers, rows: Integers, known: Times, number: Integers
 ) -> Revisions:
-    taken = stored if len(rows) == stored.num_rows else stored.take(pa.array(rows))
-    batch = hand_out(layout, taken, _SOME_DAY, late_masks(layout, taken, known), ())
+    chosen = stored if len(rows) == stored.num_rows else stored.take(pa.array(rows))
+    batch = hand_out(layout, chosen, _SOME_DAY, late_masks(layout, chosen, known), ())
     return Revisions(
-        batch=batch, subject=subject[rows], event=clock(taken, EVENT), known=known, number=number, rows=rows
+        batch=batch, subject=subject[rows], event=clock(chosen, EVENT), known=known, number=number, rows=rows
     )
 
 
 def event_cells(layout: TableLayout) -> frozenset[str]:
-    """Return the columns that make a table's events, as :mod:`wardround.records.chart.events` flattens them."""
+    """Return the columns from which :mod:`wardround.records.chart.events` makes a table's events."""
     spec, present = layout.spec, frozenset(layout.columns)
     if present.isdisjoint({spec.code, spec.value, spec.text}):
         return frozenset(spoken_columns(spec, tuple(layout.columns)))
@@ -134,9 +135,9 @@ def event_cells(layout: TableLayout) -> frozenset[str]:
 
 
 def _late_clocks(layout: TableLayout, stored: pa.RecordBatch, base: Times, wanted: frozenset[str]) -> list[Times]:
-    """Return, for each late clock of the wanted cells, when it changes a row: ``NEVER_TIME`` if not.
+    """Return for each late clock of the wanted cells when it changes a row, ``NEVER_TIME`` if it does not.
 
-    A moment at which several clocks change one row counts once.
+    If several clocks change a row at the same moment, it counts once.
     """
     found: list[Times] = []
     for group in layout.late:
@@ -166,8 +167,9 @@ def _any_filled(layout: TableLayout, stored: pa.RecordBatch, columns: list[str])
 def _orders(
     stored: pa.RecordBatch, subject: Integers, base: Times, *, unanswered: bool = False
 ) -> tuple[Integers, Times, Times]:
-    """Return the first row of every group that a chart shows as one order before its results, since when and until
-    when; with ``unanswered`` only of those that never have any."""
+    """Return the first row of every group that a chart shows as one order before its results, with begin and end.
+
+    ``unanswered``: only groups that never have a result."""
     group = integers(stored.column(stored.schema.get_field_index(GROUP)), null=0)
     start = clock(stored, PENDING)
     start = np.where(start == NO_TIME, NEVER_TIME, start)
@@ -188,12 +190,12 @@ def _order_rows(
 ) -> Revisions:
     pending = layout.spec.pending
     assert pending is not None
-    taken = stored.take(pa.array(rows))
-    hidden = late_masks(layout, taken, starts)
+    orders = stored.take(pa.array(rows))
+    hidden = late_masks(layout, orders, starts)
     hidden |= {name: np.ones(len(rows), dtype=bool) for name in layout.columns if name not in pending.columns}
-    numbers: Any = integers(taken.column(taken.schema.get_field_index(GROUP)), null=0)
-    taken = taken.set_column(0, "row_id", numbered_ids(layout.spec.name, numbers))
-    batch = hand_out(layout, taken, _SOME_DAY, hidden, ())
+    numbers: Any = integers(orders.column(orders.schema.get_field_index(GROUP)), null=0)
+    orders = orders.set_column(0, "row_id", numbered_ids(layout.spec.name, numbers))
+    batch = hand_out(layout, orders, _SOME_DAY, hidden, ())
     return Revisions(
         batch=batch,
         subject=subject[rows],

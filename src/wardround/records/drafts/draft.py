@@ -309,12 +309,12 @@ def _late(guesses: Guesses, look: FileLook) -> Iterator[str]:
     yield f"[tables.{look.name}.late]"
     parents, subject = guesses.parents(look), guesses.subject_in(look)
     owner = guesses.owner(look) if subject is None or not look.column(subject) else None
-    told = {guesses.keys.get(look.name), subject, *parents, owner[0] if owner else None}
+    known_early = {guesses.keys.get(look.name), subject, *parents, owner[0] if owner else None}
     for column, parent in parents.items():
         if owner is None or column != owner[0]:
             yield f'{column} = "known({column}, {parent})"   # guessed: a key tells that the row it names is there'
-    yield from (f'{time} = "{time}"   # drafted' for time in look.times if time not in told)
-    others = [column.name for column in look.columns if column.name not in (*told, *look.times)]
+    yield from (f'{time} = "{time}"   # drafted' for time in look.times if time not in known_early)
+    others = [column.name for column in look.columns if column.name not in (*known_early, *look.times)]
     if others:
         clocks = [time for time in look.times if not _BIRTH.search(time)]
         last = f"max({', '.join(clocks)})" if len(clocks) > 1 else "never"

@@ -52,13 +52,13 @@ class Guesses:
         Where two tables have the same key, the one with more of them: a table of few stays names only some.
         """
         keys = ((name, self._column(name, key)) for name, key in self.keys.items() if key != self.subject)
-        others = [(name, held) for name, held in keys if name != table.name and held is not None]
+        others = [(name, own_key) for name, own_key in keys if name != table.name and own_key is not None]
         others.sort(key=lambda other: -len(other[1].cells))
         own, found = self.keys.get(table.name), {}
         for column in table.columns:
-            for name, held in others if column.name != self.subject_in(table) else ():
-                larger = column.name != own or column.cells < held.cells
-                if larger and held.kind == column.kind and (column.name == held.name or _holds(held, column)):
+            for name, own_key in others if column.name != self.subject_in(table) else ():
+                larger = column.name != own or column.cells < own_key.cells
+                if larger and own_key.kind == column.kind and (column.name == own_key.name or _holds(own_key, column)):
                     found[column.name] = name
                     break
         return found
@@ -70,13 +70,20 @@ class Guesses:
         """Return a table's column of whose row it is: so called, or a text of nothing but persons' numbers."""
         if self.subject is None or table.column(self.subject):
             return self.subject
-        held = (look.column(self.subject) for look in self.tables if self.keys.get(look.name) == self.subject)
-        fit = (one.name for people in held for one in table.columns if people is not None and _holds(people, one))
+        subject_columns = (
+            look.column(self.subject) for look in self.tables if self.keys.get(look.name) == self.subject
+        )
+        fit = (
+            column.name
+            for people in subject_columns
+            for column in table.columns
+            if people is not None and _holds(people, column)
+        )
         return next(fit, None)
 
     def owner(self, table: FileLook) -> tuple[str, str] | None:
         """Return the column and the table by which a table without the subject's column says whose its rows are."""
-        by_name = {one.name: one for one in self.tables}
+        by_name = {each.name: each for each in self.tables}
         fit = ((column, name) for column, name in self.parents(table).items() if self.subject is not None)
         return next(((column, name) for column, name in fit if by_name[name].column(self.subject or "")), None)
 
@@ -92,13 +99,13 @@ class Guesses:
         called = next(fit, None)
         if called is not None:
             return called
-        held = {
+        found = {
             look.name: sum(other.column(key) is not None for other in self.tables) - 1
             for look in self.tables
             if (key := self.keys.get(look.name)) is not None and key != self.subject
         }
-        best = max(held, key=lambda name: held[name], default=None)
-        return next((look for look in self.tables if look.name == best and held[best] > 1), None)
+        best = max(found, key=lambda name: found[name], default=None)
+        return next((look for look in self.tables if look.name == best and found[best] > 1), None)
 
     def encounter(self, table: FileLook) -> str | None:
         """Return the column in which a table names the stay."""
@@ -115,7 +122,7 @@ class Guesses:
         return tuple(f"{table.name}.{column.name}" for table in self.tables for column in self._merged_in(table))
 
     def _merged_in(self, table: FileLook) -> Iterator[ColumnLook]:
-        people = [one.cells for look in self.tables if (one := look.column(self.subject or "")) is not None]
+        people = [subjects.cells for look in self.tables if (subjects := look.column(self.subject or "")) is not None]
         known = frozenset().union(*people)
         has_people = table.column(self.subject or "") is not None
         for column in table.columns:
@@ -125,8 +132,8 @@ class Guesses:
             elif column.kind in ("int", "text"):
                 named = self.subject is not None and self.subject in column.name
                 called = _MERGED.search(column.name) or _MERGED.search(table.name)
-                held = has_people and column.kind == "text" and bool(column.cells) and column.cells <= known
-                if named or held or (called and len(column.cells & known) * 2 > len(column.cells)):
+                is_merged = has_people and column.kind == "text" and bool(column.cells) and column.cells <= known
+                if named or is_merged or (called and len(column.cells & known) * 2 > len(column.cells)):
                     yield column
 
 
@@ -150,24 +157,24 @@ def _agreed(looks: Sequence[FileLook]) -> list[FileLook]:
 def _subject(looks: Sequence[FileLook]) -> str | None:
     """Return the column that most files share and that names the fewest things; one called a patient comes first, then
     one that is the key of a table and stands beside other tables' keys (several stays of one person)."""
-    held: dict[str, list[ColumnLook]] = {}
+    by_name: dict[str, list[ColumnLook]] = {}
     for look in looks:
         for column in look.columns:
             if column.kind in ("int", "text"):
-                held.setdefault(column.name, []).append(column)
-    keys = {name for name, columns in held.items() if any(one.is_full and one.is_unique for one in columns)}
+                by_name.setdefault(column.name, []).append(column)
+    keys = {name for name, columns in by_name.items() if any(column.is_full and column.is_unique for column in columns)}
 
     def is_above(name: str) -> bool:
         beside = (look for look in looks if (own := look.column(name)) is not None and not own.is_unique)
         return name in keys and any(
-            one.name in keys - {name} and one.is_unique for look in beside for one in look.columns
+            column.name in keys - {name} and column.is_unique for look in beside for column in look.columns
         )
 
     def rank(name: str) -> tuple[bool, bool, int, int]:
-        cells = frozenset().union(*(column.cells for column in held[name]))
-        return bool(_PERSON.search(name)), is_above(name), len(held[name]), -len(cells)
+        cells = frozenset().union(*(column.cells for column in by_name[name]))
+        return bool(_PERSON.search(name)), is_above(name), len(by_name[name]), -len(cells)
 
-    shared = [name for name, columns in held.items() if len(columns) > 1 or _PERSON.search(name)]
+    shared = [name for name, columns in by_name.items() if len(columns) > 1 or _PERSON.search(name)]
     return max(shared, key=rank, default=None)
 
 
@@ -180,9 +187,9 @@ def _key(look: FileLook, looks: Sequence[FileLook], subject: str | None) -> str 
     beside = [c for c in fit if c.name != subject]
     own = [c for c in beside if c.name not in others and _names(c.name, look.name)]
     shared = [c for c in beside if c.name in others]
-    held = [c for c in beside if any(_holds(c, column) for column in strange)]
+    repeated = [c for c in beside if any(_holds(c, column) for column in strange)]
     return next(
-        (c.name for c in (*own, *shared, *held, *fit) if c.name == subject or c in (*own, *shared, *held)), None
+        (c.name for c in (*own, *shared, *repeated, *fit) if c.name == subject or c in (*own, *shared, *repeated)), None
     )
 
 

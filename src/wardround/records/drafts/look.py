@@ -128,7 +128,7 @@ def _parquet(file: Path, most: int) -> FirstRows:
     except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{file}: cannot be read as Parquet ({error})") from None
     columns = [[] if batch is None else batch.column(name).to_pylist() for name in schema.names]
-    types = {one.name: kind for one in schema if (kind := _stated(one.type)) is not None}
+    types = {column.name: kind for column in schema if (kind := _stated(column.type)) is not None}
     rows = [list(map(_cell, row)) for row in zip(*columns, strict=True)]
     return FirstRows(header=tuple(schema.names), rows=rows, types=types)
 
@@ -246,12 +246,12 @@ def _without_accent(letter: str) -> str:
 
 def _different(columns: Sequence[ColumnLook]) -> tuple[ColumnLook, ...]:
     """The columns, a number behind every name that one before has: headers of another script have nothing else."""
-    taken: set[str] = set()
+    used: set[str] = set()
     found = []
     for column in columns:
         numbered = (f"{column.name}_{n}" for n in itertools.count(2))
-        name = column.name if column.name not in taken else next(one for one in numbered if one not in taken)
-        taken.add(name)
+        name = column.name if column.name not in used else next(name for name in numbered if name not in used)
+        used.add(name)
         found.append(replace(column, name=name))
     return tuple(found)
 
@@ -260,17 +260,17 @@ def look_at(files: Sequence[Path], path: str, shown: str, name: str) -> FileLook
     """Look at the files of one table, some of them where there are many. UserError: one is empty or none."""
     some = [files[n * len(files) // _FILES_READ] for n in range(_FILES_READ)] if len(files) > _FILES_READ else files
     read = [first_rows(file, ROWS_READ // len(some)) for file in some]
-    headers = list(dict.fromkeys(name.strip().lower() for one in read for name in one.header))
+    headers = list(dict.fromkeys(name.strip().lower() for file in read for name in file.header))
     columns = _different([_column(header, read) for header in headers])
     words = {word for column in columns if column.kind != "text" for word in column.words_for_nothing}
     return FileLook(
         name=name,
         path=path,
         shown=shown,
-        rows=sum(len(one.rows) for one in read),
+        rows=sum(len(file.rows) for file in read),
         columns=columns,
         delimiter=read[0].delimiter,
-        encoding=next((one.encoding for one in read if one.encoding), ""),
+        encoding=next((file.encoding for file in read if file.encoding), ""),
         empty=frozenset(words),
     )
 
@@ -280,13 +280,13 @@ def _column(header: str, read: Sequence[FirstRows]) -> ColumnLook:
     cells: list[str] = []
     stated = None
     is_everywhere = True
-    for one in read:
-        names = [name.strip().lower() for name in one.header]
+    for file in read:
+        names = [name.strip().lower() for name in file.header]
         is_everywhere &= header in names
         if header in names:
             place = names.index(header)
-            cells += [row[place].strip() for row in one.rows]
-            stated = one.types.get(one.header[place], stated)
+            cells += [row[place].strip() for row in file.rows]
+            stated = file.types.get(file.header[place], stated)
     filled = [cell for cell in cells if cell and cell not in _WORDS_FOR_NOTHING]
     distinct = frozenset(filled)
     kind, times, has_comma = _kind(distinct) if stated is None else (stated, None, False)
@@ -387,8 +387,8 @@ def _together(folder: Path, tables: Sequence[TableFiles]) -> Iterable[TableFiles
     for table in tables:
         by_form.setdefault(_TURN.sub("#", table.path.casefold()), []).append(table)
     for several in by_form.values():
-        one = _one(folder, several) if len(several) > 1 else None
-        yield from several if one is None else (one,)
+        merged = _one(folder, several) if len(several) > 1 else None
+        yield from several if merged is None else (merged,)
 
 
 def _one(folder: Path, several: Sequence[TableFiles]) -> TableFiles | None:

@@ -123,9 +123,11 @@ def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> p
     names = [name for name in table.read_columns if name not in missing]
     if rows.column_names == names:
         return rows
-    held = dict(zip(rows.column_names, rows.columns, strict=True))
-    empty = {name: pa.nulls(rows.num_rows, ARROW_TYPES[table.read_columns[name]]) for name in names if name not in held}
-    return pa.table({name: held[name] if name in held else empty[name] for name in names})
+    present = dict(zip(rows.column_names, rows.columns, strict=True))
+    empty = {
+        name: pa.nulls(rows.num_rows, ARROW_TYPES[table.read_columns[name]]) for name in names if name not in present
+    }
+    return pa.table({name: present[name] if name in present else empty[name] for name in names})
 
 
 def _required(table: TableSpec) -> list[str]:

@@ -45,7 +45,7 @@ def note_lineage(
         "gone": np.setdiff1d(old, subjects, assume_unique=True),
     }
     _write_changes(plan.store / CHANGES, found)
-    counts = {name: len(held) for name, held in found.items()} | {"same": len(both) - len(differ)}
+    counts = {name: len(numbers) for name, numbers in found.items()} | {"same": len(both) - len(differ)}
     return {
         "digest": manifest["digest"],
         "subjects": {name: counts[name] for name in CHANGE_WORDS},

@@ -134,16 +134,16 @@ class ShardClocks:
 
 def _asked_of_others(spec: SourceSpec) -> dict[str, set[str]]:
     """Return, by table, the columns that rules of any table read of its rows."""
-    asked: dict[str, set[str]] = {name: set() for name in spec.tables}
+    needed: dict[str, set[str]] = {name: set() for name in spec.tables}
     rules = [rule for table in spec.tables.values() for _, rule in table.rules()]
     for part in (part for rule in rules for part in walk_everywhere(rule)):
         if isinstance(part, There):
-            asked[part.table] |= rule_columns(part.rule)
+            needed[part.table] |= rule_columns(part.rule)
         elif isinstance(part, Reference):
-            asked[part.table].add(part.column)
+            needed[part.table].add(part.column)
         elif isinstance(part, LateCell):
-            asked[part.table] |= {part.column, *rule_columns(spec.tables[part.table].late[part.column])}
-    return asked
+            needed[part.table] |= {part.column, *rule_columns(spec.tables[part.table].late[part.column])}
+    return needed
 
 
 def _subject_column(table: TableSpec) -> tuple[str, ...]:

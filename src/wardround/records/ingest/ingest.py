@@ -99,7 +99,7 @@ def ingest(
     """
     started = time.monotonic()
     settings, store = settings or IngestSettings(), Path(store)
-    folders = [Path(one) for one in ((folder,) if isinstance(folder, (str, Path)) else folder)]
+    folders = [Path(path) for path in ((folder,) if isinstance(folder, (str, Path)) else folder)]
     earlier = None if earlier is None else Path(earlier)
     spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
     spec = spec.in_zone(settings.time_zone)
@@ -130,8 +130,8 @@ def _planned(spec: SourceSpec, files: SourceFiles, store: Path, settings: Ingest
     if earlier.resolve() == store.resolve():
         raise UserError(f"{store}: an earlier store is never changed; name another folder for the new one")
     why = why_nothing(earlier, spec, settings, shards)
-    held = shards if why is not None else shards_of(earlier)
-    return replace(plan, earlier=earlier, why_nothing=why, shards=held)
+    shards_before = shards if why is not None else shards_of(earlier)
+    return replace(plan, earlier=earlier, why_nothing=why, shards=shards_before)
 
 
 def _finish(plan: Plan) -> None:
@@ -191,18 +191,18 @@ def _run(plan: Plan, report: Reporter) -> None:
 
 def _take_or_read(plan: Plan, tables: Sequence[str], taking: Taking | None, report: Reporter) -> None:
     """Have the dictionaries and what was counted of every table; the rows of tables that are read are in buckets."""
-    taken = [] if taking is None else taking.tables
+    reused = [] if taking is None else taking.tables
     for name in plan.files.dictionaries:
         if taking is not None and name in taking.dictionaries:
             take_dictionary(plan, name)
         else:
             mark_files(plan, name, report)
             _read_dictionary(plan, name)
-    for name in taken:
+    for name in reused:
         take_table(plan, name)
-    read = [name for name in tables if name not in taken]
+    read = [name for name in tables if name not in reused]
     parents = [name for name in tables if any(_parent(plan, other) == name for other in read)]
-    _each(plan, lend_parent, [name for name in parents if name in taken], report)
+    _each(plan, lend_parent, [name for name in parents if name in reused], report)
     _each(plan, bucket_table, [name for name in parents if name in read], report)
     _each(plan, bucket_table, [name for name in read if name not in parents], report)
 
@@ -223,8 +223,8 @@ def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: R
     def on_done(number: int) -> None:
         report(Progress(label="ingest", done=number, total=len(items), unit="parts"))
 
-    there = plan.elsewhere()
-    each(partial(_part, work, there), items, executor=settings.executor, workers=settings.workers, on_done=on_done)
+    remote = plan.elsewhere()
+    each(partial(_part, work, remote), items, executor=settings.executor, workers=settings.workers, on_done=on_done)
 
 
 def _part(work: Callable[..., None], plan: Plan, item: Any) -> None:
@@ -382,8 +382,8 @@ def _note_manifest(
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Add counts by name."""
     total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
+    for count in counts:
+        total.update(count)
     return dict(total)
 
 
@@ -406,7 +406,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
     tables = manifest["tables"]
     flattened = manifest.get("flattened") or {"quarantined": 0, "left_out": {}}
     read = {**tables, **manifest["dictionaries"], QUARANTINE: flattened}
-    set_aside = {name: one["quarantined"] for name, one in read.items()}
+    set_aside = {name: body["quarantined"] for name, body in read.items()}
     return IngestReport(
         store=store,
         rows={name: table["rows"] for name, table in tables.items() if table["rows"] or not plan.spec.flatten},

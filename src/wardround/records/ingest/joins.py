@@ -193,7 +193,7 @@ def foreign_keys(table: TableSpec) -> tuple[tuple[str, str], ...]:
 def links(spec: SourceSpec) -> tuple[tuple[str, str, str], ...]:
     """Return every column by which some clock goes from one row to another: its table, the column, the other table."""
     found = {link for table in spec.tables.values() for _, rule in table.rules() for link in _links(rule, table.name)}
-    found |= {(name, one.key, one.table) for name, table in spec.tables.items() if (one := table.subject_from)}
+    found |= {(name, parent.key, parent.table) for name, table in spec.tables.items() if (parent := table.subject_from)}
     return tuple(sorted(found))
 
 
@@ -264,11 +264,11 @@ def needed_tables(
 def _lost(spec: SourceSpec, missing: str, read: Mapping[str, Mapping[str, Any]]) -> LostRows:
     rows: dict[str, int] = {}
     encounters: dict[str, str] = {}
-    for name, said in read.items():
+    for name, counts in read.items():
         table = spec.tables[name]
-        if said["never_visible"] and missing in _looked_up(table):
-            rows[name] = said["never_visible"]
-        elif said["rows"] and table.encounter in said["columns"] and _names(table, missing):
+        if counts["never_visible"] and missing in _looked_up(table):
+            rows[name] = counts["never_visible"]
+        elif counts["rows"] and table.encounter in counts["columns"] and _names(table, missing):
             encounters[name] = str(table.encounter)
     return LostRows(rows=rows, encounters=encounters)
 

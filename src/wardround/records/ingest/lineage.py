@@ -40,8 +40,8 @@ class Lineage:
         lines = [f"made from store {self.digest[:16]}: subjects {counts}"]
         if self.why_nothing is not None:
             return "\n".join([f"nothing was taken from it, everything was read: {self.why_nothing}", *lines])
-        taken, whole = self.shards
-        lines.append(f"taken from it: {len(self.tables):,} tables, and {taken:,} of {whole:,} shards whole")
+        reused, whole = self.shards
+        lines.append(f"taken from it: {len(self.tables):,} tables, and {reused:,} of {whole:,} shards whole")
         if self.why_every_subject is not None:
             lines.append(f"every subject's rows were finished anew: {self.why_every_subject}")
         for why in dict.fromkeys(self.read.values()):

@@ -56,12 +56,12 @@ def people_of(folders: Sequence[Path]) -> dict[str, Any]:
     same: dict[str, int] = {}
     for path in (folder / "metadata" / "dataset.json" for folder in folders):
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
+            metadata = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, OSError):
             continue  # another writer's: the standard asks for nothing in it
-        if isinstance(said, dict) and isinstance(said.get(PEOPLE_OF), str):
-            sources[said[PEOPLE_OF]] = None
-            same |= said.get(SAME_PERSON) or {}
+        if isinstance(metadata, dict) and isinstance(metadata.get(PEOPLE_OF), str):
+            sources[metadata[PEOPLE_OF]] = None
+            same |= metadata.get(SAME_PERSON) or {}
     if len(sources) > 1:
         raise UserError(f"the folders were exported of several sources ({', '.join(sources)}): make a store of each")
     return {PEOPLE_OF: next(iter(sources), None), SAME_PERSON: same}
@@ -291,9 +291,9 @@ def take_everything(plan: Plan, report: Reporter = silent) -> dict[str, Any]:
     subjects = np.load(plan.store / SUBJECTS, allow_pickle=False)
     taking = Taking(tables=tuple(earlier.manifest["tables"]), dictionaries=(), read={})
     made_from = note_lineage(plan, subjects, (), taking=taking, shards=plan.shards, why_every_subject=None)
-    held = {name: part for name, part in earlier.manifest.items() if name not in ("version", "files")}
+    facts = {name: part for name, part in earlier.manifest.items() if name not in ("version", "files")}
     names = {"unknown_files": list(plan.files.unknown), "empty_files": list(plan.files.empty)}
-    return {**held, **(names if plan.spec.flatten is None else {}), "plan": plan.digest, "made_from": made_from}
+    return {**facts, **(names if plan.spec.flatten is None else {}), "plan": plan.digest, "made_from": made_from}
 
 
 def what_to_take(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> Taking:
@@ -302,11 +302,11 @@ def what_to_take(plan: Plan, tables: Sequence[str], report: Reporter = silent) -
     for name in (*tables, *plan.files.dictionaries):
         mark_files(plan, name, report)
     reasons = {name: _why_read(plan, earlier, name) for name in tables}
-    held = earlier.manifest["dictionaries"]
+    dictionaries = earlier.manifest["dictionaries"]
     return Taking(
         tables=tuple(name for name, why in reasons.items() if why is None),
         dictionaries=tuple(
-            name for name in plan.files.dictionaries if name in held and _has_same_files(plan, earlier, name)
+            name for name in plan.files.dictionaries if name in dictionaries and _has_same_files(plan, earlier, name)
         ),
         read={name: why for name, why in reasons.items() if why is not None},
     )
@@ -318,12 +318,12 @@ def _has_same_files(plan: Plan, earlier: EarlierStore, name: str) -> bool:
 
 def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
     table = plan.spec.tables[name]
-    held = earlier.manifest["tables"].get(name)
-    if held is None:
+    before = earlier.manifest["tables"].get(name)
+    if before is None:
         return "new"
     if not _has_same_files(plan, earlier, name):
         return "changed"
-    if held["repeated_rows"] or "another row has the same key and other content" in held["quarantine_reasons"]:
+    if before["repeated_rows"] or "another row has the same key and other content" in before["quarantine_reasons"]:
         return "rows of one key stand in it"
     parent = None if table.subject_from is None else table.subject_from.table
     if parent is not None and _why_read(plan, earlier, parent) is not None:
@@ -373,7 +373,7 @@ def why_every_subject(plan: Plan, tables: Sequence[str], medians: Mapping[str, M
         return f"median delays that moved: {', '.join(moved)}"
     joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
     words = _differing(
-        {name: held["sha256"] for name, held in old["dictionaries"].items() if name in joined},
+        {name: facts["sha256"] for name, facts in old["dictionaries"].items() if name in joined},
         {name: plan.noted(f"dictionary-{name}")["sha256"] for name in plan.files.dictionaries if name in joined},
     )
     return f"dictionaries that changed: {', '.join(words)}" if words else None

@@ -61,9 +61,9 @@ def _stretches(old: Integers, new: Integers, alike: Integers) -> list[tuple[int,
 def _cells_differ(old: pa.RecordBatch, new: pa.RecordBatch, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
     differ = np.zeros(new.num_rows, dtype=bool)
     for name in columns:
-        one, other = _bits(old.column(name)), _bits(new.column(name))
-        if not one.equals(other):
-            same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(one.is_null(), other.is_null()))
+        before, now = _bits(old.column(name)), _bits(new.column(name))
+        if not before.equals(now):
+            same = pc.or_(pc.fill_null(pc.equal(before, now), False), pc.and_(before.is_null(), now.is_null()))
             differ |= ~np.asarray(same.to_numpy(zero_copy_only=False))
     return differ
 
@@ -76,20 +76,24 @@ def _bits(column: Any) -> Any:
 # Of whom a newer release says something else than the earlier one did, in one shard, before any row is finished.
 
 
-def touched_subjects(plan: Plan, shard: int, held: EarlierShard, read: Iterable[str]) -> Integers:
+def touched_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Iterable[str]) -> Integers:
     """Return the subjects, sorted, whose rows differ in a table that was read, or may not be told from those of others:
     rows of one key, and numbered rows that look like another subject's."""
-    found = [_touched(plan, shard, held, name) for name in read]
+    found = [_touched(plan, shard, earlier, name) for name in read]
     if any(len(some) for some in found):
-        found += [_alike(table, held.as_read(name)) for name, table in plan.spec.tables.items() if _apart(table, held)]
+        found += [
+            _alike(table, earlier.as_read(name)) for name, table in plan.spec.tables.items() if _apart(table, earlier)
+        ]
     return np.unique(np.concatenate([NOBODY, *found]))
 
 
-def _touched(plan: Plan, shard: int, held: EarlierShard, name: str) -> Integers:
+def _touched(plan: Plan, shard: int, earlier: EarlierShard, name: str) -> Integers:
     table = plan.spec.tables[name]
-    old, new = held.as_read(name), read_bucket(plan.bucket_folder(name), shard)
+    old, new = earlier.as_read(name), read_bucket(plan.bucket_folder(name), shard)
     if old is None or new is None:
-        return np.concatenate([NOBODY, *(np.unique(subjects_of(table, one)) for one in (old, new) if one is not None)])
+        return np.concatenate(
+            [NOBODY, *(np.unique(subjects_of(table, part)) for part in (old, new) if part is not None)]
+        )
     subjects = subjects_of(table, new)
     if (subjects[1:] < subjects[:-1]).any():
         new = new.take(pa.array(np.argsort(subjects, kind="stable")))
@@ -99,9 +103,9 @@ def _touched(plan: Plan, shard: int, held: EarlierShard, name: str) -> Integers:
     return np.unique(np.concatenate([differing, subjects[clashing_rows(table, new)], _alike(table, new)]))
 
 
-def _apart(table: TableSpec, held: EarlierShard) -> list[tuple[str, ...]]:
+def _apart(table: TableSpec, earlier: EarlierShard) -> list[tuple[str, ...]]:
     """Return what numbers in row ids are made of, where it does not say whose the row is."""
-    present = held.notes[table.name]["columns"] if table.name in held.notes else ()
+    present = earlier.notes[table.name]["columns"] if table.name in earlier.notes else ()
     return [names for names in named_by(table, frozenset(present)) if table.subject not in names]
 
 
@@ -181,8 +185,8 @@ class Splice:
         """Return a column of who is touched, as it was and as it is."""
         was = _column(self.held.of(table, self.touched), column)
         now = read_bucket(self.plan.touched_folder(table), self.shard, [column])
-        held = () if now is None or column not in now.schema.names else (now.column(column),)
-        return [*held] if was is None else [was, *held]
+        current = () if now is None or column not in now.schema.names else (now.column(column),)
+        return [*current] if was is None else [was, *current]
 
     def finish(self, finishing: Finishing, folder: Path) -> dict[str, Any]:
         """Put the shard together and return what is counted of who is touched; ``changed`` fills up."""
@@ -241,8 +245,8 @@ def _together(own: FinishedRows | None, others: FinishedRows | None) -> Finished
 def _differ(was: FinishedRows | None, now: FinishedRows | None) -> Integers:
     """Return the subjects of whom a stored cell is not as it was; dictionaries are the same."""
     if was is None or now is None:
-        held = was or now
-        return np.unique(held.subjects) if held is not None else NOBODY
+        either = was or now
+        return np.unique(either.subjects) if either is not None else NOBODY
     if was.rows.schema != now.rows.schema:
         return np.union1d(was.subjects, now.subjects)
     return differing_subjects(was.subjects, was.rows, now.subjects, now.rows, now.rows.schema.names)

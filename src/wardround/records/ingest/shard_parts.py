@@ -47,12 +47,12 @@ def renew_shard(
     if plan.noted(f"shard-{shard:05d}") is not None:
         return
     earlier, folder = open_earlier(plan), _new_folder(plan, shard)
-    held = earlier.shard(shard)
-    touched = NOBODY if every_subject else touched_subjects(plan, shard, held, taking.read)
+    earlier_shard = earlier.shard(shard)
+    touched = NOBODY if every_subject else touched_subjects(plan, shard, earlier_shard, taking.read)
     if every_subject:
-        note = _whole(plan, shard, held, _finishing(plan, medians), taking)
+        note = _whole(plan, shard, earlier_shard, _finishing(plan, medians), taking)
     elif len(touched):
-        splice = Splice(plan=plan, shard=shard, held=held, touched=touched)
+        splice = Splice(plan=plan, shard=shard, held=earlier_shard, touched=touched)
         note = _spliced(plan, splice, _finishing(plan, medians), taking)
     else:
         earlier.link_shard(shard, plan.store)
@@ -61,16 +61,16 @@ def renew_shard(
     report(Progress(label="renew shards", done=shard + 1, total=plan.shards, unit="shards"))
 
 
-def _whole(plan: Plan, shard: int, held: EarlierShard, finishing: Finishing, taking: Taking) -> dict[str, Any]:
+def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, taking: Taking) -> dict[str, Any]:
     """Finish all rows of a shard, those of tables that were not read as they were once read."""
     changed: list[Integers] = [NOBODY]
 
     def put(folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
-        changed.append(_changed(plan, held.rows(name), own, plan.spec.tables[name], finishing.labels.dictionaries))
+        changed.append(_changed(plan, earlier.rows(name), own, plan.spec.tables[name], finishing.labels.dictionaries))
         return put_away(folder, name, own)
 
     for name in taking.tables:
-        write_bucket(plan.bucket_folder(name), shard, held.as_read(name))
+        write_bucket(plan.bucket_folder(name), shard, earlier.as_read(name))
     counts = as_json(finishing.finish(shard, shard_folder(plan.store, shard), put))
     return {**counts, "changed": np.unique(np.concatenate(changed)).tolist()}
 
@@ -90,7 +90,7 @@ def _changed(
 ) -> Integers:
     """Return the subjects of whom a stored row, a clock or a label is not as it was."""
     if old is None or new is None:
-        return np.concatenate([NOBODY, *(np.unique(one.subjects) for one in (old, new) if one is not None)])
+        return np.concatenate([NOBODY, *(np.unique(part.subjects) for part in (old, new) if part is not None)])
     old_words = open_earlier(plan).dictionaries(join.table for join in table.dictionaries)
     before, after = with_labels(table, old.rows, old_words), with_labels(table, new.rows, words)
     if before.schema != after.schema:

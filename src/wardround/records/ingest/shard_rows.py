@@ -282,9 +282,9 @@ class ShardRows:
         words, places = _words(table, whole)
         standing = words[np.isin(places, found.kept)]
         clashing = whole.take(pa.array(found.conflicting))
-        taken = np.isin(words[np.searchsorted(places, found.conflicting)], standing)  # a version stands for the key
-        alone, others = replace(found, conflicting=found.conflicting[~taken]), found.conflicting[taken]
-        clashing = clashing.filter(pa.array(~taken))
+        is_kept = np.isin(words[np.searchsorted(places, found.conflicting)], standing)  # a version stands for the key
+        alone, others = replace(found, conflicting=found.conflicting[~is_kept]), found.conflicting[is_kept]
+        clashing = clashing.filter(pa.array(~is_kept))
 
         def undisputed(name: str, columns: tuple[str, ...]) -> pa.RecordBatch | None:
             other, path = self.spec.tables[name], self.buckets.get(name)
@@ -401,8 +401,8 @@ def row_order(subjects: Integers, event: Integers, ties: Sequence[Any]) -> Integ
 def _settle(rows: Integers, runs: Integers, ties: Sequence[Any]) -> Integers:
     """Order rows of equal time within their runs; what ties do not tell apart stays as it was given: a subject's order
     never depends on whose rows stand beside."""
-    taken = pa.array(rows)
-    columns = [sortable(column.take(taken) if isinstance(column, pa.Array) else column[rows]) for column in ties]
+    places = pa.array(rows)
+    columns = [sortable(column.take(places) if isinstance(column, pa.Array) else column[rows]) for column in ties]
     if len(columns) == 1:
         packed = _packed(runs, columns[0])
         if packed is not None:

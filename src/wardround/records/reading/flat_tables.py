@@ -130,9 +130,9 @@ class _FlatTable:
         self._put(pa.table(arrays, schema=self._schema))
 
     def _flush(self) -> None:
-        held, self._held, self._held_bytes = self._held, [], 0
-        if held:
-            self._put(pa.table([self._array(field, held) for field in self._schema], schema=self._schema))
+        rows, self._held, self._held_bytes = self._held, [], 0
+        if rows:
+            self._put(pa.table([self._array(field, rows) for field in self._schema], schema=self._schema))
 
     def _array(self, field: pa.Field, rows: Sequence[Mapping[str, Any]]) -> Any:
         try:

@@ -63,26 +63,26 @@ def copy_tables(spec: SourceSpec, database: Database, out: Path, *, report: Repo
 
     A finished copy of the same database is kept as it is. UserError: no connection, or no known table there.
     """
-    held = _finished(out, database)
-    if held is not None:
-        return held
+    finished = _finished(out, database)
+    if finished is not None:
+        return finished
     shutil.rmtree(out, ignore_errors=True)
     private_folder(out)
     with _reading(database) as cursor:
         tables = _known(spec, cursor, database)
         rows = {name: _copy(cursor, database, name, tables[name], out, report) for name in tables}
-    said = {"database": database.url, "schema": database.schema, "rows": rows}
-    write_atomically(out / SNAPSHOT, json.dumps(said, indent=1) + "\n")
+    facts = {"database": database.url, "schema": database.schema, "rows": rows}
+    write_atomically(out / SNAPSHOT, json.dumps(facts, indent=1) + "\n")
     return rows
 
 
 def _finished(out: Path, database: Database) -> Mapping[str, int] | None:
     if not (out / SNAPSHOT).exists():
         return None
-    said = json.loads((out / SNAPSHOT).read_text(encoding="utf-8"))
-    if (said["database"], said["schema"]) != (database.url, database.schema):
+    facts = json.loads((out / SNAPSHOT).read_text(encoding="utf-8"))
+    if (facts["database"], facts["schema"]) != (database.url, database.schema):
         raise UserError(f"{out} holds tables of another database: delete it, or name another store")
-    rows: Mapping[str, int] = said["rows"]
+    rows: Mapping[str, int] = facts["rows"]
     return rows
 
 
@@ -96,14 +96,14 @@ def _reading(database: Database) -> Iterator[Any]:
             yield cursor
             connection.rollback()
     except postgresql.Error as error:
-        said = " ".join(str(error).split())
-        raise UserError(f"the database could not be read: {said}") from None
+        message = " ".join(str(error).split())
+        raise UserError(f"the database could not be read: {message}") from None
 
 
 def _known(spec: SourceSpec, cursor: Any, database: Database) -> dict[str, list[tuple[str, str]]]:
     """The columns and types of each table that the source knows, by the table's name in the database."""
     paths = [table.path for table in spec.tables.values()]
-    paths += [path for one in spec.dictionaries.values() for path in (one.path, *one.also)]
+    paths += [path for dictionary in spec.dictionaries.values() for path in (dictionary.path, *dictionary.also)]
     wanted = {PurePosixPath(path).name.casefold() for path in paths}
     cursor.execute(_COLUMNS, (database.schema,))
     found: dict[str, list[tuple[str, str]]] = {}

@@ -67,7 +67,7 @@ class SourceFiles:
 
     def fingerprint(self) -> list[list[object]]:
         """Return name, size and time of change of every used file: what a restart compares."""
-        used = [(name, path) for held in (self.tables, self.dictionaries) for name in held for path in held[name]]
+        used = [(name, path) for files in (self.tables, self.dictionaries) for name in files for path in files[name]]
         if self.raw:
             used = [("raw", path) for path in self.raw]
         return [[name, self.name(path), path.stat().st_size, path.stat().st_mtime_ns] for name, path in sorted(used)]
@@ -94,7 +94,7 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
     derived = {name for name, table in spec.tables.items() if table.derive and table.derive.source in tables}
     missing = sorted({*spec.tables, *spec.dictionaries} - {*tables, *dictionaries} - derived)
     files = SourceFiles(folders=folders, tables=tables, dictionaries=dictionaries, missing=tuple(missing), unknown=())
-    used = {path for held in (tables, dictionaries) for paths in held.values() for path in paths}
+    used = {path for by_name in (tables, dictionaries) for paths in by_name.values() for path in paths}
     others = [path for path in _data_files(folders) if path not in used]
     return replace(
         files,

@@ -85,8 +85,8 @@ def over(times: Times, subjects: Integers, owners: Integers, starts: Times, ends
     people, moments = np.unique(owners[rows]), np.unique(starts[rows])
     numbers = np.searchsorted(people, owners[rows]) * len(moments) + np.searchsorted(moments, starts[rows])
     owner = np.minimum(np.searchsorted(people, subjects), len(people) - 1)
-    asked = owner * len(moments) + np.searchsorted(moments, times, side="right") - 1
-    found = rows[np.maximum(np.searchsorted(numbers, asked, side="right") - 1, 0)]
+    wanted = owner * len(moments) + np.searchsorted(moments, times, side="right") - 1
+    found = rows[np.maximum(np.searchsorted(numbers, wanted, side="right") - 1, 0)]
     begun = (times != NO_TIME) & (owners[found] == subjects) & (starts[found] <= times)
     latest = np.full(len(owners), NO_TIME)
     latest[rows] = _latest_so_far(np.where(ends[rows] == NO_TIME, FOREVER, ends[rows]), owners[rows])

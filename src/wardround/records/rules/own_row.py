@@ -147,8 +147,8 @@ class Choice(Rule):
         place.value(self.column, self.values)
 
     def evaluate(self, frame: Frame) -> Times:
-        held = frame.holds(self.column, self.values)
-        return np.where(held, self.chosen.evaluate(frame), self.other.evaluate(frame))
+        is_chosen = frame.holds(self.column, self.values)
+        return np.where(is_chosen, self.chosen.evaluate(frame), self.other.evaluate(frame))
 
 
 @RULES.named("lag")

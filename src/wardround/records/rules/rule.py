@@ -55,7 +55,7 @@ class Rule(ABC):
         """Make the rule ``name`` of what stands in its brackets: for each field a rule, or a plain name where the field
         is text. UserError: something else stands there."""
         kinds, given = kinds_of(cls), zip(fields(cls), arguments.rules, arguments.words(), strict=False)
-        values = [word if kinds[one.name] is str else rule for one, rule, word in given]
+        values = [word if kinds[field.name] is str else rule for field, rule, word in given]
         if None in values or not len(values) == len(fields(cls)) == len(arguments.rules):
             raise arguments.wrong(f"{name} takes {cls.takes}")
         return cls(*values)

@@ -198,22 +198,22 @@ def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[
                 if old in dictionary.column_names:
                     source = one_array(dictionary.column(old))
                     joined[new] = JoinedColumn(places=f"{DICTIONARY}{number}", source=source)
-    held = {*present, *joined}
+    columns = {*present, *joined}
     if spec.group is not None and spec.group.code in present:
-        held.add(spec.group.name)
-    held.update(name for name, parts in spec.first.items() if not held.isdisjoint(parts))
+        columns.add(spec.group.name)
+    columns.update(name for name, parts in spec.first.items() if not columns.isdisjoint(parts))
     if spec.age is not None:
-        held.add("age")
+        columns.add("age")
     late = tuple(
         LateGroup(clock=rule.name if isinstance(rule, Column) else f"{LATE}{names[0]}", columns=frozenset(names))
         for rule, names in late_rules(spec, list(present)).items()
     )
     return TableLayout(
         spec=spec,
-        columns={name: kind for name, kind in spec.public_columns.items() if name in held},
+        columns={name: kind for name, kind in spec.public_columns.items() if name in columns},
         joined=joined,
         late=late,
-        all_columns={name: kind for name, kind in spec.all_columns.items() if name in held},
+        all_columns={name: kind for name, kind in spec.all_columns.items() if name in columns},
     )
 
 

@@ -104,11 +104,11 @@ def as_disclosed(batch: pa.RecordBatch, disclosures: Sequence[Disclosure]) -> Ti
         if not known:
             return ()
         times = np.stack(known, axis=1)
-        said = np.stack([fingerprints(rows, each.columns, "") for each in disclosures], axis=1)
+        prints = np.stack([fingerprints(rows, each.columns, "") for each in disclosures], axis=1)
         order = np.argsort(times, axis=1, kind="stable")
         times = np.take_along_axis(times, order, axis=1)
         never = times == NEVER_TIME
-        steps = (times, np.where(never, -1, order), np.where(never, np.uint64(0), np.take_along_axis(said, order, 1)))
+        steps = (times, np.where(never, -1, order), np.where(never, np.uint64(0), np.take_along_axis(prints, order, 1)))
         return [step[:, place] for place in range(len(known)) for step in steps]
 
     return ties

@@ -98,12 +98,12 @@ def _groups(rows: Integers, wanted: int) -> Integers:
     if len(rows) == 0:
         return rows
     numbers = np.empty(len(rows), dtype=np.int64)
-    group = held = 0
+    group = size = 0
     for place, count in enumerate(rows.tolist()):
-        if held and held + count > wanted:
-            group, held = group + 1, 0
+        if size and size + count > wanted:
+            group, size = group + 1, 0
         numbers[place] = group
-        held += count
+        size += count
     return numbers
 
 
@@ -188,8 +188,8 @@ class TableShard:
         """Return the batch that holds a subject's rows, with those of its neighbours. The latest small one is kept: who
         reads one subject after the other unpacks it once."""
         offset, size = int(self.offset[place]), int(self.raw[place] or self.stored[place])
-        for held, batch in self._latest:
-            if held == offset:
+        for key, batch in self._latest:
+            if key == offset:
                 return batch
         batch = self._unpacked(place, offset)
         if size <= _PLAIN_BATCH_BYTES:

@@ -41,7 +41,7 @@ def read_roles(bodies: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Tab
                 found[key] = _read(SpanRole, value, place)
             elif key in _SEVERAL:
                 several = value if isinstance(value, list) else [value]
-                made = [_read(_SHAPES.get(key, RowRole), one, place) for one in several]
+                made = [_read(_SHAPES.get(key, RowRole), body, place) for body in several]
                 found[key] = (*found.get(key, ()), *made)
             elif isinstance(value, dict | list | str):
                 found[key] = _plain(value)
@@ -74,7 +74,7 @@ def _each(roles: Roles) -> Iterator[tuple[str, _Role]]:
         if span is not None:
             yield f"roles.{role}", span
     for role in _SEVERAL:
-        yield from ((f"roles.{role}", one) for one in getattr(roles, role))
+        yield from ((f"roles.{role}", row_role) for row_role in getattr(roles, role))
 
 
 def _check_names(place: str, role: _Role, tables: Mapping[str, TableSpec]) -> None:

@@ -106,7 +106,7 @@ def table_spec(
 
 def values_of(keys: Any, kind: type[Any]) -> dict[str, Any]:
     """Return the values of a dataclass's fields that ``kind`` declares, by name."""
-    return {one.name: getattr(keys, one.name) for one in fields(kind)}
+    return {each.name: getattr(keys, each.name) for each in fields(kind)}
 
 
 def check_column_names(columns: Iterable[str], place: str) -> None:

@@ -157,7 +157,7 @@ def _check_lines(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
             _known_names(key, BESIDE_CELL.findall(template), table.public_columns)
     part = table.part_of
     others: list[tuple[str, str, str, str | None]] = [] if part is None else [("part_of", part.table, part.on, None)]
-    others += [("label_from", one.table, one.on, one.column) for one in table.label_from]
+    others += [("label_from", source.table, source.on, source.column) for source in table.label_from]
     for key, other, on, column in others:
         if other not in tables:
             raise UserError(f"{place}.{key}: no table {other!r}; known are {', '.join(sorted(tables))}")
@@ -191,11 +191,11 @@ def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
 
 
 def _check_medians(table: TableSpec) -> None:
-    asked = [f"{start}.{end}" for start, end in table.median_pairs]
+    pairs = [f"{start}.{end}" for start, end in table.median_pairs]
     for pair, minutes in table.median_minutes.items():
         place = f"tables.{table.name}.median_minutes.{pair}"
-        if pair not in asked:
-            raise UserError(f"{place}: no rule asks for it; asked for are {', '.join(asked) or 'none'} (write FROM.TO)")
+        if pair not in pairs:
+            raise UserError(f"{place}: no rule asks for it; asked for are {', '.join(pairs) or 'none'} (write FROM.TO)")
         if minutes < 0:
             raise UserError(f"{place}: a delay is not negative, as {minutes:g} is")
 

@@ -60,9 +60,9 @@ def spec_problems(name_or_path: str | Path) -> list[str]:
     for file in _texts(name_or_path):
         with _noted(found):
             body = _toml(file)
-            asked = [f"{file.name}: {place}: {text}" for place, text in open_questions(body)]
-            found += asked
-            modules += [] if asked else [_Module(file)]
+            questions = [f"{file.name}: {place}: {text}" for place, text in open_questions(body)]
+            found += questions
+            modules += [] if questions else [_Module(file)]
     if not found:
         found += _table_problems(modules)
     if not found:
@@ -189,7 +189,7 @@ def _source_body(body: Mapping[str, Any], file: str) -> SourceBody:
 def _source_keys(bodies: Sequence[SourceBody]) -> dict[str, Any]:
     """Return each key of the source over its files: lists and tables add up, else the first value that is given."""
     found: dict[str, Any] = {}
-    for key in (one.name for one in fields(SourceKeys)):
+    for key in (each.name for each in fields(SourceKeys)):
         values = [getattr(body, key) for body in bodies]
         if isinstance(values[0], tuple):
             found[key] = tuple(dict.fromkeys(part for value in values for part in value))
@@ -223,7 +223,7 @@ class _Module:
         self.text = spec_file.text
         body = _toml(spec_file)
         refuse_open_questions(body, file.name)
-        refuse_unknown(body, (one.name for one in fields(SpecBody)), file.name)
+        refuse_unknown(body, (each.name for each in fields(SpecBody)), file.name)
         body = spelt(body)
         self.source = source = _source_body(body, file.name)
         self.name = source.name

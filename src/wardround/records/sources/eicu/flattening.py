@@ -347,8 +347,8 @@ def _over(stay: HospitalStay, raw: Mapping[int, dict[str, Any]]) -> datetime | N
         for unit, admitted in stay.unit_admissions.items()
         for place in ("hospital", "unit")
     ]
-    told = any(raw[unit].get("hospitaldischargeoffset") is not None for unit in stay.unit_admissions)
-    return max((end for end in ends if end is not None), default=None) if told or _died(stay, raw) else None
+    has_discharge = any(raw[unit].get("hospitaldischargeoffset") is not None for unit in stay.unit_admissions)
+    return max((end for end in ends if end is not None), default=None) if has_discharge or _died(stay, raw) else None
 
 
 def _died(stay: HospitalStay, raw: Mapping[int, dict[str, Any]]) -> bool:

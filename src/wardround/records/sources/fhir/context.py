@@ -64,8 +64,8 @@ class Names:
         names._mix()
         for holders in names._holders.values():
             if len(holders) <= _MOST_HOLDERS:
-                for one, other in pairwise(sorted(holders)):
-                    names._are_one(one, other)
+                for first, other in pairwise(sorted(holders)):
+                    names._are_one(first, other)
         names._holders.clear()
         return names
 
@@ -75,8 +75,8 @@ class Names:
             key = self._same[key]
         return key
 
-    def _are_one(self, one: str, other: str) -> None:
-        first, second = sorted((self.person(one), self.person(other)))
+    def _are_one(self, first_name: str, other: str) -> None:
+        first, second = sorted((self.person(first_name), self.person(other)))
         if first != second:
             self._same[second] = first
 
@@ -224,15 +224,15 @@ class ResourceReading:
         if inline:
             return self._named(inline)
         reference = part(self.resource, "medicationReference")
-        said = text(reference, "display")
+        display = text(reference, "display")
         url = text(reference, "reference") or ""
         if url.startswith("#"):
             inside = (item for item in parts(self.resource, "contained") if item.get("id") == url[1:])
             found = next((read_medication(item) for item in inside), NOTHING)
         else:
             found = self.names.medications.get(self.id_of(reference) or "", NOTHING)
-        if not found and said:
-            return CodedConcept(label=said)
+        if not found and display:
+            return CodedConcept(label=display)
         if not found and reference:
             self.flat.leave_out("name of a medication whose Medication is not in the export")
         return self._named(found)

@@ -91,7 +91,7 @@ def _measured(body: Json) -> Row:
     value = number(quantity, "value") if quantity else number(body, "valueInteger")
     words = joined(_value_texts(body))
     exact = quantity.get("comparator") is None
-    low, high, said = _reference_range(body)
+    low, high, range_text = _reference_range(body)
     return {
         **coded(concept(part(body, "code")), "description"),
         "value": value,
@@ -100,7 +100,7 @@ def _measured(body: Json) -> Row:
         "value_time": moment(body, "valueDateTime") or moment(part(body, "valuePeriod"), "start"),
         "reference_low": low,
         "reference_high": high,
-        "reference_text": said,
+        "reference_text": range_text,
         "interpretation": labels(body, "interpretation"),
     }
 

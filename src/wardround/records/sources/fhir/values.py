@@ -204,7 +204,7 @@ def _concept(words: str | None, codings: tuple[tuple[str | None, str | None, str
     if not codings:
         return CodedConcept(label=words) if words else NOTHING
     codes = [(system_name(url), code) for url, code, _ in codings]
-    label = words or next((said for _, _, said in codings if said), None)
+    label = words or next((display for _, _, display in codings if display), None)
     system, code = codes[0]
     more = [f"{name}//{other}" if name else other for name, other in codes[1:] if other]
     return CodedConcept(

@@ -54,8 +54,8 @@ def describe_codes(folder: Path, dictionaries: Sequence[Path], out: Path) -> Des
     table = pq.read_table(source)
     describers = [_describer(path) for path in dictionaries]
     codes = table.column("code").to_pylist()
-    held = table.column("description").to_pylist() if "description" in table.schema.names else [None] * len(codes)
-    words = [text or _first(describers, code) for code, text in zip(codes, held, strict=True)]
+    described = table.column("description").to_pylist() if "description" in table.schema.names else [None] * len(codes)
+    words = [text or _first(describers, code) for code, text in zip(codes, described, strict=True)]
     column = pa.array(words, pa.string())
     place = table.schema.get_field_index("description")
     table = table.append_column("description", column) if place < 0 else table.set_column(place, "description", column)
@@ -63,7 +63,9 @@ def describe_codes(folder: Path, dictionaries: Sequence[Path], out: Path) -> Des
     unfinished = target.with_suffix(".tmp")
     pq.write_table(table, unfinished)
     os.replace(unfinished, target)
-    return DescriptionCounts(codes=len(codes), before=sum(map(bool, held)), after=sum(map(bool, words)), path=target)
+    return DescriptionCounts(
+        codes=len(codes), before=sum(map(bool, described)), after=sum(map(bool, words)), path=target
+    )
 
 
 def _first(describers: Sequence[Describe], code: str) -> str | None:
@@ -160,7 +162,7 @@ def _read(path: Path) -> Any:
             # Athena writes tabs and quotes nothing: a quotation mark there is part of a name.
             parse_options=pa_csv.ParseOptions(delimiter="\t" if tabs else ",", quote_char=False if tabs else '"'),
             convert_options=pa_csv.ConvertOptions(
-                column_types={name: pa.string() for one in head for name in (one, one.upper())}
+                column_types={name: pa.string() for column in head for name in (column, column.upper())}
             ),
         )
     except pa.ArrowInvalid as error:
