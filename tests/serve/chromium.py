@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -24,6 +25,31 @@ _FLAGS = (
 _PATIENCE_SECONDS = 120
 _KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": (" ", 32, " ")}
 _NAVIGATED = "target navigated"
+WIDE, NARROW = 1400, 390
+"""The widths in pixels at which pages are looked at."""
+CONTRAST = """(() => {
+  const read = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = rgb => { const [r, g, b] = rgb.slice(0, 3).map(v => { v /= 255;
+    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = one => { for (let e = one; e; e = e.parentElement) {
+    const c = read(getComputedStyle(e).backgroundColor);
+    if (c.length === 3 || c[3] > 0) return c; } return [255, 255, 255]; };
+  const faint = [];
+  for (const one of document.body.querySelectorAll('*')) {
+    if (one.closest('svg') || ![...one.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+    const pair = [light(read(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => a - b);
+    const ratio = (pair[1] + 0.05) / (pair[0] + 0.05);
+    if (ratio < 4.5) faint.push(one.tagName + '.' + one.className + ' ' + ratio.toFixed(2));
+  }
+  return [...new Set(faint)];
+})()"""
+"""Which elements' words are too faint for their ground (WCAG AA: 4.5)."""
+CLIPPED = """(() => [...document.querySelectorAll('.scroll')]
+  .filter(one => one.scrollWidth > one.clientWidth + 1)
+  .map(one => one.querySelector('th, td').textContent + ' ' + one.scrollWidth + ' of ' + one.clientWidth))()"""
+"""Which tables are cut off, as words of their first cell with both widths."""
+SCREENSHOTS = os.environ.get("WARDROUND_SCREENSHOTS")
+"""A folder into which every page that is looked at is written as PNG."""
 
 
 class Navigated(Exception):
@@ -114,6 +140,12 @@ class Chromium:
     def type(self, text: str) -> None:
         """Type into what has the focus."""
         self.ask("Input.insertText", text=text)
+
+    def keep(self, name: str, *, width: int, dark: bool) -> None:
+        """Set the width and the colours; keep the page as a picture where somebody wants to look at it."""
+        self.look(width=width, dark=dark)
+        if SCREENSHOTS is not None:
+            self.screenshot(Path(SCREENSHOTS) / f"{name.replace(' ', '-')}-{width}-{'dark' if dark else 'light'}.png")
 
     def screenshot(self, file: Path, *, whole: bool = True) -> None:
         """Write the page as PNG."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import Chromium
 
 from fake_server import Answer, FakeServer, error, text, tools
 from wardround.cli import main
@@ -162,3 +164,11 @@ def live_stream_path(live_rules: Path, tmp_path_factory: pytest.TempPathFactory)
     responder = coded_responder(live_rules)
     follow(load_source_spec("mimiciv"), folder.parent / "lines", folder, settings=settings, responder=responder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    pytest.importorskip("websockets", reason="needs websockets")
+    one = Chromium(tmp_path_factory.mktemp("chromium"))
+    yield one
+    one.close()

@@ -18,15 +18,13 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra [view]")
 pytest.importorskip("mcp", reason="needs the extra [view]")
 
-from chromium import PROGRAM, Chromium
+from chromium import CLIPPED, CONTRAST, NARROW, PROGRAM, WIDE, Chromium
 from starlette.applications import Starlette
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from effort import often
 from wardround.records import load_source_spec
-from wardround.reports.report import no_pages, report_run
-from wardround.runs import RunFolder
 from wardround.serve.viewer import (
     MarksFile,
     ReviewPages,
@@ -50,25 +48,8 @@ PAGES = (
 )  # fmt: skip
 FILES = ("/runs/{number:int}/marks.csv",)
 """What is served and is no page."""
-NARROW = 390
 FOCUSABLE = "a[href], select, button, input:not([type=hidden]), textarea, summary"
 NEEDS_A_NAME = "img, svg:not([aria-hidden=true]), select, input:not([type=hidden]), textarea"
-CONTRAST = """(() => {
-  const read = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
-  const light = rgb => { const [r, g, b] = rgb.slice(0, 3).map(v => { v /= 255;
-    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = one => { for (let e = one; e; e = e.parentElement) {
-    const c = read(getComputedStyle(e).backgroundColor);
-    if (c.length === 3 || c[3] > 0) return c; } return [255, 255, 255]; };
-  const faint = [];
-  for (const one of document.body.querySelectorAll('*')) {
-    if (one.closest('svg') || ![...one.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
-    const pair = [light(read(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => a - b);
-    const ratio = (pair[1] + 0.05) / (pair[0] + 0.05);
-    if (ratio < 4.5) faint.push(one.tagName + '.' + one.className + ' ' + ratio.toFixed(2));
-  }
-  return [...new Set(faint)];
-})()"""
 
 
 def serve(app: ASGIApp) -> Iterator[str]:
@@ -86,14 +67,6 @@ def serve(app: ASGIApp) -> Iterator[str]:
     finally:  # also where a test fails in the middle: the thread would outlive the tests
         server.should_exit = True
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    pytest.importorskip("websockets", reason="needs websockets")
-    one = Chromium(tmp_path_factory.mktemp("chromium"))
-    yield one
-    one.close()
 
 
 @pytest.fixture(scope="module")
@@ -188,9 +161,15 @@ def test_a_page_is_whole_without_scripts_on_every_medium(
     assert browser.value(f"{unnamed}.filter(one => !({named})).map(one => one.outerHTML.slice(0, 80))") == []
     assert browser.value(CONTRAST) == []
     paper = browser.value("getComputedStyle(document.body).backgroundColor")
-    browser.look(dark=True)
+    browser.look(width=WIDE, dark=True)
     assert browser.value("getComputedStyle(document.body).backgroundColor") != paper, "the style was let in"
     assert browser.value(CONTRAST) == []
+    assert browser.value("document.documentElement.scrollWidth") <= WIDE
+    assert browser.value(CLIPPED) == [], "a table is cut off where there is room"
+    for width in often((), (WIDE, NARROW)):
+        for dark in (False, True):
+            browser.keep(name, width=width, dark=dark)
+            assert browser.value(CONTRAST) == []
     browser.look(media="print")
     assert browser.value("[...document.querySelectorAll('nav')].every(one => getComputedStyle(one).display === 'none')")
     browser.look()
@@ -370,36 +349,3 @@ def test_an_episode_prints(browser: Chromium, addresses: dict[str, str]) -> None
     printed = browser.pdf()
     assert printed.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) > 1
-
-
-CLIPPED = """(() => [...document.querySelectorAll('.scroll')]
-  .filter(one => one.scrollWidth > one.clientWidth + 1)
-  .map(one => one.querySelector('th, td').textContent + ' ' + one.scrollWidth + ' of ' + one.clientWidth))()"""
-
-
-@pytest.mark.parametrize("dark", often([True], [False, True]))
-def test_the_report_fits_a_wide_and_a_narrow_screen(
-    browser: Chromium, viewed_run_path: Path, tmp_path: Path, dark: bool
-) -> None:
-    """No table of the run's figures is clipped; what is folded opens by keys alone; words have contrast."""
-    folder = RunFolder.open(viewed_run_path)
-    _, page = report_run(folder, pages=no_pages, out=tmp_path / "report")
-    assert page is not None
-    for width in (1400, NARROW):
-        browser.look(width=width, dark=dark)
-        browser.open(page.as_uri())
-        closed = browser.value("document.querySelectorAll('details:not([open])').length")
-        assert closed
-        for _ in range(200):
-            browser.press("Tab")
-            if browser.value(
-                "document.activeElement.tagName === 'SUMMARY' && !document.activeElement.parentElement.open"
-            ):
-                browser.press("Enter")
-            if not browser.value("document.querySelectorAll('details:not([open])').length"):
-                break
-        assert browser.value("document.querySelectorAll('details:not([open])').length") == 0
-        assert browser.value("document.documentElement.scrollWidth") <= width
-        assert browser.value(CLIPPED) == []
-        assert browser.value(CONTRAST) == []
-    browser.look()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from statistics import median
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from wardround.audits.pipeline import VERDICTS, PipelineReport
 from wardround.clinical.codes import LabelSet
@@ -91,6 +92,7 @@ def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -
     environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
     environment.filters["figure"] = lambda value, digits=3: "–" if value is None else f"{value:.{digits}f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
+    environment.filters["minute"] = lambda created: f"{created[:16].replace('T', ' ')} UTC"
     environment.filters["data_url"] = data_url
     environment.filters["html"] = as_html
     environment.filters["html_stacked"] = partial(as_html, is_stacked=True)
@@ -116,7 +118,21 @@ def _html_table(*headings: str | Sequence[Any] | None, caller: Callable[[], str]
             columns.append((one.removeprefix("#"), "number" if one.startswith("#") else "text"))
         else:
             columns += [(name, "number") for name in one or ()]
-    return html_frame(columns, caller(), css=css)
+    body = caller()
+    return html_frame(columns, _named_cells(body, [name for name, _ in columns]) if "stacked" in css else body, css=css)
+
+
+def _named_cells(body: str, names: Sequence[str]) -> str:
+    """Name each cell of rows by its column: on a narrow screen a row is a list of names and values."""
+    rows = re.split(r"(?=<tr\b)", body)
+    for place, row in enumerate(rows):
+        cells = re.split(r"(?=<t[dh]\b)", row)
+        for name, number in zip(names, range(1, len(cells)), strict=False):
+            opening, closed, inside = cells[number].partition(">")
+            if opening.startswith("<td"):
+                cells[number] = f'{opening} data-name="{escape(name)}"{closed}{inside}'
+        rows[place] = "".join(cells)
+    return "".join(rows)
 
 
 def leak_test_page(found: PipelineReport) -> str:
