@@ -74,7 +74,7 @@ test-ray: $(VENV)/dev-installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -q tests/core/executors
 
-# The wheel, outside the tree, and the commands of tour and tutorials: TRANSCRIPT=docs/tour-transcript.md keeps what was seen.
+# The wheel, outside the tree, and the commands of tour, tutorials, publishing and README as they stand: TRANSCRIPT=docs/tour-transcript.md keeps what was seen.
 tour:
 	$(PYTHON) scripts/follow_tour.py tour-followed $(if $(TRANSCRIPT),--transcript $(TRANSCRIPT))
 

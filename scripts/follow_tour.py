@@ -4,8 +4,9 @@
     python scripts/follow_tour.py FOLDER --transcript docs/tour-transcript.md
 
 The wheel is installed with its core alone, as the tour says; where a page installs an extra, so does this. The
-tutorials continue in the tour's folder. A server is started, asked for its page and interrupted. Status 1 where a
-command fails.
+tutorials and the page on publishing continue in the tour's folder. README.md comes last, in a folder of its own, where
+path/to/mimic-iv is a small synthetic hospital and no model is served. A server is started, asked for its page and
+interrupted. Status 1 where a command fails.
 """
 
 from __future__ import annotations
@@ -28,13 +29,20 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs" / "tour.md"
 TUTORIALS = sorted((REPOSITORY / "docs" / "tutorials").glob("*.md"))
+PUBLISHING, README = REPOSITORY / "docs" / "publishing.md", REPOSITORY / "README.md"
+HOSPITAL = "wardround synth path/to/mimic-iv --patients 16 --seed 5"
+_OF_A_MODEL = re.compile(r" --model \S+ --base-url \S+")
+_NOT_FOLLOWED = re.compile(r"make |pip |.* --swap |.*python features\.py")
+"""Commands of README.md that are stages of CI, that the tour follows and that take long, or that run a script of the
+reader's."""
 _SHOWN = 14
 """Lines of a command's output in the transcript."""
 _SERVER_SECONDS = 60
 HEAD = """# The tour, followed
 
 Written by `make tour TRANSCRIPT=docs/tour-transcript.md`: the wheel in an environment of its own, outside the tree,
-then the commands of [the tour](tour.md) and no other. {total:.0f} s of wall time on 2 cores, reading not counted.
+then the commands of [the tour](tour.md) and no other. {total:.0f} s of wall time on 2 cores at load {load:.0f}, reading
+not counted.
 Long outputs are cut.
 """
 
@@ -61,8 +69,15 @@ def main() -> int:
     wheel = built(place)
     done: list[Followed] = []
     of_tour = len(list(commands(PAGE)))
-    for words in dict.fromkeys(words for page in (PAGE, *TUTORIALS) for words in commands(page)):
-        done.append(follow(words, place, wheel))
+    write_files(PUBLISHING, place / "empty")
+    continued = dict.fromkeys(words for page in (PAGE, *TUTORIALS, PUBLISHING) for words in commands(page))
+    of_readme = (_OF_A_MODEL.sub("", words) for words in commands(README) if not _NOT_FOLLOWED.match(words))
+    (place / "readme").mkdir()
+    for folder, words in [
+        *(("empty", words) for words in continued),
+        *(("readme", words) for words in (HOSPITAL, *of_readme)),
+    ]:
+        done.append(follow(words, place, wheel, place / folder))
         print(f"{done[-1].seconds:6.1f} s  status {done[-1].status}  {words}", flush=True)
         if done[-1].status:
             print(done[-1].output, file=sys.stderr)
@@ -101,8 +116,17 @@ def commands(page: Path) -> Iterator[str]:
                 yield shlex.join(words)
 
 
-def follow(words: str, place: Path, wheel: Path) -> Followed:
-    """Run one command in the empty folder; an installation takes the wheel, and examples are those of this clone."""
+def write_files(page: Path, folder: Path) -> None:
+    """Write the files that a page shows: blocks whose first line is their name as a comment."""
+    blocks = re.findall(
+        r"^```toml\n# (\w+\.toml)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    for name, text in blocks:
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def follow(words: str, place: Path, wheel: Path, folder: Path) -> Followed:
+    """Run one command in a folder; an installation takes the wheel, and examples are those of this clone."""
     parts = [re.sub(r"^examples/", f"{REPOSITORY}/examples/", part) for part in shlex.split(words)]
     if parts[:2] == ["pip", "install"]:
         extra = parts[2].removeprefix(".")
@@ -112,8 +136,8 @@ def follow(words: str, place: Path, wheel: Path) -> Followed:
         parts[0] = str(place / "venv" / "bin" / parts[0])
     began = time.monotonic()
     serves = shlex.split(words)[:2] == ["wardround", "view"]
-    status, output = (serve if serves else run)(parts, place / "empty")
-    shown = output.replace(f"{place / 'empty'}{os.sep}", "")  # where it was followed is this machine's affair
+    status, output = (serve if serves else run)(parts, folder)
+    shown = output.replace(f"{folder}{os.sep}", "")  # where it was followed is this machine's affair
     return Followed(words=words, status=status, seconds=time.monotonic() - began, output=shown)
 
 
@@ -154,7 +178,7 @@ def _clean() -> dict[str, str]:
 def transcript(done: Sequence[Followed]) -> str:
     """Return the page of what was seen."""
     total = sum(one.seconds for one in done)
-    parts = [HEAD.format(total=total)]
+    parts = [HEAD.format(total=total, load=os.getloadavg()[2])]
     for one in done:
         lines = [line.rstrip() for line in one.output.replace("\r", "\n").splitlines() if line.strip()]
         shown = lines if len(lines) <= _SHOWN else [*lines[: _SHOWN // 2], "...", *lines[-_SHOWN // 2 :]]
