@@ -90,16 +90,23 @@ def test_both_charts_are_read_by_the_clock_of_the_report(monkeypatch: pytest.Mon
 
 
 def test_a_report_is_clean_without_any_difference_and_says_what_was_left_out() -> None:
+    left_out = {
+        "x": "none",
+        "w": "none",
+        "lupus": "lupus: no code of 'a' in it",
+        "celiac": "celiac: no code of 'b' in it",
+    }
     found = SwapReport(
         policy="known_at", samples=1, rounds=2, raw_rows=3000, changed_rows=1200,
-        compared=Counter(b=1, a=2000), left_out={"x": "none"}, uncovered={"z", "y"}, unruled={"labs": 1500},
+        compared=Counter(b=1, a=2000), left_out=left_out, uncovered={"z", "y"}, unruled={"labs": 1500},
     )  # fmt: skip
     assert found.as_text().splitlines() == [
         "outcome swap, policy known_at: 1 samples, 2 rounds",
         "1,200 of 3,000 raw rows were changed or left out",
         "0 differences in charts, 0 in tool answers, 0 in questions",
         "compared: 2,000 a, 1 b",
-        "not compared: x: none",
+        "not compared: celiac, lupus: the source has no code of it (--json names the codes that were looked for)",
+        "not compared: w, x: none",
         "not in the swap table, copied as they are: y, z",
         "1,500 rows of labs fit no rule and were copied as they are",
         "clean",

@@ -166,6 +166,27 @@ def test_days_that_may_be_months_are_a_question(tmp_path: Path) -> None:
     assert 'times = ["%d/%m/%Y %H:%M"]' in decided
 
 
+def test_what_looks_like_versions_of_a_row_is_named_and_left_to_a_person(tmp_path: Path) -> None:
+    rows = "1,7,final,2020-01-02 10:00\n1,6,final,2020-01-02 11:00\n"
+    rows += "1,7,korrigiert,2020-01-02 12:00\n2,8,storniert,2020-01-03 09:00\n"
+    draft = drafted(tmp_path, befund=f"pid,befund_nr,status,geaendert_am\n{rows}", pat="pid,name\n1,a\n2,b\n")
+    assert '# amended = { status = "status", withdrawn = ["storniert"], row = "befund_nr" }' in draft
+    assert '# version = "geaendert_am"' in draft
+    (tmp_path / "other").mkdir()
+    other = drafted(tmp_path / "other", befund="pid,nr,status\n1,7,final\n1,8,offen\n2,9,final\n")
+    assert "amended" not in other
+
+
+def test_drips_and_documents_are_offered_a_role(tmp_path: Path) -> None:
+    infusions = "pid,mittel,beginn,ende\n1,Noradrenalin,2020-01-02 10:00,2020-01-02 12:00\n"
+    again = "1,Noradrenalin,2020-01-02 14:00,2020-01-02 15:00\n"
+    papers = "pid,art,datum,inhalt\n1,Brief,2020-01-02 10:00,Es geht gut\n1,Brief,2020-01-03 10:00,Es geht besser\n"
+    draft = drafted(tmp_path, infusionen=infusions + again, dokumente=papers)
+    assert "# [roles.intake]" in draft
+    assert '# table = "infusionen"\n# label = "mittel"\n# time = "beginn"\n# stop = "ende"' in draft
+    assert '# table = "dokumente"\n# label = "art"\n# time = "datum"\n# text = "inhalt"' in draft
+
+
 def test_dates_among_times_are_a_question(tmp_path: Path) -> None:
     draft = drafted(tmp_path, a="pid,at\n1,2020-01-02 10:00:00\n2,2020-01-03\n")
     assert 'bare_dates = "TODO: at' in draft

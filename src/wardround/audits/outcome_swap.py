@@ -31,6 +31,9 @@ CompareCharts = Callable[[Chart, Chart], Iterator[str]]
 """What else must be equal of two charts: yields every difference in words."""
 
 
+_NO_CODE = "the source has no code of it (--json names the codes that were looked for)"
+
+
 @dataclass(slots=True, kw_only=True)
 class Compared:
     """What was made of two stores up to each subject's moment: how much of it, every difference in words, and how often
@@ -101,7 +104,10 @@ class SwapReport(ChartFindings):
         if self.compared:
             lines.append("compared: " + ", ".join(f"{n:,} {what}" for what, n in sorted(self.compared.items())))
         lines += [f"{n:,} differ by definition: {reason}" for reason, n in sorted(self.declared.items())]
-        lines += [f"not compared: {what}: {why}" for what, why in sorted(self.left_out.items())]
+        reasons: dict[str, list[str]] = {}
+        for what, why in sorted(self.left_out.items()):
+            reasons.setdefault(_NO_CODE if " no code of " in why else why, []).append(what)
+        lines += [f"not compared: {', '.join(names)}: {why}" for why, names in reasons.items()]
         if self.uncovered:
             lines.append(f"not in the swap table, copied as they are: {', '.join(sorted(self.uncovered))}")
         if self.untested:

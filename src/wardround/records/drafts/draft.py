@@ -30,11 +30,13 @@ _WORDS = {
     "vital": ("vital", "puls", "constante", "signes", "bedside"),
     "order": ("order", "prescri", "medi", "verordn", "anordn", "drug", "arznei", "rezept"),
     "administration": ("administr", "gabe", "emar", "verabreich"),
+    "intake": ("intake", "infus", "drip", "perfus", "tropf", "einfuhr"),
+    "output": ("output", "ausfuhr", "urin", "drain"),
     "diagnosis": ("diag", "icd"),
     "procedure": ("proc", "ops", "operation", "eingriff"),
     "culture": ("micro", "mikro", "cultur", "kultur"),
     "transfer": ("transfer", "verleg", "beweg", "ward", "station"),
-    "note": ("note", "letter", "brief", "bericht", "arztbrief", "report", "text"),
+    "note": ("note", "letter", "brief", "bericht", "arztbrief", "report", "text", "document", "dokument"),
 }
 _STOP = re.compile(r"stop|end|until|bis|fin|abgesetzt|cancel|discontinu")
 _DEATH = ("death", "died", "deceased", "dod", "verstorb", "tod", "deces", "muerte")
@@ -81,13 +83,13 @@ def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
         return
     yield f'label = "{names[0] if names else "COLUMN"}"'
     yield from (f'time = "{name}"' for name in look.times[:1])
-    if role == "order":
+    if role in ("order", "intake"):
         yield from (f'stop = "{name}"' for name in [time for time in look.times[1:] if _STOP.search(time)][:1])
     if role == "note":
         texts = [column for column in look.columns if column.kind == "text" and column.cells]
         longest = sorted(texts, key=lambda column: -max(map(len, column.cells)))
         yield from (f'text = "{column.name}"' for column in longest[:1])
-    if role in ("lab", "vital"):
+    if role in ("lab", "vital", "intake", "output"):
         floats = [column.name for column in look.columns if column.kind == "float"]
         yield from (f'value = "{name}"' for name in floats[:1])
         yield from (f'unit = "{name}"' for name in names[1:2])
@@ -273,6 +275,7 @@ def _table(draft: Draft, look: FileLook) -> Iterator[str]:
     encounter = guesses.encounter(look)
     if encounter is not None:
         yield f'encounter = "{encounter}"   # guessed: the stay that it belongs to'
+    yield from _versions(guesses, look)
     yield f'event_time = "TODO: when it happened. Time columns: {times}; always, if it has no time"'
     yield (
         f'available_at = "TODO: from when on somebody could read the row. Time columns: {times}. '
@@ -283,6 +286,15 @@ def _table(draft: Draft, look: FileLook) -> Iterator[str]:
     yield from _files(draft, look)
     yield from _late(guesses, look)
     yield ""
+
+
+def _versions(guesses: Guesses, look: FileLook) -> Iterator[str]:
+    found = guesses.versions(look)
+    if found is not None:
+        yield f"# {found.status} speaks of corrections. If rows are versions of one row, take the # away."
+        row = "" if found.row is None else f', row = "{found.row}"'
+        yield f'# amended = {{ status = "{found.status}", withdrawn = {_list(found.withdrawn)}{row} }}'
+        yield f'# version = "{found.since or "COLUMN"}"   # since when the row reads so'
 
 
 def _files(draft: Draft, look: FileLook) -> Iterator[str]:

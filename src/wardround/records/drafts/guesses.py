@@ -26,8 +26,22 @@ _NO_STAY = ("notaufnahm", "emergency", "ambul", "urgenc")
 _MERGED = re.compile(
     r"merge|zusammen|fuehr|haupt|master|surviv|ersetz|replac|^alte?_|_alte?$|^neue?_|_neue?$|^old|^new"
 )
+_CORRECTED = re.compile(r"amend|correct|korr|revis|entered-in-error|storn|ung(ue|ü)ltig", re.IGNORECASE)
+_WITHDRAWN = re.compile(r"entered-in-error|storn|ung(ue|ü)ltig|cancel|annul|void", re.IGNORECASE)
+_SINCE = re.compile(r"version|amend|correct|korr|revis|modif|updat|chang|geaend|aender")
 _LETTERS_ALIKE = 4
 _FEW_CELLS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What says that rows of a table are versions of one row: the column of their status with the words that withdraw a
+    row, the time since when a row reads so, and the column that names the row where the table has no key."""
+
+    status: str
+    withdrawn: tuple[str, ...]
+    since: str | None
+    row: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +129,21 @@ class Guesses:
         if table.name == stays.name:
             return self.keys[stays.name]
         return next((column for column, name in self.parents(table).items() if name == stays.name), None)
+
+    def versions(self, table: FileLook) -> Versions | None:
+        """Return what looks like versions of rows: a status that speaks of corrections, or None."""
+        texts = [column for column in table.columns if column.kind == "text" and not column.is_unique]
+        status = next((one for one in texts if any(map(_CORRECTED.search, one.cells))), None)
+        if status is None:
+            return None
+        numbers = [one.name for one in table.columns if one.is_full and not one.is_unique and _NUMBER.search(one.name)]
+        rows = (name for name in numbers if name not in (self.subject_in(table), self.encounter(table)))
+        return Versions(
+            status=status.name,
+            withdrawn=tuple(sorted(filter(_WITHDRAWN.search, status.cells))),
+            since=next((name for name in table.times if _SINCE.search(name)), None),
+            row=None if table.name in self.keys else next(rows, "COLUMN"),
+        )
 
     @property
     def merged(self) -> tuple[str, ...]:
