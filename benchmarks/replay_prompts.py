@@ -3,8 +3,8 @@
 Run: python benchmarks/replay_prompts.py record FOLDER      with the code as it was
      python benchmarks/replay_prompts.py replay FOLDER      with the code as it is
 
-``record`` makes an invented hospital, both benchmarks and a bank and plays every agent with the offline policy; a small
-window and a small context make summaries and cuts happen. ``replay`` makes store and benchmarks of the same hospital
+``record`` makes an invented hospital, both benchmarks and a bank and plays the agents of both papers with the offline
+policy; a small window and a small context make summaries and cuts happen. ``replay`` makes store and benchmarks of the same hospital
 anew, compares their samples with the recorded ones, and plays the episodes again with the recorded replies in the
 model's place: the first call whose prompt, tools or settings differ in a byte ends its episode and is printed.
 """
@@ -35,6 +35,8 @@ from wardround.tasks.benchmarks import Benchmark, build_agentehr, build_ehrshot
 PATIENTS, SEED, CONCURRENCY = 150, 9, 8
 EHRSHOT_TASKS = ("guo_readmission", "guo_los", "lab_anemia", "new_hypertension")
 SUFFIXED = ("react+rag", "retrosum+ether", "react+tool")
+PAPERS = ("retrosum", "ehr-rag")
+"""Whose agents are recorded; those of GSEM, ClinSeekAgent and TRACE need banks or benchmarks of their own."""
 SMALL: Mapping[str, Any] = {
     "turns": 14,
     "context_tokens": 12_000,
@@ -104,9 +106,10 @@ def teach(folder: Path) -> None:
 
 
 def asked(folder: Path) -> dict[str, RunSettings]:
-    """Return both runs: every agent that reads with tools on AgentEHR's tasks, every agent there is on EHRSHOT's."""
-    reading = tuple(method.name for method in list_agents() if not method.evidence)
-    every = tuple(method.name for method in list_agents())
+    """Return both runs: agents that read with tools on AgentEHR's tasks, and those with evidence too on EHRSHOT's."""
+    methods = [method for method in list_agents() if method.paper in PAPERS]
+    reading = tuple(method.name for method in methods if not method.evidence)
+    every = tuple(method.name for method in methods)
     place = {"store": str(folder / "store"), "bank": str(folder / "bank.sqlite"), "seed": SEED, **SMALL}
     return {
         "agentehr": RunSettings.of(benchmark=str(folder / "agentehr"), agents=reading, limit=2, **place),
