@@ -153,7 +153,7 @@ def test_a_setting_without_a_flag_is_said_to_be_assigned(
 ) -> None:
     assert main(["run", option, "1"]) == 2
     said = capsys.readouterr().err
-    assert f"there is no option {option}; write " in said
+    assert f"unknown option {option}; write " in said
     assert assignment in said
 
 

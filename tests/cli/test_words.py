@@ -45,7 +45,7 @@ def test_a_key_given_as_the_name_of_a_variable_is_not_repeated(
 )
 def test_an_option_is_written_in_full(capsys: pytest.CaptureFixture[str], written: str, meant: str) -> None:
     line = said(capsys, "run", written, "x")
-    assert f"there is no option {written}; did you mean {meant}?" in line
+    assert f"unknown option {written}; did you mean {meant}?" in line
 
 
 def test_the_options_of_an_action_are_known_too(capsys: pytest.CaptureFixture[str]) -> None:

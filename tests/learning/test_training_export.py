@@ -114,8 +114,8 @@ def test_the_files_hold_the_same_rows(teacher: RunFolder, tmp_path: Path) -> Non
         (["export", "--template", "nothere"], "there is no template 'nothere'"),
         (["export", "--template", "{marked}"], "add --tokenizer"),
         (["export", "--set", "data.max_tokens=100"], "add --tokenizer"),
-        (["export", "--set", "sft.epochs=1"], "train export does not heed --set sft.epochs"),
-        (["sft", "--set", "data.least_score=1"], "train sft does not heed --set data.least_score"),
+        (["export", "--set", "sft.epochs=1"], "train export does not use --set sft.epochs"),
+        (["sft", "--set", "data.least_score=1"], "train sft does not use --set data.least_score"),
         (["sft", "--set", "rl.steps=1"], "it heeds sft., data.max_tokens"),
     ],
 )

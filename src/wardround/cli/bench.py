@@ -70,7 +70,7 @@ def write_manifest(arguments: argparse.Namespace) -> int:
     """Convert, write, and print the number of examples of each task and what was left out."""
     made = _CONVERTERS[arguments.name](arguments.files, Store.open(arguments.store))
     if not made.examples:
-        raise UserError(f"no question of these files can be asked of this store; left out: {_counted(made.left_out)}")
+        raise UserError(f"no question of these files fits this store; left out: {_counted(made.left_out)}")
     write_examples(made.examples, arguments.out)
     tasks = Counter(example.task for example in made.examples)
     if arguments.json:
@@ -90,7 +90,7 @@ def _counted(counts: Counter[str]) -> str:
 
 def add_told_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of cases described in words."""
-    told = parser.add_argument_group(", ".join(TEXT_CASE_FAMILIES), "cases told in words: no store, no chart")
+    told = parser.add_argument_group(", ".join(TEXT_CASE_FAMILIES), "cases described in words: no store, no chart")
     told.add_argument(
         "--cases",
         nargs="+",
@@ -122,7 +122,7 @@ def add_own_options(parser: argparse.ArgumentParser) -> None:
     labels = parser.add_argument_group("labels, own", "a table as MEDS has it: subject_id, prediction_time, *_value")
     labels.add_argument("--labels", type=Path, default=None, metavar="FILE", help="CSV or Parquet file of labels")
     labels.add_argument("--label-name", default=None, metavar="NAME", help="name of the task (default: the file's)")
-    labels.add_argument("--question", default=None, metavar="TEXT", help="what is asked, as the prompt says it")
+    labels.add_argument("--question", default=None, metavar="TEXT", help="the question of the prompt")
     labels.add_argument(
         "--class",
         dest="classes",
@@ -133,7 +133,7 @@ def add_own_options(parser: argparse.ArgumentParser) -> None:
     )
     labels.add_argument("--aces", type=Path, default=None, metavar="FILE", help="own: a task file of ACES ([aces])")
     labels.add_argument("--cut", nargs="+", type=float, default=[], help="where classes of float values begin")
-    tasks = parser.add_argument_group("tasks", "files that say what is asked, when, and how it is labelled")
+    tasks = parser.add_argument_group("tasks", "files that define question, prediction time and label")
     tasks.add_argument("--task-file", nargs="+", type=Path, default=[], metavar="FILE", help="one TOML file per task")
 
 
@@ -171,7 +171,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="build a benchmark from a store", examples=EXAMPLES)
     build.add_argument("name", choices=list(FAMILIES), help="which benchmark")
-    build.add_argument("--store", type=Path, help="folder of the store (not for cases told in words)")
+    build.add_argument("--store", type=Path, help="folder of the store (not for cases described in words)")
     build.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     build.add_argument("--seed", type=int, default=0, help="seed of splits and sampling")
     build.add_argument(
@@ -216,7 +216,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     stays.add_argument("--unit", choices=("icu", "hospital"), help="what a stay is (default: icu)")
     films = build.add_argument_group("clinseek-mm")
     films.add_argument("--examples", type=Path, help="manifest of examples (JSON lines); default: of the store's films")
-    films.add_argument("--reports", action="store_true", help="ask when the latest film's report is there")
+    films.add_argument("--reports", action="store_true", help="ask once the latest film's report is available")
     films.add_argument("--hide-vocabulary", action="store_true", help="list the names of answers to neither arm")
     add_own_options(build)
     add_told_options(build)
@@ -228,7 +228,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     again.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     configure_share(actions.add_parser("share", help="for another site: ids, no answers", examples=SHARE_EXAMPLES))
     configure_rebuild(actions.add_parser("rebuild", help="build a shared one again", examples=SHARE_EXAMPLES))
-    show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
+    show = actions.add_parser("show", help="show the contents of a benchmark", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
     for action in (build, examples, again, show):
         add_json_option(action)
@@ -293,7 +293,7 @@ def _build(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchma
     """Build what the options describe; UserError for an option of another family."""
     family, known = arguments.name, options_of(arguments.name)
     if family in TEXT_CASE_FAMILIES and (arguments.store is not None or arguments.policy != "known_at"):
-        raise UserError(f"{family} tells its cases in words: it takes no --store and has no clocks")
+        raise UserError(f"{family} describes its cases in words: it takes no --store and has no clocks")
     if arguments.store is None and family not in TEXT_CASE_FAMILIES:
         raise UserError(f"{family} is built from a store: --store FOLDER")
     if arguments.policy != "known_at" and "policy" not in known:

@@ -14,26 +14,26 @@ SHARE_EXAMPLES = """
   wardround bench share bench --store store --out bench.json
       ids, moments, splits, definitions and hashes; ids and moments are still under the data use agreement
   wardround bench rebuild bench.json --store store --out bench-again
-      builds it here and says in a line what differs, if anything
+      builds it here and prints a line on what differs, if anything
   wardround bench rebuild sepsis.json --store store --given sepsis.csv --out bench-sepsis
       with the files of one's own that it was built with, known by their hashes
   wardround bench share bench-medr --out medr.json
   wardround bench rebuild medr.json --given train.json test.json --out bench-medr
-      cases told in words: from their files, without a store
+      cases described in words: from their files, without a store
 """
 
 
 def configure_share(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``share``."""
     parser.add_argument("folder", type=Path, help="folder of a built benchmark")
-    parser.add_argument("--store", type=Path, help="folder of its store, whose records are hashed (not told cases)")
+    parser.add_argument("--store", type=Path, help="folder of its store, whose records are hashed (not for text cases)")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
 
 
 def configure_rebuild(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``rebuild``."""
     parser.add_argument("file", type=Path, help="what bench share wrote")
-    parser.add_argument("--store", type=Path, help="folder of the store of the same records (not told cases)")
+    parser.add_argument("--store", type=Path, help="folder of the store of the same records (not for text cases)")
     parser.add_argument(
         "--given", nargs="+", type=Path, default=[], metavar="FILE", help="files of your own it was built with"
     )

@@ -20,11 +20,11 @@ EXAMPLES = """
       bundles/events.parquet: a row per event, with the hour in which it became known; bundles/targets.parquet: the
       decisions (orders, specimens, procedures) until the next bundle
   wardround export bundles --store store --out bundles --protocol protocol.toml
-      bundles/steps.parquet too: every bundle in words, and what TRACE's roles in code foretell after it
+      bundles/steps.parquet too: every bundle in words, and the predictions of TRACE's roles in code after it
   wardround export bundles --store store --subject 12345678 --as-of "2150-01-31 08:00"
       one chart's bundles in words, as a model reads them
   wardround export bundles --store store --subject 12345678 --targets
-      the record to its end, with what is to be foretold after each bundle
+      the record to its end, with the decisions to predict after each bundle
 """
 
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--store", type=Path, required=True, help="folder of the store")
     parser.add_argument("--out", type=Path, help="folder to write the whole store's bundles to")
-    parser.add_argument("--subject", help="whose bundles to print, as the source calls the subject")
+    parser.add_argument("--subject", help="subject whose bundles to print (the source's id)")
     parser.add_argument(
         "--as-of",
         type=moment,

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="code,description; MIMIC's d_labitems, d_items, d_icd_*; Athena's CONCEPT.csv; the first that knows wins",
     )
     describe.add_argument("--out", type=Path, required=True, help="folder to write metadata/codes.parquet into")
-    actions.add_parser("show", help="say which tables are there and how to get the others", examples=EXAMPLES)
+    actions.add_parser("show", help="list present tables, and how to get the others", examples=EXAMPLES)
 
 
 def run(arguments: argparse.Namespace) -> int:

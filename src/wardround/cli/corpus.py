@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--date", default="", metavar="YYYY-MM-DD", help="the day it is of (a new one needs it)")
     add.add_argument("--title", default="", help="what it is, in words")
     add.add_argument("--format", choices=FORMATS.names, help="what the files are (default: by their names)")
-    listing = actions.add_parser("list", help="say which corpora there are", examples=EXAMPLES)
+    listing = actions.add_parser("list", help="list corpora", examples=EXAMPLES)
     search = actions.add_parser("search", help="search a corpus", examples=EXAMPLES)
     search.add_argument("name", help="which corpus")
     search.add_argument("query", help="what to look up")

@@ -86,7 +86,7 @@ EXAMPLES = """
   wardround run --benchmark bench --store store --agent retrosum-evolved --bank bank.sqlite --out run
 
   wardround memory evolve --benchmark bench --store store --agent gsem --bank graph.sqlite --out stream --limit 100
-      an agent that reads a graph plays training samples in one order, and the graph learns from each what helps
+      an agent that reads a graph runs training samples in one order, and the graph learns from each
   wardround memory evolve --resume stream --bank graph.sqlite
   wardround run --benchmark bench --store store --agent gsem --bank graph.sqlite --out run \\
       --set memory.bank_revision=stream-50
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = asked_settings(arguments)
     bank_asked = asked.get("memory", {}).pop("bank", None)
     if bank_asked is None:
-        raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it is not there)")
+        raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it does not exist)")
     path = Path(bank_asked)
     changes = {}
     if not arguments.resume:

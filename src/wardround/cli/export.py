@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--time",
         choices=["known", "event"],
         default="known",
-        help="what the column time holds: when a row was known, or when it happened (then available_at says the other)",
+        help="what the column time holds: when a row was known, or when it happened (available_at has the other)",
     )
     data.add_argument("--benchmark", type=Path, help="take the splits from this benchmark, not from the store")
     labels = actions.add_parser(
@@ -83,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     guesses.add_argument("--run", type=Path, required=True, help="folder of a scored run, or of fitted predictors")
     guesses.add_argument("--out", type=Path, required=True, help="folder of the predictions to make")
-    guesses.add_argument("--benchmark", type=Path, help="folder of the benchmark, where the run does not say")
+    guesses.add_argument("--benchmark", type=Path, help="folder of the benchmark, if the run does not name it")
     guesses.add_argument(
         "--unanswered-is-no",
         action="store_true",

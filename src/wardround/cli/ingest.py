@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schema", default="public", help="where its tables are (default: %(default)s)")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store to make")
     parser.add_argument(
-        "--earlier", type=Path, metavar="STORE", help="an earlier release's store: what is the same is taken from it"
+        "--earlier", type=Path, metavar="STORE", help="an earlier release's store: unchanged parts are reused"
     )
     parser.add_argument(
         "--coding-lag-days", type=float, default=0.0, help="billing codes are known this long after discharge"
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="where the hospital is, or its offset (=-05:00): times with an offset are read on that clock",
     )
-    parser.add_argument("--fill", action="store_true", help="say of every column how many of its cells are filled")
+    parser.add_argument("--fill", action="store_true", help="print for every column the share of filled cells")
     add_executor_options(parser)
     add_json_option(parser)
 
@@ -104,7 +104,7 @@ def _input(arguments: argparse.Namespace) -> tuple[SourceSpec, tuple[Path, ...]]
     named = [] if arguments.source is None else [arguments.source]
     words = [*named, *arguments.folder]
     if arguments.spec is None and not words:
-        raise UserError("say what kind of records: wardround ingest SOURCE FOLDER --store STORE")
+        raise UserError("name the kind of records: wardround ingest SOURCE FOLDER --store STORE")
     source = load_source_spec(words.pop(0) if arguments.spec is None else arguments.spec)
     given = tuple(map(Path, words))
     if arguments.database is not None:
@@ -129,7 +129,7 @@ def _print(report: IngestReport, *, every_column: bool) -> None:
     for table, lost in report.needed_tables.items():
         print(f"WARNING: {table} is not there, so no chart ever shows {lost}")
     if report.empty_files:
-        print(f"WARNING: empty files, read as if they were not there: {_some(report.empty_files)}")
+        print(f"WARNING: empty files, treated as missing: {_some(report.empty_files)}")
     if report.only_headers:
         print(f"tables with a header and no row: {_some(report.only_headers)}")
     if report.repeated_rows:

@@ -45,7 +45,7 @@ STORIES: dict[str, dict[str, tuple[str, str]]] = {
     },
     "check": {
         "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
-        "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
+        "doctor": ("wardround.cli.doctor", "show what is installed, what is missing and how to get it"),
     },
     "add": {
         "codes": ("wardround.cli.codes", "code tables that wardround may not ship"),

@@ -183,7 +183,7 @@ EXAMPLES = """
   wardround memory undo bank.sqlite --to 41
   wardround memory withdraw bank.sqlite labevents:12345
   wardround memory forget bank.sqlite labevents:12345 --store store --run runs/*
-      deletes for good, then names the runs whose logs still hold it
+      deletes for good, then lists the runs whose logs still have it
   wardround memory export bank.sqlite bank.jsonl
   wardround memory import other.sqlite bank.jsonl
 """
@@ -198,11 +198,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "gate": "judge a bank by two runs on dev samples; status 1 when it is open for no task",
         "list": "list what is served",
         "show": "show one experience: its words, scope, quality and edges",
-        "why": "say where an experience came from and everything that changed it",
+        "why": "show where an experience came from and everything that changed it",
         "audit": "look for damage, duplicates and what is never served; status 1 when something is wrong",
         "undo": "serve again what was served at an earlier revision",
-        "withdraw": "serve nothing any more that came of an experience, a sample or a row",
-        "forget": "delete all that came of an experience, a sample or a row, for good",
+        "withdraw": "stop serving everything derived from an experience, a sample or a row",
+        "forget": "delete everything derived from an experience, a sample or a row, for good",
         "export": "write what is served as lines of JSON",
         "import": "take in what another bank exported",
     }
@@ -238,7 +238,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     made["undo"].add_argument("--to", type=int, required=True, metavar="REVISION", help="the revision to go back to")
     for name in ("withdraw", "forget"):
         made[name].add_argument("source", help="id of an experience, a sample or a row (labevents:12345)")
-    made["forget"].add_argument("--store", type=Path, help="a store whose cached vectors are to be looked through")
+    made["forget"].add_argument("--store", type=Path, help="a store whose cached vectors are searched too")
     made["forget"].add_argument(
         "--run", type=Path, nargs="+", default=[], help="folders of runs that may still hold it; they are not changed"
     )

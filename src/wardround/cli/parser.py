@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
     def _refuse(self, rest: Sequence[str], given: Sequence[str]) -> NoReturn:
         unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
         if unknown:
-            self.error("; ".join(f"there is no option {name}{self._hint(name)}" for name in dict.fromkeys(unknown)))
+            self.error("; ".join(f"unknown option {name}{self._hint(name)}" for name in dict.fromkeys(unknown)))
         secret = any(word.startswith("--") and "key" in word for word in given)
         self.error(f"{len(rest)} more words than it takes" + ("" if secret else f": {' '.join(rest)}"))
 

@@ -32,7 +32,7 @@ The same command goes on where it was interrupted. With --out of a run of agents
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--benchmark", type=Path, required=True, help="folder of a benchmark whose tasks have classes")
+    parser.add_argument("--benchmark", type=Path, required=True, help="folder of a benchmark with class tasks")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store it was built from")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; may be that of a run")
     parser.add_argument("--task", nargs="+", default=[], metavar="TASK", help="only these tasks")

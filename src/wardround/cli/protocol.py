@@ -51,11 +51,11 @@ def configure_induce(induce: argparse.ArgumentParser) -> None:
     induce.add_argument("--benchmark", type=Path, help="code: folder of a benchmark of stays")
     induce.add_argument("--store", type=Path, help="code: folder of its store")
     induce.add_argument("--run", type=Path, help="model: folder of a run on training stays, whose failures teach")
-    induce.add_argument("--agent", help="model: whose failures, where the run has several agents")
-    induce.add_argument("--model", help="model: the one that played and is asked, where the run has several")
+    induce.add_argument("--agent", help="model: whose failures, if the run has several agents")
+    induce.add_argument("--model", help="model: the one that ran and answers, if the run has several")
     calls = f"most failed steps looked at (code; default: all), most calls (model; default: {CALLS})"
     induce.add_argument("--calls", type=int, help=calls)
-    induce.add_argument("--base", type=Path, help="rules that stay: only what they do not foretell teaches")
+    induce.add_argument("--base", type=Path, help="rules that stay: only decisions that they do not predict teach")
     induce.add_argument("--limit", type=int, help="at most so many training stays, drawn by the seed")
     induce.add_argument("--seed", type=int, default=0, help="seed of the draw")
     for leaf in leaves(InductionSettings):
@@ -128,7 +128,7 @@ def _print_reflection(found: Reflection) -> None:
 EXAMPLES = """
   wardround protocol lint sepsis.toml
   wardround protocol lint sepsis.toml --store store
-      of each rule: what was never seen there, units that cannot be compared, in how many hours it would have held
+      for each rule: names never seen there, units that cannot be compared, and the hours in which it would have held
   wardround protocol show sepsis.toml --rule SEPSIS.V1
   wardround protocol test sepsis.toml cases.toml
   wardround protocol diff before.toml after.toml
@@ -152,10 +152,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "lint": "find duplicates, contradictions and triggers that are not compiled; status 1 for errors",
         "show": "list the rules, or print one",
         "test": "check worked examples: which rules hold in written cases; status 1 when one fails",
-        "diff": "say what a second file says otherwise; status 1 when anything",
+        "diff": "show how a second file differs; status 1 if it does",
         "merge": "join two files; a rule that both have is kept once",
         "induce": "draw rules from training stays, by counts or by a model, and write them into a new file",
-        "found": "list which rules of a second file the first says too",
+        "found": "list the rules of a second file that the first has too",
         "meter": "count forbidden actions and turns of evidence in a run, by the key of a planted hospital",
     }
     made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
@@ -164,7 +164,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("protocol", type=Path, help=what)
         if name not in ("merge", "induce"):
             add_json_option(action)
-    in_store = "a store: say what of each rule was never seen there, units that differ, and where it would have held"
+    in_store = "a store: report for each rule names never seen there, units that differ, and where it would have held"
     made["lint"].add_argument("--store", type=Path, help=in_store)
     made["show"].add_argument("--rule", help="id of one rule")
     made["show"].add_argument("--category", help="only rules of this category")
@@ -292,7 +292,7 @@ def _print_diff(found: ProtocolDiff) -> None:
         for field, (before, after) in changes.items():
             print(f"~ {name} {field}: {before} -> {after}")
     if found.is_empty:
-        print("they say the same")
+        print("they are equal")
 
 
 def _merge(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:

@@ -46,9 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "exhibit", nargs="?", metavar="TABLE", help="the table or figure (wardround reproduce --list names them)"
     )
     add_run_options(parser)
-    parser.add_argument("--list", action="store_true", help="list every table and figure, and whether it can be played")
+    parser.add_argument("--list", action="store_true", help="list every table and figure, and whether it can be run")
     parser.add_argument("--paper", choices=PAPERS, help="with --list: of this paper only")
-    parser.add_argument("--published-model", metavar="MODEL", help="the paper's model whose figures stand beside ours")
+    parser.add_argument("--published-model", metavar="MODEL", help="the paper's model whose figures are printed too")
 
 
 def run(arguments: argparse.Namespace) -> int:

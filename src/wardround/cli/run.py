@@ -34,7 +34,7 @@ EXAMPLES = """
       settings from a file, one of them changed; --help-settings shows them all
   wardround run --preset retrosum --benchmark bench --store store --agent react retrosum --model openai/qwen3-30b \
       --base-url http://127.0.0.1:8000/v1 --out run
-      the paper's published settings; what is set besides stands over them, and the manifest says what differs
+      the paper's published settings; other settings override them, and the manifest lists the differences
   wardround run --benchmark bench --store store --model openai/qwen3-30b --base-url http://127.0.0.1:8000/v1 \\
       --set model.price=0.2,0.6 --max-cost 5 --out run
       begin no episode when 5 US dollars are recorded; a higher one goes on: --resume run --max-cost 10

@@ -34,7 +34,7 @@ from wardround.tools import AID_NAMES, Aids
 
 
 _TITLES: Mapping[str, str] = {
-    "run": "what is played",
+    "run": "what is run",
     "model": "models",
     "budget": "budgets",
     "agent": "methods",
@@ -167,7 +167,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] =
     work = parser.add_argument_group("the run")
     work.add_argument("--out", type=Path, help="folder of the new run")
     work.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run; its own settings hold")
-    work.add_argument("--retry-errors", action="store_true", help="with --resume: play episodes again that failed")
+    work.add_argument("--retry-errors", action="store_true", help="with --resume: repeat failed episodes")
     work.add_argument(
         "--executor",
         dest="run.executor",
@@ -250,7 +250,7 @@ _LIKE = (
 def add_dry_run_options(parser: argparse.ArgumentParser) -> None:
     """Declare its options."""
     group = parser.add_argument_group("what it would take")
-    group.add_argument("--dry-run", action="store_true", help="say tokens, cost and hours; no model is called")
+    group.add_argument("--dry-run", action="store_true", help="print tokens, cost and hours; no model is called")
     group.add_argument(
         "--like", type=Path, metavar="RUN", help="with --dry-run: as an earlier run of the same agents went"
     )

@@ -159,5 +159,5 @@ def print_judge(folder: RunFolder) -> None:
 
 def print_subgroups(rows: Sequence[SummaryRow], by: str) -> None:
     """Print a row per contender, task and subgroup (column ``stratum``); few patients have no interval."""
-    print(f"\nby {by}, as the chart told it when the question was asked")
+    print(f"\nby {by}, from the chart at the time of the question")
     print(as_text(subgroup_table(rows, by)))

@@ -58,7 +58,7 @@ _SETTINGS = ("base_url", "algorithms", "longest_seconds", "skew_seconds")
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
     """Declare the settings of trust; defaults are those of ``TrustSettings``."""
-    group = parser.add_argument_group("trusted clients", "let in systems that sign their calls (JWT, CDS Hooks 2.0)")
+    group = parser.add_argument_group("trusted clients", "accept systems that sign their calls (JWT, CDS Hooks 2.0)")
     left = argparse.SUPPRESS
     group.add_argument("--clients", type=Path, metavar="FILE", help="TOML file of these settings, by the same names")
     group.add_argument(
@@ -127,8 +127,8 @@ CDS_EXAMPLES = """
 def configure_cds(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--run", type=Path, required=True, help="folder of a finished run")
-    parser.add_argument("--agent", help="whose answers, where several agents played")
-    parser.add_argument("--model", help="whose answers, where several models played")
+    parser.add_argument("--agent", help="whose answers, if the run has several agents")
+    parser.add_argument("--model", help="whose answers, if the run has several models")
     parser.add_argument("--feedback", type=Path, metavar="FILE", help="where feedback goes (RUN-feedback.jsonl)")
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="URL", help="pages of this origin may call it (CORS)"
@@ -198,7 +198,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _configure_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, required=True, help="folder of the store")
-    parser.add_argument("--subject", help="whose chart, as the source calls the subject")
+    parser.add_argument("--subject", help="subject of the chart (the source's id)")
     parser.add_argument("--as-of", help="as of when, YYYY-MM-DD HH:MM (a date means the end of that day)")
     parser.add_argument("--benchmark", type=Path, help="offer this benchmark's candidate tables too")
     parser.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks")

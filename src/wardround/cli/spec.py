@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     init = commands.add_parser("init", help="draft a spec from a folder of CSV, TSV, Parquet or JSON lines files")
     init.add_argument("folder", type=Path, help="folder of the files")
     init.add_argument("--out", type=Path, help="file to write (default: print)")
-    check = commands.add_parser("check", help="say what is wrong with a spec, or which questions of a draft are open")
+    check = commands.add_parser("check", help="check a spec, or list the open questions of a draft")
     check.add_argument("spec", help="a spec file, a folder of them, or a source's name")
     commands.add_parser("schema", help="print the JSON Schema of spec files, for editors")
     show = commands.add_parser("show", help="print a spec's tables, clocks and roles")
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     knowledge.add_argument("spec", help="a spec file, a folder of them, or a store's spec folder")
     way = knowledge.add_mutually_exclusive_group()
     way.add_argument("--out", type=Path, help="file to write the questions to (default: print)")
-    way.add_argument("--check", type=Path, metavar="FILE", help="say whether the answers in this file can be used")
+    way.add_argument("--check", type=Path, metavar="FILE", help="check whether the answers in this file can be used")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -33,9 +33,9 @@ EXAMPLES = """
   wardround stream follow --source mimiciv --lines lines --out live
       follow the folder until interrupted; live/told.jsonl has a line per bundle: what is abnormal, what changed
   wardround stream follow --source mimiciv --lines lines --out live --once --finish
-      take what is there, close what is open, and end
+      read all lines, close open bundles, and end
   wardround stream follow --source mimiciv --lines lines --out live --protocol sepsis.toml
-      tell with every bundle what the rules foretell and what the audit found, as the agent trace does in code
+      with every bundle predictions of the rules and findings of the audit, as from the agent trace in code
   wardround stream follow --source mimiciv --lines lines --out live --clock arrival
       live use: the wall clock ends hours, and what is dated more than 15 minutes ahead waits for its time
   feed | wardround stream follow --source fhir --lines - --out live --time-zone Europe/Berlin
@@ -49,7 +49,7 @@ A line is {"table": "labevents", "row": {...}, "known": "2150-01-31 08:00:00"}: 
 "withdrawn": true that there is no such row any more. {"clock": "2150-01-31 09:00:00"} says that what was before is
 complete. With --source fhir a line may be a resource, or a bundle of them. A patient's hours end with the patient's own
 lines and with the clock. A line that cannot be read goes to quarantine.jsonl with its place and the reason. Killed and
-started again, the command goes on where it was: told.jsonl is the same byte for byte."""
+started again, the command continues where it ended: told.jsonl is the same byte for byte."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     live.add_argument(
         "--lines", type=Path, required=True, help="folder of *.jsonl, read in order of name; - for a pipe"
     )
-    live.add_argument("--out", type=Path, required=True, help="folder of the ledger and of what is told")
+    live.add_argument("--out", type=Path, required=True, help="folder of the ledger and the output")
     defaults = FollowSettings()
     live.add_argument("--partition", type=int, default=defaults.partition, help="which part of the patients, from 0")
     live.add_argument("--partitions", type=int, default=defaults.partitions, help="into how many parts they are dealt")
@@ -86,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="a line further ahead of the clock is parked until its time comes (default: 15 with --clock arrival)",
     )
-    live.add_argument("--protocol", type=Path, help="rules (wardround protocol): tell predictions and audits with them")
+    live.add_argument("--protocol", type=Path, help="rules (wardround protocol): adds predictions and audits")
     carries = "what the feed has: what is not told of it was not done; of the rest nothing is known before the first"
     live.add_argument("--carries", nargs="+", choices=sorted(CARRIES), default=(), help=carries)
     live.add_argument(
@@ -95,7 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=defaults.entries_in_memory,
         help="events and state entries, half a kilobyte each; idle patients beyond them lie in the ledger",
     )
-    live.add_argument("--once", action="store_true", help="end when all that is there is read")
+    live.add_argument("--once", action="store_true", help="end when all present lines are read")
     live.add_argument("--finish", action="store_true", help="with --once: close what is open, too; the stream is over")
     replay = actions.add_parser("replay", help="write a store's rows as lines", examples=EXAMPLES)
     replay.add_argument("--store", type=Path, required=True, help="folder of the store")
@@ -148,7 +148,7 @@ def _print(report: StreamReport) -> None:
     again = f", after {report.recovered:,} taken before" if report.recovered else ""
     print(f"{report.lines:,} lines{again}, {report.events:,} events, {report.told:,} bundles told: {report.folder}")
     if report.late:
-        print(f"{report.late:,} lines came after their hour was over: they are in the hour that was open")
+        print(f"{report.late:,} lines came after their hour was over: they are in the hour open then")
     if report.parked:
         print(f"{report.parked:,} lines lie further ahead than --skew allows: they wait for their time")
     for why, count in report.silent.items():

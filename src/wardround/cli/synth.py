@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-decoys",
         action="store_true",
-        help="leave out what only looks like an answer: results after a stay or told again, drips by the minute, "
+        help="leave out what only looks like an answer: results after a stay or reported again, drips by the minute, "
         "orders of people whom the emergency department sends home",
     )
     parser.add_argument(
@@ -49,9 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="mimiciv",
         help="write the same people as another source has them",
     )
-    parser.add_argument(
-        "--traps", action="store_true", help="plant records that tell the future to whoever reads them carelessly"
-    )
+    parser.add_argument("--traps", action="store_true", help="plant records that reveal the future to careless readers")
     parser.add_argument(
         "--plant",
         type=Path,
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the hospital and print what was made."""
     folder: Path = arguments.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not arguments.force:
-        raise UserError(f"{str(folder)!r} is not an empty folder; name another one or say --force")
+        raise UserError(f"{str(folder)!r} is not an empty folder; name another one or give --force")
     if arguments.patients < 1 or arguments.workers < 1:
         raise UserError("--patients and --workers must be at least 1")
     as_it_is = arguments.dialect == "mimiciv" and not arguments.traps and arguments.plant is None

@@ -56,7 +56,7 @@ def configure_env(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``train env``."""
     add_world(parser)
     parser.add_argument("--kind", choices=KINDS, required=True, help="whose door")
-    parser.add_argument("--split", default="train", choices=["train", "dev", "test"], help="whose samples are played")
+    parser.add_argument("--split", default="train", choices=["train", "dev", "test"], help="whose samples are used")
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
     parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
     add_reward_kind(parser)
@@ -175,7 +175,7 @@ EXAMPLES = """
   wardround train rl --base tuned/model --store store --benchmark bench --out reinforced --set rl.steps=10
   wardround train compare before after
   wardround train compare before after-1 after-2 after-3 --beside schema
-      three seeds: mean and range; beside them the untrained weights, held to the form of a call by a schema
+      three seeds: mean and range; beside them the untrained weights, with calls forced into shape by a schema
 """
 
 
@@ -320,7 +320,7 @@ def _recipe(arguments: argparse.Namespace, *heeded: str) -> TrainingRecipe:
     recipe = read_recipe(arguments.recipe, arguments.set)
     for name in map(_set_name, arguments.set):
         if not name.startswith(heeded):
-            raise UserError(f"train {arguments.action} does not heed --set {name}; it heeds {', '.join(heeded)}")
+            raise UserError(f"train {arguments.action} does not use --set {name}; it uses {', '.join(heeded)}")
     return recipe
 
 

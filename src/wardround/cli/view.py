@@ -22,7 +22,7 @@ EXAMPLES = """
   wardround view run --export site
       site/index.html opens from disk; it holds record text
   wardround view run --blinded marks.jsonl
-      reviewers mark episodes without knowing who played or what it scored
+      reviewers mark episodes without knowing agent or score
   wardround view run --marks marks.jsonl
       the same pages with the marks and how far reviewers agree
   wardround view live run
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-not-yet-known",
         action="store_true",
-        help="with --export: write the pages of what the clock held back, too; it is later than what agents saw",
+        help="with --export: also write pages of later rows that agents could not see",
     )
     review = parser.add_mutually_exclusive_group()
     review.add_argument(
