@@ -58,6 +58,8 @@ LINE = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL | abnorma
 class PaperChart:
     """The surface of an environment over results that are there already; the schemas are the real ones."""
 
+    text_case = None
+
     def __init__(self, lines: int, chart: Chart | None = None) -> None:
         self.chart = chart
         self.called: list[float] = []

@@ -15,12 +15,12 @@ from wardround.agents import Limits, Outcome, Prompt, get_agent, run_episode
 from wardround.clinical.codes import LabelSet, load_ccs
 from wardround.core import Message, ToolCall, format_time
 from wardround.models import ModelSettings, OfflineModel, Request
-from wardround.models.offline.conversation import read_result
+from wardround.models.offline.conversation import read_conversation, read_result
 from wardround.models.offline.findings import Beliefs
 from wardround.models.offline.notes import OfflineFinding, load_rules, read_notes, rules_for
 from wardround.models.offline.plan import thoughts_on
-from wardround.models.offline.tasks import task_plans
-from wardround.records import Store, ingest
+from wardround.models.offline.tasks import plan_for, task_plans
+from wardround.records import Store, ingest, load_source_spec
 from wardround.synth import synthesize
 from wardround.tasks.benchmarks import Benchmark, build_agentehr, render_prompt
 from wardround.tools import Environment, EnvironmentOptions, default_toolset
@@ -55,6 +55,45 @@ labevents:2 | C"""
     cut = "query: 3 rows\ncandidate\nSodium\n[cut for room: 1 of 3 lines are left; repeat the call]"
     assert read_result(CALL, cut).rows == ({"candidate": "Sodium"},)
     assert read_result(CALL, "Error: no such table").error == "Error: no such table"
+
+
+def test_a_question_that_only_lists_names_is_planned_by_the_candidate_table_of_the_chart() -> None:
+    question = """Question: Which laboratory tests will be run?
+
+Names to answer with, in order of the alphabet. The right ones are among them.
+- Glucose
+- Sodium
+
+How answers are counted
+- A name too many counts."""
+    first = Message(role="user", content=question)
+    assert read_conversation((first,)).space == ""
+    found = Message(role="assistant", content="Step 1 of 12: x.\n- tables: labevents patients labevents_candidates")
+    talk = read_conversation((first, found))
+    assert (talk.space, talk.listed) == ("labevents_candidates", ("Glucose", "Sodium"))
+    named = Message(role="user", content=question.replace("How answers", "See `transfers_candidates`."))
+    assert read_conversation((named, found)).space == "transfers_candidates"
+
+    known = talk.findings()
+    known.add(OfflineFinding(kind="past", value=name, amount=0.9) for name in ("sodium", "Lactate"))
+    plan = plan_for(talk.space, load_source_spec("mimiciv").roles)
+    assert plan.task == "labevents"
+    assert plan.answer(known, 0.0).labels == ("Sodium",), "a name that the question does not list is no answer"
+
+
+def test_nothing_of_a_served_memory_counts_as_a_finding_about_the_patient() -> None:
+    question = Message(role="user", content="Which drugs come next? Candidates: prescriptions_atc_candidates")
+    served = [
+        "From a memory of earlier cases of other patients.\n\nStep 12 of 12: x.\n- drug: Warfarin [prescriptions:1]",
+        "Lessons on summarising from earlier cases of other patients.\n- drug: Heparin [prescriptions:2]",
+    ]
+    summary = Message(
+        role="user", content="Summary of turns 1 to 3.\nStep 3 of 12: x.\n- drug: Aspirin [prescriptions:3]"
+    )
+    talk = read_conversation((question, *(Message(role="user", content=text) for text in served), summary))
+    assert talk.step == 3
+    assert [note.value for note in talk.notes] == ["Aspirin"]
+    assert talk.shown == summary.content
 
 
 def test_what_a_note_denies_is_not_thought_of() -> None:

@@ -6,12 +6,15 @@ import re
 from dataclasses import dataclass
 
 from wardround.core import Message, ToolCall
-from wardround.models.offline.notes import OfflineFinding, read_notes
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings, read_notes
 
 _STEP = re.compile(r"\bStep (\d+) of \d+\b")
 _NOW = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?)\b")
 _SPACE = re.compile(r"\b([a-z_]+_candidates)\b")
+_LISTED = re.compile(r"^Names to answer with\b.* The right ones are among them\.\n((?:- .+\n?)+)", re.MULTILINE)
 _JOB = re.compile(r"\AYour task now: (\w+)")
+_MEMORY = re.compile(r"\A[^\n]{0,80}\bcases of other patients\b")
+"""A message of served experiences: the policy reads nothing that a memory serves."""
 _TURN = re.compile(r"\A\[turn \d+\]\n")
 _WRITTEN = re.compile(r"^\[call\] (\w+)\((.*)\)\n\[result\]\n", re.MULTILINE)
 _CONSTANT = re.compile(r"(\w+)=(.*?)(?=, \w+=|; empty:|; left out:|; \" is|$)")
@@ -32,16 +35,25 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """The content of a request. ``step`` is the last step done, 0 before the first; ``shown`` is what came after the
-    question from others: excerpts, summaries."""
+    """The content of a request.
+
+    ``space``: the candidate table, from the question, else among the tables that were found; ``listed``: the names that
+    may be answered, empty if the question does not limit them; ``step``: the last step done, 0 before the first;
+    ``shown``: texts after the question from others, such as excerpts and summaries.
+    """
 
     question: str
     now: str
     space: str
+    listed: tuple[str, ...]
     step: int
     notes: tuple[OfflineFinding, ...]
     results: tuple[Result, ...]
     shown: str = ""
+
+    def findings(self) -> OfflineFindings:
+        """Return the findings so far."""
+        return OfflineFindings(self.notes, now=self.now, space=self.space, listed=self.listed, shown=self.shown)
 
 
 def asked_job(messages: tuple[Message, ...]) -> str:
@@ -54,19 +66,30 @@ def read_conversation(messages: tuple[Message, ...]) -> Conversation:
     """Read a request's messages."""
     opening = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     question = messages[opening].content or "" if messages else ""
-    later = messages[opening + 1 :]
+    later = tuple(message for message in messages[opening + 1 :] if not _is_memory(message))
     spoken = [_said(message) for message in later if message.role in ("assistant", "user")]
     steps = [int(step) for text in spoken for step in _STEP.findall(text)]
-    now, space = _NOW.search(question), _SPACE.search(question)
+    notes = tuple(dict.fromkeys(note for text in spoken for note in read_notes(text)))
+    tables = " ".join(note.value for note in notes if note.kind == "tables")
+    now, space, listed = (
+        _NOW.search(question),
+        _SPACE.search(question) or _SPACE.search(tables),
+        _LISTED.search(question),
+    )
     return Conversation(
         question=question,
         now=now.group(1) if now else "",
         space=space.group(1) if space else "",
+        listed=tuple(line.removeprefix("- ") for line in listed.group(1).splitlines()) if listed else (),
         step=steps[-1] if steps else 0,
-        notes=tuple(dict.fromkeys(note for text in spoken for note in read_notes(text))),
+        notes=notes,
         results=_newest_results(later),
         shown="\n".join(message.content or "" for message in later if message.role == "user"),
     )
+
+
+def _is_memory(message: Message) -> bool:
+    return message.role == "user" and _MEMORY.match(message.content or "") is not None
 
 
 def _said(message: Message) -> str:

@@ -101,14 +101,14 @@ def _reply(request: Request, roles: Roles) -> Message:
     plan = labelled_plan(talk.question, roles) if labelled else plan_for(talk.space, roles)
     offered = {schema.name for schema in request.tools}
     if not offered and not job and _ANSWER_LINE in (request.messages[0].content or ""):
-        known = OfflineFindings(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
+        known = talk.findings()
         return answer_text(talk) if labelled else _finish(plan, talk, known, [], offered, request)
     return _next(plan, talk, offered, request) if offered else _summary(plan, talk)
 
 
 def _next(plan: EpisodePlan, talk: Conversation, offered: set[str], request: Request) -> Message:
     """Return the reply that follows from the conversation."""
-    known = OfflineFindings(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
+    known = talk.findings()
     last_step = plan.steps[talk.step - 1] if 0 < talk.step <= len(plan.steps) else None
     fresh, again = _learn(last_step, known, talk.results) if last_step else ([], [])
     known_lines = {note.line for note in talk.notes}
@@ -186,7 +186,7 @@ def _lines(notes: Sequence[OfflineFinding]) -> list[str]:
 
 def _summary(plan: EpisodePlan, talk: Conversation) -> Message:
     """Return the findings so far: without tools there is nothing else to do."""
-    known = OfflineFindings(talk.notes, now=talk.now, space=talk.space)
+    known = talk.findings()
     if 0 < talk.step <= len(plan.steps):
         known.add(plan.steps[talk.step - 1].read(known, talk.results))
     lines = [f"Step {talk.step} of {len(plan.steps) + 1}: what is known so far.", *_lines(known.everything)]

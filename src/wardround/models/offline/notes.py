@@ -45,12 +45,15 @@ def read_notes(text: str) -> list[OfflineFinding]:
 class OfflineFindings:
     """All findings so far, by kind, in the order they were made."""
 
-    def __init__(self, notes: Iterable[OfflineFinding], *, now: str, space: str, shown: str = "") -> None:
+    def __init__(
+        self, notes: Iterable[OfflineFinding], *, now: str, space: str, listed: Iterable[str] = (), shown: str = ""
+    ) -> None:
         self._notes: dict[str, list[OfflineFinding]] = {}
         self.now = now
         """The time of the question, as the prompt gives it."""
         self.space = space
-        """The candidate table the prompt names."""
+        """The candidate table of the question."""
+        self._listed = {name.casefold(): name for name in listed}
         self.shown = shown
         """The text in the prompt beside the question."""
         self.add(notes)
@@ -59,6 +62,10 @@ class OfflineFindings:
         """Take in more findings."""
         for note in notes:
             self._notes.setdefault(note.kind, []).append(note)
+
+    def permitted(self, label: str) -> str | None:
+        """Return a label as the question lists it; None if it does not; unchanged if the question lists no names."""
+        return self._listed.get(label.casefold()) if self._listed else label
 
     def of(self, kind: str) -> list[OfflineFinding]:
         """Return the findings of a kind."""

@@ -239,9 +239,10 @@ def _answering(task: TaskPlan) -> Callable[[OfflineFindings, float], PlannedAnsw
         weighted += [(note, note.amount) for note in known.of("thought") + _habits(task)]
         weighted_official = [(note, weight) for note, weight in weighted if note.value in named]
         for note, weight in weighted_official:
-            beliefs.add(named[note.value], weight, note.rows)
+            if (label := known.permitted(named[note.value])) is not None:
+                beliefs.add(label, weight, note.rows)
         if not weighted_official:
-            for label in named.values():
+            for label in filter(None, map(known.permitted, named.values())):
                 beliefs.add(label, _FOR_WANT_OF_BETTER)
         labels = beliefs.best(least=task.least + shift, most=task.most, fewest=task.fewest)
         evidence = {label: rows for label in labels if (rows := beliefs.rows(label))}
