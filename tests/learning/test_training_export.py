@@ -116,7 +116,7 @@ def test_the_files_hold_the_same_rows(teacher: RunFolder, tmp_path: Path) -> Non
         (["export", "--set", "data.max_tokens=100"], "add --tokenizer"),
         (["export", "--set", "sft.epochs=1"], "train export does not use --set sft.epochs"),
         (["sft", "--set", "data.least_score=1"], "train sft does not use --set data.least_score"),
-        (["sft", "--set", "rl.steps=1"], "it heeds sft., data.max_tokens"),
+        (["sft", "--set", "rl.steps=1"], "it uses sft., data.max_tokens"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(
