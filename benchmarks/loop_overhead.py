@@ -177,14 +177,14 @@ def learnt(folder: Path) -> tuple[Memory, Chart]:
     ingest("mimiciv", folder / "raw", folder / "store")
     store, encoder = Store.open(folder / "store"), LexicalEncoder()
     teacher, pupil = (store.chart(int(number), datetime(2190, 1, 1)) for number in store.subjects[:2])
-    with Bank.open(folder / "bank.sqlite") as bank:
-        subject = bank.subject_hash(Subject.of_chart(teacher))
-        origin = Provenance(sample="s", subject=subject, split="train")
-        lesson = partial(Experience, title="Look twice", description="Always.", task="t", provenance=origin)
-        made = [lesson(kind=kind, content="Look again. " * 20) for kind in REFLECTED_KINDS if kind != "tool"]
-        made += [lesson(kind="tool", tool=tool.name, content="Use it well. " * 20) for tool in default_toolset().tools]
-        bank.add(made, key=chart_key(encoder, teacher))
-        return Memory(bank=bank.at(revision=bank.revision), encoder=encoder), pupil
+    bank = Bank.open(folder / "bank.sqlite")  # open for as long as its memory is read
+    subject = bank.subject_hash(Subject.of_chart(teacher))
+    origin = Provenance(sample="s", subject=subject, split="train")
+    lesson = partial(Experience, title="Look twice", description="Always.", task="t", provenance=origin)
+    made = [lesson(kind=kind, content="Look again. " * 20) for kind in REFLECTED_KINDS if kind != "tool"]
+    made += [lesson(kind="tool", tool=tool.name, content="Use it well. " * 20) for tool in default_toolset().tools]
+    bank.add(made, key=chart_key(encoder, teacher))
+    return Memory(bank=bank.at(revision=bank.revision), encoder=encoder), pupil
 
 
 def every_method(folder: Path, *, episodes: int) -> None:

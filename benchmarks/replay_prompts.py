@@ -5,8 +5,8 @@ Run: python benchmarks/replay_prompts.py record FOLDER      with the code as it 
 
 ``record`` makes an invented hospital, both benchmarks and a bank and plays the agents of both papers with the offline
 policy; a small window and a small context make summaries and cuts happen. ``replay`` makes store and benchmarks of the
-same hospital anew, compares their samples with the recorded ones, and plays the episodes again with the recorded replies in the
-model's place: the first call whose prompt, tools or settings differ in a byte ends its episode and is printed.
+same hospital anew, compares their samples with the recorded ones, and runs the episodes again with the recorded replies
+in the model's place: the first call whose prompt, tools or settings differ in a byte ends its episode and is printed.
 """
 
 from __future__ import annotations
