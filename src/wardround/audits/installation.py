@@ -24,10 +24,10 @@ _EXTRAS = {
     "imaging": ("chest films: image tools, DICOM files, wardround synth --films", 190),
     "demo": ("the last step of make demo: a handbook and a chest film", 46),
     "local": ("a small language model served on this machine (wardround models serve)", 102),
-    "encoders": ("sentence encoders for candidate search and retrieval", None),
-    "train": ("fine-tuning of models and adapters (wardround train sft, rl)", None),
+    "encoders": ("sentence encoders for candidate search and retrieval", 1_245),
+    "train": ("fine-tuning of models and adapters (wardround train sft, rl)", 1_156),
     "openenv": ("training worlds served to OpenEnv (wardround train env)", 2),
-    "inspect": ("our tasks inside Inspect; in an environment of its own", None),
+    "inspect": ("our tasks inside Inspect; in an environment of its own", 162),
     "mem0": ("the memory of the peer mem0, filled by a model", 66),
     "zep": ("the memory of the peer zep, filled by a model", 50),
     "langmem": ("the memory of the peer langmem, filled by a model", 80),
@@ -37,7 +37,7 @@ _EXTRAS = {
     "dev": ("tests, linters and types: what a change of the code needs", 678),
 }
 """What each extra is for, and its packages in megabytes on disk beside the core: measured on 2026-11-28, Linux x86-64,
-Python 3.11. None: not measured."""
+Python 3.11, with PyTorch's build for CPUs where one needs it. None: not measured."""
 _OLDEST_SQLITE = (3, 37, 0)
 
 

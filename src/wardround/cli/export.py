@@ -63,7 +63,8 @@ ACES_EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
-    data = actions.add_parser("meds", help="write a store as a MEDS 0.4 data set", examples=DATA_EXAMPLES)
+    what = "write a store as a MEDS 0.4 data set, which PyHealth's MEDSDataset opens, too"
+    data = actions.add_parser("meds", aliases=["pyhealth"], help=what, examples=DATA_EXAMPLES)
     data.add_argument("--store", type=Path, required=True, help="folder of the store")
     data.add_argument("--out", type=Path, required=True, help="folder of the data set to make")
     data.add_argument(
@@ -113,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         return int(arguments.do(arguments))
     made = {
         "meds": _data,
+        "pyhealth": _data,
         "meds-labels": _labels,
         "meds-predictions": _predictions,
         "tables": _tables,
