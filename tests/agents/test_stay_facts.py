@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 from stay_doubles import HOUR, before, facts, medication
 
+from wardround.agents.stays.router import is_fulfilled
 from wardround.clinical.bundles import Carried, EventKind, ValueLevel
 from wardround.clinical.bundles.state import ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
-from wardround.clinical.protocols import ChartedValue, compile_trigger
+from wardround.clinical.protocols import ChartedValue, RuleAction, compile_trigger
 from wardround.clinical.vocabulary import Bounds
 
 LAB, VITAL = EventKind.LAB, EventKind.VITAL
@@ -137,3 +138,39 @@ def test_rules_are_looked_up_by_all_that_is_known_and_recent() -> None:
         actions={(one.kind, one.concept): one},
     )
     assert list(known.names) == ["hour of day", "stay", "lactate", "Heparin", "EKG"]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "asked", "answer"),
+    [
+        ("Dextrose 5%", EventKind.INFUSION_START, "glucose", False),  # sugar that runs in is not sugar measured
+        ("Glucose", LAB, "glucose", True),
+        ("Glucose (Urine)", LAB, "Glucose (Urine)", True),
+        ("Dextrose 50%", EventKind.ADMINISTRATION, "Glucose (Urine)", False),
+        ("Calcium Gluconate", EventKind.ADMINISTRATION, "Free Calcium", False),
+        ("Free Calcium", LAB, "Free Calcium", True),
+        ("Calcium, Total", LAB, "calcium gluconate", False),
+        ("Vancomycin", LAB, "vancomycin", False),  # a level in blood is no dose
+        ("Vancomycin", EventKind.ADMINISTRATION, "vancomycin", True),
+        ("Potassium Chloride", EventKind.ADMINISTRATION, "potassium", False),
+        ("Digoxin", LAB, "digoxin", False),
+        ("Home-made mixture 7", EventKind.ADMINISTRATION, "Home-made mixture 7", True),  # in no table: either
+        ("Home-made mixture 7", LAB, "Home-made mixture 7", True),
+    ],
+)
+def test_to_give_a_substance_is_not_to_measure_it(given: str, kind: EventKind, asked: str, answer: bool) -> None:
+    known = facts(carried=Carried(kinds=frozenset(EventKind)), actions={(kind, given): done(given, 1, kind)})
+    assert known.done(asked) is answer
+    assert (known.hours_since(asked) is not None) is answer
+
+
+def test_a_rule_that_orders_a_test_is_not_satisfied_by_the_drug_of_that_name() -> None:
+    glucose, heparin = RuleAction.parse("order Glucose"), RuleAction.parse("start Heparin")
+    since = before(3)
+    dextrose = facts(
+        actions={(EventKind.ADMINISTRATION, "Dextrose 50%"): done("Dextrose 50%", 1, EventKind.ADMINISTRATION)}
+    )
+    level = facts(actions={(LAB, "Heparin"): done("Heparin", 1, LAB)})
+    assert not is_fulfilled(glucose, dextrose, since)
+    assert not is_fulfilled(heparin, level, since)
+    assert is_fulfilled(glucose, facts(actions={(LAB, "Glucose"): done("Glucose", 1, LAB)}), since)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,17 @@ from wardround.clinical.bundles.state import DoneAction, Trend, TrendReading
 from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex, compile_trigger
 from wardround.learning.induction import InductionSettings
 from wardround.learning.induction.coded_reflector import reflect
-from wardround.learning.induction.step_table import Action, StepTable, TrainingStep, candidate_triggers, cut_points
+from wardround.learning.induction.inducing import training_stays, training_steps
+from wardround.learning.induction.step_table import (
+    Action,
+    StepTable,
+    TrainingStep,
+    candidate_triggers,
+    cut_points,
+    seen_steps,
+)
+from wardround.records import Store
+from wardround.tasks.benchmarks import Benchmark
 
 BEGAN = datetime(2150, 3, 10, 0)
 HOUR = timedelta(hours=1)
@@ -212,3 +223,24 @@ def test_a_rule_of_the_clock_alone_says_that_it_is_a_prior(trigger: str, categor
     assert (rules[0].trigger, rules[0].category) == (trigger, category)
     assert rules[0].text.startswith(words)
     assert rules[0].text.endswith(f"IF {trigger} THEN perform Dialysis Catheter.")
+
+
+def asking(trigger: str) -> ProtocolRule:
+    return ProtocolRule(id=f"R{abs(hash(trigger))}", category="ANY", trigger=trigger, actions=("order Lactate",))
+
+
+def test_two_names_of_one_pressure_are_counted_as_a_run_reads_them(
+    synthetic_store: Store, synthetic_stays_path: Path
+) -> None:
+    """At every step of training stays a trigger was counted exactly where a run finds the rule to hold."""
+    samples = training_stays(Benchmark.open(synthetic_stays_path), synthetic_store, limit=2, seed=3)
+    steps = training_steps(synthetic_store, samples, RuleIndex(GlobalProtocol(name="none", rules=())))
+    triggers = sorted({trigger for step in steps for trigger in step.triggers})
+    assert any(trigger.startswith(("Arterial Blood Pressure", "Non Invasive Blood Pressure")) for trigger in triggers)
+    index = RuleIndex(GlobalProtocol(name="all", rules=tuple(map(asking, triggers))))
+    found = [
+        {held.compiled.rule.trigger for held in step.satisfied}
+        for sample in samples
+        for step in seen_steps(synthetic_store, sample, index)
+    ]
+    assert found == [step.triggers for step in steps]

@@ -70,35 +70,37 @@ def counted(folder: Path) -> list[str]:
 def test_killed_twice_it_goes_on_and_counts_no_stay_twice(
     words: list[str], synthetic_store_path: Path, synthetic_stays_path: Path, read: Read, tmp_path: Path
 ) -> None:
-    """Killed while values are measured (2 stays done), then while steps are counted (all measured, 3 counted)."""
+    """Killed while values are measured (2 stays done), then while steps are counted (3 of them)."""
     undisturbed = induce(tmp_path / "undisturbed" / "out.toml", words)
-    assert (len(read.values), len(read.steps)) == (LIMIT, LIMIT)
+    assert (len(read.values), len(read.steps)) == (LIMIT, 2 * LIMIT)
     told = [str(synthetic_store_path), str(synthetic_stays_path), str(tmp_path / "induction"), str(LIMIT)]
     printed = tmp_path / "printed"
-    killer = commands().start_program(KILLER.read_text(encoding="utf-8"), [*told, "2", "8"], str(printed))
+    killer = commands().start_program(
+        KILLER.read_text(encoding="utf-8"), [*told, "2", str(2 * LIMIT + 3)], str(printed)
+    )
     assert commands().status(killer) == 0
     assert printed.read_text().split() == ["-9", "-9"]
-    assert len(counted(tmp_path / "induction")) == LIMIT + 3
+    assert len(counted(tmp_path / "induction")) == 2 * LIMIT + 3
     before = set(read.steps)
     read.values.clear()
     read.steps.clear()
     assert induce(tmp_path / "out.toml", words) == undisturbed
     assert (read.values, len(read.steps), set(read.steps) < before) == ([], LIMIT - 3, True)
     names = counted(tmp_path / "induction")
-    assert len(names) == len(set(names)) == 2 * LIMIT
+    assert len(names) == len(set(names)) == 3 * LIMIT
 
 
 def test_other_rules_to_begin_with_count_anew_and_other_thresholds_do_not(
     words: list[str], read: Read, tmp_path: Path
 ) -> None:
     induce(tmp_path / "first.toml", words)
-    assert (len(read.values), len(read.steps)) == (LIMIT, LIMIT)
+    assert (len(read.values), len(read.steps)) == (LIMIT, 2 * LIMIT)
     induce(tmp_path / "fewer.toml", [*words, "--rules", "2"])
-    assert (len(read.values), len(read.steps)) == (LIMIT, LIMIT)
+    assert (len(read.values), len(read.steps)) == (LIMIT, 2 * LIMIT)
     rule = ProtocolRule(id="OURS", category="ANY", trigger="hours since stay >= 0", actions=("order Lactate",))
     write_protocol(tmp_path / "base.toml", GlobalProtocol(name="ours", rules=(rule,)))
     induce(tmp_path / "based.toml", [*words, "--base", str(tmp_path / "base.toml")])
-    assert (len(read.values), len(read.steps)) == (LIMIT, 2 * LIMIT)
+    assert (len(read.values), len(read.steps)) == (LIMIT, 4 * LIMIT)  # by those rules, and by the vocabulary
 
 
 def test_the_folder_is_its_owners_alone(words: list[str], tmp_path: Path) -> None:
@@ -137,4 +139,4 @@ def test_whose_stays_they_are_is_part_of_a_counts_name(synthetic_store: Store, s
             source_name=taught,
             keep=keep,
         )
-    assert len(set(names)) == 4
+    assert len(set(names)) == 6

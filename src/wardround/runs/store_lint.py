@@ -14,7 +14,7 @@ from wardround.agents.stays import TraceSettings
 from wardround.agents.stays.batch import BatchFacts, holding
 from wardround.clinical.bundles import BundleStream, carried_by, store_bundles
 from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR
-from wardround.clinical.bundles.fold import DONE, TRENDS
+from wardround.clinical.bundles.fold import DRUGS, PROCEDURES, TESTS, TRENDS
 from wardround.clinical.definitions.charted import items_of
 from wardround.clinical.protocols import (
     HOUR_OF_DAY,
@@ -29,11 +29,11 @@ from wardround.clinical.protocols import (
     RuleIndex,
     Stated,
     TimesBaseline,
+    asked_keys,
     conditions_of,
+    done_keys,
     is_allergy,
     is_problem,
-    keys_of,
-    lookup_keys,
 )
 from wardround.clinical.vocabulary import clinical_name, comparison
 from wardround.core import from_microseconds
@@ -136,9 +136,9 @@ class _Seen:
         pairs, counts = np.unique(np.stack([columns.concept[measured], code[measured]]), axis=1, return_counts=True)
         for (name, unit), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
             self.units[clinical_name(columns.names[name])][spelt[unit]] += count
-        groups = {"done": DONE, "problem": DIAGNOSED, "allergy": ALLERGIC}
+        groups = {"drug": DRUGS, "other": TESTS | PROCEDURES, "problem": DIAGNOSED, "allergy": ALLERGIC}
         for group, kinds in groups.items():
-            numbers, times = np.unique(columns.concept[np.isin(columns.kind, kinds)], return_counts=True)
+            numbers, times = np.unique(columns.concept[np.isin(columns.kind, list(kinds))], return_counts=True)
             for number, count in zip(numbers.tolist(), times.tolist(), strict=True):
                 self.names[group][columns.names[number]] += count
 
@@ -160,8 +160,10 @@ class _Seen:
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units), other_units=other)
         if isinstance(number, TimesBaseline | ChangedBy) or (units and not isinstance(number, Stated)):
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units))
-        asked = lookup_keys(condition.concept)
-        done = sum(count for name, count in self.names["done"].items() if not asked.isdisjoint(keys_of(name)))
+        asked, done = asked_keys(condition.concept), 0
+        for group, is_drug in (("drug", True), ("other", False)):
+            found = self.names[group].items()
+            done += sum(count for name, count in found if not asked.isdisjoint(done_keys(name, is_drug=is_drug)))
         return PartInStore(part=said, seen=done)
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.agents.stays import DRUGS, PROCEDURES, TESTS, CodedRoles, RuleMemory, coded_roles
+from wardround.agents.stays import CodedRoles, RuleMemory, coded_roles
 from wardround.clinical.bundles import BundleEvent, Carried, PatientState
+from wardround.clinical.bundles.fold import DRUGS, PROCEDURES, TESTS
 from wardround.core import canonical_json, content_hash
 
 

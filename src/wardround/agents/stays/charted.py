@@ -10,6 +10,7 @@ import msgspec
 
 from wardround.agents.loop.steps import ChartScore
 from wardround.clinical.bundles import NOTHING_KNOWN, ActiveProblem, Carried, EventKind, PatientState, Trend, ValueLevel
+from wardround.clinical.bundles.fold import DRUGS, PROCEDURES, TESTS
 from wardround.clinical.protocols import (
     HOUR_OF_DAY,
     STAY,
@@ -23,6 +24,7 @@ from wardround.clinical.protocols import (
     CountedActions,
     CourseReading,
     Direction,
+    DoneKey,
     HeldFor,
     HoursSince,
     InWindow,
@@ -31,11 +33,11 @@ from wardround.clinical.protocols import (
     ReadingCourse,
     Stated,
     TimesBaseline,
+    asked_keys,
+    done_keys,
     is_allergic,
     is_allergy,
     is_problem,
-    keys_of,
-    lookup_keys,
 )
 from wardround.clinical.vocabulary import (
     Bounds,
@@ -44,6 +46,7 @@ from wardround.clinical.vocabulary import (
     find_concept,
     is_drug,
     is_lasting,
+    names_a_drug,
     reading_unit,
 )
 
@@ -60,18 +63,14 @@ LEVELS: Mapping[ValueLevel, Level] = {
     ValueLevel.ABOVE_BASELINE: "high",
 }
 _HOUR = timedelta(hours=1)
-DRUGS = frozenset({EventKind.MEDICATION_START, EventKind.INFUSION_START, EventKind.ADMINISTRATION})
-TESTS = frozenset({EventKind.LAB})
-PROCEDURES = frozenset({EventKind.PROCEDURE, EventKind.CULTURE_TAKEN, EventKind.CULTURE})
 
 
 @lru_cache(maxsize=4_096)
 def kinds_of_action(action: str) -> frozenset[EventKind]:
     """Return the kinds of events that record whether an action was done."""
-    concept = find_concept(action)
-    if concept is not None and concept.kind in ("drug", "drug_class"):
+    if names_a_drug(action):
         return DRUGS
-    return TESTS if concept is not None and concept.kind == "lab" else PROCEDURES
+    return TESTS if find_concept(action, "lab") is not None else PROCEDURES
 
 
 class StateFacts:
@@ -109,6 +108,7 @@ class StateFacts:
         self._counts = counts or {}
         self._score = score
         self._scores: dict[tuple[str, float | None], Bounds | None] = {}
+        self._last_done: dict[tuple[str, bool | None], datetime | None] = {}
 
     @property
     def names(self) -> list[str]:
@@ -222,8 +222,10 @@ class StateFacts:
 
     def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
         """Return how often an action was done in the last hours: lower and upper bound."""
-        asked, since = lookup_keys(action), self.now - timedelta(hours=hours)
-        noted = [each for name, some in self._counts.items() if not asked.isdisjoint(keys_of(name)) for each in some]
+        asked, since = asked_keys(action), self.now - timedelta(hours=hours)
+        noted = [
+            each for name, some in self._counts.items() if not asked.isdisjoint(_counted_keys(name)) for each in some
+        ]
         if not noted and not self._carries(kinds_of_action(action)):
             return None
         least = sum(time is not None and time >= since for time, _ in noted)
@@ -236,10 +238,16 @@ class StateFacts:
         last = self.last_done(action)
         return None if last is None else max(0.0, (self.now - last) / _HOUR)
 
-    def last_done(self, action: str, *, ever: bool = False) -> datetime | None:
-        """Return when an action was last done in this encounter; None if the state has none."""
-        moments = [self._done[key] for key in lookup_keys(action) if key in self._done]
-        last = max(moments, default=None)
+    def last_done(self, action: str, *, is_drug: bool | None = None, ever: bool = False) -> datetime | None:
+        """Return when an action was last done in this encounter; None if the state has none.
+
+        ``is_drug``: whether it is a drug; None: what its name means first.
+        """
+        place = action, is_drug
+        if place not in self._last_done:
+            moments = [self._done[key] for key in asked_keys(action, is_drug=is_drug) if key in self._done]
+            self._last_done[place] = max(moments, default=None)
+        last = self._last_done[place]
         return None if last is None or (last <= self._since and not ever) else last
 
     def rows(self, condition: Condition) -> tuple[str, ...]:
@@ -297,9 +305,9 @@ class StateFacts:
         return tuple(dict.fromkeys(reading.row_id for reading in (inside[:1] + inside[-1:])))
 
     def _rows_done(self, action: str, *, ever: bool = False) -> tuple[str, ...]:
-        last, asked = self.last_done(action, ever=ever), lookup_keys(action)
+        last, asked = self.last_done(action, ever=ever), asked_keys(action)
         done = (each for each in self.state.actions.values() if each.last == last)
-        return tuple(each.row_id for each in done if not asked.isdisjoint(keys_of(each.concept)))
+        return tuple(each.row_id for each in done if not asked.isdisjoint(_keys(each.kind, each.concept)))
 
     def _problems(self, *, ever: bool) -> Iterator[ActiveProblem]:
         return (
@@ -334,11 +342,11 @@ class StateFacts:
         return found
 
     @cached_property
-    def _done(self) -> Mapping[str, datetime]:
-        """By name or class: when it was last done."""
-        found: dict[str, datetime] = {}
+    def _done(self) -> Mapping[DoneKey, datetime]:
+        """By key: when it was last done."""
+        found: dict[DoneKey, datetime] = {}
         for action in self.state.actions.values():
-            for key in keys_of(action.concept):
+            for key in _keys(action.kind, action.concept):
                 held = found.get(key)
                 if held is None or held < action.last:
                     found[key] = action.last
@@ -386,8 +394,19 @@ def remember_courses(courses: dict[str, list[CourseReading]], state: PatientStat
             courses[name] = [reading for reading in held if reading.time >= oldest]
 
 
+def _keys(kind: EventKind, concept: str) -> frozenset[DoneKey]:
+    return done_keys(concept, is_drug=kind in DRUGS)
+
+
+@lru_cache(maxsize=4_096)
+def _counted_keys(name: str) -> frozenset[DoneKey]:
+    """The keys of what is counted under a kind's number and a concept."""
+    kind, _, concept = name.partition(" ")
+    return _keys(EventKind(int(kind)), concept)
+
+
 def remember_counts(
-    counts: Counts, counted: dict[str, int], state: PatientState, hour: datetime, hours: Mapping[str, float]
+    counts: Counts, counted: dict[str, int], state: PatientState, hour: datetime, hours: Mapping[DoneKey, float]
 ) -> None:
     """Record actions since the last bundle, by the keys that rules count.
 
@@ -397,9 +416,9 @@ def remember_counts(
     for (kind, concept), action in state.actions.items():
         key = f"{int(kind)} {concept}"
         new = action.count - counted.get(key, 0)
-        if new <= 0 or keys_of(concept).isdisjoint(hours):
+        if new <= 0 or _counted_keys(key).isdisjoint(hours):
             continue
         counted[key] = action.count
-        held = counts.get(concept, [])
+        held = counts.get(key, [])
         is_newest = all(time is None or time < action.last for time, _ in held)
-        counts[concept] = [*held, *((action.last if is_newest and place == 0 else None, hour) for place in range(new))]
+        counts[key] = [*held, *((action.last if is_newest and place == 0 else None, hour) for place in range(new))]

@@ -212,7 +212,7 @@ def is_fulfilled(action: RuleAction, facts: StateFacts, since: datetime) -> bool
     """Whether an action was done since its rule began to hold, or the drug it starts is running."""
     if is_running(action, facts):
         return True
-    last = facts.last_done(action.name)
+    last = facts.last_done(action.name, is_drug=action.kind == "MEDICATIONS")
     return last is not None and last >= since
 
 

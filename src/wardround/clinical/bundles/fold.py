@@ -31,15 +31,10 @@ RUNNING = (EventKind.MEDICATION_START, EventKind.INFUSION_START)
 """Kinds of medication that run until their end or a discharge."""
 TRENDS = (EventKind.LAB, EventKind.VITAL, EventKind.OUTPUT)
 """Repeated measurements (vital signs, laboratory results)."""
-DONE = (
-    EventKind.MEDICATION_START,
-    EventKind.ADMINISTRATION,
-    EventKind.INFUSION_START,
-    EventKind.LAB,
-    EventKind.CULTURE_TAKEN,
-    EventKind.CULTURE,
-    EventKind.PROCEDURE,
-)
+DRUGS = frozenset({EventKind.MEDICATION_START, EventKind.ADMINISTRATION, EventKind.INFUSION_START})
+TESTS = frozenset({EventKind.LAB})
+PROCEDURES = frozenset({EventKind.CULTURE_TAKEN, EventKind.CULTURE, EventKind.PROCEDURE})
+DONE = (*sorted(DRUGS), *sorted(TESTS | PROCEDURES))
 """Kinds that count as actions done."""
 ROWS_KEPT = 5
 """Rows that are kept of a problem, the last ones."""

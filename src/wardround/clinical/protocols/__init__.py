@@ -39,7 +39,16 @@ from wardround.clinical.protocols.facts import (
     is_problem,
     is_same_action,
 )
-from wardround.clinical.protocols.index import CompiledRule, RuleIndex, compile_rule, keys_of, lookup_keys
+from wardround.clinical.protocols.index import (
+    CompiledRule,
+    DoneKey,
+    RuleIndex,
+    asked_keys,
+    compile_rule,
+    done_keys,
+    keys_of,
+    lookup_keys,
+)
 from wardround.clinical.protocols.language import Trigger, compile_trigger
 from wardround.clinical.protocols.lint import (
     ProtocolFault,
@@ -93,6 +102,7 @@ __all__ = [
     "CountedActions",
     "CourseReading",
     "Direction",
+    "DoneKey",
     "Dose",
     "ExampleResult",
     "Facts",
@@ -121,12 +131,14 @@ __all__ = [
     "TimesBaseline",
     "Trigger",
     "Verb",
+    "asked_keys",
     "can_hold_together",
     "check_examples",
     "compile_rule",
     "compile_trigger",
     "conditions_of",
     "diff_protocols",
+    "done_keys",
     "found_rules",
     "implies",
     "is_allergic",

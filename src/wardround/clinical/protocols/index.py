@@ -23,7 +23,7 @@ from wardround.clinical.protocols.conditions import (
 from wardround.clinical.protocols.facts import Facts
 from wardround.clinical.protocols.language import Trigger, compile_trigger
 from wardround.clinical.protocols.rules import GlobalProtocol, ProtocolRule, RuleAction
-from wardround.clinical.vocabulary import clinical_name, drug_class, drug_groups, drug_name
+from wardround.clinical.vocabulary import clinical_name, drug_class, drug_groups, drug_name, names_a_drug
 
 _NAMES = 65_536
 """So many names are remembered with the rules that ask for them."""
@@ -123,11 +123,11 @@ def _courses(rules: Iterable[CompiledRule]) -> dict[str, float]:
     return found
 
 
-def _counted(rules: Iterable[CompiledRule]) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _counted(rules: Iterable[CompiledRule]) -> dict[DoneKey, float]:
+    found: dict[DoneKey, float] = {}
     for condition in _conditions(rules):
         if isinstance(condition, CountedActions):
-            for key in lookup_keys(condition.concept):
+            for key in asked_keys(condition.concept):
                 found[key] = max(found.get(key, 0.0), condition.hours)
     return found
 
@@ -150,6 +150,28 @@ def lookup_keys(name: str) -> frozenset[str]:
     named = drug_class(name)
     spelt = {clinical_name(name), drug_name(name)}
     return frozenset({named} if named is not None else spelt)
+
+
+DoneKey = tuple[bool, str]
+"""A key of an action: whether it is a drug, and a name. To measure glucose is not to give dextrose."""
+
+
+@lru_cache(maxsize=65_536)
+def done_keys(name: str, *, is_drug: bool) -> frozenset[DoneKey]:
+    """Return every key under which a rule may look up an action that was done."""
+    return frozenset((is_drug, key) for key in (keys_of(name) if is_drug else (clinical_name(name),)))
+
+
+@lru_cache(maxsize=65_536)
+def asked_keys(name: str, *, is_drug: bool | None = None) -> frozenset[DoneKey]:
+    """Return the keys under which a rule looks up an action by name.
+
+    ``is_drug``: whether it is a drug. None: what the name means first, or both if no table has the name.
+    """
+    is_drug = names_a_drug(name) if is_drug is None else is_drug
+    as_drug = {(True, key) for key in lookup_keys(name)} if is_drug is not False else set()
+    as_other = {(False, clinical_name(name))} if is_drug is not True else set()
+    return frozenset(as_drug | as_other)
 
 
 def _needed(node: Node) -> tuple[Condition, ...] | None:

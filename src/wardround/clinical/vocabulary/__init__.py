@@ -16,6 +16,7 @@ from wardround.clinical.vocabulary.concepts import (
     is_a,
     known_names,
     meanings_of,
+    names_a_drug,
 )
 from wardround.clinical.vocabulary.drugs import (
     conflicts,
@@ -152,6 +153,7 @@ __all__ = [
     "may_hold",
     "meanings_of",
     "misspelled_drug",
+    "names_a_drug",
     "negate",
     "parse_quantity",
     "read_allergens",

@@ -24,7 +24,7 @@ from wardround.clinical.vocabulary.measurements import (
     singular,
     words_of,
 )
-from wardround.clinical.vocabulary.tables import cell_parts, table_rows
+from wardround.clinical.vocabulary.tables import cell_parts, named_words, table_rows
 from wardround.core import UserError
 
 _LONGEST = 7
@@ -60,6 +60,25 @@ def find_concept(text: str, kind: ConceptKind | None = None) -> Concept | None:
 Concept(kind='drug', name='ampicillin-sulbactam'))
     """
     return next((candidate for candidate in _candidates(text) if kind in (None, candidate.kind)), None)
+
+
+@lru_cache(maxsize=65_536)
+def names_a_drug(text: str) -> bool | None:
+    """Return whether a name means a drug first, or something else; None where no table has it.
+
+    A test in the laboratory's own words, or of a fluid, is no drug.
+
+    >>> names_a_drug("Calcium Gluconate"), names_a_drug("Free Calcium"), names_a_drug("Glucose (Urine)")
+    (True, False, False)
+    """
+    first, plain = find_concept(text), normalise_label(text)
+    drug, test = find_concept(text, "drug") or find_concept(text, "drug_class"), find_concept(text, "lab")
+    fluid = _IN_BRACKETS.search(plain)
+    if fluid is not None and not named_words("other_fluids").isdisjoint(fluid[1].split()):
+        return False
+    if drug is not None and test is not None and test.name == plain != drug.name:
+        return False
+    return None if first is None else first.kind in ("drug", "drug_class")
 
 
 def meanings_of(text: str, kind: str) -> tuple[str, ...]:
@@ -174,6 +193,7 @@ _OTHERWISE: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 """Ambiguous short names with the context, before or after, of their other meaning (room air, hospital day)."""
 _WORD = re.compile(r"[^\W_]+")
+_IN_BRACKETS = re.compile(r"\(([^()]+)\)$")
 
 
 @lru_cache(maxsize=65_536)

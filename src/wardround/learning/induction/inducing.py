@@ -114,7 +114,7 @@ def unpacked(counted: CountedOutcomes, stay: int) -> Iterator[TrainingStep]:
 
 TRAINING = "train"
 MEDICATIONS = "MEDICATIONS"
-_COUNTING = 2
+_COUNTING = 3
 """Version of the counts: increase it when the trigger vocabulary or the counting changes."""
 _MEASURED = (EventKind.LAB, EventKind.VITAL)
 
@@ -207,16 +207,45 @@ def training_steps(
     source_hash = content_hash([_COUNTING, store.digest, source_name])
     reference_samples = reference_samples or samples
     cuts = _cuts(store, reference_samples, f"values|{source_hash}", keep, report)
+    triggers = _triggers(store, reference_samples, cuts, source_hash, keep, report)
     actions = sorted(
         {(one.kind, one.name) for sample in reference_samples for one in map(StepAction.parse, sample.target)}
     )
-    steps_key = f"steps|{content_hash([source_hash, index.protocol.digest, cuts, actions])}"
+    steps_key = f"steps|{content_hash([source_hash, index.protocol.digest, triggers, actions])}"
+    vocabulary = as_rules(triggers)
     steps: list[TrainingStep] = []
     for number, sample in enumerate(samples):
-        counted = keep(f"{steps_key}|{sample.id}", partial(_counted, store, sample, index, cuts, actions))
-        steps += unpacked(counted, number)
+        count = partial(_counted, store, sample, index, vocabulary, actions)
+        steps += unpacked(keep(f"{steps_key}|{sample.id}", count), number)
         report(Progress(label="reflecting", done=number + 1, total=len(samples), unit="stays"))
     return steps
+
+
+def as_rules(triggers: Iterable[str]) -> RuleIndex:
+    """Return an index in which every trigger is a rule: the steps at which a run would read it as holding are counted,
+    whatever name the record has for the same thing."""
+    rules = (
+        ProtocolRule(id=f"T{number}", category="COUNTED", trigger=trigger, actions=("order nothing",))
+        for number, trigger in enumerate(triggers)
+    )
+    return RuleIndex(GlobalProtocol(name="triggers", rules=tuple(rules)))
+
+
+def _triggers(
+    store: Store, samples: Sequence[Sample], cuts: Cuts, source_hash: str, keep: Keep, report: Reporter
+) -> list[str]:
+    """Return every trigger of the vocabulary that some stays name."""
+    key = f"triggers|{content_hash([source_hash, cuts])}"
+    found: set[str] = set()
+    for number, sample in enumerate(samples):
+        found.update(keep(f"{key}|{sample.id}", partial(_named, store, sample, cuts))["triggers"])
+        report(Progress(label="naming", done=number + 1, total=len(samples), unit="stays"))
+    return sorted(found)
+
+
+def _named(store: Store, sample: Sample, cuts: Cuts) -> CountedOutcomes:
+    seen = seen_steps(store, sample, as_rules(()))
+    return {"triggers": sorted({trigger for step in seen for trigger in candidate_triggers(step.facts, cuts)})}
 
 
 def _cuts(store: Store, samples: Sequence[Sample], key: str, keep: Keep, report: Reporter) -> Cuts:
@@ -239,24 +268,27 @@ def _values(store: Store, sample: Sample) -> dict[str, list[float]]:
     return values
 
 
-def _counted(store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action]) -> CountedOutcomes:
-    return packed(list(_steps(store, sample, index, cuts, actions)))
+def _counted(
+    store: Store, sample: Sample, index: RuleIndex, vocabulary: RuleIndex, actions: Sequence[Action]
+) -> CountedOutcomes:
+    return packed(list(_steps(store, sample, index, vocabulary, actions)))
 
 
 def _steps(
-    store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action]
+    store: Store, sample: Sample, index: RuleIndex, vocabulary: RuleIndex, actions: Sequence[Action]
 ) -> Iterator[TrainingStep]:
     decided = decisions_of(sample)
+    predicted = [seen.predicted for seen in seen_steps(store, sample, index)] if index.rules else []
     began: datetime | None = None
-    for step, seen in enumerate(seen_steps(store, sample, index)):
+    for step, seen in enumerate(seen_steps(store, sample, vocabulary)):
         began = began or seen.facts.hour
         yield TrainingStep(
             stay=0,
             hour=_hours(seen.facts.now, began),
-            triggers=frozenset(candidate_triggers(seen.facts, cuts)),
+            triggers=frozenset(held.compiled.rule.trigger for held in seen.satisfied),
             done=done_so_far(seen.facts, actions, began),
             decided=tuple(decided.get(step, ())),
-            predicted=seen.predicted,
+            predicted=predicted[step] if predicted else (),
         )
 
 
@@ -271,7 +303,7 @@ def _last_done(facts: StateFacts, action: Action, began: datetime) -> float | No
     kind, name = action
     if kind == MEDICATIONS and facts.taking(name):
         return RUNNING
-    last = facts.last_done(name)
+    last = facts.last_done(name, is_drug=kind == MEDICATIONS)
     return None if last is None else _hours(last, began)
 
 

@@ -239,17 +239,20 @@ class StepTable:
     def of(cls, steps: Sequence[TrainingStep], *, support: int, hits: int) -> StepTable:
         """Build the table of steps, in order of stays.
 
-        Triggers that hold in fewer than ``support`` steps and actions decided in fewer than ``hits`` are left out.
+        Triggers that hold in fewer than ``support`` steps and actions decided in fewer than ``hits`` are left out. Of
+        triggers that hold since the same hours at every step (two names of one pressure) only the first is kept.
         """
         trigger_counts = Counter(trigger for step in steps for trigger in step.triggers)
         counts = Counter(action for step in steps for action in step.decided)
         triggers = tuple(sorted(name for name, count in trigger_counts.items() if count >= support))
         actions = tuple(sorted(name for name, count in counts.items() if count >= hits))
         decided = _flags(actions, [step.decided for step in steps])
+        since = _since(triggers, steps)
+        first = sorted({row.tobytes(): index for index, row in reversed([*enumerate(since)])}.values())
         return cls(
-            triggers=triggers,
+            triggers=tuple(triggers[index] for index in first),
             actions=actions,
-            since=_since(triggers, steps),
+            since=since[first],
             done=_done(actions, steps),
             decided=decided,
             missed=decided & ~_flags(actions, [step.predicted for step in steps]),

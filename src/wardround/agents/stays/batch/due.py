@@ -58,7 +58,7 @@ def due_of(index: RuleIndex, rule: Integers, bundle: Integers, since: Integers, 
 
 def _is_fulfilled(action: RuleAction, bundle: Integers, since: Integers, facts: BatchFacts) -> Mask:
     """Return for some bundles whether an action was done since its rule began to hold, or its drug is running."""
-    done: Mask = facts.last_done(action.name)[bundle] >= since
+    done: Mask = facts.last_done(action.name, is_drug=action.kind == "MEDICATIONS")[bundle] >= since
     return done | facts.taking(action.name)[0][bundle] if action.verb == "start" else done
 
 

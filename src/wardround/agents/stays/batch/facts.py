@@ -16,11 +16,19 @@ import pyarrow.compute as pc
 from wardround.agents.loop.steps import SubjectScore
 from wardround.agents.stays.batch.onward import Forgotten, Mask, Onward, Runs, mask_of
 from wardround.agents.stays.batch.readings import Courses, LookedBack, NamedReadings, read_trends
-from wardround.agents.stays.charted import DRUGS, KEPT_HOURS, kinds_of_action
+from wardround.agents.stays.charted import KEPT_HOURS, kinds_of_action
 from wardround.clinical.bundles import NOTHING_KNOWN, BundleStream, Carried, StateEncounter, StateLimits, encounters
 from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR, EventKind, Integers
-from wardround.clinical.bundles.fold import DONE, TRENDS
-from wardround.clinical.protocols import STAY, is_allergy, is_problem, keys_of, lookup_keys
+from wardround.clinical.bundles.fold import DRUGS, PROCEDURES, TESTS, TRENDS
+from wardround.clinical.protocols import (
+    STAY,
+    DoneKey,
+    asked_keys,
+    is_allergy,
+    is_problem,
+    keys_of,
+    lookup_keys,
+)
 from wardround.clinical.vocabulary import clinical_name, ingredients, is_drug, is_lasting
 from wardround.core import from_microseconds, to_microseconds
 
@@ -79,7 +87,7 @@ class BatchFacts:
     _allergic: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
     _unclear: dict[str, Mapping[str, Mask]] = field(default_factory=dict)
     _carrying: dict[frozenset[EventKind], Mask] = field(default_factory=dict)
-    _last_done: dict[frozenset[str], tuple[Integers, Integers]] = field(default_factory=dict)
+    _last_done: dict[frozenset[DoneKey], tuple[Integers, Integers]] = field(default_factory=dict)
     _taking: dict[str, tuple[Mask, Mask]] = field(default_factory=dict)
     _of_kinds: dict[tuple[EventKind, ...], list[int]] = field(default_factory=dict)
     _hours_since: dict[str, FloatArray] = field(default_factory=dict)
@@ -216,17 +224,26 @@ class BatchFacts:
             self._carrying[kinds] = seen | running
         return self._carrying[kinds]
 
-    def last_done(self, action: str, *, ever: bool = False) -> Integers:
-        """Return for every bundle when an action was last done in its encounter, in microseconds; ``NEVER``: never."""
-        keys = lookup_keys(action)
+    def last_done(self, action: str, *, is_drug: bool | None = None, ever: bool = False) -> Integers:
+        """Return for every bundle when an action was last done in its encounter, in microseconds; ``NEVER``: never.
+
+        ``is_drug``: whether it is a drug; None: what its name means first.
+        """
+        keys = asked_keys(action, is_drug=is_drug)
         if keys not in self._last_done:
-            concepts = dict.fromkeys(each for key in keys for each in self._by_key.get(key, ()))
-            places = self.onward.places(concepts, mask_of(*DONE))
+            places = self.done(keys)
             order, times = self._times
             newest = self.forgotten.greatest(places, order[places] + 1)
             last = np.append(NEVER, times)[newest]
             self._last_done[keys] = last, np.where(last > self.since, last, NEVER)
         return self._last_done[keys][0 if ever else 1]
+
+    def done(self, keys: frozenset[DoneKey]) -> Integers:
+        """Return the events of what was done under one of these keys."""
+        drugs = dict.fromkeys(each for is_drug, key in keys if is_drug for each in self._by_key.get(key, ()))
+        others = dict.fromkeys(each for is_drug, key in keys if not is_drug for each in self._named_as.get(key, ()))
+        of_drugs = self.onward.places(drugs, mask_of(*DRUGS))
+        return np.concatenate((of_drugs, self.onward.places(others, mask_of(*TESTS, *PROCEDURES))))
 
     def hours_since(self, action: str) -> FloatArray:
         """Return for every bundle the hours from the last time of an action to the bundle's end, NaN if never; for
@@ -334,6 +351,14 @@ class BatchFacts:
         for place, name in enumerate(self._concepts):
             for key in keys_of(name):
                 found[key].append(place)
+        return found
+
+    @cached_property
+    def _named_as(self) -> Mapping[str, list[int]]:
+        """The concepts of each clinical name."""
+        found = defaultdict(list)
+        for place, name in enumerate(self._concepts):
+            found[clinical_name(name)].append(place)
         return found
 
     @cached_property

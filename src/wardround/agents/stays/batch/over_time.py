@@ -18,7 +18,6 @@ from wardround.agents.stays.batch.onward import Mask
 from wardround.agents.stays.batch.readings import LookedBack
 from wardround.agents.stays.charted import kilograms_of, rate_in
 from wardround.clinical.bundles.events import HOUR, Integers
-from wardround.clinical.bundles.fold import DONE
 from wardround.clinical.protocols import (
     AtRate,
     AtValue,
@@ -27,9 +26,8 @@ from wardround.clinical.protocols import (
     HeldFor,
     InWindow,
     TimesBaseline,
-    lookup_keys,
+    asked_keys,
 )
-from wardround.clinical.protocols import keys_of as keys_of_name
 from wardround.clinical.vocabulary import (
     RELATIONS,
     comparison,
@@ -251,20 +249,18 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
 
 def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
     """Yield for each bundle from the first action on its times and the times they became known."""
-    events, wanted_keys = facts.stream.columns, lookup_keys(concept)
-    names = [place for place, name in enumerate(events.names) if not wanted_keys.isdisjoint(keys_of_name(name))]
-    wanted = np.isin(events.concept, names) & np.isin(events.kind, DONE)
+    events, places = facts.stream.columns, np.sort(facts.done(asked_keys(concept)))
     by_bundle = defaultdict(list)
-    for place in np.flatnonzero(wanted).tolist():
+    for place in places.tolist():
         by_bundle[int(facts.onward.bundle[place])].append(place)
     subjects = facts.onward.subject
     noted: list[tuple[int | None, int]] = []
     last: dict[tuple[int, int], int] = {}
-    of_name: dict[int, list[int]] = defaultdict(list)
+    of_action: dict[tuple[int, int], list[int]] = defaultdict(list)
     owner = -1
     for bundle in range(len(facts.stream)) if by_bundle else ():
         if subjects[bundle] != owner:
-            owner, noted, last, of_name = int(subjects[bundle]), [], {}, defaultdict(list)
+            owner, noted, last, of_action = int(subjects[bundle]), [], {}, defaultdict(list)
         several = by_bundle.get(bundle, ())
         new: dict[tuple[int, int], int] = {}
         for place in several:
@@ -272,7 +268,7 @@ def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[i
             last[key] = max(last.get(key, NEVER), int(events.event[place]))
             new[key] = new.pop(key, 0) + 1  # in the order of the last change, as in the state
         for key, number in new.items():
-            times = of_name[key[1]]
+            times = of_action[key]
             is_newest = all(time < last[key] for time in times)
             hour = int(facts.stream.hours[bundle]) * HOUR
             for place in range(number):
