@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,20 @@ def test_predictors_are_paired_with_the_best_that_reads_nothing(
         assert found[row["task"]] == pytest.approx(accuracy - card[row["task"]])
     assert set(found) == {"guo_los", "lab_anemia"}, "the binary view answers another question"
     assert all(row["contender"] == "count-lr · predictor" for row in body["against_trivial"])
+    figures = ["report", str(tmp_path / "run"), "--figures", str(tmp_path / "figures")]
+    if find_spec("matplotlib") is not None:
+        assert main(figures) == 0
+        names = {file.stem for file in (tmp_path / "figures").glob("*.pdf")}
+        assert names == {f"{kind}-{task}" for kind in ("calibration", "learning-curve") for task in found}
+    assert main(["report", str(tmp_path / "run"), "--tables", str(tmp_path / "tables")]) == 2
+    assert "--tables: for runs of agents" in capsys.readouterr().err
     folder = Path(words[words.index("--benchmark") + 1])
     moved = folder.rename(tmp_path / "moved")
     assert main(["report", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["card"] == [], "without the benchmark nothing is made up"
+    if find_spec("matplotlib") is not None:
+        assert main(figures) == 2
+        assert "no figures: the benchmark" in capsys.readouterr().err
     moved.rename(folder)
 
 

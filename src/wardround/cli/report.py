@@ -32,6 +32,7 @@ from wardround.reports.report import (
     MOST_PAGES,
     Pages,
     few_pages,
+    fitted_benchmark,
     no_pages,
     report_predictors,
     report_run,
@@ -40,6 +41,8 @@ from wardround.reports.report import (
 from wardround.reports.run_facts import RunFacts
 from wardround.reports.tidy import tidy_run, write_tidy
 from wardround.runs import RunFolder, gate_notes, score_run
+from wardround.runs.sources import open_benchmark
+from wardround.tasks.benchmarks import Benchmark
 from wardround.tasks.scoring import (
     EpisodeScore,
     render_classes,
@@ -130,7 +133,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Score, print, write."""
     if (arguments.run / MANIFEST).is_file() and not (arguments.run / "manifest.json").is_file():
-        return _report_predictors(arguments.run, as_json=arguments.json)
+        return _report_predictors(arguments)
     folder = RunFolder.open(arguments.run)
     if arguments.share_safe is not None:
         must_be_new(arguments.share_safe)
@@ -189,7 +192,7 @@ def _write_figures(folder: RunFolder, summary: RunSummary, others: Sequence[RunF
         print(f"wardround: note: only the charts of the report: {missing}", file=sys.stderr)
         return
     figures = run_figures(summary, run_points(folder, scores, others))
-    write_figures(figures | prediction_figures(folder), target)
+    write_figures(figures | prediction_figures(folder.path, partial(open_benchmark, folder)), target)
 
 
 def _note_other_plugins(folders: Sequence[RunFolder]) -> None:
@@ -236,10 +239,19 @@ def print_place(page: Path | None) -> None:
         print(f"\nreport: {page.resolve()}")
 
 
-def _report_predictors(path: Path, *, as_json: bool) -> int:
+_OF_AGENTS = ("tables", "checklist", "methods_text", "by", "share_safe", "beside", "out")
+
+
+def _report_predictors(arguments: argparse.Namespace) -> int:
     """Report a folder with fits of predictors and no run of agents."""
+    path: Path = arguments.run
+    asked = [f"--{name.replace('_', '-')}" for name in _OF_AGENTS if getattr(arguments, name)]
+    if asked:
+        raise UserError(f"{', '.join(asked)}: for runs of agents; {path} holds fits of predictors alone")
     summary, page = report_predictors(path)
-    if as_json:
+    if arguments.figures is not None:
+        write_figures(prediction_figures(path, partial(_fitted_benchmark, path)), arguments.figures)
+    if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
     print(render_classes(summary.predictors))
@@ -249,6 +261,13 @@ def _report_predictors(path: Path, *, as_json: bool) -> int:
         print_comparisons(summary.against_trivial, is_wide=False)
     print(f"\nreport: {page.resolve()}")
     return 0
+
+
+def _fitted_benchmark(path: Path) -> Benchmark:
+    benchmark = fitted_benchmark(path)
+    if benchmark is None:
+        raise UserError(f"no figures: the benchmark on which {path} was fitted is no longer there, or is another")
+    return benchmark
 
 
 def print_summary(folder: RunFolder, summary: RunSummary, *, is_wide: bool = False) -> None:

@@ -183,7 +183,8 @@ def subgroup_figure(rows: Sequence[SummaryRow], looks: Mapping[str, Look], by: s
         place = len(groups) - 1 - groups.index(row.stratum) - (names.index(contender(row)) - (len(names) - 1) / 2) * 0.2
         _whisker(axes, row.f1, place, looks[contender(row)])
     patients = {row.stratum: max(one.subjects for one in some if one.stratum == row.stratum) for row in some}
-    axes.set_yticks(range(len(groups)), [f"{name} ({patients[name]} patients)" for name in groups[::-1]])
+    sizes = (f"{patients[name]} patient{'s' * (patients[name] != 1)}" for name in groups[::-1])
+    axes.set_yticks(range(len(groups)), [f"{name} ({size})" for name, size in zip(groups[::-1], sizes, strict=True)])
     axes.set_ylim(-0.5, len(groups) - 0.5)
     axes.set_ylabel(by)
     axes.set_xlim(-0.02, 1.02)
@@ -208,6 +209,10 @@ def setting_figure(points: Sequence[Point], looks: Mapping[str, Look], setting: 
     return figure
 
 
+_APART = 1.9
+"""How many times the number before a labelled number of samples is: closer ones would run into each other."""
+
+
 def learning_figure(curves: Sequence[Curve], metric: str) -> Any:
     """Draw predictors of one task against the labelled samples per class; bands are the lowest and highest draw."""
     looks = _looks(curve.predictor for curve in curves)
@@ -222,7 +227,10 @@ def learning_figure(curves: Sequence[Curve], metric: str) -> Any:
         axes.fill_between(places, lows, highs, color=look.colour, alpha=0.15, linewidth=0)
     with_all = any(point.k is None for curve in curves for point in curve.points)
     axes.set_xscale("log", base=2)
-    axes.set_xticks([*numbers, *([end] if with_all else [])], [*map(str, numbers), *(["all"] if with_all else [])])
+    apart: list[int] = []
+    for number in numbers:
+        apart += [number] if not apart or number >= _APART * apart[-1] else []
+    axes.set_xticks([*apart, *([end] if with_all else [])], [*map(str, apart), *(["all"] if with_all else [])])
     axes.minorticks_off()
     axes.set_xlabel(f"labelled samples of each class, {curves[0].task}")
     axes.set_ylabel(metric)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 from wardround.predictors import ALL_SHOTS, FitRow, read_predictions
 from wardround.reports.figures import Draw, calibration_figure, learning_figure
 from wardround.reports.predictions import CLASSES_VIEW, curves, reliability_bins
-from wardround.runs.folder import RunFolder
-from wardround.runs.sources import open_benchmark
+from wardround.tasks.benchmarks import Benchmark
 
 
-def prediction_figures(folder: RunFolder) -> dict[str, Draw]:
-    """Return the figures of a run's predictors, by the names of their files; empty where none were fitted."""
-    rows = [row for row in read_predictions(folder.path) if row.view == CLASSES_VIEW]
+def prediction_figures(path: Path, benchmark: Callable[[], Benchmark]) -> dict[str, Draw]:
+    """Return the figures of the predictors in a folder, by the names of their files; empty where none were fitted.
+    ``benchmark`` opens what they were fitted on."""
+    rows = [row for row in read_predictions(path) if row.view == CLASSES_VIEW]
     if not rows:
         return {}
     found: dict[str, Draw] = {}
@@ -23,7 +24,7 @@ def prediction_figures(folder: RunFolder) -> dict[str, Draw]:
         some = [curve for curve in learnt if curve.task == task and len(curve.points) > 1]
         if some:
             found[f"learning-curve-{task.replace('.', '-')}"] = partial(learning_figure, some, "macro-F1")
-    targets = {sample.id: tuple(sample.target) for sample in open_benchmark(folder).all_samples}
+    targets = {sample.id: tuple(sample.target) for sample in benchmark().all_samples}
     whole = [row for row in rows if row.k == ALL_SHOTS and row.probabilities]
     for task in dict.fromkeys(row.task for row in whole):
         bins = {row.predictor: reliability_bins(row, _truth(row, targets)) for row in whole if row.task == task}

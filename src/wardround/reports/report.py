@@ -359,14 +359,20 @@ def report_predictors(path: Path) -> tuple[RunSummary, Path]:
 
 def _trivial_of(path: Path, predictions: Sequence[FitRow]) -> tuple[TrivialScores, ...]:
     """Score who reads nothing on the samples that were predicted; none where the benchmark is no longer there."""
+    benchmark = fitted_benchmark(path)
+    if benchmark is None:
+        return ()
+    return trivial_scores(benchmark, {sample for row in predictions for sample in row.samples})
+
+
+def fitted_benchmark(path: Path) -> Benchmark | None:
+    """Open the benchmark on which the predictors of a folder were fitted; None where it is no longer there."""
     manifest = read_manifest(path) or {}
     folder = manifest.get("benchmark_folder")
     if folder is None or not (Path(folder) / "manifest.json").is_file():
-        return ()
+        return None
     benchmark = Benchmark.open(Path(folder))
-    if benchmark.digest != manifest["benchmark_digest"]:
-        return ()
-    return trivial_scores(benchmark, {sample for row in predictions for sample in row.samples})
+    return benchmark if benchmark.digest == manifest["benchmark_digest"] else None
 
 
 def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> Path:
