@@ -23,7 +23,12 @@ _FLAGS = (
     "--remote-debugging-port=0",
 )  # fmt: skip
 _PATIENCE_SECONDS = 120
-_KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": (" ", 32, " ")}
+_KEYS = {
+    "Tab": ("Tab", 9, ""),
+    "Enter": ("Enter", 13, "\r"),
+    "Space": (" ", 32, " "),
+    "ArrowDown": ("ArrowDown", 40, ""),
+}
 _NAVIGATED = "target navigated"
 WIDE, NARROW = 1400, 390
 """The widths in pixels at which pages are looked at."""

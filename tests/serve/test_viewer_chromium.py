@@ -7,6 +7,7 @@ import re
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from effort import often
+from wardround.cli import main
 from wardround.records import load_source_spec
 from wardround.serve.viewer import (
     MarksFile,
@@ -284,6 +286,42 @@ def test_a_review_is_done_by_keys_alone(browser: Chromium, review: str, marks: M
     assert (mark.answer, mark.evidence, mark.comment) == ("right", "support", "plain & <b>simple</b>")
     assert mark.seconds is not None
     assert mark.seconds > 0
+
+
+@pytest.mark.long
+def test_a_round_of_twenty_is_done_by_keys_alone(
+    browser: Chromium, synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    """Twenty episodes of two agents, marked right and wrong in turn: Tab, Space, arrows and Enter, no mouse."""
+    where = ["--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path), "--workers", "1"]
+    new = ["--task", "labevents", "diagnoses", "--limit", "5", "--agent", "react", "retrosum"]
+    assert main(["run", *where, *new, "--out", str(tmp_path / "run")]) == 0
+    run = ViewedRun(tmp_path / "run")
+    marks = MarksFile(tmp_path / "marks.jsonl", [run])
+    with contextmanager(serve)(review_app(ReviewPages([run], marks))) as origin:
+        browser.look(width=WIDE)
+        browser.open(f"{origin}/?reviewer=twenty")
+        _press_until(browser, "(document.activeElement.pathname || '').startsWith('/items/')")
+        browser.press("Enter")
+        for number in range(20):
+            browser.wait("location.pathname.startsWith('/items/') && document.readyState === 'complete'")
+            here = browser.value("location.pathname")
+            browser.keep(f"review {number + 1}", width=WIDE, dark=number % 2 == 1)
+            browser.press("Tab")
+            assert browser.value("document.activeElement.name") == "answer", "the first key leads to the first question"
+            browser.press("Space")
+            for _ in range(2 * (number % 2)):
+                browser.press("ArrowDown")  # from right over partly to wrong
+            if browser.value("document.querySelector('[name=evidence]') !== null"):
+                _press_until(browser, "document.activeElement.name === 'evidence'")
+                browser.press("Space")
+            _press_until(browser, "document.activeElement.type === 'submit'")
+            browser.press("Enter")
+            browser.wait(f"location.pathname !== {here!r} && document.readyState === 'complete'")
+    kept = marks.marks()
+    assert len(kept) == 20
+    assert Counter(mark.answer for mark in kept.values()) == {"right": 10, "wrong": 10}
+    assert all(mark.seconds is not None and mark.seconds > 0 for mark in kept.values())
 
 
 def _press_until(browser: Chromium, holds: str) -> None:
