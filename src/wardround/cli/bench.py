@@ -23,7 +23,7 @@ from wardround.cli.scores import print_card, print_warnings
 from wardround.core import TerminalProgress, UserError
 from wardround.exports.aces import AcesCounts
 from wardround.records import Store
-from wardround.reports.baseline_card import honesty_card
+from wardround.reports.baseline_card import baseline_card
 from wardround.tasks.answers import AnswerClass
 from wardround.tasks.benchmarks import (
     CLINSEEK_TASKS,
@@ -326,7 +326,7 @@ def _show(benchmark: Benchmark) -> None:
         _show_classes(benchmark, by_class)
     test = {sample.id for sample in benchmark.samples(split="test")}
     if test:
-        card = honesty_card(trivial_scores(benchmark, test), intervals=False)
+        card = baseline_card(trivial_scores(benchmark, test), intervals=False)
         print_card(card)
         print_warnings(card)
     _show_missing(benchmark)

@@ -32,23 +32,25 @@ def compared_answers(comparisons: Iterable[Comparison]) -> list[str]:
 def main_differences(comparisons: Iterable[Comparison]) -> list[Comparison]:
     """Return the comparisons of the tasks' own figure over all strata, task by task, without that of all tasks."""
     found: dict[tuple[str, str, str], Comparison] = {}
-    for one in comparisons:  # the main figure of a task comes before its further ones, the row over all strata last
-        key = (one.contender, one.baseline, one.task)
-        if one.task != ALL and (key not in found or found[key].metric == one.metric):
-            found[key] = one
+    for (
+        comparison
+    ) in comparisons:  # the main figure of a task comes before its further ones, the row over all strata last
+        key = (comparison.contender, comparison.baseline, comparison.task)
+        if comparison.task != ALL and (key not in found or found[key].metric == comparison.metric):
+            found[key] = comparison
     return list(found.values())
 
 
 def _by_baseline(comparisons: Sequence[Comparison]) -> Iterator[list[Comparison]]:
-    ordered = sorted(comparisons, key=lambda one: one.baseline)
+    ordered = sorted(comparisons, key=lambda comparison: comparison.baseline)
     return (list(some) for _, some in groupby(ordered, lambda one: one.baseline))
 
 
 def _answers(comparisons: Sequence[Comparison], baseline: str | None = None) -> Iterator[str]:
     """A sentence for all contenders of which the same is shown."""
     groups: dict[str, list[Comparison]] = {}
-    for one in comparisons:
-        groups.setdefault(one.contender, []).append(one)
+    for comparison in comparisons:
+        groups.setdefault(comparison.contender, []).append(comparison)
     alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for name, some in groups.items():
         alike.setdefault((_shown(some, 1), _shown(some, -1)), []).append(name)
@@ -115,7 +117,7 @@ def _scores(summary: RunSummary) -> Iterator[str]:
     last = {contender(row): row for row in summary.rows}  # the row over all tasks and strata comes last
     for name, row in last.items():
         tasks = (
-            f" over {len({one.task for one in summary.rows} - {ALL})} tasks" if row.task == ALL else f" on {row.task}"
+            f" over {len({row.task for row in summary.rows} - {ALL})} tasks" if row.task == ALL else f" on {row.task}"
         )
         patients = f"{row.subjects} {'patient' if row.subjects == 1 else 'patients'}"
         score = f"{row.metric} of {row.f1.estimate:.3f} ({row.f1.as_text()})"

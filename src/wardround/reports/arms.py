@@ -39,7 +39,7 @@ def win_map(cells: Sequence[ArmCell]) -> Markup | None:
         return None
     several = len({cell.agent for cell in cells}) > 1
     rows: dict[str, dict[str, float]] = {}
-    for cell in sorted(cells, key=lambda one: (get_task(one.task).about != "risk", one.task)):
+    for cell in sorted(cells, key=lambda cell: (get_task(cell.task).about != "risk", cell.task)):
         column = f"{cell.agent} · {cell.model}" if several else cell.model
         rows.setdefault(cell.task.partition(".")[2], {})[column] = cell.difference
     columns = sorted({column for row in rows.values() for column in row})

@@ -1,4 +1,4 @@
-"""The honesty card of a run: what answers without any reading score on its samples, and whether anybody beats them."""
+"""The baseline card of a run: scores of trivial baselines on its samples, and contenders compared with the best."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wardround.tasks.scoring import (
 
 BEST = "best trivial"
 TELLING = 0.6
-"""Where the lower bound of an AUC lies above it, the figure stands beside every score of the task. So does an F1 whose
+"""If the lower bound of an AUC is above it, the figure is printed beside every score of the task; so is an F1 whose
 difference to the prior has a lower bound above 0."""
 PREDICTOR = "predictor"
 CONTENDERS = (*TRIVIAL, ORACLE)
@@ -35,9 +35,11 @@ CONTENDERS = (*TRIVIAL, ORACLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRow:
-    """One task of the card: the mean figure of every trivial contender and of the oracle, None where not available;
-    the intervals of those that are there, where they were asked for. ``by_moment``, ``by_existence``: see
-    :class:`TrivialScores`."""
+    """One task of the card.
+
+    ``means``: the mean figure of every trivial contender and the oracle, None if not available; ``intervals``: of the
+    available ones, if computed; ``by_moment``, ``by_existence``: see :class:`TrivialScores`.
+    """
 
     task: str
     metric: str
@@ -51,16 +53,18 @@ class CardRow:
 
     @property
     def warning(self) -> str | None:
-        """What stands beside every score of a task that when it is asked, or which rows exist, answers."""
-        told = [("the moment alone", self.by_moment)] if self.by_moment else []
-        existing = sorted(self.by_existence, key=lambda one: -float(one["low"]))
-        told += [(f"'{one['what']}' alone", one) for one in existing[:1]]
-        found = [f"{what} answers with {figure_text(one)}" for what, one in told if one["low"] > _bar(one)]
+        """The warning beside every score of a task that the time of the question, or the existence of rows, answers."""
+        figures = [("the moment alone", self.by_moment)] if self.by_moment else []
+        existing = sorted(self.by_existence, key=lambda figure: -float(figure["low"]))
+        figures += [(f"'{figure['what']}' alone", figure) for figure in existing[:1]]
+        found = [
+            f"{name} answers with {figure_text(figure)}" for name, figure in figures if figure["low"] > _bar(figure)
+        ]
         return f"{self.task}: {', '.join(found)}" if found else None
 
 
-def honesty_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals: bool = True) -> tuple[CardRow, ...]:
-    """Return the card of some samples: a row per task, with intervals over patients unless that is too much work."""
+def baseline_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals: bool = True) -> tuple[CardRow, ...]:
+    """Return the card of some samples: a row per task, with intervals over patients unless ``intervals`` is False."""
     return tuple(
         CardRow(
             task=one.task,
@@ -78,7 +82,7 @@ def honesty_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals: 
 
 
 def figure_text(found: Mapping[str, Any]) -> str:
-    """Write an AUC with its interval, or an F1 with its difference to the prior and the interval of that."""
+    """Format an AUC with its interval, or an F1 with its difference to the prior and that difference's interval."""
     if "auc" in found:
         return f"AUC {found['auc']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
     bounds = f"{found['low']:+.2f}, {found['high']:+.2f}"
@@ -92,9 +96,9 @@ def _bar(found: Mapping[str, Any]) -> float:
 def against_trivial(
     groups: Mapping[str, Sequence[EpisodeScore]], trivial: Sequence[TrivialScores], *, seed: int
 ) -> tuple[Comparison, ...]:
-    """Pair every contender with the trivial one that is best on the task, sample by sample.
+    """Compare every contender with the task's best trivial one, sample by sample.
 
-    The best is chosen on these very samples, which favours it: a contender that is ahead is ahead of all of them.
+    The best is chosen on the same samples, which favours it: a contender ahead of it is ahead of all.
     Corrected by step-down max-T over all contenders and tasks of a metric.
     """
     rows = [row for name, scores in groups.items() for one in trivial if (row := _pair(name, scores, one, seed))]
@@ -109,19 +113,21 @@ def against_trivial(
 
 
 def predictor_scores(predictions: Sequence[FitRow], trivial: Sequence[TrivialScores]) -> dict[str, list[EpisodeScore]]:
-    """Return what classical predictors would score as contenders, by name, on the samples of the trivial ones: the
-    class that a fit on the whole training split holds most likely."""
+    """Return the scores of classical predictors as contenders, by name, on the samples of the trivial ones.
+
+    A predictor's answer is the most probable class of the fit on the whole training split.
+    """
     found: dict[str, list[EpisodeScore]] = {}
     for row in predictions:
-        said = {sample: row.classes[max(enumerate(shares), key=_share)[0]] for sample, shares in _told(row)}
+        answers = {sample: row.classes[max(enumerate(shares), key=_share)[0]] for sample, shares in _probabilities(row)}
         for one in (score for part in trivial if part.task == row.task for score in part.scores[part.best]):
-            if one.sample in said:
-                found.setdefault(f"{row.predictor} · {PREDICTOR}", []).append(_answered(one, row, said[one.sample]))
+            if one.sample in answers:
+                found.setdefault(f"{row.predictor} · {PREDICTOR}", []).append(_answered(one, row, answers[one.sample]))
     return found
 
 
-def _told(row: FitRow) -> Iterable[tuple[str, tuple[float, ...]]]:
-    """The test samples and their probabilities, of a fit that answers the task as it is asked."""
+def _probabilities(row: FitRow) -> Iterable[tuple[str, tuple[float, ...]]]:
+    """Return the test samples with their probabilities, if the fit has the task's own classes."""
     return zip(row.samples, row.probabilities, strict=True) if row.view == CLASSES_VIEW else ()
 
 
@@ -129,26 +135,26 @@ def _share(placed: tuple[int, float]) -> float:
     return placed[1]
 
 
-def _answered(one: EpisodeScore, row: FitRow, said: str) -> EpisodeScore:
-    """The score of a sample with another answer to it."""
-    task = get_task(one.task)
+def _answered(sample: EpisodeScore, row: FitRow, answer: str) -> EpisodeScore:
+    """Return the score of a sample with another answer."""
+    task = get_task(sample.task)
     scorer, labels = scorer_of(task.answer), task.answer.labels(task.name, None)
     return replace(
-        one,
-        episode=f"{row.predictor} {one.sample}",
+        sample,
+        episode=f"{row.predictor} {sample.sample}",
         agent=row.predictor,
         model=PREDICTOR,
-        answer=(said,),
-        score=scorer.score((said,), one.target, labels),
-        figures=scorer.figures((said,), one.target, labels),
+        answer=(answer,),
+        score=scorer.score((answer,), sample.target, labels),
+        figures=scorer.figures((answer,), sample.target, labels),
     )
 
 
 def _pair(
     name: str, scores: Sequence[EpisodeScore], trivial: TrivialScores, seed: int
 ) -> tuple[Comparison, Hypothesis] | None:
-    """Compare a contender with the best trivial one; None where it has not played the task."""
-    second = per_sample([one for one in scores if one.task == trivial.task])
+    """Compare a contender with the best trivial one; None if it has no sample of the task."""
+    second = per_sample([score for score in scores if score.task == trivial.task])
     if not second:
         return None
     best = [one for one in trivial.scores[trivial.best] if one.sample in second]
@@ -162,4 +168,4 @@ def _pair(
 
 
 def _interval(scores: Sequence[EpisodeScore], seed: int) -> Interval:
-    return patient_bootstrap([one.value for one in scores], [one.subject_id for one in scores], seed=seed)
+    return patient_bootstrap([score.value for score in scores], [score.subject_id for score in scores], seed=seed)

@@ -130,7 +130,7 @@ def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple
         name = row.name if several else row.agent
         levels.setdefault(row.task, {})[name] = row.metrics.macro_f1.estimate
     shown = {
-        task: dict(sorted(found.items(), key=lambda one: -one[1])[:_MOST_LEVELS]) for task, found in levels.items()
+        task: dict(sorted(found.items(), key=lambda item: -item[1])[:_MOST_LEVELS]) for task, found in levels.items()
     }
     count = {task: len(found) for task, found in levels.items()}
     return _panels(
@@ -147,11 +147,11 @@ def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple
 def _apart(summary: RunSummary) -> dict[str, str]:
     """Return what the caption of a task's panel says where its level lines are of other samples than its curves."""
     found = {}
-    for one in summary.predictors:
-        others = [row for row in summary.classes if row.task == one.task and not same_samples((row, one))]
+    for predictor in summary.predictors:
+        others = [row for row in summary.classes if row.task == predictor.task and not same_samples((row, predictor))]
         if others:
             n = others[0].metrics.n
-            found[one.task] = f" · not the same samples: agents {n:,}, predictors {one.metrics.n:,}"
+            found[predictor.task] = f" · not the same samples: agents {n:,}, predictors {predictor.metrics.n:,}"
     return found
 
 

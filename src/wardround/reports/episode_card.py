@@ -98,7 +98,7 @@ def episode_card(
 def facts_of(chart: Chart, record: StandingRecord) -> PatientFacts:
     """Return who the patient of a chart is, how long in hospital and why, as far as it was known then; ``chart`` and
     ``record`` are of one moment."""
-    events = [one for one in record.events if one.event.time <= record.as_of]
+    events = [event for event in record.events if event.event.time <= record.as_of]
     admission, ended = _stay(events)
     problems = _problems(events)
     reason, source = _reason(record, admission)
@@ -124,11 +124,11 @@ def _who(chart: Chart) -> str:
 
 def _stay(events: Sequence[StandingEvent]) -> tuple[StandingEvent | None, datetime | None]:
     """The latest admission, and when that stay ended."""
-    admissions = [one for one in events if one.event.kind is EventKind.ADMISSION]
+    admissions = [event for event in events if event.event.kind is EventKind.ADMISSION]
     if not admissions:
         return None, None
-    latest = max(admissions, key=lambda one: one.event.time)
-    ends = (one.event.time for one in events if one.event.kind is EventKind.DISCHARGE)
+    latest = max(admissions, key=lambda admission: admission.event.time)
+    ends = (event.event.time for event in events if event.event.kind is EventKind.DISCHARGE)
     return latest, next((end for end in sorted(ends) if end >= latest.event.time), None)
 
 
@@ -141,7 +141,9 @@ def _when(
     since = admission.event.time
     if ended is not None:
         return f"{moment}, {_span(as_of - ended)} after discharge ({since:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M})"
-    units = [one.event.concept for one in events if one.event.kind is EventKind.TRANSFER and one.event.time >= since]
+    units = [
+        event.event.concept for event in events if event.event.kind is EventKind.TRANSFER and event.event.time >= since
+    ]
     unit = f", last in {units[-1]}" if units else ""
     day = (as_of.date() - since.date()).days + 1
     return f"hospital day {day}, {_span(as_of - since)} after admission ({since:%Y-%m-%d %H:%M}){unit}; {moment}"
@@ -160,7 +162,7 @@ def _reason(record: StandingRecord, admission: StandingEvent | None) -> tuple[st
     if admission is None:
         return "", ""
     start = admission.event.time - _BEFORE_ADMISSION
-    notes = sorted(_notes(record.documents, start, record.as_of), key=lambda one: (one.time or start, one.row_id))
+    notes = sorted(_notes(record.documents, start, record.as_of), key=lambda note: (note.time or start, note.row_id))
     if notes:
         first = notes[0]
         return _short(first.text_value or ""), f"{first.table} {first.time:%Y-%m-%d %H:%M}"
@@ -169,7 +171,9 @@ def _reason(record: StandingRecord, admission: StandingEvent | None) -> tuple[st
 
 def _notes(documents: Iterable[Event], start: datetime, end: datetime) -> list[Event]:
     return [
-        one for one in documents if one.time is not None and start <= one.time <= end and (one.text_value or "").strip()
+        document
+        for document in documents
+        if document.time is not None and start <= document.time <= end and (document.text_value or "").strip()
     ]
 
 
@@ -180,7 +184,7 @@ def _short(text: str) -> str:
 
 def _problems(events: Sequence[StandingEvent]) -> list[str]:
     """Diagnoses that were known, each once, the latest first."""
-    known = [one.event for one in events if one.event.kind is EventKind.DIAGNOSIS]
+    known = [event.event for event in events if event.event.kind is EventKind.DIAGNOSIS]
     return list(dict.fromkeys(event.concept for event in reversed(known)))
 
 

@@ -210,7 +210,7 @@ class OpenedEpisode:
             lines.append(f"[{turn.ordinal + 1}] {turn.purpose}")
             lines += [turn.reply.content] if turn.reply.content else []
             lines += [f"call {call.name} {call.arguments}" for call in turn.reply.tool_calls]
-            lines += [f"result of {one.call.name}:\n{one.result_text}" for one in turn.results]
+            lines += [f"result of {result.call.name}:\n{result.result_text}" for result in turn.results]
         return "\n".join(lines)
 
     def page(self) -> RunPage:
@@ -357,7 +357,7 @@ def compare(
     patients could show (``detectable``). ``other_clocks``: the others ran the same samples under another clock policy.
     UserError: the runs answer different questions, or have no finished sample in common.
     """
-    runs = [one if isinstance(one, OpenedRun) else OpenedRun.open(one) for one in (baseline, *others)]
+    runs = [other if isinstance(other, OpenedRun) else OpenedRun.open(other) for other in (baseline, *others)]
     if len(runs) < 2:
         raise UserError("name at least two runs to compare")
     return as_frame(_comparison_table(compare_runs([one.folder for one in runs], other_clocks=other_clocks, seed=seed)))

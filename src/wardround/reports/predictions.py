@@ -318,8 +318,8 @@ def _write(folder: Path, guesses: _Guesses) -> None:
     }
     write_labels(
         folder / f"{guesses.name}.parquet",
-        [one.subject_id for one in guesses.samples],
-        [one.moment for one in guesses.samples],
-        {"boolean_value": [guesses.question.holds(one.target) for one in guesses.samples]},
+        [sample.subject_id for sample in guesses.samples],
+        [sample.moment for sample in guesses.samples],
+        {"boolean_value": [guesses.question.holds(sample.target) for sample in guesses.samples]},
         predicted,
     )

@@ -51,9 +51,11 @@ class RunFacts:
         audits: Sequence[AuditResult] = (),
     ) -> RunFacts:
         """Collect what is known of a run. UserError: an audit is of another store than the run's."""
-        for one in audits:
-            if one.store_digest != folder.manifest.get("store_digest"):
-                raise UserError(f"the audit of {one.made} is of another store than the run's, so it says nothing of it")
+        for audit in audits:
+            if audit.store_digest != folder.manifest.get("store_digest"):
+                raise UserError(
+                    f"the audit of {audit.made} is of another store than the run's, so it says nothing of it"
+                )
         with LogReader(folder.logs) as reader:
             answering = reader.answering()
         return cls(
@@ -184,9 +186,9 @@ class RunFacts:
         yield from (f"{assumption}." for assumption in self._manifest.get("assumptions") or ())
 
     def _audits(self) -> Iterator[str]:
-        for one in self.audits:
-            result = "found nothing" if not one.findings else f"found {one.findings:,} leaks"
-            yield f"An audit ({', '.join(one.audits)}) of {one.samples:,} moments on {one.made[:10]} {result}."
+        for audit in self.audits:
+            result = "found nothing" if not audit.findings else f"found {audit.findings:,} leaks"
+            yield f"An audit ({', '.join(audit.audits)}) of {audit.samples:,} moments on {audit.made[:10]} {result}."
 
     def _models(self) -> Iterator[str]:
         for one in self.answering:

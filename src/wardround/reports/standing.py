@@ -90,7 +90,7 @@ def _standing(chart: Chart) -> Sequence[StandingEvent]:
         if max(event.time, event.known) <= chart.as_of
     ]
     latest: dict[tuple[str, EventKind], StandingEvent] = {}
-    for one in sorted(events, key=lambda one: (one.event.known, one.event.revision)):
+    for one in sorted(events, key=lambda event: (event.event.known, event.event.revision)):
         if one.event.kind is EventKind.RETRACTION:
             latest = {key: other for key, other in latest.items() if key[0] != one.event.row_id}
         else:

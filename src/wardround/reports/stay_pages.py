@@ -70,7 +70,9 @@ def _changes(before: PatientState, after: PatientState) -> Iterator[str]:
         yield from _came_and_went(
             section, Counter(getattr(before, section).keys()), Counter(getattr(after, section).keys())
         )
-    ran, running = (Counter(one.concept for one in state.medications.values()) for state in (before, after))
+    ran, running = (
+        Counter(medication.concept for medication in state.medications.values()) for state in (before, after)
+    )
     yield from _came_and_went("given now", ran, running)
     yield from _trends(before, after)
 
@@ -166,8 +168,8 @@ def timeline(
         came.setdefault(action.step or 0, []).append(action.name)
     hits: dict[int, list[str]] = {}
     if _by_steps(trajectory):
-        for one in step_hits((trajectory.outcome or {}).get("answer"), sample.target):
-            hits.setdefault(one.step, []).append(f"{one.kind.lower()} {one.hits}/{one.targets}")
+        for step_hit in step_hits((trajectory.outcome or {}).get("answer"), sample.target):
+            hits.setdefault(step_hit.step, []).append(f"{step_hit.kind.lower()} {step_hit.hits}/{step_hit.targets}")
     return tuple(
         TimelineStep(
             step=note.detail["step"],

@@ -16,7 +16,7 @@ from wardround.predictors import FitRow
 from wardround.records import Chart, ChartTable, Store
 from wardround.records.specs import CodedRows
 from wardround.reports.arms import CURATED, group_of
-from wardround.reports.baseline_card import CardRow, against_trivial, honesty_card, predictor_scores
+from wardround.reports.baseline_card import CardRow, against_trivial, baseline_card, predictor_scores
 from wardround.reports.comparing import Comparison, Pair, compare_all
 from wardround.reports.predictions import predictor_rows
 from wardround.runs.settings import RunSettings
@@ -138,7 +138,7 @@ def summarise_run(
         figures=figure_rows(scores, seed=seed),
         recall=recall,
         adherence=adherence,
-        card=honesty_card(trivial, seed=seed),
+        card=baseline_card(trivial, seed=seed),
         against_trivial=against_trivial(groups | predictor_scores(predictions, trivial), trivial, seed=seed),
         arms=arm_rows(scores, group_of, curated=CURATED, seed=seed),
         arm_cells=arm_cells(scores, group_of, curated=CURATED),

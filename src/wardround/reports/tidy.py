@@ -82,7 +82,7 @@ _UNTESTED = _Tested()
 def tidy_run(summary: RunSummary, run: str) -> list[TidyRow]:
     """Return every figure of a run: scores, what they cost, figures of classes, baselines, differences, subgroups."""
     rows = [row for one in summary.rows for row in _score_rows(one, run)]
-    rows += [row for one in (*summary.classes, *summary.predictors) for row in _class_rows(one, run)]
+    rows += [row for predictor in (*summary.classes, *summary.predictors) for row in _class_rows(predictor, run)]
     rows += [row for one in summary.card for row in _card_rows(one, run)]
     for figure in summary.figures:
         where = _Where(run=run, agent=figure.agent, model=figure.model, task=figure.task, stratum=ALL)
@@ -102,16 +102,16 @@ def tidy_differences(
     """Return two rows of every comparison: the difference, and the smallest one that so many patients could show.
     ``whose``: run, agent and model of the contenders by name; of others the name is taken apart."""
     rows = []
-    for one in comparisons:
-        agent, _, model = one.contender.partition(" · ")
-        of_run, agent, model = whose.get(one.contender, (run, agent, model))
-        where = _Where(run=of_run, agent=agent, model=model, task=one.task, stratum=one.stratum)
-        metric, shown = f"{one.metric} difference", one.test.difference
-        tested = _Tested(p=one.test.p_value, p_adjusted=one.adjusted_p, baseline=one.baseline)
+    for comparison in comparisons:
+        agent, _, model = comparison.contender.partition(" · ")
+        of_run, agent, model = whose.get(comparison.contender, (run, agent, model))
+        where = _Where(run=of_run, agent=agent, model=model, task=comparison.task, stratum=comparison.stratum)
+        metric, shown = f"{comparison.metric} difference", comparison.test.difference
+        tested = _Tested(p=comparison.test.p_value, p_adjusted=comparison.adjusted_p, baseline=comparison.baseline)
         rows.append(_of_interval(where, metric, shown, tested))
         if shown.detectable is not None:
             metric, size = f"{metric}, smallest detectable", shown.detectable
-            rows.append(_row(where, metric, size, (shown.n, shown.subjects), _Tested(baseline=one.baseline)))
+            rows.append(_row(where, metric, size, (shown.n, shown.subjects), _Tested(baseline=comparison.baseline)))
     return rows
 
 

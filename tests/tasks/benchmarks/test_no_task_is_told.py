@@ -14,7 +14,7 @@ import pytest
 from effort import often
 from wardround.core import parse_time
 from wardround.records import Store, ingest
-from wardround.reports.baseline_card import honesty_card
+from wardround.reports.baseline_card import baseline_card
 from wardround.synth import synthesize
 from wardround.tasks.benchmarks import Benchmark, Sample, Task, build_agentehr, build_clinseek
 from wardround.tasks.scoring import trivial_scores
@@ -86,7 +86,7 @@ def _check(store: Store, benches: Sequence[Benchmark]) -> None:
     for bench in benches:
         card = {
             row.task: row
-            for row in honesty_card(trivial_scores(bench, {one.id for one in bench.all_samples}), intervals=False)
+            for row in baseline_card(trivial_scores(bench, {one.id for one in bench.all_samples}), intervals=False)
         }
         for task in bench.tasks:
             samples = [one for one in bench.all_samples if one.task == task.name]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wardround.records import Store
-from wardround.reports.baseline_card import honesty_card
+from wardround.reports.baseline_card import baseline_card
 from wardround.tasks.answers import OneClass
 from wardround.tasks.benchmarks import Benchmark, Sample, build_clinseek, get_task
 from wardround.tasks.benchmarks.clinseek import risk
@@ -98,7 +98,7 @@ def test_a_moment_that_hangs_on_the_answer_is_found_and_the_task_as_it_is_asked_
     monkeypatch.setattr(risk, "_window", by_the_answer)
     leaking = build_clinseek(synthetic_store, tmp_path / "leaking", **ask)  # type: ignore[arg-type]
     assert leaking.manifest["tasks"][ED]["when"]["low"] > 0.6
-    (row,) = honesty_card(trivial_scores(leaking, {one.id for one in leaking.samples(split="test")}), intervals=False)
+    (row,) = baseline_card(trivial_scores(leaking, {one.id for one in leaking.samples(split="test")}), intervals=False)
     assert row.warning is not None
     assert "the moment alone answers with AUC" in row.warning
     assert Benchmark.open(tmp_path / "leaking").when == leaking.when

@@ -225,7 +225,9 @@ def drawn(exhibit: Exhibit, rows: Sequence[MergedRow], played: Sequence[Played])
     """Return the figure; None of a table, and where the report has no such section of these runs."""
     if exhibit.kind == "analysis":
         _, scores, summary = played[0]
-        return next((one.chart for one in sections(scores, summary) if one.title.startswith(exhibit.section)), None)
+        return next(
+            (section.chart for section in sections(scores, summary) if section.title.startswith(exhibit.section)), None
+        )
     if exhibit.kind == "arms" and exhibit.section == "map":
         return win_map([cell for _, _, summary in played for cell in summary.arm_cells])
     if exhibit.kind == "table" and exhibit.section == "intervals":

@@ -119,12 +119,12 @@ def _unchecked(folder: RunFolder) -> Mapping[str, tuple[str, ...]]:
 def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator[tuple[EpisodeKey, Outline]]:
     """The first finished episode of each sample, of the one contender that is asked for."""
     with LogReader(folder.logs, may_be_empty=True) as reader:
-        found = [(EpisodeKey.parse(one.episode), one) for one in reader.outlines()]
+        found = [(EpisodeKey.parse(outline.episode), outline) for outline in reader.outlines()]
     contenders = sorted({(key.agent, key.model) for key, _ in found})
-    fitting = [one for one in contenders if agent in (None, one[0]) and model in (None, one[1])]
+    fitting = [contender for contender in contenders if agent in (None, contender[0]) and model in (None, contender[1])]
     if contenders and not fitting:
         said = " · ".join(one for one in (agent, model) if one is not None)
-        raise UserError(unknown("contender", said, [" · ".join(one) for one in contenders]))
+        raise UserError(unknown("contender", said, [" · ".join(contender) for contender in contenders]))
     if len(fitting) > 1:
         told = ", ".join(" · ".join(one) for one in fitting)
         raise UserError(f"several answered in {str(folder.path)!r} ({told}); choose one with --agent and --model")
@@ -166,13 +166,13 @@ def _detail(who: str, task: Task, moment: str, told: Mapping[str, Any], chart: C
     yield f"**{NOTICE.capitalize()}.** {_escaped(task.title)}, by {_escaped(who)}, as of {_escaped(moment)}."
     yield ""
     citations: Sequence[Mapping[str, Any]] = told.get("citations", ())[:MOST_ROWS]
-    rows = _rows_in_words(chart, frozenset(one["row_id"] for one in citations))
+    rows = _rows_in_words(chart, frozenset(citation["row_id"] for citation in citations))
     for name, words in zip(told["answer"], answer_words(task, told["answer"]), strict=True):
         yield f"- {_escaped(words)}"
-        for one in citations:
-            if one["answer"] == name:
-                row = rows.get(one["row_id"], "not on the chart as of then")
-                yield f"  - {_escaped(one['row_id'])}: {_escaped(row)} {_escaped(_standing(one))}"
+        for citation in citations:
+            if citation["answer"] == name:
+                row = rows.get(citation["row_id"], "not on the chart as of then")
+                yield f"  - {_escaped(citation['row_id'])}: {_escaped(row)} {_escaped(_standing(citation))}"
 
 
 def _not_checked(unchecked: Sequence[str]) -> Iterator[str]:

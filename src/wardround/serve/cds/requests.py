@@ -82,7 +82,7 @@ class OrderContext(PatientContext):
     def order_names(self) -> tuple[str, ...]:
         """What the selected orders are called, by their texts and the displays of their codes."""
         drafts = self._drafts()
-        return tuple(dict.fromkeys(name for one in self.selections for name in _names_of(drafts[one])))
+        return tuple(dict.fromkeys(name for selection in self.selections for name in _names_of(drafts[selection])))
 
 
 class HookRequest(_Wire):
@@ -189,5 +189,5 @@ def _names_of(resource: Mapping[str, Any]) -> Iterator[str]:
 
 def _words_of(concept: Mapping[str, Any]) -> Iterator[str]:
     codings: Sequence[Any] = concept.get("coding") or ()
-    told = [concept.get("text"), *(one.get("display") for one in codings if isinstance(one, dict))]
+    told = [concept.get("text"), *(coding.get("display") for coding in codings if isinstance(coding, dict))]
     yield from (one for one in told if isinstance(one, str) and one)

@@ -70,7 +70,7 @@ def draw_neighbours(bank: ViewedBank, name: str) -> DrawnGraph:
     """Draw an experience in the middle of those that its heaviest edges join it with."""
     edges = bank.edges_of[name]
     others = dict.fromkeys(edge.target if edge.source == name else edge.source for edge in edges)
-    known = [one for one in others if one in bank.experiences]
+    known = [other for other in others if other in bank.experiences]
     return _drawn(bank, known[:MOST_NEIGHBOURS], edges, centre=name, joined=len(known))
 
 
@@ -147,7 +147,7 @@ def bank_view(run: ViewedRun, number: int) -> dict[str, Any]:
         "graph": draw_bank(bank) if number == 1 and bank.edges else None,
         "side": SIZE,
         "relations": {name: relations[name] for name in RELATIONS},
-        "kinds": Counter(one.kind for one in bank.experiences.values()),
+        "kinds": Counter(experience.kind for experience in bank.experiences.values()),
         "rows": [bank.experiences[name] for name in ranked[(number - 1) * ROWS : number * ROWS]],
         "number": number,
         "pager": [(str(n), "index.html" if n == 1 else f"index-{n}.html") for n in range(1, pages + 1)],

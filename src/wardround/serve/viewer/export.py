@@ -64,8 +64,10 @@ def _write_bank(pages: ViewerPages, number: int, folder: Path) -> None:
     for part in range(1, bank_pages(bank) + 1):
         name = "index.html" if part == 1 else f"index-{part}.html"
         write_atomically(folder / "bank" / name, pages.bank_page(number, part), durable=False)
-    for one in bank.experiences:
-        write_atomically(folder / "bank" / f"{one}.html", pages.experience_page(number, one), durable=False)
+    for experience in bank.experiences:
+        write_atomically(
+            folder / "bank" / f"{experience}.html", pages.experience_page(number, experience), durable=False
+        )
 
 
 def _write_samples(pages: ViewerPages, number: int, folder: Path) -> None:

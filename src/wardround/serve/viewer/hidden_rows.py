@@ -60,7 +60,7 @@ def held_back(store: Store, subject_id: int, as_of: datetime) -> HiddenRows:
         for event in later.events()
         if event.row_id not in standing
     ]
-    rows.sort(key=lambda one: (one.known or END_OF_TIME, one.happened or END_OF_TIME, one.event.row_id))
+    rows.sort(key=lambda row: (row.known or END_OF_TIME, row.happened or END_OF_TIME, row.event.row_id))
     return HiddenRows(as_of=as_of, rows=rows, cells=tuple(_late_cells(then, later)), standing=len(standing))
 
 

@@ -173,7 +173,7 @@ class ViewerPages:
             "marks.html.jinja",
             run=run,
             episodes=episodes,
-            reviewers=sorted({name for one in episodes for name in one.marks}),
+            reviewers=sorted({name for episode in episodes for name in episode.marks}),
             rows=agreement_rows(episodes, seed=run.settings.run.seed),
             times=median_seconds(episodes),
             page=episode_page,

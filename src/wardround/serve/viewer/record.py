@@ -134,18 +134,18 @@ class AsOfTimeline:
     @property
     def drawn(self) -> Mapping[str, int]:
         """The number in the citation table of every cited row that is drawn."""
-        return {one.row_id: one.cite for one in self.marks if one.cite is not None}
+        return {mark.row_id: mark.cite for mark in self.marks if mark.cite is not None}
 
     @property
     def read(self) -> int:
         """How many rows that the agent read are drawn."""
-        return len({one.row_id for one in self.marks if one.is_read})
+        return len({mark.row_id for mark in self.marks if mark.is_read})
 
 
 def draw_timeline(record: StandingRecord, interest: Interest) -> AsOfTimeline:
     """Lay out a record up to its moment."""
     events, end = record.events, record.as_of
-    first = min((one.event.time for one in events), default=end - USUAL)
+    first = min((event.event.time for event in events), default=end - USUAL)
     start = window_start(events, end)
     whole, window = TimeScale(start=min(first, end - SHORTEST), end=end), TimeScale(start=start, end=end)
     ranked = {title: _panels(several, window, interest) for title, several in measured(events).items()}
@@ -175,7 +175,7 @@ def _chart_section(title: str, ranked: Sequence[DrawnTest], share: int) -> Chart
         fewer = replace(panel, marks=_most_wanted(panel.marks, share))
         groups.setdefault((title == LABORATORY and panel_of(panel.name)) or OTHER, []).append(fewer)
     for panels in groups.values():
-        panels.sort(key=lambda one: (not one.level, not one.abnormal, one.name))
+        panels.sort(key=lambda panel: (not panel.level, not panel.abnormal, panel.name))
     order = sorted(groups, key=lambda name: (name == OTHER, -sum(bool(one.level) for one in groups[name]), name))
     return ChartSection(title=title, groups=tuple((name, tuple(groups[name])) for name in order), total=len(ranked))
 
@@ -200,7 +200,7 @@ class TimeScale:
 
 def window_start(events: Iterable[StandingEvent], end: datetime) -> datetime:
     """Return where the window begins: with the latest stay, or the first event of the day before it."""
-    every = [(one.event.kind, one.event.time) for one in events]
+    every = [(event.event.kind, event.event.time) for event in events]
     admitted = max((time for kind, time in every if kind is EventKind.ADMISSION), default=None)
     if admitted is None:
         return end - USUAL
@@ -225,9 +225,9 @@ def _bars(
     moments: Collection[str] = (),
 ) -> Iterable[DrawnBar]:
     """Yield spans. ``moments``: tables whose rows have no end; they are a mark."""
-    ends = {one.event.row_id: one.event.time for one in events if one.event.kind in kinds.values()}
+    ends = {event.event.row_id: event.event.time for event in events if event.event.kind in kinds.values()}
     dated = "%Y-%m-%d" if EventKind.ADMISSION in kinds else "%m-%d %H:%M"
-    for event in (one.event for one in events if one.event.kind in kinds):
+    for event in (event.event for event in events if event.event.kind in kinds):
         is_moment = event.row_id.partition(":")[0] in moments
         stop = event.time if is_moment else ends.get(event.row_id)
         left, right = scale.x(event.time), scale.x(stop or scale.end)
@@ -272,32 +272,32 @@ _OF_OXYGEN = (
 def measured(events: Iterable[StandingEvent]) -> Mapping[str, list[StandingEvent]]:
     """Return the measurements of each section that have a number."""
     found: dict[str, list[StandingEvent]] = {title: [] for title in (LABORATORY, VITALS, OXYGEN, OUTPUT)}
-    for one in events:
-        title = _SECTIONS.get(one.event.kind)
-        if title is not None and one.event.value is not None and isfinite(one.event.value):
-            breathes = title == VITALS and any(fnmatchcase(one.event.concept.casefold(), like) for like in _OF_OXYGEN)
-            found[OXYGEN if breathes else title].append(one)
+    for event in events:
+        title = _SECTIONS.get(event.event.kind)
+        if title is not None and event.event.value is not None and isfinite(event.event.value):
+            breathes = title == VITALS and any(fnmatchcase(event.event.concept.casefold(), like) for like in _OF_OXYGEN)
+            found[OXYGEN if breathes else title].append(event)
     return found
 
 
 def _panels(events: Iterable[StandingEvent], scale: TimeScale, interest: Interest) -> list[DrawnTest]:
     """The measurements of the window: cited ones first, then those read most, then those most often out of limits."""
     tests: dict[tuple[str, str], list[StandingEvent]] = {}
-    for one in events:
-        if one.event.time >= scale.start:
-            tests.setdefault((one.event.concept, one.event.unit or ""), []).append(one)
+    for event in events:
+        if event.event.time >= scale.start:
+            tests.setdefault((event.event.concept, event.event.unit or ""), []).append(event)
     ranked = sorted(tests.items(), key=lambda item: (*_test_rank(item[1], interest), item[0]))
     return [_panel(name, unit, results, scale, interest) for (name, unit), results in ranked]
 
 
 def _test_rank(results: Sequence[StandingEvent], interest: Interest) -> tuple[int, int, int, int]:
-    rows = [one.event.row_id for one in results]
+    rows = [result.event.row_id for result in results]
     cited, read = sum(row in interest.cited for row in rows), sum(row in interest.read for row in rows)
-    return -cited, -read, -sum(one.event.level in _ABNORMAL for one in results), -len(rows)
+    return -cited, -read, -sum(result.event.level in _ABNORMAL for result in results), -len(rows)
 
 
 def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: TimeScale, interest: Interest) -> DrawnTest:
-    values = [one.event.value or 0.0 for one in results]
+    values = [result.event.value or 0.0 for result in results]
     limits = [limit for limit in (results[-1].low, results[-1].high) if limit is not None]
     least, most = min([*values, *limits]), max([*values, *limits])
     span = (most - least) or 1.0
@@ -323,7 +323,7 @@ def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: TimeSc
         last=f"{values[-1]:g}",
         last_time=results[-1].event.time,
         level=LEVEL_WORDS[results[-1].event.level] if results[-1].event.level in _ABNORMAL else "",
-        abnormal=sum(one.event.level in _ABNORMAL for one in results),
+        abnormal=sum(result.event.level in _ABNORMAL for result in results),
         marks=tuple(marks),
         line=_line(marks),
         results=len(marks),

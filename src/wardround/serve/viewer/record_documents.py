@@ -42,7 +42,7 @@ def draw_documents(
 ) -> DrawnDocuments:
     """Lay out notes and images between two moments: those cited and those read first, then the latest."""
     scale = TimeScale(start=start, end=end)
-    ranked = sorted(documents, key=lambda one: one.time or start, reverse=True)
+    ranked = sorted(documents, key=lambda document: document.time or start, reverse=True)
     ranked.sort(key=lambda one: (one.row_id not in interest.cited, one.row_id not in interest.read))
     chosen = sorted(ranked[:MOST_DOCUMENTS], key=lambda one: (one.time or start, one.row_id))
     shown = tuple(_drawn(one, one.table in images, scale, interest) for one in chosen)

@@ -52,7 +52,7 @@ def when_empty(spec: SourceSpec | None, role: str) -> str:
 
 def record_lists(events: Sequence[StandingEvent], start: datetime) -> RecordLists:
     """Return the lists; doses, observations in words and the balance are of the window from ``start`` on."""
-    every = [one.event for one in events]
+    every = [event.event for event in events]
     recent = [event for event in every if event.time >= start]
     return RecordLists(
         problems=_first_of_each(event for event in every if event.kind is EventKind.DIAGNOSIS),

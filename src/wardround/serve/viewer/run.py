@@ -46,7 +46,7 @@ class ViewedBank:
             self.revision = bank.revision if revision is None else revision
             state = bank.at(revision=self.revision)
             self.experiences: Mapping[str, Experience] = {one.id: one for one in state.every_experience}
-            self.live = frozenset(one.id for one in state.experiences)
+            self.live = frozenset(experience.id for experience in state.experiences)
             graph = bank.graph(revision=self.revision)
             self.qualities = {name: graph.quality(name) for name in self.experiences}
             self.edges = tuple(graph.every_edge())

@@ -193,7 +193,7 @@ class TranscriptPage:
     @property
     def label(self) -> str:
         """Which calls stand on it."""
-        turns = [one.turn.ordinal + 1 for one in self.sections if one.turn is not None]
+        turns = [section.turn.ordinal + 1 for section in self.sections if section.turn is not None]
         if not turns:
             return "notes" if self.sections else "none"
         return f"{turns[0]}" if len(turns) == 1 else f"{turns[0]} to {turns[-1]}"

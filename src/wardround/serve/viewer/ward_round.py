@@ -39,7 +39,7 @@ def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
     return {
         "result": score,
         "sample": sample,
-        "steps": [(one, hours[one.step] if one.step < len(hours) else None) for one in steps],
+        "steps": [(step, hours[step.step] if step.step < len(hours) else None) for step in steps],
         "missing": missing,
         "number": number,
         "pager": [(_label(n, len(every)), f"{stem}.steps-{n}.html") for n in range(1, pages + 1)],
@@ -69,7 +69,7 @@ def _as_of(
 def _fewer(drawing: AsOfTimeline) -> AsOfTimeline:
     """The drawing with the few curves that are most often out of their limits, bars of what runs left out."""
     panels = [panel for section in drawing.charts for panel in section.panels if panel.results > 1]
-    chosen = {id(one) for one in sorted(panels, key=lambda one: (-one.abnormal, -one.results))[:MOST_CURVES]}
+    chosen = {id(panel) for panel in sorted(panels, key=lambda panel: (-panel.abnormal, -panel.results))[:MOST_CURVES]}
     charts = [
         replace(
             section,

@@ -151,33 +151,36 @@ def state_sections(state: PatientState, spec: SourceSpec | None) -> Sequence[Sta
 
 def row_words(state: PatientState) -> Mapping[str, str]:
     """Return the rows that a state stands on, in words."""
-    words = {row: one.concept for one in state.problems.values() for row in one.row_ids}
+    words = {row: problem.concept for problem in state.problems.values() for row in problem.row_ids}
     words |= {row: one.concept for row, one in state.medications.items()}
-    words |= {one.row_id: one.concept for one in state.allergies.values()}
-    words |= {one.row_id: one.concept for one in state.actions.values()}
+    words |= {allergy.row_id: allergy.concept for allergy in state.allergies.values()}
+    words |= {action.row_id: action.concept for action in state.actions.values()}
     for trend in state.trends.values():
         unit = f" {trend.unit}" if trend.unit else ""
         words |= {
-            one.row_id: f"{trend.concept} {one.value:g}{unit}, {one.time:%Y-%m-%d %H:%M}" for one in trend.readings
+            reading.row_id: f"{trend.concept} {reading.value:g}{unit}, {reading.time:%Y-%m-%d %H:%M}"
+            for reading in trend.readings
         }
     return words
 
 
 def _allergies(state: PatientState) -> Iterator[StateEntry]:
-    for one in state.allergies.values():
-        yield StateEntry(words=one.concept, more=one.reaction or "", row_id=one.row_id)
+    for allergy in state.allergies.values():
+        yield StateEntry(words=allergy.concept, more=allergy.reaction or "", row_id=allergy.row_id)
 
 
 def _problems(state: PatientState) -> Iterator[StateEntry]:
-    for one in state.problems.values():
-        yield StateEntry(words=one.concept, more=f"known since {one.since:%Y-%m-%d %H:%M}", row_id=one.row_ids[-1])
+    for problem in state.problems.values():
+        yield StateEntry(
+            words=problem.concept, more=f"known since {problem.since:%Y-%m-%d %H:%M}", row_id=problem.row_ids[-1]
+        )
 
 
 def _medications(state: PatientState) -> Iterator[StateEntry]:
-    for one in state.medications.values():
-        dose = " ".join(part for part in (one.dose, one.unit) if part)
-        since = f"since {one.since:%Y-%m-%d %H:%M}"
-        yield StateEntry(words=one.concept, more=f"{dose}, {since}" if dose else since, row_id=one.row_id)
+    for medication in state.medications.values():
+        dose = " ".join(part for part in (medication.dose, medication.unit) if part)
+        since = f"since {medication.since:%Y-%m-%d %H:%M}"
+        yield StateEntry(words=medication.concept, more=f"{dose}, {since}" if dose else since, row_id=medication.row_id)
 
 
 def _trends(state: PatientState) -> Iterator[StateEntry]:
@@ -199,9 +202,9 @@ def _course(trend: Trend) -> str:
 
 
 def _actions(state: PatientState) -> Iterator[StateEntry]:
-    for one in state.actions.values():
-        times = f", {one.count} times" if one.count > 1 else ""
-        yield StateEntry(words=one.concept, more=f"last {one.last:%Y-%m-%d %H:%M}{times}", row_id=one.row_id)
+    for action in state.actions.values():
+        times = f", {action.count} times" if action.count > 1 else ""
+        yield StateEntry(words=action.concept, more=f"last {action.last:%Y-%m-%d %H:%M}{times}", row_id=action.row_id)
 
 
 # What the page of a live patient shows: what is proposed now and why, the state, and the bundles as they were told.

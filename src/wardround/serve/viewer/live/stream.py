@@ -181,7 +181,7 @@ def line_of(bundle: OutputBundle, before: PatientLine | None) -> PatientLine:
 def findings_of(bundle: OutputBundle) -> tuple[str, ...]:
     """Return what the audit held against actions, in words."""
     objections = bundle.audit.get("objections", ())
-    return tuple(f"{one.get('action')}: {one.get('flaw')}" for one in objections)
+    return tuple(f"{objection.get('action')}: {objection.get('flaw')}" for objection in objections)
 
 
 def _hour_text(hour: int | None) -> str | None:

@@ -186,7 +186,7 @@ def marked_episodes(run: ViewedRun, file: MarksFile) -> list[MarkedEpisode]:
 def agreement_rows(episodes: Sequence[MarkedEpisode], *, seed: int) -> list[AgreementRow]:
     """Return Cohen's kappa of every two reviewers, Fleiss' of all of three or more on what all of them marked, and
     Cohen's of every reviewer with the scorer; an answer that could not be told is not held against the scorer."""
-    reviewers = sorted({name for one in episodes for name in one.marks})
+    reviewers = sorted({name for episode in episodes for name in episode.marks})
     rows: list[AgreementRow] = []
     for question in QUESTIONS:
         for pair in combinations(reviewers, 2):
@@ -194,7 +194,9 @@ def agreement_rows(episodes: Sequence[MarkedEpisode], *, seed: int) -> list[Agre
         if len(reviewers) > 2:
             rows.append(_row(question, reviewers, _said(episodes, question, reviewers), seed))
     for reviewer in reviewers:
-        own = [one for one in episodes if reviewer in one.marks and one.marks[reviewer].answer != UNDECIDED]
+        own = [
+            episode for episode in episodes if reviewer in episode.marks and episode.marks[reviewer].answer != UNDECIDED
+        ]
         told = [(one.score.subject_id, (one.marks[reviewer].answer, one.scorer)) for one in own]
         rows.append(_row("answer", (reviewer, SCORER), told, seed))
     return rows
@@ -205,7 +207,9 @@ def _said(
 ) -> list[tuple[int, tuple[str, ...]]]:
     """The marks of some reviewers on what all of them were asked, with whose record it is."""
     both = [
-        one for one in episodes if all(name in one.marks and getattr(one.marks[name], question) for name in reviewers)
+        episode
+        for episode in episodes
+        if all(name in episode.marks and getattr(episode.marks[name], question) for name in reviewers)
     ]
     return [(one.score.subject_id, tuple(getattr(one.marks[name], question) for name in reviewers)) for one in both]
 
@@ -235,8 +239,8 @@ def _row(
 def median_seconds(episodes: Sequence[MarkedEpisode]) -> dict[str, tuple[int, float]]:
     """Return by reviewer how many marks have a time, and the median of their seconds."""
     times: dict[str, list[float]] = {}
-    for one in episodes:
-        for name, mark in one.marks.items():
+    for episode in episodes:
+        for name, mark in episode.marks.items():
             times.setdefault(name, []).extend([] if mark.seconds is None else [mark.seconds])
     return {name: (len(several), median(several)) for name, several in sorted(times.items()) if several}
 
@@ -246,10 +250,10 @@ def marks_csv(episodes: Sequence[MarkedEpisode]) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(_HEAD)
-    for one in episodes:
-        score = one.score
-        about = (score.episode, score.sample, score.task, contender(score), f"{score.value:.6g}", one.scorer)
-        for mark in one.marks.values():
+    for episode in episodes:
+        score = episode.score
+        about = (score.episode, score.sample, score.task, contender(score), f"{score.value:.6g}", episode.scorer)
+        for mark in episode.marks.values():
             seconds = "" if mark.seconds is None else f"{mark.seconds:g}"
             said = (mark.reviewer, mark.answer, mark.evidence, mark.comment, seconds, mark.at)
             writer.writerow([_plain(cell) for cell in (*about, *said)])

@@ -46,7 +46,12 @@ class ReviewPages:
 
     def __init__(self, runs: Sequence[ViewedRun], marks: MarksFile) -> None:
         self.marks = marks
-        named = {marks.item_of(run, one.episode): (run, one) for run in runs for one in run.scores if one.steps is None}
+        named = {
+            marks.item_of(run, score.episode): (run, score)
+            for run in runs
+            for score in run.scores
+            if score.steps is None
+        }
         self.items: Mapping[str, tuple[ViewedRun, EpisodeScore]] = dict(sorted(named.items()))
         self._shown: dict[tuple[str, str], float] = {}
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
@@ -76,7 +81,9 @@ class ReviewPages:
             **record,
             card=_unmarked_card(run, score, record),
             question=_question(trajectory),
-            citations=[{"answer": one["answer"], "row_id": one["row_id"]} for one in citations[:MOST_CITATIONS]],
+            citations=[
+                {"answer": citation["answer"], "row_id": citation["row_id"]} for citation in citations[:MOST_CITATIONS]
+            ],
             marked=len(own),
             page=pages[part - 1],
             parts=len(pages),
@@ -119,7 +126,7 @@ class ReviewPages:
 def _looked_at(trajectory: Trajectory) -> list[CallSection]:
     """The calls that acted and their results: no texts of the agent, whose manner would tell the method."""
     acts = [one for one in transcript(trajectory) if one.turn is not None and one.turn.purpose == "act"]
-    kept = [replace(one, blocks=tuple(block for block in one.blocks if block.kind in _SHOWN)) for one in acts]
+    kept = [replace(act, blocks=tuple(block for block in act.blocks if block.kind in _SHOWN)) for act in acts]
     return [one for one in kept if one.blocks]
 
 
