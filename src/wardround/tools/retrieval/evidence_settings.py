@@ -1,4 +1,4 @@
-"""What ETHER and the baselines around it are set to; the defaults are those of the EHR-RAG paper, appendix A."""
+"""Settings of ETHER and its baselines; the defaults are those of the EHR-RAG paper, appendix A."""
 
 from __future__ import annotations
 
@@ -24,22 +24,19 @@ def _own(default: Any, help: str, **metadata: Any) -> Any:
 class RetrievalSettings:
     """Settings of retrieval. ``rounds`` and ``fine`` are for the caller (AIR, the model's choice of indicators).
 
-    What the paper leaves open is decided here, and argued where it is used:
-    ``likeness``: eq. 3 takes the cosine as it is, or scaled: stretched over the pool to 0..1
-    (``time_relevance.stretched``); auto scales only those of the lexical encoder, which span a tenth of a time score;
-    ``chunk_time``: which time of its rows stands for a chunk in eq. 2 (``chunks.chunk_times``);
-    ``indicator``: numeric events are one indicator if they share name and unit, or code and unit (``indicators.py``);
-    ``embedded``: a chunk's vector is that of its lines, or the mean of its event names' vectors (``chunk_vectors.py``);
-    ``births``: whether a birth may be the earliest time of a record (``chunks.first_time``);
-    ``coarse_lexical``: so many indicators by likeness of names for the lexical encoder, which knows no troponin from an
-    infarction: the model, which does, chooses among more;
-    ``spread``: passages of one period make room for those of others (``time_relevance.spread_out``); auto spreads those
-    of the lexical encoder only, those of others are ranked as printed;
-    ``lines``: rows that say nothing (``order - Lab``) or stand in another row's line (``telling.py``) have none, or all
-    have one;
-    ``panels``: direct generation joins the lines of one moment and kind, for the paper's budget of events is soon spent
-    on the panels of two days;
-    ``line_characters``: a longer text value is cut, with a notice (``event_lines.py``).
+    Choices that the paper leaves open, with the module that gives the reason:
+
+    ``likeness``: eq. 3 uses the cosine, or the cosine scaled over the pool to 0..1 (``time_relevance.stretched``); auto
+    scales only the lexical encoder's cosines, which span a tenth of a time score. ``chunk_time``: the time of a chunk
+    in eq. 2 (``chunks.chunk_times``). ``indicator``: numeric events are one indicator if they share name and unit, or
+    code and unit (``indicators.py``). ``embedded``: a chunk's vector is that of its lines, or the mean of its event
+    names' vectors (``chunk_vectors.py``). ``births``: whether a birth may be the earliest time of a record
+    (``chunks.first_time``). ``coarse_lexical``: more indicators for the lexical encoder, which does not relate troponin
+    to infarction, so that the model can choose. ``spread``: at most some passages of each period
+    (``time_relevance.spread_out``); auto only with the lexical encoder. ``lines``: leave out rows without content of
+    their own (``order - Lab``) and rows shown in another row's line (``telling.py``), or none. ``panels``: direct
+    generation joins lines of one moment and kind, since two days of panels use up the paper's budget of events.
+    ``line_characters``: longer text values are cut, with a notice (``event_lines.py``).
     """
 
     encoder: str = setting("lexical", "makes keys of experiences, vectors of charts")
@@ -50,18 +47,18 @@ class RetrievalSettings:
         source="released code of AgentEHR: BioLORD-2023",
         flag="--candidate-encoder",
     )
-    chunk_rows: int = _own(100, "events in a chunk", unit="events")
-    overlap: int = _own(5, "events that a chunk shares with the one before", unit="events")
+    chunk_rows: int = _own(100, "events in a chunk", unit="events", least=1)
+    overlap: int = _own(5, "events that a chunk shares with the one before", unit="events", least=0)
     candidates: int = _own(100, "chunks in the pool that time re-orders", least=1)
     final: int = _own(5, "chunks kept of a round", least=1)
-    alpha: float = _own(0.75, "weight of likeness against time", source="EHR-RAG, eq. 3", unit="share")
-    recent_days: float = _own(180.0, "width of the recent arm", source="EHR-RAG, eq. 2", unit="days")
-    early_days: float = _own(3650.0, "width of the early arm", source="EHR-RAG, eq. 2", unit="days")
+    alpha: float = _own(0.75, "weight of likeness against time", source="EHR-RAG, eq. 3", unit="share", least=0, most=1)
+    recent_days: float = _own(180.0, "width of the recent arm", source="EHR-RAG, eq. 2", unit="days", above=0)
+    early_days: float = _own(3650.0, "width of the early arm", source="EHR-RAG, eq. 2", unit="days", above=0)
     coarse: int = _own(30, "indicators by likeness of names", least=1)
     coarse_lexical: int = _own(150, "the same with the lexical encoder", source="ours", least=1)
     fine: int = _own(10, "indicators kept by the model", least=1)
     recent_values: int = _own(5, "latest values shown of an indicator", least=1)
-    rounds: int = _own(3, "retrievals per query path, the first one included")
+    rounds: int = _own(3, "retrievals per query path, the first one included", least=1)
     top_passages: int = _own(10, "chunks of vanilla and uniform RAG", least=1)
     recent_events: int = _own(1000, "events of direct generation and rule-based RAG", least=1)
     likeness: Likeness = _own(
@@ -91,12 +88,6 @@ class RetrievalSettings:
     line_characters: int = _own(600, "longest text value in a line", unit="characters", source="ours", least=40)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.overlap < self.chunk_rows:
-            raise UserError(f"chunks of {self.chunk_rows} rows cannot share {self.overlap}; the overlap must be less")
-        if not 0.0 <= self.alpha <= 1.0:
-            raise UserError(f"alpha weighs likeness against time and lies between 0 and 1, not {self.alpha:g}")
-        if not (self.recent_days > 0 and self.early_days > 0):
-            raise UserError("recent_days and early_days are lengths of time and must be above 0")
         check_settings(self)
-        if self.rounds < 1:
-            raise UserError(f"rounds counts retrievals, the first one too, and must be at least 1, not {self.rounds}")
+        if self.overlap >= self.chunk_rows:
+            raise UserError(f"overlap must be less than chunk_rows ({self.chunk_rows}), not {self.overlap}")
