@@ -1,4 +1,4 @@
-"""Raw files as typed rows: found, cut into blocks, read, and set aside where they are broken."""
+"""Raw files as typed rows: files are found, cut into blocks and read; broken rows are quarantined."""
 
 from wardround.records.reading.cell_texts import reader_of
 from wardround.records.reading.csv_blocks import RecordsBlock

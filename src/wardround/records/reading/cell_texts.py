@@ -1,4 +1,4 @@
-"""What the text of one cell says, as a value of its column's type: with the tolerance that real files need.
+"""The text of one cell as a value of its column's type, with the tolerance that real files need.
 
 ``28925885.0`` and R's ``1e+05`` are integers, ``___`` is a masked number, ``NaN`` is none.
 """
@@ -19,7 +19,7 @@ from wardround.records.specs.wall_clock import UndeclaredZone
 
 _NULL_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N"})
 MASKED = "___"
-"""What de-identification leaves of a number."""
+"""A number removed by de-identification."""
 _INTEGER = re.compile(r"[+-]?\d{1,19}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(1 << 63), (1 << 63) - 1
@@ -29,11 +29,11 @@ _LONGEST_DAY = 10
 
 
 class BareDate(ValueError):
-    """A date stands where a time is expected, and nobody said what that means."""
+    """A date where a time is expected, without a declared meaning."""
 
 
 def reader_of(kind: ColumnType, files: FileFormat) -> Callable[[str | None], Any]:
-    """Return what reads a cell's text as a value, None for an empty one. ValueError: it is none; BareDate."""
+    """Return a function that parses a cell's text, None for an empty one. It raises ValueError or BareDate."""
     read = _READERS[kind]
     is_text = kind == "text"
 
@@ -54,7 +54,7 @@ def _read_float(text: str, files: FileFormat) -> float | None:
 
 
 def _with_point(text: str, files: FileFormat) -> str:
-    """Write a number with a decimal point. ValueError: where a comma is one, a point would be thousands."""
+    """Return a number with a decimal point. ValueError: with decimal commas, a point would separate thousands."""
     if files.decimal != "." and "." in text:
         raise ValueError(text)
     return text.replace(files.decimal, ".")
@@ -92,12 +92,12 @@ def _read_day(text: str, files: FileFormat) -> date:
 
 
 def _as_written(text: str, files: FileFormat) -> tuple[datetime, bool]:
-    """Return a time and whether it has a time of day. ValueError: it is none."""
+    """Return a time and whether it has a time of day. ValueError: it is no time."""
     return files.read_time(text) if files.times else (datetime.fromisoformat(text), len(text) > _LONGEST_DAY)
 
 
 def _on_the_wall(moment: datetime, text: str, files: FileFormat) -> datetime:
-    """Return a time on the hospital's clock. UndeclaredZone: it has an offset, and nobody said which clock that is."""
+    """Return a time on the hospital's clock. UndeclaredZone: it has an offset, and the spec declares no zone."""
     if files.clock is not None:
         return files.clock.moment(moment)
     if moment.tzinfo is not None:

@@ -18,13 +18,13 @@ import pyarrow as pa
 from wardround.core import RecordError, UserError
 from wardround.records.specs.file_format import FileFormat
 
-# A file whose header has tabs and no comma is tab-separated, as vocabularies are shipped: quotes mean nothing in it.
-# Blocks are UTF-8 whatever the file's encoding is.
+# A file whose header has tabs and no comma is tab-separated, as vocabularies are: quotes have no meaning in it.
+# Blocks are UTF-8 for every encoding of the file.
 
 
 BLOCK_BYTES = 4 << 20
 WIDEST_RECORD = 4 * BLOCK_BYTES
-"""The most bytes of one record; what is longer is set aside unread."""
+"""The limit of a record in bytes; longer ones are quarantined unread."""
 _WIDEST_HEADER = 1 << 20
 _STEP = 1 << 16
 _LINE_BREAK = ord("\n")
@@ -34,9 +34,9 @@ _PLAIN = FileFormat()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsBlock:
-    """Whole records, headerless: the first ``size`` bytes of ``buffer``. ``first_line`` is that of the first.
+    """Whole records without header: the first ``size`` bytes of ``buffer``. ``first_line``: line number of the first.
 
-    ``problem``: the block is the beginning of one record that was not read whole, and why.
+    ``problem``: why the block is only the beginning of one record.
     """
 
     buffer: bytes
@@ -47,7 +47,7 @@ class RecordsBlock:
 
     @property
     def is_quoted(self) -> bool:
-        """Whether quotes mean something."""
+        """Whether quotes have a meaning."""
         return self.separator != _TAB
 
     @property
@@ -57,8 +57,9 @@ class RecordsBlock:
 
 
 class CsvFile:
-    """One CSV file, plain or gzip. Opening reads the header; ``columns`` are its names in lower case, or those that the
-    format has for its headers."""
+    """One CSV file, plain or gzip. Opening reads the header.
+
+    ``columns``: its names in lower case, or the format's names for its headers."""
 
     def __init__(self, path: Path, files: FileFormat = _PLAIN) -> None:
         self.path = path
@@ -112,7 +113,7 @@ class CsvFile:
             pending = data[cut:]
 
     def _too_wide(self, data: bytes, line: int) -> Generator[RecordsBlock, None, bytes]:
-        """Yield the beginning of a line that is longer than a record may be; skip to its end, return what follows."""
+        """Yield the beginning of a line that is longer than a record may be; skip to its end and return the rest."""
         rest = b""
         while more := self._read(BLOCK_BYTES):
             found = more.find(b"\n")
@@ -134,14 +135,14 @@ class CsvFile:
         return data if self._decode is None else self._as_utf8(data)
 
     def _as_utf8(self, data: bytes) -> bytes:
-        """Return bytes of the file's encoding as UTF-8. What is no text in it stays as it is, and costs its own row."""
+        """Return bytes of the file's encoding as UTF-8. Invalid bytes are kept, and only their row is lost."""
         assert self._decode is not None
         while True:
             try:
                 text = self._decode.decode(data, final=not data)
             except UnicodeDecodeError as error:
                 raise RecordError(f"{self.path}: is not text in {self.files.encoding} ({error})") from None
-            if text or not data:  # a part of a character is no end of the file
+            if text or not data:  # a part of a character at the end of a block
                 return text.encode("utf-8", "surrogateescape")
             data = bytes(self._stream.read(_STEP))
 
@@ -151,7 +152,7 @@ class CsvFile:
 
 
 def split_header(line: str, delimiter: str = "") -> tuple[str, list[str]]:
-    """Return what separates the cells of a file, and its column names."""
+    """Return a file's delimiter and its column names."""
     if delimiter == _TAB or (not delimiter and _TAB in line and "," not in line):
         return _TAB, [name.strip().strip('"') for name in line.split(_TAB)]
     return delimiter or ",", next(csv.reader([line], delimiter=delimiter or ","), [])
@@ -175,10 +176,10 @@ def _record_end(data: bytes) -> int:
     return cut
 
 
-# A file of JSON lines as blocks of CSV records: one object a line, its names are the columns.
+# A file of JSON lines as blocks of CSV records: one object per line, its names are the columns.
 #
 # An object within an object becomes columns of its own (``zeiten.beginn``), a list stays JSON text, ``null`` is an
-# empty cell. The columns are the names of all lines, so a file is gone through twice.
+# empty cell. The columns are the names in all lines, so a file is read twice.
 
 
 JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
@@ -186,13 +187,13 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class _Number(str):
-    """A number as the file spells it."""
+    """A number as written in the file."""
 
 
 class JsonLinesFile:
-    """One file of JSON lines, plain or gzip, with the face of :class:`CsvFile`: ``columns`` and ``blocks``.
+    """One file of JSON lines, plain or gzip, with ``columns`` and ``blocks`` as :class:`CsvFile` has them.
 
-    Opening goes through the whole file for its names. RecordError: it holds no object, or is damaged.
+    Opening reads the whole file for its names. RecordError: it has no object, or is damaged.
     """
 
     separator = ","
@@ -209,7 +210,7 @@ class JsonLinesFile:
         self.columns = tuple(names)
 
     def blocks(self) -> Iterator[RecordsBlock]:
-        """Yield the records in order, about 4 MB at a time. A line that is no object is a block with its problem."""
+        """Yield the records in order, about 4 MB at a time. A line without an object is a block with a problem."""
         text, first, place = io.StringIO(newline=""), 1, 0
         writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
         for place, line in self._lines():
@@ -225,7 +226,7 @@ class JsonLinesFile:
             before = text.tell()
             writer.writerow([cells.get(name, "") for name in self.columns])
             has_breaks = any("\n" in cell or "\r" in cell for cell in cells.values())
-            if has_breaks or before > BLOCK_BYTES:  # the records of a block are counted by their line breaks
+            if has_breaks or before > BLOCK_BYTES:  # records of a block are counted by line breaks
                 yield from _taken(text, first)
                 first = place + 1
         yield from _taken(text, first)
@@ -245,7 +246,7 @@ class JsonLinesFile:
         return str(value).lower() if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and the bytes of every line; of one that is longer than a record may be, its beginning."""
+        """Yield number and bytes of every line; of a line longer than a record may be, its beginning."""
         try:
             with gzip.open(self.path) if self.path.name.lower().endswith(".gz") else self.path.open("rb") as stream:
                 number = 0
@@ -259,14 +260,14 @@ class JsonLinesFile:
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
-    """Return the leaves of one line's object by dotted name; None where the line is no object.
+    """Return the leaves of one line's object by dotted name; None if the line is no object.
 
-    Numbers are texts as they are written.
+    Numbers are texts as written.
     """
     try:
         body = json.loads(line, parse_int=_Number, parse_float=_Number, parse_constant=lambda name: None)
         leaves = dict(_leaves(body)) if isinstance(body, dict) else None
-        "".join(leaves or ()).encode()  # half a character in a name is none
+        "".join(leaves or ()).encode()  # a name with half a character is invalid
     except (ValueError, RecursionError):
         return None
     return leaves
@@ -281,8 +282,8 @@ def _leaves(body: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
 
 
 def _taken(text: io.StringIO, first: int) -> Iterator[RecordsBlock]:
-    """Yield what was written as one block, and empty it."""
-    data = text.getvalue().encode(errors="surrogatepass")  # half a character costs its row, as in CSV
+    """Yield the written rows as one block, and empty the buffer."""
+    data = text.getvalue().encode(errors="surrogatepass")  # half a character loses its row, as in CSV
     text.seek(0)
     text.truncate()
     if data:

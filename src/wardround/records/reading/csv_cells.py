@@ -1,8 +1,8 @@
-"""Cells of one CSV block as typed columns: the whole block at once, and row by row only where that fails.
+"""Cells of one CSV block as typed columns: the whole block at once, row by row only if that fails.
 
-The fast path is Arrow's typed CSV reader. A block in which it finds anything odd is read again as text, converted with
-the tolerance real files need (``28925885.0`` is an integer, ``___`` is a masked cell), and what still cannot be read is
-handed back as broken rows.
+The fast path is Arrow's typed CSV reader. A block that it cannot read is read again as text, with the tolerance that
+real files need (``28925885.0`` is an integer, ``___`` is a masked cell); rows that still cannot be read are returned
+as broken.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ _RAW_LIMIT = 2_000
 _BLANK = 64
 _PLAIN = FileFormat()
 _LAST_OVERFLOW = 3
-"""A day that does not exist becomes at most the third of the next month: only later days are sure to be right."""
+"""Arrow reads an impossible day as at most the third of the next month: only later days are certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedCells:
-    """The good rows of a block and the broken ones. ``emptied`` says which good rows lack a cell that could not be
-    read; ``masked`` counts cells that held ``___`` in place of a number."""
+    """The valid and the broken rows of a block.
+
+    ``emptied``: valid rows with a cell that could not be read and was left empty; ``masked``: number of cells with
+    ``___`` instead of a number."""
 
     table: pa.Table
     broken: Sequence[BrokenRow] = ()
@@ -56,9 +58,11 @@ def read_cells(
     files: FileFormat = _PLAIN,
     later: Collection[str] = (),
 ) -> TypedCells:
-    """Convert one block. ``names`` are the file's columns, ``columns`` those that are wanted, with their types; a row
-    without a value in a ``needed`` column is broken, and so is one with a cell that cannot be read, but for those of
-    ``later`` columns, which are left empty: how an outcome is written must not decide whether its row is there before.
+    """Convert one block.
+
+    ``names``: the file's columns; ``columns``: the wanted ones with their types. A row without a value in a ``needed``
+    column is broken, and so is a row with an unreadable cell, except in ``later`` columns, where the cell is left
+    empty: the spelling of an outcome must not decide whether its row exists before.
     """
     if block.problem is not None:
         return _unread(block, columns, file)
@@ -71,9 +75,9 @@ def read_cells(
 def _read_quickly(
     block: RecordsBlock, names: Sequence[str], columns: Mapping[str, ColumnType], files: FileFormat
 ) -> pa.Table | None:
-    """Read a block with Arrow; None where a cell is not what Arrow takes it for.
+    """Read a block with Arrow; None if Arrow cannot read it, or may misread a cell.
 
-    A quote that never closes is no error to Arrow: all that follows it would be one cell.
+    An unclosed quote is no error for Arrow: everything after it would be one cell.
     """
     if block.is_quoted and block.buffer.count(b'"', 0, block.size) % 2:
         return None
@@ -88,7 +92,7 @@ def _read_quickly(
 def _parsed(
     block: RecordsBlock, names: Sequence[str], columns: Mapping[str, ColumnType], day: Any, files: FileFormat
 ) -> pa.Table | None:
-    """Read a block with times as ``day``; None where Arrow cannot."""
+    """Read a block with times as ``day``; None if Arrow cannot."""
     types = {name: day if kind in ("time", "date") else ARROW_TYPES[kind] for name, kind in columns.items()}
     for parse in (_parse, _parse_float_ids):
         with contextlib.suppress(pa.ArrowInvalid):
@@ -97,7 +101,7 @@ def _parsed(
 
 
 def _on_one_clock(table: pa.Table, files: FileFormat) -> pa.Table:
-    """Return times without an offset as the hospital's clock can have shown them."""
+    """Return times without an offset as the hospital's clock showed them."""
     if files.clock is None:
         return table
     columns = [on_the_wall(column.combine_chunks(), files) for column in table.columns]
@@ -105,9 +109,9 @@ def _on_one_clock(table: pa.Table, files: FileFormat) -> pa.Table:
 
 
 def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileFormat) -> pa.Table | None:
-    """Read columns of times as the spec has them written, each distinct text once; None where one is no time.
+    """Read columns of times in the spec's format, each distinct text once; None if a text is no time.
 
-    Arrow's own ``strptime`` takes the 31st of February for the 2nd of March.
+    Arrow's own ``strptime`` reads the 31st of February as the 2nd of March.
     """
     for place, (name, kind) in enumerate(columns.items()):
         if kind in ("time", "date"):
@@ -115,13 +119,13 @@ def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileF
             try:
                 cells = _times(encoded.dictionary, kind, files)
             except (ValueError, OverflowError, UndeclaredZone):
-                return None  # whoever reads it row by row says what is wrong
+                return None  # the reader by rows finds what is wrong
             table = table.set_column(place, name, cells.take(encoded.indices))
     return table
 
 
 def _times(texts: Any, kind: ColumnType, files: FileFormat) -> Any:
-    """Read texts as times or days: those that Arrow is sure to read right at once, the others one by one."""
+    """Read texts as times or days: texts that Arrow certainly reads right together, the others one by one."""
     read = reader_of(kind, files)
     pattern = plain_pattern(files.times[0]) if files.times else None
     if kind != "time" or pattern is None:
@@ -137,7 +141,7 @@ def _times(texts: Any, kind: ColumnType, files: FileFormat) -> Any:
 
 
 def _unread(block: RecordsBlock, columns: Mapping[str, ColumnType], file: str) -> TypedCells:
-    """Set aside a record of which only the beginning was read."""
+    """Return a record of which only the beginning was read as broken."""
     raw = bytes(block.data[:_RAW_LIMIT]).decode("utf-8", "replace")
     row = BrokenRow(file=file, line=block.first_line, reason=block.problem or "", raw=raw)
     return TypedCells(
@@ -168,7 +172,7 @@ def _parse(block: RecordsBlock, names: Sequence[str], types: Mapping[str, Any], 
 def _parse_float_ids(
     block: RecordsBlock, names: Sequence[str], types: Mapping[str, Any], files: FileFormat
 ) -> pa.Table:
-    """Parse a block whose integers are written like ``28925885.0``, as tools that know no null integers do.
+    """Parse a block whose integers are written like ``28925885.0``, as by tools without null integers.
 
     ArrowInvalid: a number is too large for a float to hold it.
     """
@@ -182,7 +186,7 @@ def _parse_float_ids(
 
 
 def _without_nan(table: pa.Table) -> pa.Table:
-    """Empty the cells that say "not a number", as those are that are read one by one."""
+    """Empty cells with "not a number", as in reading one by one."""
     for place, column in enumerate(table.columns):
         if pa.types.is_float64(column.type) and pc.any(pc.is_nan(column)).as_py():
             numbers = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
@@ -198,7 +202,7 @@ def _days(table: pa.Table, columns: Mapping[str, ColumnType]) -> pa.Table:
 
 
 def _may_hold_bare_dates(table: pa.Table, block: RecordsBlock, columns: Mapping[str, ColumnType]) -> bool:
-    """Whether a cell of a time column may have been a date without a time, which Arrow reads as midnight."""
+    """Whether a cell of a time column may be a date without a time, which Arrow reads as midnight."""
     midnights = 0
     for name, kind in columns.items():
         if kind == "time":
@@ -253,7 +257,7 @@ def _read_slowly(
 
 
 def _noted(reasons: Mapping[int, str], rows: Sequence[tuple[int, str, list[str]]], file: str) -> list[BrokenRow]:
-    """Say of rows, by their places, what is wrong with them."""
+    """Return by place what is wrong with rows."""
     return [
         BrokenRow(file=file, line=rows[index][0], reason=reason, raw=_printable(rows[index][1]))
         for index, reason in sorted(reasons.items())
@@ -275,7 +279,7 @@ def _shape_problem(raw: str, cells: list[str], expected: int) -> str | None:
 
 
 def _records(block: RecordsBlock) -> Iterator[tuple[int, str, list[str], str | None]]:
-    """Yield (line, text, cells, problem) per record. A quote that never closes costs its own line only."""
+    """Yield (line, text, cells, problem) per record. An unclosed quote loses its own line only."""
     lines = bytes(block.data).decode("utf-8", "surrogateescape").split("\n")
     limit = csv.field_size_limit(max(len(block.data), 1 << 17))
     try:
@@ -295,7 +299,7 @@ def _records(block: RecordsBlock) -> Iterator[tuple[int, str, list[str], str | N
 
 
 def _record(lines: list[str], start: int, separator: str) -> tuple[int, list[str], str | None]:
-    """Read the record that starts at a line: where it ends, its cells, and what is wrong with its quotes."""
+    """Read the record that starts at a line: its end, its cells, and the problem of its quotes."""
     cells = _split(lines[start : start + 1], separator)
     if cells is not None:
         return start + 1, cells, None
@@ -312,7 +316,7 @@ def _record(lines: list[str], start: int, separator: str) -> tuple[int, list[str
 
 
 def _split(lines: list[str], separator: str) -> list[str] | None:
-    """Return the cells of one record given as its lines; None if its quoting is not sound."""
+    """Return the cells of one record, given as lines; None if its quoting is invalid."""
     text = "\n".join(lines).removesuffix("\r")
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator))

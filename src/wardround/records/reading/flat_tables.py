@@ -1,4 +1,4 @@
-"""Flat files being written: typed rows of a source's tables, streamed to Parquet, and what could not become a row."""
+"""Writer of flat files: typed rows of a source's tables, streamed to Parquet, and records that became no row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wardround.records.reading.source_files import BrokenRow, SubjectKeys, reaso
 from wardround.records.specs.spec import ARROW_TYPES, DictionarySpec, SourceSpec, TableSpec
 
 QUARANTINE = "raw_records"
-"""What the quarantine of records that became no row is called."""
+"""Name of the quarantine of records that became no row."""
 _ROWS = 4_096
 _TEXT_BYTES = 8 << 20
 _LONG = 500
@@ -26,7 +26,7 @@ _REPORT_EVERY = 500
 
 
 class FlatTables:
-    """What a flattener writes to. Rows of a table or dictionary of the spec; a column not given is null."""
+    """The output of a flattener: rows of the spec's tables and dictionaries; a missing column is null."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class FlatTables:
         }
 
     def declare(self, names: Iterable[str]) -> None:
-        """Let these tables and dictionaries be there whether or not a row comes: of one person, or few, a table that is
-        there only with its rows would say that one will come."""
+        """Create these tables and dictionaries with or without rows: with one person or few, a table that exists only
+        with rows would reveal that one will come."""
         for name in names:
             self._tables[name].declare()
 
@@ -73,18 +73,18 @@ class FlatTables:
         write_quarantine(self._quarantine, [row])
 
     def leave_out(self, what: str, count: int = 1) -> None:
-        """Count something of the raw files that no table has a place for, in words that a report can show."""
+        """Count content of the raw files that fits no table, in words for the report."""
         self.left_out[what] += count
 
     def read(self, file: Path, count: int = 1) -> None:
-        """Count records read; every so often the progress display hears of it."""
+        """Count records read; updates the progress display now and then."""
         self.records += count
         if file is not self._reading or self.records >= self._reported + _REPORT_EVERY:
             self._reading, self._reported = file, self.records
             self._report(Progress(label=f"flatten {file.name}", done=self.records, unit="records"))
 
     def close(self) -> None:
-        """Write what is held; without it the files are not complete."""
+        """Write buffered rows; without it the files are incomplete."""
         for table in self._tables.values():
             table.close()
 
@@ -95,7 +95,7 @@ class FlatTables:
 
 
 class _FlatTable:
-    """One Parquet file: there when a row came, or when it was declared."""
+    """One Parquet file, created with its first row or when it is declared."""
 
     def __init__(self, name: str, columns: Mapping[str, Any], folder: Path, path: str) -> None:
         self._name = name
@@ -161,7 +161,7 @@ class _FlatTable:
 
 @cache
 def _no_rows(schema: Any) -> bytes:
-    """A file of these columns without a row, made once: most tables of few people are empty."""
+    """Return a file of these columns without rows, made once: with few people most tables are empty."""
     file = pa.BufferOutputStream()
     with pq.ParquetWriter(file, schema, compression="zstd"):
         pass

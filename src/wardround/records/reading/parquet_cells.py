@@ -1,5 +1,6 @@
-"""Columns of a Parquet file as the types of a spec: what fits is taken, what can be cast without loss is cast and
-counted, everything else is an error. Nothing changes silently: ``58`` for ``058`` was lost before we saw the file."""
+"""Columns of a Parquet file as the types of a spec: casts without loss are done and counted, others are errors.
+
+Nothing changes silently: ``58`` for ``058`` was lost before we saw the file."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ _FITTING: Mapping[ColumnType, tuple[Callable[[Any], bool], ...]] = {
 
 
 def cells_as(array: Any, kind: ColumnType, place: str, files: FileFormat) -> tuple[Any, str | None]:
-    """Return a column as a type of the spec, and the cast that this took, in words; None where it fits.
+    """Return a column as a type of the spec, and the cast in words, None without one.
 
-    RecordError: cells would lose something or cannot be read. UndeclaredZone.
+    RecordError: cells would lose content or cannot be read. UndeclaredZone.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -55,7 +56,7 @@ def cells_as(array: Any, kind: ColumnType, place: str, files: FileFormat) -> tup
 
 
 def on_the_wall(array: Any, files: FileFormat) -> Any:
-    """Return a column of times as the hospital's clock showed them; any other column as it is. UndeclaredZone."""
+    """Return a column of times on the hospital's clock; other columns unchanged. UndeclaredZone."""
     if not pa.types.is_timestamp(array.type):
         return array
     clock, has_zone = files.clock, array.type.tz is not None
@@ -71,17 +72,17 @@ def on_the_wall(array: Any, files: FileFormat) -> Any:
 
 
 def as_text(array: Any) -> Any:
-    """Return a column as text; a list's items each on a line of their own."""
+    """Return a column as text; items of a list on a line each."""
     if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
         return pc.binary_join(array.cast(pa.list_(pa.string())), "\n")
     return array if pa.types.is_string(array.type) else array.cast(pa.string())
 
 
 def _text(array: Any, files: FileFormat) -> Any:
-    if pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):  # a code that a tool took for a number
+    if pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):  # a code that a tool read as a number
         array = array.cast(pa.int64())
     array = as_text(array)
-    # Typed scalars: Arrow tries to import what it may need to guess the type of a bare None, every time.
+    # Typed scalars: to guess the type of a bare None, Arrow tries imports every time.
     return pc.if_else(pc.equal(array, pa.scalar("", pa.string())), pa.scalar(None, array.type), array)
 
 
@@ -126,14 +127,14 @@ def _is_text(array: Any) -> bool:
 
 
 def _read(array: Any, kind: ColumnType, files: FileFormat) -> Any:
-    """Read text as the cells of a CSV file are read, each distinct text once."""
+    """Read text as cells of a CSV file, each distinct text once."""
     encoded = array.dictionary_encode()
     read = reader_of(kind, files)
     return pa.array([read(text) for text in encoded.dictionary.to_pylist()], ARROW_TYPES[kind]).take(encoded.indices)
 
 
 def _without_nan(array: Any) -> Any:
-    """Not a number is no value, as in a CSV file."""
+    """NaN means no value, as in a CSV file."""
     return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
 
 

@@ -1,7 +1,7 @@
-"""Tables of a PostgreSQL database as Parquet files of a folder, which ingest then reads like any other.
+"""Tables of a PostgreSQL database as Parquet files of a folder, which ingest then reads.
 
-One read-only transaction at the isolation of a snapshot sees all tables as of one moment, whatever is written since.
-Rows are streamed: memory does not grow with a table. A password comes from PGPASSWORD or libpq's password file.
+One read-only transaction with snapshot isolation reads all tables as of one moment. Rows are streamed: memory does not
+grow with a table. A password comes from PGPASSWORD or libpq's password file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wardround.core import Progress, Reporter, UserError, import_extra, private_
 from wardround.records.specs.spec import SourceSpec
 
 SNAPSHOT = "snapshot.json"
-"""Written last: what was copied. A folder without it is begun anew."""
+"""Written last: the facts of the copy. A folder without it is copied anew."""
 _AS_THEY_ARE = (
     "smallint",
     "integer",
@@ -59,9 +59,9 @@ class Database:
 
 
 def copy_tables(spec: SourceSpec, database: Database, out: Path, *, report: Reporter = silent) -> Mapping[str, int]:
-    """Copy the tables and dictionaries that a source knows into ``out``; return their rows by name.
+    """Copy the tables and dictionaries of a source into ``out``; return their numbers of rows by name.
 
-    A finished copy of the same database is kept as it is. UserError: no connection, or no known table there.
+    A finished copy of the same database is kept. UserError: no connection, or no table of the source.
     """
     finished = _finished(out, database)
     if finished is not None:
@@ -101,7 +101,7 @@ def _reading(database: Database) -> Iterator[Any]:
 
 
 def _known(spec: SourceSpec, cursor: Any, database: Database) -> dict[str, list[tuple[str, str]]]:
-    """The columns and types of each table that the source knows, by the table's name in the database."""
+    """Return columns and types of each table of the source, by the table's name in the database."""
     paths = [table.path for table in spec.tables.values()]
     paths += [path for dictionary in spec.dictionaries.values() for path in (dictionary.path, *dictionary.also)]
     wanted = {PurePosixPath(path).name.casefold() for path in paths}
@@ -132,8 +132,8 @@ def _copy(
 
 
 def _selected(column: str, kind: str) -> str:
-    """A numeric is read as CSV's would be; what Arrow has no type for comes as PostgreSQL writes it, and so do whole
-    numerics: an identifier of 19 digits is no float. ``infinity`` is an empty cell: no end is known."""
+    """Return the SQL of a column: numerics as in CSV; types unknown to Arrow and whole numerics as PostgreSQL's text
+    (an identifier of 19 digits is no float). ``infinity`` is an empty cell: no end is known."""
     if kind == "numeric":
         return f"{_quoted(column)}::double precision"
     if kind in _MAY_BE_INFINITE:

@@ -19,11 +19,10 @@ from wardround.core import RecordError, UserError
 from wardround.records.reading.csv_blocks import JSON_LINES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
 
-# Finding a source's files: ``<folder>/<path>.csv``, ``.tsv``, ``.parquet`` or JSON lines, text gzipped or not, with or
+# Find a source's files: ``<folder>/<path>.csv``, ``.tsv``, ``.parquet`` or JSON lines, text gzipped or not, with or
 # without the module folder, in capitals or not; the folder above a release will do.
 #
-# A table's path with a ``*`` in it stands for every file that matches: the table is all of them together. So is a
-# folder of parts that has the table's name.
+# A table's path with a ``*`` means all matching files together; so does a folder of parts with the table's name.
 
 
 DATA_SUFFIXES: tuple[str, ...] = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES)
@@ -31,12 +30,12 @@ _PART = re.compile(r"(part|chunk|teil|data)?[-_]?\d+.*", re.IGNORECASE)
 """The name of one of a folder's parts."""
 _MOST_FOLDERS = 10_000
 _LARGEST_EMPTY = 1_024
-"""A compressed file of nothing is some 20 bytes and its own name."""
+"""A compressed empty file has some 20 bytes and its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFiles:
-    """Which file holds which table or dictionary, what is missing, and what no table asked for."""
+    """Files by table and dictionary, missing ones, and files of no table."""
 
     folders: tuple[Path, ...]
     tables: dict[str, tuple[Path, ...]]
@@ -44,12 +43,12 @@ class SourceFiles:
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
     empty: tuple[str, ...] = ()
-    """Files without a single byte: none of them is a table."""
+    """Files without a byte: they are no tables."""
     raw: tuple[Path, ...] = ()
-    """The files that the tables are made flat from: they, not the flat ones, are what a restart compares."""
+    """The raw files of flattened tables: a restart compares these, not the flat ones."""
 
     def resolved(self) -> SourceFiles:
-        """Return the same files by absolute paths, for processes that stand elsewhere."""
+        """Return the same files by absolute paths, for processes with other working folders."""
         return replace(
             self,
             folders=_absolute(self.folders),
@@ -59,14 +58,14 @@ class SourceFiles:
         )
 
     def name(self, path: Path) -> str:
-        """Return a file's name relative to its folder, as reports show it."""
+        """Return a file's name relative to its folder, for reports."""
         for folder in self.folders:
             if path.is_relative_to(folder):
                 return path.relative_to(folder).as_posix()
         return path.name
 
     def fingerprint(self) -> list[list[object]]:
-        """Return name, size and time of change of every used file: what a restart compares."""
+        """Return name, size and modification time of every used file, for the comparison at a restart."""
         used = [(name, path) for files in (self.tables, self.dictionaries) for name in files for path in files[name]]
         if self.raw:
             used = [("raw", path) for path in self.raw]
@@ -78,7 +77,7 @@ def _absolute(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
-    """Look for every table and dictionary of a source. UserError: a folder is missing, or no known table is there."""
+    """Find every table and dictionary of a source. UserError: a folder is missing, or has no table of the source."""
     folders = (folder,) if isinstance(folder, Path) else tuple(folder)
     for each in folders:
         if not each.is_dir():
@@ -104,9 +103,9 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
 
 
 def table_files(folder: Path) -> list[tuple[str, str, tuple[Path, ...]]]:
-    """Return what may be the tables of a folder: the path that a spec would give each, what to call it, and its files.
+    """Return possible tables of a folder: the path for a spec, a name, and the files of each.
 
-    Files of numbered names are the parts of their folder; folders like ``year=2020`` are parts too.
+    Numbered files are parts of their folder; folders like ``year=2020`` are parts too.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
@@ -131,14 +130,14 @@ def _shown(folder: Path, paths: Sequence[Path]) -> str:
 
 
 def is_empty(path: Path) -> bool:
-    """Whether a file has no content at all, not even a header; so has a compressed file of nothing."""
+    """Whether a file has no content, not even a header, also if it is compressed."""
     size = path.stat().st_size
     if size and (path.suffix.lower() != ".gz" or size > _LARGEST_EMPTY):
         return False
     try:
         return not size or not gzip.decompress(path.read_bytes())
     except (OSError, EOFError):
-        return False  # damaged: whoever reads it says so
+        return False  # damaged: its reader raises the error
 
 
 def _tables(spec: SourceSpec, folders: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
@@ -151,14 +150,14 @@ def _all_of(folders: Sequence[Path], table: DictionarySpec) -> tuple[Path, ...]:
 
 
 def _expected(spec: SourceSpec, folders: Sequence[Path]) -> str:
-    """Say what should be there."""
+    """Return the expected files in words."""
     empty = [path for path in _data_files(folders) if is_empty(path)]
     hint = f" (empty: {', '.join(sorted(path.name for path in empty)[:8])})" if empty else ""
     return f"expected files like {_example(spec)}{hint}"
 
 
 def _releases(spec: SourceSpec, folders: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the folders below that hold tables, the upper ones. UserError: two of them hold the same table."""
+    """Return the uppermost folders with tables. UserError: two of them have the same table."""
     found: dict[Path, dict[str, tuple[Path, ...]]] = {}
     for below in _folders_below(folders):
         tables = {} if any(below.is_relative_to(above) for above in found) else _tables(spec, (below,))
@@ -218,7 +217,7 @@ def _find(folders: Iterable[Path], path: str) -> Path | None:
 
 
 def _parts(folders: Iterable[Path], path: str) -> tuple[Path, ...]:
-    """Return the files in a folder of a table's name, or below it: all of one kind, those of writers' notes aside."""
+    """Return the files in or below a folder with a table's name: all of one kind, without files of notes."""
     for place in _places(folders, path):
         inside = _names_in(place.parent)
         for suffix in ("", *DATA_SUFFIXES):
@@ -237,7 +236,7 @@ def _is_part(path: Path, folder: Path) -> bool:
 
 
 def _places(folders: Iterable[Path], path: str) -> Iterable[Path]:
-    """Yield where a table may lie, without its suffix: in its module's folder, or beside the others."""
+    """Yield possible paths of a table without suffix: in its module's folder, or beside the others."""
     for folder in folders:
         yield from dict.fromkeys((_module_folder(folder, path), folder / PurePosixPath(path).name))
 
@@ -250,7 +249,7 @@ def _module_folder(folder: Path, path: str) -> Path:
 
 
 def _names_in(folder: Path) -> dict[str, Path]:
-    """Return what lies in a folder by its name in small letters; of two that differ in case only, the first."""
+    """Return a folder's entries by lower-case name; of two that differ in case only, the first."""
     inside = sorted(folder.iterdir(), reverse=True) if folder.is_dir() else []
     return {path.name.casefold(): path for path in inside}
 
@@ -264,7 +263,7 @@ def _data_files(folders: Iterable[Path]) -> Iterable[Path]:
         yield from (path for path in folder.rglob("*") if path.name.lower().endswith(DATA_SUFFIXES) and path.is_file())
 
 
-# Rows that could not be read: kept with their place and the reason, never dropped in silence.
+# Rows that could not be read: quarantined with place and reason, never dropped silently.
 
 
 _QUOTED = re.compile(r": ['\"].*['\"] is no ", re.DOTALL)
@@ -272,7 +271,7 @@ _QUOTED = re.compile(r": ['\"].*['\"] is no ", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenRow:
-    """One row of a source file that is not what its spec says. ``line`` counts from 1, the header being line 1."""
+    """One row of a source file that does not fit its spec. ``line`` counts from 1, the header is line 1."""
 
     file: str
     line: int
@@ -281,7 +280,7 @@ class BrokenRow:
 
 
 def reason_kinds(rows: Iterable[BrokenRow]) -> Counter[str]:
-    """Count rows by reason, without the cell that a reason quotes."""
+    """Count rows by reason, without the quoted cell."""
     return Counter(_QUOTED.sub(" is no ", row.reason) for row in rows)
 
 
@@ -292,7 +291,7 @@ def write_quarantine(path: Path, rows: Iterable[BrokenRow]) -> None:
             target.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
 
 
-# Subjects that are named by text, as the whole numbers a store needs: the same text is the same number everywhere.
+# Subjects with text ids, as whole numbers: the same text is the same number everywhere.
 
 
 _BITS = 53
@@ -300,7 +299,7 @@ _BITS = 53
 
 
 def subject_number(key: str) -> int:
-    """Return a positive number below 2**53 that depends on the key only; a whole number written out stays itself."""
+    """Return a positive number below 2**53 that depends on the key only; a whole number stays itself."""
     if key.isascii() and key.isdigit() and key[0] != "0" and len(key) <= 16 and int(key) < 1 << _BITS:
         return int(key)
     digest = hashlib.blake2b(key.encode(), digest_size=8, person=b"subject").digest()
@@ -328,7 +327,7 @@ class SubjectKeys:
 
     @property
     def keys(self) -> Mapping[int, str]:
-        """Every number with the key that it stands for."""
+        """Return every number with its key."""
         return self._keys
 
     def __len__(self) -> int:
@@ -346,7 +345,7 @@ def write_keys(path: Path, keys: Mapping[int, str]) -> None:
 
 
 def read_keys(data: object) -> dict[int, str]:
-    """Return the numbers and keys that a file or its bytes hold."""
+    """Return the numbers and keys in a file or its bytes."""
     table = pa.ipc.open_file(data).read_all()
     return dict(zip(table.column("subject_id").to_pylist(), table.column("key").to_pylist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""One source file as a stream of typed tables with the columns of its spec, broken rows set aside."""
+"""One source file as a stream of typed tables with the columns of its spec; broken rows are quarantined."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLAIN = FileFormat()
 
 @dataclass(slots=True, kw_only=True)
 class ReadCounts:
-    """What was noticed while reading one file."""
+    """Counts of one file's reading."""
 
     rows: int = 0
     quarantined: int = 0
@@ -37,14 +37,14 @@ class ReadCounts:
     missing_columns: tuple[str, ...] = ()
     unknown_columns: tuple[str, ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
-    """Of the rows that were set aside."""
+    """Quarantined rows."""
     emptied: dict[str, int] = field(default_factory=dict)
-    """Cells that could not be read and whose rows are kept without them, by reason."""
+    """Cells that could not be read and were left empty, by reason."""
     casts: dict[str, int] = field(default_factory=dict)
-    """Cells of a Parquet file whose type is not the spec's, by column and cast; times in an hour that clocks repeat."""
+    """Cells of a Parquet file with another type than the spec's, by column and cast; times in a repeated hour."""
 
     def add(self, other: ReadCounts) -> None:
-        """Add what was noticed in one of several files of a table, but for the columns that it lacks."""
+        """Add the counts of one of several files of a table, except its missing columns."""
         self.rows += other.rows
         self.quarantined += other.quarantined
         self.add_reasons(other.reasons)
@@ -55,21 +55,22 @@ class ReadCounts:
         self.unknown_columns = tuple(dict.fromkeys((*self.unknown_columns, *other.unknown_columns)))
 
     def add_reasons(self, reasons: Mapping[str, int]) -> None:
-        """Count why rows were set aside."""
+        """Count the reasons for quarantine."""
         for reason, count in reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
     def add_emptied(self, reasons: Mapping[str, int]) -> None:
-        """Count why cells were left empty."""
+        """Count the reasons for empty cells."""
         for reason, count in reasons.items():
             self.emptied[reason] = self.emptied.get(reason, 0) + count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReader:
-    """Reads ``path`` as ``columns``. ``required`` columns must be in the file, ``needed`` ones filled in every row.
-    A cell of a ``later`` column that cannot be read is left empty, any other one costs its row. ``counts`` fills up
-    while reading; ``shown`` is what reports call the file."""
+    """Reads ``path`` as ``columns``.
+
+    ``required`` columns must be in the file, ``needed`` ones filled in every row. An unreadable cell is left empty in a
+    ``later`` column; in others its row is lost. ``counts`` grows while reading; ``shown``: name in reports."""
 
     path: Path
     name: str
@@ -101,7 +102,7 @@ class TableReader:
             yield cells
 
     def _with_zones(self, blocks: Iterator[TypedCells]) -> Iterator[TypedCells]:
-        """Pass blocks on; count times in an hour that the clock repeats. UserError: a zone that nobody declared."""
+        """Yield blocks; count times in an hour that the clock repeats. UserError: undeclared zone."""
         try:
             for cells in blocks:
                 if self.files.clock is not None:
@@ -121,7 +122,7 @@ class TableReader:
                     self.counts.casts[what] = self.counts.casts.get(what, 0) + count
 
     def set_aside(self, broken: Sequence[BrokenRow]) -> None:
-        """Count rows that are not what the spec says, those too that a reader's caller finds."""
+        """Count rows that do not fit the spec, also those found by the reader's caller."""
         self.counts.quarantined += len(broken)
         self.counts.add_reasons(reason_kinds(broken))
 
@@ -166,7 +167,7 @@ class TableReader:
         return self.shown or self.path.name
 
     def _own_names(self, file: Any) -> dict[str, str]:
-        """Return what a Parquet file itself calls each column."""
+        """Return a Parquet file's own name of each column."""
         return {self.files.headers.get(name.lower(), name.lower()): name for name in file.schema_arrow.names}
 
     def _cells(self, array: Any, name: str, kind: ColumnType) -> Any:
@@ -187,7 +188,7 @@ class TableReader:
 
 
 def open_records(path: Path, files: FileFormat = _PLAIN) -> CsvFile | JsonLinesFile:
-    """Open a file of rows that is no Parquet file: CSV, or JSON lines by its name."""
+    """Open a CSV file, or JSON lines by its name."""
     return JsonLinesFile(path, files) if path.name.lower().endswith(JSON_LINES) else CsvFile(path, files)
 
 
