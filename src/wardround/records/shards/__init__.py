@@ -1,4 +1,4 @@
-"""A store's files: where they lie, how a shard is written and read, checksums, identities, and what a table holds."""
+"""A store's files: paths, writing and reading of shards, checksums, row ids, and the layout of tables."""
 
 from wardround.records.shards.layout import (
     AVAILABLE,

@@ -20,25 +20,25 @@ from wardround.core import RecordError, UserError, content_hash, sync_tree, to_m
 from wardround.records.rules.language import Column
 from wardround.records.specs.spec import ARROW_TYPES, ColumnType, TableSpec, late_rules, one_array
 
-# Where things lie in a store, and the names of the clock columns beside a row.
+# Paths in a store, and the names of the clock columns beside a row.
 #
 # manifest.json             written last: a folder without it never opens; it holds the hashes of the files below
 # spec/*.toml               the spec the store was made with
 # subjects.npy              every subject id, sorted
-# subject_keys.arrow        what the source calls each of them, where it names them by text
+# subject_keys.arrow        the source's ids of subjects, if they are text
 # dictionaries/<name>.arrow
 # quarantine/<table>.jsonl
-# origin/                   what the store was made of, so that a newer release can take from it what is the same
-#     notes.json            the hash of every raw file, and what was counted of every part
-#     00012.arrow           in which order each subject's rows stood in the files
-# changes.arrow             whose rows differ from the earlier store's, where the store was made from one
+# origin/                   facts of the ingest, so that a newer release can reuse unchanged parts
+#     notes.json            the hash of every raw file, and the counts of every part
+#     00012.arrow           the order of each subject's rows in the files
+# changes.arrow             subjects whose rows differ from the earlier store, if there was one
 # shards/00012/             all rows of some subjects
-#     index.arrow           one batch per table: where each subject's rows lie, with the checksum of every message
+#     index.arrow           one batch per table: offsets of each subject's rows, with the checksum of every message
 #     <table>.arrows        an Arrow IPC stream, uncompressed: many small subjects to a batch
 #     <table>.arrows.zst    the same, one zstd frame per message: about one subject to a batch
 # building/                 only while ingesting
 #
-# Clock columns are never null: ``datetime.min`` is always, ``datetime.max`` is never. The event time of a static row is
+# Clock columns are never null: ``datetime.min`` means always, ``datetime.max`` never. The event time of a static row is
 # ``datetime.min``. A decompressed ``.arrows.zst`` is an Arrow stream, so any Arrow tool reads both kinds.
 
 
@@ -57,9 +57,9 @@ PUBLISHED = "_published"
 PENDING = "_pending"
 GROUP = "_group"
 UNTIL = "_until"
-"""When a row stopped to hold: a later version was known, or it was withdrawn. Only where a table can be amended."""
+"""When a row stopped to hold: a later version was known, or it was withdrawn. Only in tables that can be amended."""
 VERSION = "_version"
-"""Which version of its row it is, 0 first."""
+"""The number of the version of its row, from 0."""
 CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING, UNTIL, VERSION)
 LATE = "_late:"
 DICTIONARY = "_dictionary:"
@@ -78,12 +78,12 @@ def building_folder(store: Path) -> Path:
 
 
 def dictionary_file(name: str) -> str:
-    """Return where a dictionary lies in a store."""
+    """Return a dictionary's path in a store."""
     return f"dictionaries/{name}.arrow"
 
 
 def is_unfinished(store: Path) -> bool:
-    """Whether the folder holds an ingest that was interrupted."""
+    """Whether the folder has an interrupted ingest."""
     return building_folder(store).is_dir()
 
 
@@ -93,7 +93,7 @@ def bucket_numbers(subjects: npt.NDArray[np.int64], count: int) -> npt.NDArray[n
     return (mixed % np.uint64(count)).astype(np.int64)
 
 
-# What of a table a particular store holds: the columns its files had, the labels that could be joined.
+# The content of a table in one store: the columns of its files, the labels that could be joined.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnView:
-    """How stored columns become handed-out ones: those at ``places``, then each of ``added`` where it belongs."""
+    """How stored columns become public ones: those at ``places``, then each of ``added`` at its position."""
 
     schema: Any
     places: tuple[int, ...]
@@ -124,7 +124,7 @@ class ColumnView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """A table as stored. ``columns`` are the handed-out ones of policy ``known_at``, in order."""
+    """A table as stored. ``columns``: the public ones of policy ``known_at``, in order."""
 
     spec: TableSpec
     columns: Mapping[str, ColumnType]
@@ -136,19 +136,19 @@ class TableLayout:
     _whole: list[ColumnView] = field(default_factory=list, repr=False, compare=False)
 
     def view(self, stored: pa.RecordBatch, hide: tuple[str, ...] = ()) -> ColumnView:
-        """Return the view without the columns in ``hide``, made once: stored columns are the same in every shard."""
+        """Return the view without the columns in ``hide``, made once since stored columns are equal in all shards."""
         if hide not in self._views:
             self._views[hide] = self._view(stored.schema, hide)
         return self._views[hide]
 
     def whole_view(self, stored: pa.RecordBatch) -> ColumnView:
-        """Return the view that hides nothing, clocks behind the columns; made once."""
+        """Return the view without hidden columns, clocks after the columns; made once."""
         if not self._whole:
             self._whole.append(self._whole_view(stored.schema))
         return self._whole[0]
 
     def empty(self, hide: tuple[str, ...] = ()) -> pa.RecordBatch:
-        """Return no rows without the columns in ``hide``, made once: most tables of most subjects are empty."""
+        """Return an empty batch without the columns in ``hide``, made once: most tables of most subjects are empty."""
         if hide not in self._empty:
             schema = self._schema(hide)
             none = [_no_cells(kind) for kind in schema.types]
@@ -189,7 +189,7 @@ def _no_cells(kind: Any) -> Any:
 
 
 def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:
-    """Work out a table's layout from the columns its file had and the dictionaries that were there."""
+    """Return a table's layout, from the columns of its file and the present dictionaries."""
     joined: dict[str, JoinedColumn] = {}
     for number, join in enumerate(spec.dictionaries):
         dictionary = dictionaries.get(join.table)
@@ -217,10 +217,10 @@ def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[
     )
 
 
-# Checksums of a store's bytes: what is read is what was written, or a RecordError names the damaged file.
+# Checksums of a store's bytes: changed bytes raise a RecordError with the damaged file.
 #
-# Frames and indexes are checked when they are first needed and before anything parses them: a parser fed damaged bytes
-# returns other data or ends the process. CRC-32 of a frame costs 2.5 us for 10 KB; whole files have SHA-256.
+# Frames and indexes are checked at their first use and before they are parsed: a parser of damaged bytes returns other
+# data or ends the process. CRC-32 of a frame costs 2.5 us for 10 KB; whole files have SHA-256.
 
 
 def frame_checksum(data: Any) -> int:
@@ -234,12 +234,12 @@ def file_sha256(data: Any) -> str:
 
 
 def damaged(path: Path, why: str = "its bytes are not those that were written") -> RecordError:
-    """Return the error that says so."""
+    """Return the error for a damaged file."""
     return RecordError(f"{path} is damaged: {why}; find all such files with 'wardround audit store', then ingest again")
 
 
 def map_file(path: Path) -> Any:
-    """Map a file into memory. The file itself is closed again: a large store has more shards than open files."""
+    """Map a file into memory and close it: a large store has more shards than a process may open files."""
     try:
         if not path.stat().st_size:
             return pa.py_buffer(b"")
@@ -250,7 +250,7 @@ def map_file(path: Path) -> Any:
 
 
 def map_checked(path: Path, sha256: str) -> Any:
-    """Map a file whose bytes must have a hash. RecordError: they have not."""
+    """Map a file after comparing its hash. RecordError: it differs."""
     data = map_file(path)
     if file_sha256(data) != sha256:
         raise damaged(path)
@@ -258,7 +258,7 @@ def map_checked(path: Path, sha256: str) -> Any:
 
 
 def cut(data: Any, offset: int, size: int, checksum: int, path: Path) -> Any:
-    """Return a part of a mapped file whose bytes must have a checksum. RecordError: they have not, or are not there."""
+    """Return a part of a mapped file after comparing its checksum. RecordError: it differs, or the part is missing."""
     if offset + size > data.size:
         raise damaged(path, "it is too short")
     part = data.slice(offset, size)
@@ -272,13 +272,13 @@ def cut(data: Any, offset: int, size: int, checksum: int, path: Path) -> Any:
 
 _SEAL = "sha256"
 _HASHED = (SUBJECTS, SUBJECT_KEYS, "dictionaries/*", f"{SPEC_FOLDER}/*", "quarantine/*", f"{ORIGIN}/*")
-"""The files whose hashes stand in the manifest; those of shards stand in the shards' indexes, theirs in ``indexes``."""
+"""The files whose hashes are in the manifest; hashes of shard files are in their indexes, theirs in ``indexes``."""
 
 
 def write_manifest(store: Path, body: Mapping[str, Any]) -> None:
-    """Write and seal it, with the hashes of the files that lie beside it.
+    """Write and seal the manifest, with the hashes of the files beside it.
 
-    Everything else is on the disk before, so that a store that opens is whole, whatever cut the power.
+    All other files are synced to the disk first, so that a store that opens is complete after a loss of power.
     """
     files = {path.relative_to(store).as_posix(): file_sha256(path.read_bytes()) for path in hashed_files(store)}
     plain = json.loads(json.dumps({**body, "version": STORE_VERSION, "files": files}))
@@ -287,12 +287,12 @@ def write_manifest(store: Path, body: Mapping[str, Any]) -> None:
 
 
 def hashed_files(store: Path) -> list[Path]:
-    """Return the files whose hashes belong into the manifest."""
+    """Return the files whose hashes are written into the manifest."""
     return sorted(path for pattern in _HASHED for path in store.glob(pattern) if path.is_file())
 
 
 def read_manifest(store: Path) -> dict[str, Any]:
-    """Read it. UserError: there is no store, it is unfinished or of another version. RecordError: it is damaged."""
+    """Read the manifest. UserError: no store, unfinished, or of another version. RecordError: damaged."""
     file = store / MANIFEST
     if not file.exists():
         if is_unfinished(store):

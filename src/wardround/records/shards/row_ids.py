@@ -1,8 +1,8 @@
 """Row ids: ``table:key``, stable across runs and without a late cell, made of 64-bit fingerprints of chosen columns.
 
 A fingerprint depends on values only (not on spelling in the file, library versions or other rows), so that a row keeps
-its id when everything later than some moment is deleted; numbers tell equal rows apart, by what becomes known of them
-and when. The order of a file never counts: a database that writes a changed row anew puts it last.
+its id when everything later than some moment is deleted; equal rows are numbered by what becomes known of them, and
+when. The order of a file never counts: a database that rewrites a changed row puts it last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHORT = 24
 
 
 def fingerprints(batch: pa.RecordBatch, columns: Sequence[str], salt: str) -> Words:
-    """Return one word per row that names the row's cells in ``columns``."""
+    """Return one word (uint64) per row: the fingerprint of its cells in ``columns``."""
     words = np.full(batch.num_rows, _text_word(salt), dtype=np.uint64)
     for name in columns:
         words = mix(words * _STEP + _column_words(batch.column(name)))
@@ -40,12 +40,12 @@ def fingerprints(batch: pa.RecordBatch, columns: Sequence[str], salt: str) -> Wo
 
 
 def row_numbers(words: Words) -> npt.NDArray[np.int64]:
-    """Shorten fingerprints to the positive 40-bit numbers that stand in row ids (unique within a subject's rows)."""
+    """Shorten fingerprints to the positive 40-bit numbers of row ids (unique within a subject's rows)."""
     return (words >> np.uint64(64 - _ID_BITS)).astype(np.int64)
 
 
 def local_words(batch: pa.RecordBatch, columns: Sequence[str]) -> Words:
-    """Return one word per row, equal where the cells in ``columns`` are; it means nothing outside this batch."""
+    """Return one word per row, equal iff the cells in ``columns`` are; valid within this batch only."""
     words = np.zeros(batch.num_rows, dtype=np.uint64)
     for name in columns:
         array = batch.column(name)
@@ -57,14 +57,14 @@ def local_words(batch: pa.RecordBatch, columns: Sequence[str]) -> Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disclosure:
-    """Cells of rows that become known together: of each row when, and which columns they stand in."""
+    """Cells of rows that become known together: the time for each row, and their columns."""
 
     times: npt.NDArray[np.int64]
     columns: Sequence[str]
 
 
 Ties = Callable[[npt.NDArray[np.int64]], Sequence[npt.NDArray[Any]]]
-"""What orders the rows at some places, the most important first."""
+"""Return the sort keys of the rows at some places, the most important first."""
 
 
 def occurrences(
@@ -86,16 +86,16 @@ def occurrences(
 
 
 def numbered_words(words: Words, available: npt.NDArray[np.int64], ties: Ties = lambda places: ()) -> Words:
-    """Tell equal words apart by their occurrence."""
+    """Number equal words by their occurrence."""
     again = occurrences(words, available, ties).astype(np.uint64)
     return np.where(again > 0, mix(words + again), words)
 
 
 def as_disclosed(batch: pa.RecordBatch, disclosures: Sequence[Disclosure]) -> Ties:
-    """Order rows by what becomes known of them: whose next cell is known first, then by what it says.
+    """Order rows by what becomes known of them: first the row whose next cell is known first, then by its content.
 
-    So at every moment the rows of which something is known stand before their equals, in an order that nothing later
-    can change. A cell that stays empty is never known: nobody sees when.
+    At every moment rows with known cells come before equal rows, in an order that later data cannot change. A cell that
+    stays empty is never known.
     """
 
     def ties(places: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[Any]]:
@@ -115,7 +115,7 @@ def as_disclosed(batch: pa.RecordBatch, disclosures: Sequence[Disclosure]) -> Ti
 
 
 def _known_from(rows: pa.RecordBatch, columns: Sequence[str], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """When cells that share a clock are known; never where all are empty."""
+    """Return when cells with one clock are known; never if all are empty."""
     filled = np.logical_or.reduce([valid(rows.column(name)) for name in columns])
     return np.where(filled & (times != NO_TIME), times, NEVER_TIME)
 
@@ -170,23 +170,24 @@ _TEXT = pa.string()
 
 @cache
 def _joint(text: str) -> Any:
-    """What stands between parts, a typed scalar: an untyped one makes Arrow look for pandas each time, 40 us.
+    """Return the separator of parts as a typed scalar: with an untyped one Arrow looks for pandas each time (40 us).
 
-    Made at first use: the first scalar of a process imports pandas where it is installed, 0.25 s of a start.
+    Made at first use: the first scalar of a process imports pandas if it is installed (0.25 s).
     """
     return pa.scalar(text, _TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What makes a table's row ids: the key, which names one row, or an opaque ``number``. ``again``: which of the rows
-    each is whose keys a clock made one that shows an hour twice."""
+    """The parts of a table's row ids: the key of one row, or an opaque ``number``.
+
+    ``again``: number among rows whose keys became equal in an hour that the clock shows twice."""
 
     number: npt.NDArray[np.int64] | None = None
     again: npt.NDArray[np.int64] | None = None
 
     def ties(self, table: TableSpec, batch: pa.RecordBatch) -> list[Any]:
-        """Return the columns that order rows of one event time."""
+        """Return the columns that sort rows of one event time."""
         if self.number is not None:
             return [self.number]
         return [*(batch.column(name) for name in table.key), *([] if self.again is None else [self.again])]
@@ -195,8 +196,8 @@ class Identity:
 def identify(
     table: TableSpec, batch: pa.RecordBatch, available: Times, disclosures: Sequence[Disclosure] = ()
 ) -> Identity:
-    """Work out what makes row ids: the key, else a number that hashes what is shown and never late, of rows that have
-    versions what names them. ``disclosures``: what else is shown, and from when on."""
+    """Return the parts of row ids: the key, else a number hashed from the shown cells that are never late (of rows with
+    versions from the cells that name them). ``disclosures``: the other shown cells, and their times."""
     if table.key:
         if table.amended is not None or not any(table.columns.get(name) == "time" for name in table.key):
             return Identity()

@@ -25,14 +25,14 @@ from wardround.records.shards.layout import (
 )
 from wardround.records.specs.spec import one_batch
 
-# Reading is memory-mapped, opened once, one random access per subject and table; checksums are checked when a message
-# is first needed.
+# Files are memory-mapped and opened once, with one random access per subject and table; a message's checksum is checked
+# at its first use.
 
 
 Integers = npt.NDArray[np.int64]
 _SMALL_SUBJECT_BYTES = 4 << 10
 _PLAIN_BATCH_BYTES = 1 << 18
-"""Small enough to be checked whole when its first subject is read."""
+"""Limit of files that are checked whole when their first subject is read."""
 _FRAME_BYTES = 32 << 10
 _CODEC = ("zstd", 1)
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -43,8 +43,10 @@ INDEX_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFile:
-    """One table's file. ``head`` holds the schema and ends where the first message begins, ``tail`` ends the stream:
-    with the messages in the index they are every byte of the file."""
+    """One table's file.
+
+    ``head`` has the schema and ends at the first message, ``tail`` ends the stream: with the indexed messages they are
+    all bytes of the file."""
 
     name: str
     size: int
@@ -54,12 +56,12 @@ class TableFile:
     tail_checksum: int
 
     def to_json(self) -> str:
-        """Return it as the index keeps it."""
+        """Return the entry for the index."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> TableFile:
-        """Read it from an index."""
+        """Read an entry of an index."""
         return cls(**json.loads(text))
 
 
@@ -72,7 +74,7 @@ class TableBlocks:
 
 
 def write_table(folder: Path, name: str, batch: pa.RecordBatch, subjects: Integers) -> TableBlocks:
-    """Write rows that are ordered by subject. Small subjects share plain batches, larger ones get zstd frames."""
+    """Write rows sorted by subject. Small subjects share plain batches, larger ones have zstd frames."""
     first = np.flatnonzero(np.r_[True, subjects[1:] != subjects[:-1]]) if len(subjects) else np.empty(0, np.int64)
     rows = np.diff(np.r_[first, len(subjects)])
     size = _content_bytes(batch)
@@ -86,15 +88,14 @@ def write_table(folder: Path, name: str, batch: pa.RecordBatch, subjects: Intege
 
 
 def _content_bytes(batch: pa.RecordBatch) -> int:
-    """Return the size of the cells: a mask that masks nothing is there or not as the columns were computed, and the
-    same rows have to make the same file."""
+    """Return the size of the cells without masks that mask nothing: these may exist or not for equal rows."""
     masked = sum(1 for column in batch.columns if not column.null_count and column.buffers()[0] is not None)
     size: int = batch.nbytes - masked * ((batch.num_rows + 7) // 8)
     return size
 
 
 def _groups(rows: Integers, wanted: int) -> Integers:
-    """Cut subjects into groups of at least ``wanted`` rows: return the group's number of each subject."""
+    """Divide subjects into groups of at least ``wanted`` rows; return the number of each subject's group."""
     if len(rows) == 0:
         return rows
     numbers = np.empty(len(rows), dtype=np.int64)
@@ -110,7 +111,7 @@ def _groups(rows: Integers, wanted: int) -> Integers:
 def _write_messages(
     path: Path, batch: pa.RecordBatch, first: Integers, rows: Integers, groups: Integers, *, compressed: bool
 ) -> tuple[list[tuple[int, int, int, int]], TableFile]:
-    """Write the file; return offset, stored size, raw size and checksum of each message, and what surrounds them."""
+    """Write the file; return offset, stored size, raw size and checksum of each message, and its head and tail."""
     codec = pa.Codec(_CODEC[0], compression_level=_CODEC[1]) if compressed else None
     places: list[tuple[int, int, int, int]] = []
     heads = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]]) if len(groups) else np.empty(0, np.int64)
@@ -158,7 +159,7 @@ def _index(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableShard:
-    """One table of one shard: where each subject's rows lie, and the file's bytes."""
+    """One table of one shard: the index of its subjects' rows, and the file's bytes."""
 
     subjects: Integers
     offset: Integers
@@ -185,8 +186,8 @@ class TableShard:
         return self._message(place).slice(int(self.start[place]), int(self.rows[place]))
 
     def _message(self, place: int) -> pa.RecordBatch:
-        """Return the batch that holds a subject's rows, with those of its neighbours. The latest small one is kept: who
-        reads one subject after the other unpacks it once."""
+        """Return the batch with a subject's rows, and those of its neighbours. The last small one is cached, so that
+        reading subjects in order unpacks it once."""
         offset, size = int(self.offset[place]), int(self.raw[place] or self.stored[place])
         for key, batch in self._latest:
             if key == offset:
@@ -209,11 +210,11 @@ class TableShard:
 
     @property
     def message_heads(self) -> Integers:
-        """The place of the first subject of every message."""
+        """The places of the first subjects of messages."""
         return np.flatnonzero(np.r_[True, self.offset[1:] != self.offset[:-1]])
 
     def check(self) -> None:
-        """Check every byte of the file. RecordError: one is not what was written."""
+        """Check every byte of the file. RecordError: one was changed."""
         if self.data.size != self.file.size:
             raise damaged(self.path, f"it has {self.data.size:,} bytes and should have {self.file.size:,}")
         for place in self.message_heads.tolist():
@@ -228,12 +229,12 @@ class TableShard:
 
     def between(self, least: int, most: int) -> tuple[Integers, pa.RecordBatch] | None:
         """Return the rows of the subjects from ``least`` to ``most``, and the subject of each; None if there are none.
-        Only the messages that hold them are unpacked."""
+        Only messages with these rows are unpacked."""
         first, end = int(self.subjects.searchsorted(least)), int(self.subjects.searchsorted(most, side="right"))
         return self._rows(first, end) if end > first else None
 
     def _rows(self, first: int, end: int) -> tuple[Integers, pa.RecordBatch]:
-        """Return the rows of the subjects at some places in a row."""
+        """Return the rows of the subjects at consecutive places."""
         offset = self.offset[first:end]
         heads = first + np.flatnonzero(np.r_[True, offset[1:] != offset[:-1]])
         batches = [self._message(place) for place in heads.tolist()]
@@ -249,7 +250,7 @@ class TableShard:
 
 @dataclass(slots=True)
 class Shard:
-    """One shard folder; tables open when first touched."""
+    """One shard folder; tables are opened at their first use."""
 
     folder: Path
     index_sha256: str
@@ -272,12 +273,12 @@ class Shard:
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The tables that some subject of the shard has rows in."""
+        """The tables with rows in the shard."""
         with self._lock:
             return tuple(self._read_index())
 
     def blocks(self, name: str) -> TableBlocks:
-        """Return what the index says of one of its tables."""
+        """Return the index of one of its tables."""
         with self._lock:
             file, index = self._read_index()[name]
         return TableBlocks(index=pa.RecordBatch.from_arrays(index.columns, schema=INDEX_SCHEMA), file=file)
@@ -318,16 +319,16 @@ def _open(folder: Path, file: TableFile, index: Any) -> TableShard:
 
 
 def read_dictionary(store: Path, name: str, sha256: str | None = None) -> pa.Table:
-    """Return a dictionary of a store, checked against its hash where there is one yet."""
+    """Return a dictionary of a store, checked against its hash if there is one yet."""
     path = store / dictionary_file(name)
     data = map_file(path) if sha256 is None else map_checked(path, sha256)
     return pa.ipc.open_file(pa.BufferReader(data)).read_all().combine_chunks()
 
 
-# The order in which a subject's rows stood in the source's file: stored rows are in the order of time.
+# The order of a subject's rows in the source's file: stored rows are sorted by time.
 #
-# With it the raw rows of a shard can be had from the store again, so that a newer release need not be read for what is
-# the same. Per row the places by which it moved within its subject: mostly nothing, and then as good as no bytes.
+# With it the raw rows of a shard can be restored from the store, so that unchanged parts of a newer release need not be
+# read. Stored per row: the number of places it moved within its subject, mostly 0, which takes almost no bytes.
 
 
 _MOVED = pa.schema([("moved", pa.int32())])
@@ -335,13 +336,12 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 
 
 def order_file(shard: int) -> str:
-    """Return where a shard's orders lie in a store."""
+    """Return the path of a shard's orders in a store."""
     return f"{ORIGIN}/{shard:05d}.arrow"
 
 
 def moved_rows(subjects: Integers, places: Integers) -> Integers:
-    """Return by how much each stored row moved within its subject. ``subjects`` are sorted; ``places`` say where the
-    rows stood."""
+    """Return how far each stored row moved within its subject. ``subjects``: sorted; ``places``: original places."""
     here = np.arange(len(subjects))
     if ((places[1:] > places[:-1]) | (subjects[1:] != subjects[:-1])).all():
         return np.zeros(len(subjects), dtype=np.int64)
@@ -352,7 +352,7 @@ def moved_rows(subjects: Integers, places: Integers) -> Integers:
 
 
 def rows_in_file_order(subjects: Integers, moved: Integers) -> Integers:
-    """Return the places of stored rows, subjects in order, each subject's rows as they stood in the file."""
+    """Return the places of stored rows, subjects in order, each subject's rows in the order of the file."""
     places: Integers = np.empty(len(subjects), dtype=np.int64)
     places[np.arange(len(subjects)) + moved] = np.arange(len(subjects))
     return places
@@ -367,7 +367,7 @@ def write_orders(path: Path, moved: Mapping[str, Integers]) -> None:
 
 
 def read_orders(data: object) -> dict[str, Integers]:
-    """Return what a file of :func:`write_orders` holds, by table."""
+    """Return the content of a file of :func:`write_orders`, by table."""
     reader = pa.ipc.open_file(data)
     names = [name.decode() for name in reader.schema.metadata or {}]
     return {name: reader.get_batch(place).column(0).to_numpy().astype(np.int64) for place, name in enumerate(names)}
