@@ -152,7 +152,7 @@ def test_rules_are_looked_up_by_all_that_is_known_and_recent() -> None:
         ("Calcium, Total", LAB, "calcium gluconate", False),
         ("Vancomycin", LAB, "vancomycin", False),  # a level in blood is no dose
         ("Vancomycin", EventKind.ADMINISTRATION, "vancomycin", True),
-        ("Potassium Chloride", EventKind.ADMINISTRATION, "potassium", False),
+        ("Potassium Chloride", EventKind.ADMINISTRATION, "sodium", False),
         ("Digoxin", LAB, "digoxin", False),
         ("Home-made mixture 7", EventKind.ADMINISTRATION, "Home-made mixture 7", True),  # in no table: either
         ("Home-made mixture 7", LAB, "Home-made mixture 7", True),
@@ -174,3 +174,23 @@ def test_a_rule_that_orders_a_test_is_not_satisfied_by_the_drug_of_that_name() -
     assert not is_fulfilled(glucose, dextrose, since)
     assert not is_fulfilled(heparin, level, since)
     assert is_fulfilled(glucose, facts(actions={(LAB, "Glucose"): done("Glucose", 1, LAB)}), since)
+
+
+@pytest.mark.parametrize("name", ["albumin", "potassium", "magnesium", "iron", "calcium", "phosphorus"])
+def test_one_word_for_a_test_and_a_drug_is_known_only_where_both_say_the_same(name: str) -> None:
+    test, drug = (LAB, name), (EventKind.ADMINISTRATION, name)
+    full = Carried(kinds=frozenset(EventKind))
+    both = {test: done(name, 1, LAB), drug: done(name, 1, EventKind.ADMINISTRATION)}
+    assert facts(carried=full).done(name) is False
+    assert facts(carried=full, actions={test: both[test]}).done(name) is None
+    assert facts(carried=full, actions={drug: both[drug]}).done(name) is None
+    assert facts(carried=full, actions=both).done(name) is True
+    assert facts(carried=full, actions=both).done(name, 0.5) is False
+    assert facts(carried=full, actions={drug: both[drug]}).hours_since(name) is None  # hours since the test
+
+
+def test_dextrose_is_given_and_glucose_measured() -> None:
+    kind = EventKind.INFUSION_START
+    given = {(kind, "Dextrose 5%"): done("Dextrose 5%", 1, kind)}
+    known = facts(carried=Carried(kinds=frozenset(EventKind)), actions=given)
+    assert [known.done(name) for name in ("dextrose", "Dextrose 5%", "glucose")] == [True, True, False]

@@ -46,6 +46,7 @@ from wardround.clinical.vocabulary import (
     find_concept,
     is_drug,
     is_lasting,
+    is_test_and_drug,
     names_a_drug,
     reading_unit,
 )
@@ -214,11 +215,25 @@ class StateFacts:
 
     def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
         """Whether an action was ordered, started, given or performed in this encounter, or in the last hours; unknown
-        if the source records no such actions."""
-        last = self.last_done(action, ever=ever or hours is not None)
+        if the source records no such actions, or if the name is a test's and a drug's and only one of them was done."""
+        if not is_test_and_drug(action):
+            return self._done_as(action, kinds_of_action(action), hours, ever=ever)
+        as_test = self._done_as(action, TESTS, hours, is_drug=False, ever=ever)
+        return as_test if as_test is self._done_as(action, DRUGS, hours, is_drug=True, ever=ever) else None
+
+    def _done_as(
+        self,
+        action: str,
+        kinds: frozenset[EventKind],
+        hours: float | None,
+        *,
+        is_drug: bool | None = None,
+        ever: bool,
+    ) -> bool | None:
+        last = self.last_done(action, is_drug=is_drug, ever=ever or hours is not None)
         if last is not None and (hours is None or last >= self.now - timedelta(hours=hours)):
             return True
-        return False if self._carries(kinds_of_action(action)) else None
+        return False if self._carries(kinds) else None
 
     def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
         """Return how often an action was done in the last hours: lower and upper bound."""

@@ -30,8 +30,8 @@ from wardround.core import UserError
 _LONGEST = 7
 """Words of the longest name that is looked for in a text."""
 _MEASURED_FIRST = frozenset(
-    {"potassium", "sodium", "chloride", "calcium", "magnesium", "phosphate", "iron", "glucose", "albumin",
-     "bicarbonate"}
+    {"potassium", "sodium", "chloride", "calcium", "magnesium", "phosphate", "phosphorus", "iron", "glucose",
+     "albumin", "bicarbonate"}
 )  # fmt: skip
 """Names that are a laboratory test before they are a drug."""
 _WORDS_TOO = frozenset(
@@ -79,6 +79,17 @@ def names_a_drug(text: str) -> bool | None:
     if drug is not None and test is not None and test.name == plain != drug.name:
         return False
     return None if first is None else first.kind in ("drug", "drug_class")
+
+
+@lru_cache(maxsize=65_536)
+def is_test_and_drug(text: str) -> bool:
+    """Return whether one word means a laboratory test first and a drug, too.
+
+    >>> is_test_and_drug("albumin"), is_test_and_drug("glucose"), is_test_and_drug("heparin")
+    (True, False, False)
+    """
+    drug = find_concept(text, "drug")
+    return names_a_drug(text) is False and drug is not None and drug.name == normalise_label(text)
 
 
 def meanings_of(text: str, kind: str) -> tuple[str, ...]:
@@ -203,7 +214,7 @@ def _candidates(text: str) -> tuple[Concept, ...]:
     found = list(_own().get(words, ()))
     measured = _lab(text)
     drug = _drug(text)
-    first = measured is not None and (drug is None or measured.name in _MEASURED_FIRST)
+    first = measured is not None and (drug is None or normalise_label(text) in _MEASURED_FIRST)
     ordered = (measured, drug) if first else (drug, measured)
     return tuple(dict.fromkeys([*found, *(concept for concept in ordered if concept is not None)]))
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from wardround.agents.loop.steps import SubjectScore
 from wardround.agents.stays.batch.onward import Forgotten, Mask, Onward, Runs, mask_of
 from wardround.agents.stays.batch.readings import Courses, LookedBack, NamedReadings, read_trends
-from wardround.agents.stays.charted import KEPT_HOURS, kinds_of_action
+from wardround.agents.stays.charted import KEPT_HOURS
 from wardround.clinical.bundles import NOTHING_KNOWN, BundleStream, Carried, StateEncounter, StateLimits, encounters
 from wardround.clinical.bundles.events import ALLERGIC, DIAGNOSED, HOUR, EventKind, Integers
 from wardround.clinical.bundles.fold import DRUGS, PROCEDURES, TESTS, TRENDS
@@ -210,11 +210,8 @@ class BatchFacts:
         readings, number = self._readings, self._names.get(clinical_name(concept))
         return np.arange(0) if number is None else np.arange(readings.starts[number], readings.starts[number + 1])
 
-    def carries(self, action: str) -> Mask:
-        """Return for every bundle whether the source is known to record such actions."""
-        return self._carries(kinds_of_action(action))
-
-    def _carries(self, kinds: frozenset[EventKind]) -> Mask:
+    def carries(self, kinds: frozenset[EventKind]) -> Mask:
+        """Return for every bundle whether the source is known to record actions of some kinds."""
         if not kinds.isdisjoint(self.carried.kinds):
             return np.ones(len(self.stream), dtype=bool)
         if kinds not in self._carrying:
@@ -276,7 +273,7 @@ class BatchFacts:
             named = self._running.intersection(each for key in keys for each in self._by_key.get(key, ()))
             is_asked[[each for each in named if is_drug(self._concepts[each], drug)]] = True
             running = self.runs.count(is_asked[self.runs.concept]) > 0
-            self._taking[drug] = running, ~running & self._carries(DRUGS)
+            self._taking[drug] = running, ~running & self.carries(DRUGS)
         return self._taking[drug]
 
     def has_problem(self, problem: str, *, ever: bool = False) -> Mask:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts, FloatArray, Truths
 from wardround.agents.stays.batch.onward import Mask
 from wardround.agents.stays.batch.readings import LookedBack
-from wardround.agents.stays.charted import kilograms_of, rate_in
+from wardround.agents.stays.charted import kilograms_of, kinds_of_action, rate_in
 from wardround.clinical.bundles.events import HOUR, Integers
 from wardround.clinical.protocols import (
     AtRate,
@@ -213,7 +213,7 @@ def _units_of(
 def counted(node: CountedActions, facts: BatchFacts) -> Truths:
     """Return where an action was done a number of times in the last hours."""
     yes, no = np.zeros(len(facts.stream), bool), np.zeros(len(facts.stream), bool)
-    relation, carried = RELATIONS[node.relation], facts.carries(node.concept)
+    relation, carried = RELATIONS[node.relation], facts.carries(kinds_of_action(node.concept))
     none = bool(relation(0, node.threshold))
     yes |= carried & none
     no |= carried & (not none)

@@ -16,12 +16,13 @@ from wardround.agents.stays.batch.due import Holding, asked_of, due_actions_of, 
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Truths
 from wardround.agents.stays.batch.onward import Mask, afterwards
 from wardround.agents.stays.batch.over_time import at_rate, counted, meets, over_time, within
-from wardround.agents.stays.charted import LEVELS
+from wardround.agents.stays.charted import LEVELS, kinds_of_action
 from wardround.agents.stays.player import NO_ROWS, NOTHING_HELD, CodedRoles, CodedStep
 from wardround.agents.stays.router import PRIOR, HeldRule, RuleMemory
 from wardround.agents.stays.steward import Steward
 from wardround.clinical.bundles import BatchStates, Bundle, BundleStream, ValueLevel, batch_states, bundle_texts
-from wardround.clinical.bundles.events import HOUR, Integers, amends, is_amendment
+from wardround.clinical.bundles.events import HOUR, EventKind, Integers, amends, is_amendment
+from wardround.clinical.bundles.fold import DRUGS, TESTS
 from wardround.clinical.bundles.state import STEADY_SHARE
 from wardround.clinical.protocols import (
     FORBIDDING,
@@ -46,7 +47,7 @@ from wardround.clinical.protocols import (
     TimesBaseline,
     conditions_of,
 )
-from wardround.clinical.vocabulary import RELATIONS
+from wardround.clinical.vocabulary import RELATIONS, is_test_and_drug
 from wardround.core import canonical_json, from_microseconds
 
 # Triggers over every bundle of a stream at once: where each is known to be true or false (Kleene logic).
@@ -152,13 +153,20 @@ def _stated(node: Stated, facts: BatchFacts) -> Truths:
         case "on":
             return Truths(*facts.taking(node.concept))
         case "done":
-            since = NEVER + 1 if node.hours is None else facts.now - int(node.hours * HOUR)
-            done = facts.last_done(node.concept, ever=node.ever or node.hours is not None) >= since
-            return Truths(done, ~done & facts.carries(node.concept))
+            if not is_test_and_drug(node.concept):
+                return _done_as(node, kinds_of_action(node.concept), facts)
+            as_test, as_drug = _done_as(node, TESTS, facts, is_drug=False), _done_as(node, DRUGS, facts, is_drug=True)
+            return Truths(as_test.yes & as_drug.yes, as_test.no & as_drug.no)
         case "problem":
             return Truths(facts.has_problem(node.concept, ever=node.ever), np.zeros(len(facts.stream), dtype=bool))
         case "allergy":
             return Truths(*facts.allergic_to(node.concept))
+
+
+def _done_as(node: Stated, kinds: frozenset[EventKind], facts: BatchFacts, *, is_drug: bool | None = None) -> Truths:
+    since = NEVER + 1 if node.hours is None else facts.now - int(node.hours * HOUR)
+    done = facts.last_done(node.concept, is_drug=is_drug, ever=node.ever or node.hours is not None) >= since
+    return Truths(done, ~done & facts.carries(kinds))
 
 
 # Which rules hold after which bundles, since when, and their due actions, as columns.
