@@ -123,11 +123,12 @@ def _html_table(*headings: str | Sequence[Any] | None, caller: Callable[[], str]
 
 
 def _named_cells(body: str, names: Sequence[str]) -> str:
-    """Name each cell of rows by its column: on a narrow screen a row is a list of names and values."""
+    """Name each cell of rows by its column, but for the first: on a narrow screen a row is a list of names and values
+    below what it is of."""
     rows = re.split(r"(?=<tr\b)", body)
     for place, row in enumerate(rows):
         cells = re.split(r"(?=<t[dh]\b)", row)
-        for name, number in zip(names, range(1, len(cells)), strict=False):
+        for name, number in zip(names[1:], range(2, len(cells)), strict=False):
             opening, closed, inside = cells[number].partition(">")
             if opening.startswith("<td"):
                 cells[number] = f'{opening} data-name="{escape(name)}"{closed}{inside}'
