@@ -88,10 +88,10 @@ def _counted(counts: Counter[str]) -> str:
 # ``wardround bench build medr-bench | medagentsbench | text-cases``: cases described in words, from a user's files.
 
 
-def add_told_options(parser: argparse.ArgumentParser) -> None:
+def add_text_case_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of cases described in words."""
-    told = parser.add_argument_group(", ".join(TEXT_CASE_FAMILIES), "cases described in words: no store, no chart")
-    told.add_argument(
+    group = parser.add_argument_group(", ".join(TEXT_CASE_FAMILIES), "cases described in words: no store, no chart")
+    group.add_argument(
         "--cases",
         nargs="+",
         type=Path,
@@ -99,7 +99,7 @@ def add_told_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="cases, split by hash of report or question; a folder: its test_hard.jsonl files",
     )
-    told.add_argument(
+    group.add_argument(
         "--test-cases",
         nargs="+",
         type=Path,
@@ -107,7 +107,7 @@ def add_told_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the test; --cases are then the rest",
     )
-    told.add_argument(
+    group.add_argument(
         "--drop-overlaps",
         action="store_true",
         help="leave cases out of training that share a report or a question with the test, and count them",
@@ -219,7 +219,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     films.add_argument("--reports", action="store_true", help="ask once the latest film's report is available")
     films.add_argument("--hide-vocabulary", action="store_true", help="list the names of answers to neither arm")
     add_own_options(build)
-    add_told_options(build)
+    add_text_case_options(build)
     examples = actions.add_parser("examples", help="a manifest of a data set's own questions", examples=EXAMPLES)
     configure_examples(examples)
     again = actions.add_parser("reclock", help="the same questions on other clocks", examples=EXAMPLES)
@@ -331,9 +331,13 @@ def _show(benchmark: Benchmark) -> None:
         print_warnings(card)
     _show_missing(benchmark)
     _show_published_counts(benchmark)
-    for name, said in benchmark.manifest.get("tasks", {}).items():
-        if "aces" in said.get("label", {}):
-            print(fill(f"{name}, by ACES: {AcesCounts(**said['label']['aces']).text}", 100, subsequent_indent="    "))
+    for name, task_facts in benchmark.manifest.get("tasks", {}).items():
+        if "aces" in task_facts.get("label", {}):
+            print(
+                fill(
+                    f"{name}, by ACES: {AcesCounts(**task_facts['label']['aces']).text}", 100, subsequent_indent="    "
+                )
+            )
     for what, kinds in _kinds(benchmark).items():
         print(f"{what}: {', '.join(f'{kind or 0} {count:,}' for kind, count in kinds.items())}")
     drops = benchmark.manifest.get("drops") or {}
@@ -341,10 +345,12 @@ def _show(benchmark: Benchmark) -> None:
         text = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items() if count)
         if text:
             print(fill(f"left out of {task}: {text}", 100, subsequent_indent="    "))
-    said = {reason for reasons in drops.values() for reason, count in reasons.items() if count}
-    told = "; ".join(f"{reason.replace('_', ' ')}: {words}" for reason, words in _DROPS.items() if reason in said)
-    if told:
-        print(fill(told, 100, subsequent_indent="    "))
+    counted = {reason for reasons in drops.values() for reason, count in reasons.items() if count}
+    meanings = "; ".join(
+        f"{reason.replace('_', ' ')}: {words}" for reason, words in _DROPS.items() if reason in counted
+    )
+    if meanings:
+        print(fill(meanings, 100, subsequent_indent="    "))
 
 
 _DROPS = {
@@ -358,19 +364,19 @@ _DROPS = {
 def _show_missing(benchmark: Benchmark) -> None:
     """Print each reason once, with all tasks that were not built, or have no sample, because of it."""
     reasons: dict[str, list[str]] = {}
-    for name, said in benchmark.manifest.get("tasks", {}).items():
+    for name, task_facts in benchmark.manifest.get("tasks", {}).items():
         for what in ("unavailable", "skipped"):
-            if what in said:
-                reasons.setdefault(f"unavailable: {said[what].removeprefix(f'{name}: ')}", []).append(name)
+            if what in task_facts:
+                reasons.setdefault(f"unavailable: {task_facts[what].removeprefix(f'{name}: ')}", []).append(name)
     for reason, names in reasons.items():
         print(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {reason}")
-    for name, said in benchmark.manifest.get("tasks", {}).items():
-        for line in said.get("matches_no_row", ()):
+    for name, task_facts in benchmark.manifest.get("tasks", {}).items():
+        for line in task_facts.get("matches_no_row", ()):
             print(f"! {name}: {line}")
     never = {
-        name: said["never_the_answer"]
-        for name, said in benchmark.manifest.get("tasks", {}).items()
-        if "never_the_answer" in said
+        name: task_facts["never_the_answer"]
+        for name, task_facts in benchmark.manifest.get("tasks", {}).items()
+        if "never_the_answer" in task_facts
     }
     if never:
         print(
@@ -388,11 +394,12 @@ def _show_published_counts(benchmark: Benchmark) -> None:
 
 def _kinds(benchmark: Benchmark) -> dict[str, dict[str, int]]:
     """Return the number of rows of each kind of visit by how it was counted, if a source has kinds of visits."""
-    said = {"stays": "visits that are stays, by kind", "no stays": "visits that are none, by kind"}
-    said["undeclared"] = "WARNING: visits of kinds that are not declared, so no stays"
+    headings = {"stays": "visits that are stays, by kind", "no stays": "visits that are none, by kind"}
+    headings["undeclared"] = "WARNING: visits of kinds that are not declared, so no stays"
     counted = benchmark.manifest.get("stays", {})
     found = {
-        text: {kind: counts[what] for kind, counts in counted.items() if what in counts} for what, text in said.items()
+        text: {kind: counts[what] for kind, counts in counted.items() if what in counts}
+        for what, text in headings.items()
     }
     return {text: kinds for text, kinds in found.items() if kinds}
 

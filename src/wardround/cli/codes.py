@@ -56,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     rows = []
     for kind in sorted(KINDS):
-        there = user_codes(home).get(kind)
-        rows.append((kind, KINDS[kind].title, f"{there.rows:,} rows, {there.file}" if there else how_to_add(kind)))
+        present = user_codes(home).get(kind)
+        rows.append(
+            (kind, KINDS[kind].title, f"{present.rows:,} rows, {present.file}" if present else how_to_add(kind))
+        )
     print_rows(("kind", "what", "here"), rows)
     return 0

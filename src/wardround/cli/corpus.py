@@ -77,9 +77,9 @@ def _add(arguments: argparse.Namespace, library: Path) -> int:
         report=progress,
     )
     progress.close()
-    there = f", {added.unchanged:,} files were there already" if added.unchanged else ""
+    unchanged = f", {added.unchanged:,} files were there already" if added.unchanged else ""
     gone = f", {added.withdrawn:,} deletions" if added.withdrawn else ""
-    print(f"{arguments.name}: {added.documents:,} documents of {added.files:,} files{gone}{there}")
+    print(f"{arguments.name}: {added.documents:,} documents of {added.files:,} files{gone}{unchanged}")
     print(
         f"it holds {added.manifest.documents:,} documents; look into it: wardround corpus search {arguments.name} WORDS"
     )

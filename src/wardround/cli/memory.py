@@ -192,7 +192,7 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    told = {
+    summaries = {
         "build": "draw a graph of experiences from a training run of several epochs",
         "validate": "try every new experience of a graph on training cases of other patients",
         "gate": "judge a bank by two runs on dev samples; status 1 when it is open for no task",
@@ -207,7 +207,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "import": "take in what another bank exported",
     }
     add_action(actions, "evolve", evolve, "run training samples and write what they taught into a bank")
-    made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
+    made = {name: actions.add_parser(name, help=summaries[name], examples=EXAMPLES) for name in summaries}
     for action in made.values():
         action.add_argument("bank", type=Path, help="file of the bank")
     made["build"].add_argument("run", type=Path, help="folder of a run on training samples (--split train --epochs 5)")
@@ -347,8 +347,8 @@ def _why(bank: Bank, arguments: argparse.Namespace) -> int:
         side = "shown" if outcome.met[0].shown else "masked"
         score = _figure(outcome.score)
         print(f"revision {outcome.number}: {side} in {outcome.task}, score {score} (sample {outcome.sample})")
-    for said in bank.feedback(name):
-        print(f"feedback {said.kind} {_figure(said.value)} {said.episode or said.at}")
+    for feedback in bank.feedback(name):
+        print(f"feedback {feedback.kind} {_figure(feedback.value)} {feedback.episode or feedback.at}")
     return 0
 
 

@@ -148,7 +148,7 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    told = {
+    summaries = {
         "lint": "find duplicates, contradictions and triggers that are not compiled; status 1 for errors",
         "show": "list the rules, or print one",
         "test": "check worked examples: which rules hold in written cases; status 1 when one fails",
@@ -158,7 +158,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "found": "list the rules of a second file that the first has too",
         "meter": "count forbidden actions and turns of evidence in a run, by the key of a planted hospital",
     }
-    made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
+    made = {name: actions.add_parser(name, help=summaries[name], examples=EXAMPLES) for name in summaries}
     for name, action in made.items():
         what = "key of a planted hospital (planted.json)" if name == "meter" else "file of rules (TOML)"
         action.add_argument("protocol", type=Path, help=what)

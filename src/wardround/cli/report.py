@@ -170,7 +170,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_subgroups(summary.subgroups, summary.by)
     made = {"tables": arguments.tables, "figures": arguments.figures}
     lines = [f"{what}: {place.resolve()}" for what, place in made.items() if place is not None]
-    lines += [f"checklist: {file.resolve()} ({told})" for file, told in checklists]
+    lines += [f"checklist: {file.resolve()} ({share})" for file, share in checklists]
     if lines:
         print("\n" + "\n".join(lines))
     print_place(page)

@@ -142,8 +142,10 @@ def settings_lines(settings: Iterable[SettingField]) -> list[str]:
         if section != group:
             group = section
             lines += ["", f"[{section}]"]
-        told = " · ".join(filter(None, (_values_text(leaf).replace("%%", "%"), leaf.setting.unit, leaf.setting.source)))
-        lines.append(f"  {leaf.name.rpartition('.')[2]:<20} {told}".rstrip())
+        about = " · ".join(
+            filter(None, (_values_text(leaf).replace("%%", "%"), leaf.setting.unit, leaf.setting.source))
+        )
+        lines.append(f"  {leaf.name.rpartition('.')[2]:<20} {about}".rstrip())
     lines += ["", '[models.NAME] takes name = "openai/..." and what [model] takes, for one model of several.']
     return lines[1:]
 
@@ -297,14 +299,14 @@ def _assumed(found: Sequence[Forecast]) -> list[str]:
 def _row(one: Forecast) -> tuple[str, ...]:
     prompts = one.first_prompt
     tokens = (f"{prompts.message_tokens:,.0f}", f"{prompts.schema_tokens:,.0f}")
-    taken = (_estimate_text(one.calls, 0), _estimate_text(one.input_tokens, 0), _estimate_text(one.output_tokens, 0))
+    figures = (_estimate_text(one.calls, 0), _estimate_text(one.input_tokens, 0), _estimate_text(one.output_tokens, 0))
     return (
         one.agent,
         one.model,
         f"{one.episodes:,}",
         *tokens,
         one.basis,
-        *taken,
+        *figures,
         _estimate_text(one.cost, 4),
         _estimate_text(one.hours, 2),
     )
