@@ -284,6 +284,20 @@ def test_minutes_from_a_unit_are_compared_by_stays_in_hospital(tmp_path: Path) -
     samples = draw_samples(table, [raw], "unit+24h")
     first = [one for one in samples if int(one.keys["patientunitstayid"]) % 2 == 0]
     assert {(one.time, one.keys["minutes"]) for one in first} == {(datetime(2000, 1, 2, 1), "1440")}
+    given = tmp_path / "samples.csv"
+    given.write_text("patientunitstayid,minutes,label\n3,90,1\n")
+    (one,) = read_samples(given, table=table, folders=[raw])
+    assert (one.subject, one.time, one.label) == ("101", datetime(2000, 1, 1, 12, 30), "1")
+    for words, fault in {
+        "3,soon,1": "'soon' is no number of minutes",
+        "7000,90,1": "no patientunitstayid '7000'",
+    }.items():
+        given.write_text(f"patientunitstayid,minutes,label\n{words}\n")
+        with pytest.raises(UserError, match=f"line 2: .*{fault}"):
+            read_samples(given, table=table, folders=[raw])
+    given.write_text("subject_id,time\n1,2150-01-01\n")
+    with pytest.raises(UserError, match="no column minutes, patientunitstayid; of source eicu"):
+        read_samples(given, table=table, folders=[raw])
 
     def run(raw: Path, out: Path) -> None:
         with (raw / "lab.csv").open() as lines, (raw / "patient.csv").open() as stays:

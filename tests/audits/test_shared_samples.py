@@ -15,6 +15,7 @@ from wardround.audits import audit_swap, random_moments
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
+from wardround.exports import differing_exports
 from wardround.records import IngestSettings, Store, ingest
 from wardround.tasks.benchmarks.other_futures import differing_answers, differing_questions
 
@@ -53,7 +54,7 @@ def test_another_future_changes_nothing_of_a_sample(shared_data: Path, tmp_path:
         raw,
         others=False,
         charts=[differing_answers, differing_bundles],
-        stores=[differing_questions, differing_records],
+        stores=[differing_questions, differing_records, differing_exports],
     )
     assert report.clean, report.as_text()
     assert report.samples >= count - 1
@@ -63,14 +64,21 @@ def test_another_future_changes_nothing_of_a_sample(shared_data: Path, tmp_path:
 @pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLES)
 def test_another_future_changes_nothing_at_200_random_moments(shared_data: Path, tmp_path: Path, name: str) -> None:
-    """Charts and records of everybody in a sample; above, questions and answers are compared at a few moments."""
+    """Of everybody in a sample: charts, tool answers, questions of every benchmark, whole records, the export."""
     source, names, _ = SAMPLES[name]
     folders = [shared_data / part for part in names]
     if not all(folder.is_dir() for folder in folders):
         pytest.skip(f"{name} is not here")
     store, raw = _cut(source, folders, MOMENTS, tmp_path)
     samples = random_moments(store, MOMENTS, seed=23)
-    report = audit_swap(store, samples, raw, others=False, stores=[differing_records])
+    report = audit_swap(
+        store,
+        samples,
+        raw,
+        others=False,
+        charts=[differing_answers, differing_bundles],
+        stores=[differing_questions, differing_records, differing_exports],
+    )
     assert report.clean, report.as_text()
     assert report.samples == MOMENTS
 

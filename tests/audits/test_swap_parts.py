@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wardround.audits.outcome_swap import untested_columns
-from wardround.audits.swap import load_swap_table
+from wardround.audits.swap import load_swap_table, swap_sources
 from wardround.audits.swap.files import files_below, read_records, write_records
 from wardround.audits.swap.knowledge import Clockwork, KnowledgeRule, SwapTable, fits
 from wardround.audits.swap.raw_records import TableRow
@@ -79,7 +79,7 @@ def test_folders_that_are_links_are_entered_once(tmp_path: Path) -> None:
     assert [path.name for path in files_below(tmp_path / "link")] == ["notes.csv", "labs.csv"]
 
 
-@pytest.mark.parametrize("source", ["mimiciv", "mimiciii", "eicu"])
+@pytest.mark.parametrize("source", swap_sources())
 def test_a_table_names_every_late_column_of_its_source(source: str) -> None:
     assert list(untested_columns(load_source_spec(source), load_swap_table(source))) == []
 

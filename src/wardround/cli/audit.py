@@ -37,6 +37,7 @@ from wardround.audits.swap import SwapTable, load_swap_table, swap_sources
 from wardround.cli.output import add_json_option, print_json
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
 from wardround.core import TerminalProgress, UserError, must_be_new, parse_time, user_codes_home
+from wardround.exports import differing_exports
 from wardround.records import IngestSettings, Store, load_source_spec
 from wardround.reports import leak_test_page
 from wardround.runs import check_files
@@ -218,7 +219,12 @@ def _configure_pipeline(parser: argparse.ArgumentParser) -> None:
         "names: key, time, code, label, skip, table, index",
     )
     samples = parser.add_mutually_exclusive_group(required=True)
-    samples.add_argument("--samples", type=Path, metavar="FILE", help="CSV with subject_id, time, other keys and label")
+    samples.add_argument(
+        "--samples",
+        type=Path,
+        metavar="FILE",
+        help="CSV with subject_id, time (eICU: patientunitstayid, minutes), other keys and label",
+    )
     samples.add_argument(
         "--draw",
         metavar="HOW",
@@ -345,7 +351,7 @@ def _audit_pipeline(arguments: argparse.Namespace) -> int:
 
 def _pipeline_samples(arguments: argparse.Namespace, table: SwapTable) -> list[PipelineSample]:
     if arguments.samples is not None:
-        return read_samples(arguments.samples)
+        return read_samples(arguments.samples, table=table, folders=arguments.raw)
     if arguments.draw is not None:
         return draw_samples(table, arguments.raw, arguments.draw, count=arguments.count, seed=arguments.seed)
     made = []
@@ -403,7 +409,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             others=not arguments.alone,
             cut=arguments.cut,
             charts=[differing_answers, differing_bundles],
-            stores=[differing_questions, differing_candidates, differing_records, *own],
+            stores=[differing_questions, differing_candidates, differing_records, differing_exports, *own],
             report=progress,
         )
     else:

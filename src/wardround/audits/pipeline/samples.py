@@ -50,11 +50,22 @@ def with_controls(samples: Iterable[PipelineSample]) -> list[PipelineSample]:
     return [replace(one, is_control=one.subject in controls) for one in ordered]
 
 
-def read_samples(file: Path | str, *, subject: str = "subject_id", time: str = "time") -> list[PipelineSample]:
+def read_samples(
+    file: Path | str,
+    *,
+    subject: str = "subject_id",
+    time: str = "time",
+    table: SwapTable | None = None,
+    folders: Sequence[Path] = (),
+) -> list[PipelineSample]:
     """Read samples from a CSV file with a header; a column ``label`` holds what a model would foretell.
 
-    UserError: a column is missing, or a time cannot be read.
+    With ``table`` and ``folders`` of a source in minutes, as eICU, the file has columns ``patientunitstayid`` and
+    ``minutes`` (since the unit's admission) instead. UserError: a column is missing, a time cannot be read, or no such
+    stay is in the source.
     """
+    if table is not None and table.subject_by is not None:
+        return _read_minutes(Path(file), table, placed(table, folders))
     with Path(file).open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines)
         missing = [name for name in (subject, time) if name not in (reader.fieldnames or ())]
@@ -69,6 +80,30 @@ def read_samples(file: Path | str, *, subject: str = "subject_id", time: str = "
             except ValueError as error:
                 raise UserError(f"{file}, line {number}: {row[time]!r} is no time (YYYY-MM-DD HH:MM)") from error
             made.append(PipelineSample(subject=row[subject], time=moment, keys=row, label=row.get("label") or None))
+    if not made:
+        raise UserError(f"{file}: no sample")
+    return made
+
+
+def _read_minutes(file: Path, table: SwapTable, placement: Placement) -> list[PipelineSample]:
+    """Read samples of a source in minutes: the key of a stay, and how many minutes after its zero."""
+    made = []
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(lines)
+        if missing := {table.subject, "minutes"} - set(reader.fieldnames or ()):
+            raise UserError(
+                f"{file}: no column {', '.join(sorted(missing))}; of source {table.name} it needs {table.subject} and "
+                "minutes (since the unit's admission)"
+            )
+        for number, row in enumerate(reader, start=2):
+            key = row[table.subject].strip()
+            if key not in placement.zeros:
+                raise UserError(f"{file}, line {number}: no {table.subject} {key!r} in the raw files")
+            try:
+                moment = placement.zeros[key] + timedelta(minutes=float(row["minutes"]))
+            except ValueError as error:
+                raise UserError(f"{file}, line {number}: {row['minutes']!r} is no number of minutes") from error
+            made.append(_sample(table, placement, {**row, table.subject: key}, moment))
     if not made:
         raise UserError(f"{file}: no sample")
     return made
@@ -156,7 +191,12 @@ def _sample(table: SwapTable, placement: Placement, keys: dict[str, str], time: 
     if table.subject_by is None:
         return PipelineSample(subject=bare_key(key), time=time, keys=keys)
     minutes = (time - placement.zeros[key]).total_seconds() / 60
-    return PipelineSample(subject=f"{placement.subjects[key]}", time=time, keys={**keys, "minutes": f"{minutes:.0f}"})
+    return PipelineSample(
+        subject=f"{placement.subjects[key]}",
+        time=time,
+        keys={**keys, "minutes": f"{minutes:.0f}"},
+        label=keys.get("label") or None,
+    )
 
 
 def _hunted(table: SwapTable, folders: Sequence[Path], dice: Random) -> Iterator[PipelineSample]:

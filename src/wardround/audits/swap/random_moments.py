@@ -15,14 +15,18 @@ _SPANS = ("emergency", "stay", "admission")
 
 def random_moments(store: Store, count: int, seed: int = 0) -> list[tuple[int, datetime]]:
     """Draw subjects and moments: a quarter within an hour of any row, the others inside a stay of each kind that the
-    source has, an emergency visit as likely as a stay in hospital."""
+    source has, an emergency visit as likely as a stay in hospital. Subjects take turns: a copy of the raw files has one
+    moment for each, so few copies serve many moments."""
     dice, subjects = Random(seed), store.subjects.tolist()
     kinds = [kind for kind in _SPANS if (role := getattr(store.spec.roles, kind)) and role.table in store.table_names]
     drawn: dict[tuple[int, datetime], None] = {}
+    waiting: list[int] = []
     for turn in range(20 * count):
         if len(drawn) == count:
             break
-        subject = dice.choice(subjects)
+        if not waiting:
+            waiting = dice.sample(subjects, len(subjects))
+        subject = waiting.pop()
         kind = ["row", *kinds][turn % (1 + len(kinds))]
         found = _of_rows(store, subject, dice) if kind == "row" else _of_span(store, subject, kind, dice)
         if found is not None:
