@@ -132,9 +132,10 @@ leak-tutorial: $(VENV)/dev-installed
 
 # The leak test on what people use, each outside package in an environment of its own; what is not to be had is left out.
 DATA ?= ../shared/data
+SURVEY_PYTHON ?= python3.12
 leak-survey: $(VENV)/dev-installed
 	$(BIN)/python benchmarks/leak_survey.py --raw $(DATA)/mimic-iv-demo-2.2 --concepts $(DATA)/mimic-code-concepts-duckdb \
-	  --environments leak-survey-environments
+	  --environments leak-survey-environments --python $(SURVEY_PYTHON)
 
 # Every agent on three tasks with the real small model: an hour or more. A wrong answer is no fault, an error is.
 sweep: weights

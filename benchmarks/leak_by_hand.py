@@ -27,7 +27,14 @@ from wardround.audits.swap.files import files_below
 
 PEOPLE = (1, 2, 3)
 SECOND = "10000002"
-_STAY = {"subject_id": "1000000{n}", "hadm_id": "2000000{n}", "stay_id": "3000000{n}"}
+_KEYS = {
+    "subject_id": "1000000{n}",
+    "hadm_id": "2000000{n}",
+    "stay_id": "3000000{n}",
+    "pharmacy_id": "6000000{n}",
+    "poe_id": "1000000{n}-7",
+    "emar_id": "1000000{n}-8",
+}
 ROWS: Mapping[str, Mapping[str, str]] = {
     "hosp/patients": {"gender": "F", "anchor_age": "60", "anchor_year": "2150", "anchor_year_group": "2011 - 2013"},
     "hosp/admissions": {
@@ -55,7 +62,7 @@ ROWS: Mapping[str, Mapping[str, str]] = {
         "intime": "2150-03-01 09:00:00",
         "outtime": "2150-03-04 09:00:00",
     },
-    "hosp/diagnoses_icd": {"seq_num": "1", "icd_code": "4280", "icd_version": "9"},
+    "hosp/diagnoses_icd": {"seq_num": "1", "icd_code": "I500", "icd_version": "10"},
     "hosp/labevents": {
         "labevent_id": "{n}",
         "specimen_id": "5000000{n}",
@@ -67,7 +74,6 @@ ROWS: Mapping[str, Mapping[str, str]] = {
         "valueuom": "g/dL",
     },
     "hosp/poe": {
-        "poe_id": "1000000{n}-7",
         "poe_seq": "7",
         "ordertime": "2150-03-04 12:00:00",
         "order_type": "Medications",
@@ -75,8 +81,6 @@ ROWS: Mapping[str, Mapping[str, str]] = {
         "order_status": "Inactive",
     },
     "hosp/pharmacy": {
-        "pharmacy_id": "6000000{n}",
-        "poe_id": "1000000{n}-7",
         "starttime": "2150-03-02 08:00:00",
         "stoptime": "2150-03-03 08:00:00",
         "medication": "Furosemide",
@@ -118,7 +122,8 @@ ROWS: Mapping[str, Mapping[str, str]] = {
         "valueuom": "ml",
     },
 }
-"""A row a person; ``{n}`` is the person's number. Nothing of it is anybody's."""
+"""A row a person; ``{n}`` is the person's number. Nothing of it is anybody's. Other tables hold their keys alone, so
+that a reader that guesses types takes keys for numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +138,7 @@ class Edit:
 
 
 EDITS = (
-    Edit(pipeline="concept charlson", file="hosp/diagnoses_icd", column="icd_code", becomes="4019", feature="charlson"),
+    Edit(pipeline="concept charlson", file="hosp/diagnoses_icd", column="icd_code", becomes="I10", feature="charlson"),
     Edit(
         pipeline="concept icustay_detail",
         file="icu/icustays",
@@ -178,8 +183,8 @@ def write_people(empty: Path, into: Path, edit: Edit | None = None) -> None:
         with gzip.open(target, "wt", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, header, extrasaction="ignore", lineterminator="\n")
             writer.writeheader()
-            for number in PEOPLE if name in ROWS else ():
-                row = {column: text.format(n=number) for column, text in {**_STAY, **ROWS[name]}.items()}
+            for number in PEOPLE if "subject_id" in header else ():
+                row = {column: text.format(n=number) for column, text in {**_KEYS, **ROWS.get(name, {})}.items()}
                 if edit is not None and name == edit.file and row["subject_id"] == SECOND:
                     row[edit.column] = edit.becomes
                 writer.writerow(row)
@@ -202,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     asked = datetime(2150, 3, 2, 9)
     samples = [
-        PipelineSample(subject=f"1000000{n}", time=asked, keys={name: text.format(n=n) for name, text in _STAY.items()})
+        PipelineSample(subject=f"1000000{n}", time=asked, keys={name: text.format(n=n) for name, text in _KEYS.items()})
         for n in PEOPLE
     ]
     failed = 0
@@ -236,10 +241,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _shown(edit: Edit, found: Mapping[tuple[PipelineSample, str], Change]) -> bool:
     """Print what differs; say whether it is the finding, and of the second person alone."""
-    before = {**_STAY, **ROWS[edit.file]}[edit.column].format(n=2)
-    print(f"\n{edit.pipeline}: {edit.file}.{edit.column} of subject {SECOND}: {before} -> {edit.becomes}")
+    cell = {**_KEYS, **ROWS[edit.file]}[edit.column].format(n=2)
+    print(f"\n{edit.pipeline}: {edit.file}.{edit.column} of subject {SECOND}: {cell} -> {edit.becomes}")
     for (sample, name), change in sorted(found.items(), key=lambda item: item[0][1]):
-        print(f"  {sample.subject} {name.removeprefix(edit.pipeline + ': ')}: {change.before} -> {change.after}")
+        before, after = (", ".join(map(str, value or ("nothing",))) for value in (change.before, change.after))
+        print(f"  {sample.subject} {name.removeprefix(edit.pipeline + ': ')}: {before} -> {after}")
     whose = {sample.subject for sample, _ in found}
     others = ", ".join(f"1000000{n}" for n in PEOPLE if f"1000000{n}" not in whose)
     print(f"  the same in both: {others or 'nobody'}")

@@ -51,6 +51,7 @@ EXAMPLES = """
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --limit 50
   wardround audit leaks --store store --sample 12345678,2150-01-31T08:00
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --swap --limit 50
+  wardround audit leaks --store store --raw mimic-iv-demo-2.2 --swap --random 200
   wardround audit leaks --store store --benchmark bench --raw hospital --swap --knowledge hospital.knowledge.toml
   wardround audit plausibility --store store
   wardround audit plausibility --store store --knowledge hospital.knowledge.toml
@@ -390,8 +391,8 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
         raise UserError("--knowledge belongs to --swap here; without it: wardround audit plausibility --knowledge FILE")
     store = Store.open(arguments.store)
     samples = list(_samples(arguments, store))
-    if not samples:
-        raise UserError("nothing to audit: give --benchmark, or --sample SUBJECT,TIME")
+    if not samples and not (arguments.swap and arguments.random):
+        raise UserError("nothing to audit: give --benchmark, or --sample SUBJECT,TIME, or with --swap --random N")
     if arguments.limit is not None and len(samples) > arguments.limit:
         samples = [samples[n * len(samples) // arguments.limit] for n in range(arguments.limit)]
     progress = TerminalProgress()

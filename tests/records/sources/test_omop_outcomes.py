@@ -220,8 +220,9 @@ def test_a_death_that_no_part_of_a_visit_surrounds_is_known_at_its_time(tmp_path
     assert "death" not in _chart(store, "2150-02-01 09:59:59")
     assert "death" in _chart(store, "2150-02-01 10:00:00")
     tables["death"][0].update({"death_date": "2150-01-03", "death_datetime": "2150-01-03 10:00:00"})
-    store = omop_store(tmp_path / "b", tables)  # parts end days later: no reason to wait for them
-    assert "death" in _chart(store, "2150-01-03 10:00:00")
+    store = omop_store(tmp_path / "b", tables)  # parts end days later, which nobody knows yet: a day is waited for them
+    assert "death" not in _chart(store, "2150-01-04 23:59:58")
+    assert "death" in _chart(store, "2150-01-04 23:59:59")
 
 
 def test_a_visit_on_whose_last_day_the_person_died_is_over_at_the_death(tmp_path: Path) -> None:
