@@ -159,7 +159,7 @@ EDITS = (
         file="hosp/admissions",
         column="dischtime",
         becomes="2150-03-02 20:00:00",
-        feature="(sample)",
+        feature="index_timestamp",
     ),
     Edit(pipeline="MIMIC-IV-MEDS", file="hosp/pharmacy", column="poe_id", becomes="10000002-9", feature="MEDICATION"),
     Edit(pipeline="MIMIC-IV-MEDS", file="hosp/omr", column="result_value", becomes="90/50", feature="BLOOD"),
