@@ -32,7 +32,7 @@ from wardround.runs import RunSettings, start
 from wardround.tasks.answers import StepAction
 from wardround.tasks.benchmarks import Benchmark
 
-EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
+EKG, HEPARIN, SODIUM = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin"), ("LABS", "Sodium")
 
 
 def step(number: int, triggers: set[str], *decided: Action, foretold: tuple[Action, ...] = ()) -> TrainingStep:
@@ -91,9 +91,23 @@ def test_weights_by_hand() -> None:
     """Ten steps of 100 have a low value. With x of the first, y of the second trigger and a penalty of 30, an EKG
     (8 times, each after a low value) solves 40 x + 10 y = 8 and 10 x + 130 y = 8; heparin 40 x + 10 y = 1, 10 x + 130 y
     = 10."""
-    low, always = (one.weights for one in reflect(hundred(), PLAIN) if one.category != "PRIOR")
+    settings = replace(PLAIN, shrinkage=30.0)
+    low, always = (one.weights for one in reflect(hundred(), settings) if one.category != "PRIOR")
     assert low == {"perform EKG": 0.188, "start Heparin": 0.006}
     assert always == {"start Heparin": 0.076, "perform EKG": 0.047}
+
+
+def test_a_stay_of_many_decisions_weighs_as_much_as_one_of_few() -> None:
+    """One stay has two steps with both decisions, the other two steps with none or one: 1/4, 1/4, 1, 1, over their mean
+    of 0.625. One rule holds at all: sodium, decided at the first three, solves (0.4 + 0.4 + 1.6 + 1.6 + 6) x = 2.4."""
+    steps = [
+        TrainingStep(stay=stay, hour=float(hour), triggers=frozenset({"t"}), done={}, decided=decided)
+        for stay, hour, decided in ((0, 1, (EKG, SODIUM)), (0, 2, (EKG, SODIUM)), (1, 1, (SODIUM,)), (1, 2, ()))
+    ]
+    table = StepTable.of(steps, support=1, hits=1)
+    assert table.step_weights.tolist() == pytest.approx([0.4, 0.4, 1.6, 1.6])
+    rule = reflect(table, replace(PLAIN, support=1, hits=1, shrinkage=6.0))[0]
+    assert rule.weights == {"order Sodium": 0.24, "perform EKG": 0.08}
 
 
 def test_a_rule_speaks_while_its_trigger_holds_and_its_action_was_not_done_since() -> None:

@@ -205,7 +205,7 @@ def test_rules_are_whole_and_in_the_order_of_their_surest_action() -> None:
         support=3,
         precision=1.0,
         shares=(1.0, 1.0),
-        weights={"order Sodium": 0.091, "start Heparin": 0.091},  # 3 / (3 + 30)
+        weights={"order Sodium": 0.016, "start Heparin": 0.016},  # 3 w / (3 w + 100), w = (1 / 2) / 0.9
         **more,  # type: ignore[arg-type]
     )
     found = reflect(counts, loose())

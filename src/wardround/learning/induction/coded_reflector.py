@@ -47,7 +47,11 @@ class InductionSettings:
         2.0, "standard errors that a precision is lowered by while rules are chosen", least=0, source="ours"
     )
     shrinkage: float = setting(
-        30.0, "ridge penalty of the weights that rules add up", unit="steps", above=0, source="ours: tuned on synthetic"
+        100.0,
+        "ridge penalty of the weights that rules add up",
+        unit="steps",
+        above=0,
+        source="ours: tuned on synthetic",
     )
     least_weight: float = setting(
         0.002, "weights nearer to zero are left out", least=0, source="ours: keeps the file readable"
@@ -220,8 +224,8 @@ def _weights(
 ) -> list[Mapping[str, float]]:
     """Return for each rule its weight on the probability of each action, largest first.
 
-    The weights come from a ridge regression, without intercept, of the decisions at a step on the rules that held.
-    Rules of the clock replace the intercept.
+    The weights come from a ridge regression, without intercept, of the decisions at a step on the rules that held, each
+    step weighted by ``StepTable.step_weights``. Rules of the clock replace the intercept.
     """
     if not triggers:
         return []
@@ -229,7 +233,8 @@ def _weights(
         [(table.since[list(trigger_indices)] > NEVER).all(axis=0) for trigger_indices in triggers], np.float64
     )
     penalty = settings.shrinkage * np.eye(len(triggers))
-    fitted = np.linalg.solve(holds @ holds.T + penalty, holds @ table.decided.T.astype(np.float64)).round(3)
+    weighted = holds * table.step_weights
+    fitted = np.linalg.solve(weighted @ holds.T + penalty, weighted @ table.decided.T.astype(np.float64)).round(3)
     action_names = [_action_text(*action) for action in table.actions]
     return [
         {

@@ -226,6 +226,8 @@ class StepTable:
 
     ``since`` (t, s): since when a trigger holds at a step, ``NEVER`` where it does not. ``done`` (a, s): when an
     action was last done. ``decided`` (a, s): it was decided. ``missed`` (a, s): it was decided and not predicted.
+    ``step_weights`` (s,): the inverse of how many decisions the stay has, scaled to a mean of 1. A stay counts once in
+    the mean of Recall@5, so a decision of a short stay counts more.
     """
 
     triggers: tuple[str, ...]
@@ -234,6 +236,7 @@ class StepTable:
     done: Hours
     decided: Flags
     missed: Flags
+    step_weights: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, steps: Sequence[TrainingStep], *, support: int, hits: int) -> StepTable:
@@ -256,6 +259,7 @@ class StepTable:
             done=_done(actions, steps),
             decided=decided,
             missed=decided & ~_flags(actions, [step.predicted for step in steps]),
+            step_weights=_step_weights(steps),
         )
 
     @property
@@ -271,6 +275,14 @@ class StepTable:
         """Return (t, s) whether an action is due under each trigger."""
         flags: Flags = self.since > self.done[action]
         return flags
+
+
+def _step_weights(steps: Sequence[TrainingStep]) -> npt.NDArray[np.float64]:
+    decisions: Counter[int] = Counter()
+    for step in steps:
+        decisions[step.stay] += len(step.decided)
+    weights = np.array([1 / max(decisions[step.stay], 1) for step in steps])
+    return weights / weights.mean() if len(steps) else weights
 
 
 def _since(triggers: Sequence[str], steps: Sequence[TrainingStep]) -> Hours:
