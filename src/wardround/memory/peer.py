@@ -404,7 +404,7 @@ class Peer:
     """One peer. ``title`` names the published method; ``differences`` lists the differences to it, one sentence each.
 
     ``keyed_by`` is the text whose vector finds a note. ``adapted``: a model may rewrite recalled notes. ``prompts``:
-    the template files.
+    the template files. ``tables``: the tables of the GSEM paper that have it.
     """
 
     name: str
@@ -417,6 +417,7 @@ class Peer:
     keyed_by: Callable[[Experience], str] = searched_text
     adapted: bool = False
     prompts: tuple[str, ...] = ()
+    tables: tuple[int, ...] = (1,)
 
 
 PEERS: Registry[Peer] = Registry(

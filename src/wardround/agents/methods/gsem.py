@@ -56,7 +56,7 @@ PEER_METHODS = (
             title=peer.title,
             make=lambda settings: REACT,
             memory=("note",),
-            tables=(1,),
+            tables=peer.tables,
             paper="gsem",
             peer=peer.name,
         )

@@ -239,6 +239,7 @@ def _package() -> ModuleType:
 MEM0 = package_peer(
     "mem0",
     _written,
+    tables=(1,),
     title="Mem0: extracted facts, added, updated, deleted (Chhikara et al., 2025; package mem0ai)",
     differences=(
         "the package's writer with its own prompts, over our model, our encoder and our bank; its telemetry is off",

@@ -66,8 +66,9 @@ def package_peer(
     title: str,
     differences: tuple[str, ...],
     recall: RecallNotes = recall_facts,
+    tables: tuple[int, ...] = (),
 ) -> Peer:
-    """Return the peer whose writer is a package."""
+    """Return the peer whose writer is a package. ``tables``: the tables of the GSEM paper that have it."""
 
     async def draw(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
         if asking is not None:
@@ -85,7 +86,14 @@ def package_peer(
         return NoteChanges(new=tuple(new), dropped=changes.deleted)
 
     return Peer(
-        name=name, title=title, draw=draw, settle=settle, recall=recall, keyed_by=fact_text, differences=differences
+        name=name,
+        title=title,
+        draw=draw,
+        settle=settle,
+        recall=recall,
+        keyed_by=fact_text,
+        differences=differences,
+        tables=tables,
     )
 
 
