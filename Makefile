@@ -136,6 +136,8 @@ SURVEY_PYTHON ?= python3.12
 leak-survey: $(VENV)/dev-installed
 	$(BIN)/python benchmarks/leak_survey.py --raw $(DATA)/mimic-iv-demo-2.2 --concepts $(DATA)/mimic-code-concepts-duckdb \
 	  --environments leak-survey-environments --python $(SURVEY_PYTHON)
+	$(BIN)/python benchmarks/leak_by_hand.py --raw $(DATA)/mimic-iv-demo-2.2 --concepts $(DATA)/mimic-code-concepts-duckdb \
+	  --environments leak-survey-environments
 
 # Every agent on three tasks with the real small model: an hour or more. A wrong answer is no fault, an error is.
 sweep: weights

@@ -3,6 +3,7 @@ nothing is sent. In a Python of their own (``make test-exports``)."""
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -104,14 +105,20 @@ def test_zep_reports_what_cannot_be_read_and_what_an_endpoint_raises(bank: Bank)
 @SCRATCH
 def test_langmem_adds_patches_and_removes(bank: Bank) -> None:
     talk = Conversations(bank, "langmem")
-    added = [{"name": "Memory", "args": {"content": text}} for text in ("lactate guides sepsis of 1234567", "films")]
+    added = [
+        {"name": "Memory", "args": json.dumps({"content": text})}
+        for text in ("lactate guides sepsis of 1234567", "films")
+    ]
     first = talk.told(1, langmem_calls=added)
     assert set(talk.facts) == {"lactate guides sepsis of #", "films"}
     assert '"name": "Memory"' in first.asked[0][1]
     lactate, films = (talk.facts[text].id for text in ("lactate guides sepsis of #", "films"))
     patch = {"op": "replace", "path": "/content", "value": "lactate and cultures guide sepsis"}
     patched = {"json_doc_id": lactate, "planned_edits": "add cultures", "patches": [patch]}
-    calls = [{"name": "PatchDoc", "args": patched}, {"name": "RemoveDoc", "args": {"json_doc_id": films}}]
+    calls = [
+        {"name": "PatchDoc", "args": json.dumps(patched)},
+        {"name": "RemoveDoc", "args": json.dumps({"json_doc_id": films})},
+    ]
     second = talk.told(2, langmem_calls=calls)
     assert "lactate guides sepsis" in second.asked[0][1], "it is shown what is near in our bank"
     (fact,) = talk.facts.values()

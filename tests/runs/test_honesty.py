@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wardround.records import Store
-from wardround.reports.baseline_card import against_trivial, honesty_card
+from wardround.reports.baseline_card import against_trivial, baseline_card
 from wardround.tasks.answers import Candidates, OneClass, SeveralClasses
 from wardround.tasks.benchmarks import Benchmark, Sample, build_ehrshot
 from wardround.tasks.scoring import trivial_scores
@@ -65,7 +65,7 @@ def test_the_card_by_hand(small: Benchmark) -> None:
     (scores,) = trivial_scores(small, {"s4", "s5", "s6", "s7"})
     assert scores.means == {"nothing": 0, "constant": 0.25, "prior": 0.75, "last": 0.75, "oracle": 1}
     assert (scores.best, scores.metric) == ("prior", "accuracy")
-    (row,) = honesty_card([scores], seed=1)
+    (row,) = baseline_card([scores], seed=1)
     assert (row.n, row.best, row.intervals["prior"].estimate) == (4, "prior", 0.75)
 
 

@@ -48,7 +48,7 @@ def test_tool_schemas_are_less_than_a_third_of_what_is_sent(
 ) -> None:
     shares = {}
     for name, path in families.items():
-        settings = RunSettings.of(benchmark=str(path), store=str(synthetic_store_path), limit=1, agents=("react",))
+        settings = RunSettings.of(benchmark=str(path), store=str(synthetic_store_path), limit=10, agents=("react",))
         folder = start(tmp_path / name, settings)
         execute(folder)
         benchmark = Benchmark.open(path)

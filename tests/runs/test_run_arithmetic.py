@@ -13,7 +13,7 @@ from wardround.learning.cases import is_usable
 from wardround.learning.evolve import _last_summary, _tools_called
 from wardround.log import EpisodeEntry
 from wardround.memory import Material
-from wardround.reports.baseline_card import against_trivial, honesty_card
+from wardround.reports.baseline_card import against_trivial, baseline_card
 from wardround.reports.comparing import Pair, compare_all
 from wardround.reports.summary import summarise_run
 from wardround.runs import RunSettings
@@ -212,7 +212,7 @@ def trivial_of(task: str, **scores: list[float]) -> TrivialScores:
 def test_the_card_has_every_trivial_contender_and_who_is_best() -> None:
     low, high = TRIVIAL[:2]
     one = trivial_of("labevents", **{low: [0.1, 0.1], high: [0.2, 0.4], ORACLE: [1.0, 1.0]})
-    (row,) = honesty_card([one], seed=1)
+    (row,) = baseline_card([one], seed=1)
     assert (row.best, row.n, row.task, row.metric) == (high, 2, "labevents", "F1")
     assert row.means[low] == pytest.approx(0.1)
     assert row.means[ORACLE] == 1.0
@@ -221,7 +221,7 @@ def test_the_card_has_every_trivial_contender_and_who_is_best() -> None:
     ]
     assert set(row.intervals) == {low, high, ORACLE}
     assert row.intervals[high].estimate == pytest.approx(0.3)
-    assert honesty_card([one], intervals=False)[0].intervals == {}
+    assert baseline_card([one], intervals=False)[0].intervals == {}
     assert row.unavailable == {"majority": "no training sample"}
     groups = {"react": [scored("labevents", n, 0.9) for n in range(2)], "idle": [scored("transfers", 1, 1.0)]}
     (pair,) = against_trivial(groups, [one], seed=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wardround.core import FormatError, import_extra
@@ -12,7 +12,8 @@ from wardround.memory.peers.packages import BY_A_MODEL, FactChanges, environment
 from wardround.models.schema import object_schema
 
 _NEAR = 10
-_CALL = object_schema({"name": {"type": "string"}, "args": {"type": "object"}})
+_TEXT = {"type": "string"}
+_CALL = object_schema({"name": _TEXT, "args": _TEXT})
 _CALLS = {"type": "array", "items": _CALL, "maxItems": 20}
 _SILENT = {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false"}
 
@@ -53,7 +54,7 @@ def _model(asking: PeerAsking) -> Any:
     async def reply(_: Any, said: Sequence[Any], *__: Any, tools: Sequence[str] = (), **___: Any) -> Any:
         lines = [f"{one.type}: {one.text}" for one in said]
         calls = await asking.value("langmem_calls", _CALLS, messages=lines, tools=tools)
-        made = [{"id": str(place), "type": "tool_call", **call} for place, call in enumerate(calls)]
+        made = [{"id": str(place), "type": "tool_call", **_read(call)} for place, call in enumerate(calls)]
         message = messages.AIMessage(content="", tool_calls=made)
         return outputs.ChatResult(generations=[outputs.ChatGeneration(message=message)])
 
@@ -64,6 +65,17 @@ def _model(asking: PeerAsking) -> Any:
     return type("AskedChatModel", (models.BaseChatModel,), methods)()
 
 
+def _read(call: Mapping[str, str]) -> dict[str, Any]:
+    """Return a call with its arguments read. Raises FormatError if they are no JSON object."""
+    try:
+        arguments = json.loads(call["args"])
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise FormatError("langmem: arguments that are no JSON object", correction="none")
+    return {"name": call["name"], "args": arguments}
+
+
 def _imported(module: str) -> Any:
     return import_extra(module, "langmem", what=BY_A_MODEL)
 
@@ -71,6 +83,7 @@ def _imported(module: str) -> Any:
 LANGMEM = package_peer(
     "langmem",
     _written,
+    prompts=("langmem_calls",),
     title="LangMem: memories that a model adds, patches and removes (LangChain, 2025; package langmem)",
     differences=(
         "the package's memory manager with its own prompts, over our model, encoder and bank; nothing is traced",

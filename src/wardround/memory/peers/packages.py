@@ -67,8 +67,10 @@ def package_peer(
     differences: tuple[str, ...],
     recall: RecallNotes = recall_facts,
     tables: tuple[int, ...] = (),
+    prompts: tuple[str, ...] = (),
 ) -> Peer:
-    """Return the peer whose writer is a package. ``tables``: the tables of the GSEM paper that have it."""
+    """Return the peer whose writer is a package. ``tables``: the tables of the GSEM paper that have it; ``prompts``:
+    template files of ours."""
 
     async def draw(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
         if asking is not None:
@@ -93,6 +95,7 @@ def package_peer(
         recall=recall,
         keyed_by=fact_text,
         differences=differences,
+        prompts=prompts,
         tables=tables,
     )
 
