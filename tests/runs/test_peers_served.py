@@ -144,4 +144,6 @@ def test_mem0s_own_prompts_go_over_our_client_and_are_counted(
 
 
 def test_every_writer_that_asks_is_in_the_table() -> None:
-    assert {name for name in PEERS.names if PEERS.get(name).prompts} == {name for name in WRITERS if WRITERS[name]}
+    by_package = {"langmem"}  # asks in a Python of its own: tests/memory/test_package_peers.py
+    asking = {name for name in PEERS.names if PEERS.get(name).prompts}
+    assert asking - by_package == {name for name in WRITERS if WRITERS[name]}
