@@ -135,7 +135,7 @@ def before(hours: float) -> datetime:
 
 
 def facts(*trends: Trend, suspected: tuple[str, ...] = (), began: datetime | None = None, **parts: Any) -> StateFacts:
-    known = {name: parts.pop(name) for name in ("carried", "score") if name in parts}
+    known = {name: parts.pop(name) for name in ("carried", "score", "counts") if name in parts}
     state = PatientState(
         subject_id=1,
         hour=HOUR,

@@ -66,6 +66,8 @@ TRIGGERS = (
     ("done lactate in last 2 h AND NOT done heparin in last 24 h", "order potassium", None),
     ("done potassium AND NOT done vancomycin", "order glucose", None),
     ("NOT done potassium in last 4 h", "start vancomycin", None),
+    ("count of potassium in last 9 h >= 2 OR NOT count of potassium in last 24 h < 2", "order sodium", None),
+    ("count of potassium in last 9 h = 1", "order chloride", None),
     ("hours since glucose < 6 OR hours since vancomycin < 3", "order vancomycin", None),
     ("rate of heparin > 2 mmol/min OR NOT rate of vancomycin > 2 mmol/kg/h", "start phenylephrine", None),
     ("sofa >= 2 OR MAP < 1", "order lactate", None),

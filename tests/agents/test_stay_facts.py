@@ -194,3 +194,15 @@ def test_dextrose_is_given_and_glucose_measured() -> None:
     given = {(kind, "Dextrose 5%"): done("Dextrose 5%", 1, kind)}
     known = facts(carried=Carried(kinds=frozenset(EventKind)), actions=given)
     assert [known.done(name) for name in ("dextrose", "Dextrose 5%", "glucose")] == [True, True, False]
+
+
+def test_a_count_of_one_word_for_a_test_and_a_drug_lies_between_both() -> None:
+    given, now = EventKind.ADMINISTRATION, before(1)
+    counts = {f"{int(LAB)} Potassium": [(now, now)] * 3, f"{int(given)} Potassium": [(now, now)]}
+    known = facts(carried=Carried(kinds=frozenset(EventKind)), counts=counts)
+    assert known.times_done("potassium", 4) == (1, 3)
+    assert known.times_done("vancomycin", 4) == (0, 0)
+    for text, truth in (("< 1", False), (">= 2", None), ("<= 3", True), ("= 2", None)):
+        node = compile_trigger(f"count of potassium in last 4 h {text}").node
+        assert node is not None
+        assert node.holds(known) is truth, text

@@ -140,3 +140,11 @@ def test_langmem_reports_what_cannot_be_read_and_what_an_endpoint_raises(bank: B
     with pytest.raises(ProviderError, match="is gone"):
         talk.told(1, langmem_calls=fails)
     assert talk.facts == {}
+    memory = {"name": "Memory", "args": json.dumps({"content": "films"})}
+    talk.told(1, langmem_calls=[memory])
+    broken = [memory, {"name": "PatchDoc", "args": "json_doc_id"}]  # what a small model wrote, again and again
+    with pytest.raises(FormatError, match="no JSON object"):
+        talk.told(2, langmem_calls=broken)
+    with pytest.raises(ProviderError, match="is gone"):
+        talk.told(2, langmem_calls=fails)
+    assert set(talk.facts) == {"films"}

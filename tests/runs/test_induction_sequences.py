@@ -225,10 +225,6 @@ def test_a_rule_of_the_clock_alone_says_that_it_is_a_prior(trigger: str, categor
     assert rules[0].text.endswith(f"IF {trigger} THEN perform Dialysis Catheter.")
 
 
-def asking(trigger: str) -> ProtocolRule:
-    return ProtocolRule(id=f"R{abs(hash(trigger))}", category="ANY", trigger=trigger, actions=("order Lactate",))
-
-
 def test_two_names_of_one_pressure_are_counted_as_a_run_reads_them(
     synthetic_store: Store, synthetic_stays_path: Path
 ) -> None:
@@ -237,7 +233,11 @@ def test_two_names_of_one_pressure_are_counted_as_a_run_reads_them(
     steps = training_steps(synthetic_store, samples, RuleIndex(GlobalProtocol(name="none", rules=())))
     triggers = sorted({trigger for step in steps for trigger in step.triggers})
     assert any(trigger.startswith(("Arterial Blood Pressure", "Non Invasive Blood Pressure")) for trigger in triggers)
-    index = RuleIndex(GlobalProtocol(name="all", rules=tuple(map(asking, triggers))))
+    rules = (
+        ProtocolRule(id=f"R{place}", category="ANY", trigger=trigger, actions=("order Lactate",))
+        for place, trigger in enumerate(triggers)
+    )
+    index = RuleIndex(GlobalProtocol(name="all", rules=tuple(rules)))
     found = [
         {held.compiled.rule.trigger for held in step.satisfied}
         for sample in samples

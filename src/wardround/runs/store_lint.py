@@ -29,11 +29,11 @@ from wardround.clinical.protocols import (
     RuleIndex,
     Stated,
     TimesBaseline,
-    asked_keys,
     conditions_of,
     done_keys,
     is_allergy,
     is_problem,
+    lookup_done_keys,
 )
 from wardround.clinical.vocabulary import clinical_name, comparison
 from wardround.core import from_microseconds
@@ -160,10 +160,10 @@ class _Seen:
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units), other_units=other)
         if isinstance(number, TimesBaseline | ChangedBy) or (units and not isinstance(number, Stated)):
             return PartInStore(part=said, seen=sum(units.values()), units=dict(units))
-        asked, done = asked_keys(condition.concept), 0
+        keys, done = lookup_done_keys(condition.concept), 0
         for group, is_drug in (("drug", True), ("other", False)):
             found = self.names[group].items()
-            done += sum(count for name, count in found if not asked.isdisjoint(done_keys(name, is_drug=is_drug)))
+            done += sum(count for name, count in found if not keys.isdisjoint(done_keys(name, is_drug=is_drug)))
         return PartInStore(part=said, seen=done)
 
 

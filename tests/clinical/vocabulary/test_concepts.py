@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from wardround.clinical.vocabulary import Concept, add_concepts, concepts, concepts_in, find_concept, is_a
+from wardround.clinical.protocols import lookup_done_keys
+from wardround.clinical.vocabulary import (
+    Concept,
+    add_concepts,
+    concepts,
+    concepts_in,
+    find_concept,
+    is_a,
+    is_test_and_drug,
+    names_a_drug,
+)
 from wardround.core import UserError, load_plugins
 
 
@@ -107,6 +117,23 @@ def test_a_table_of_the_users_own_goes_beside_ours(tmp_path: Path, monkeypatch: 
     finally:
         monkeypatch.undo()
         concepts.forget_tables()
+
+
+def test_a_users_table_decides_what_a_name_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanings() -> list[bool | None]:
+        return [names_a_drug("iron"), is_test_and_drug("iron"), names_a_drug("free calcium")]
+
+    monkeypatch.setattr(concepts, "_USER_ROWS", [])
+    assert meanings() == [False, True, False]
+    add_concepts("drug\tiron sucrose\tiron;free calcium")
+    try:
+        assert meanings() == [True, False, True]
+        assert lookup_done_keys("iron") == {(True, "iron")}
+    finally:
+        monkeypatch.undo()
+        concepts.forget_tables()
+    assert meanings() == [False, True, False]
+    assert lookup_done_keys("iron") == {(False, "iron")}
 
 
 def test_a_plug_in_adds_names_and_is_known_by_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,11 +33,11 @@ from wardround.clinical.protocols import (
     ReadingCourse,
     Stated,
     TimesBaseline,
-    asked_keys,
     done_keys,
     is_allergic,
     is_allergy,
     is_problem,
+    lookup_done_keys,
 )
 from wardround.clinical.vocabulary import (
     Bounds,
@@ -66,12 +66,19 @@ LEVELS: Mapping[ValueLevel, Level] = {
 _HOUR = timedelta(hours=1)
 
 
-@lru_cache(maxsize=4_096)
 def kinds_of_action(action: str) -> frozenset[EventKind]:
     """Return the kinds of events that record whether an action was done."""
     if names_a_drug(action):
         return DRUGS
     return TESTS if find_concept(action, "lab") is not None else PROCEDURES
+
+
+def meanings_of_action(action: str) -> tuple[tuple[frozenset[EventKind], bool | None], ...]:
+    """Return what an action's name may mean: the kinds of events that record it, and whether it is a drug.
+
+    Two meanings if one word is a test's and a drug's: what they do not agree on is unknown.
+    """
+    return ((TESTS, False), (DRUGS, True)) if is_test_and_drug(action) else ((kinds_of_action(action), None),)
 
 
 class StateFacts:
@@ -216,10 +223,11 @@ class StateFacts:
     def done(self, action: str, hours: float | None = None, *, ever: bool = False) -> bool | None:
         """Whether an action was ordered, started, given or performed in this encounter, or in the last hours; unknown
         if the source records no such actions, or if the name is a test's and a drug's and only one of them was done."""
-        if not is_test_and_drug(action):
-            return self._done_as(action, kinds_of_action(action), hours, ever=ever)
-        as_test = self._done_as(action, TESTS, hours, is_drug=False, ever=ever)
-        return as_test if as_test is self._done_as(action, DRUGS, hours, is_drug=True, ever=ever) else None
+        truths = {
+            self._done_as(action, kinds, hours, is_drug=is_drug, ever=ever)
+            for kinds, is_drug in meanings_of_action(action)
+        }
+        return truths.pop() if len(truths) == 1 else None
 
     def _done_as(
         self,
@@ -227,7 +235,7 @@ class StateFacts:
         kinds: frozenset[EventKind],
         hours: float | None,
         *,
-        is_drug: bool | None = None,
+        is_drug: bool | None,
         ever: bool,
     ) -> bool | None:
         last = self.last_done(action, is_drug=is_drug, ever=ever or hours is not None)
@@ -237,11 +245,22 @@ class StateFacts:
 
     def times_done(self, action: str, hours: float) -> tuple[int, int] | None:
         """Return how often an action was done in the last hours: lower and upper bound."""
-        asked, since = asked_keys(action), self.now - timedelta(hours=hours)
-        noted = [
-            each for name, some in self._counts.items() if not asked.isdisjoint(_counted_keys(name)) for each in some
+        bounds = [
+            self._times_as(action, kinds, hours, is_drug=is_drug) for kinds, is_drug in meanings_of_action(action)
         ]
-        if not noted and not self._carries(kinds_of_action(action)):
+        known = [bound for bound in bounds if bound is not None]
+        if len(known) < len(bounds):
+            return None
+        return min(least for least, _ in known), max(most for _, most in known)
+
+    def _times_as(
+        self, action: str, kinds: frozenset[EventKind], hours: float, *, is_drug: bool | None
+    ) -> tuple[int, int] | None:
+        keys, since = lookup_done_keys(action, is_drug=is_drug), self.now - timedelta(hours=hours)
+        noted = [
+            each for name, some in self._counts.items() if not keys.isdisjoint(_counted_keys(name)) for each in some
+        ]
+        if not noted and not self._carries(kinds):
             return None
         least = sum(time is not None and time >= since for time, _ in noted)
         return least, least + sum(time is None and known >= since for time, known in noted)
@@ -260,7 +279,7 @@ class StateFacts:
         """
         place = action, is_drug
         if place not in self._last_done:
-            moments = [self._done[key] for key in asked_keys(action, is_drug=is_drug) if key in self._done]
+            moments = [self._done[key] for key in lookup_done_keys(action, is_drug=is_drug) if key in self._done]
             self._last_done[place] = max(moments, default=None)
         last = self._last_done[place]
         return None if last is None or (last <= self._since and not ever) else last
@@ -320,9 +339,9 @@ class StateFacts:
         return tuple(dict.fromkeys(reading.row_id for reading in (inside[:1] + inside[-1:])))
 
     def _rows_done(self, action: str, *, ever: bool = False) -> tuple[str, ...]:
-        last, asked = self.last_done(action, ever=ever), asked_keys(action)
+        last, keys = self.last_done(action, ever=ever), lookup_done_keys(action)
         done = (each for each in self.state.actions.values() if each.last == last)
-        return tuple(each.row_id for each in done if not asked.isdisjoint(_keys(each.kind, each.concept)))
+        return tuple(each.row_id for each in done if not keys.isdisjoint(_keys(each.kind, each.concept)))
 
     def _problems(self, *, ever: bool) -> Iterator[ActiveProblem]:
         return (

@@ -43,10 +43,10 @@ from wardround.clinical.protocols.index import (
     CompiledRule,
     DoneKey,
     RuleIndex,
-    asked_keys,
     compile_rule,
     done_keys,
     keys_of,
+    lookup_done_keys,
     lookup_keys,
 )
 from wardround.clinical.protocols.language import Trigger, compile_trigger
@@ -131,7 +131,6 @@ __all__ = [
     "TimesBaseline",
     "Trigger",
     "Verb",
-    "asked_keys",
     "can_hold_together",
     "check_examples",
     "compile_rule",
@@ -148,6 +147,7 @@ __all__ = [
     "is_same_action",
     "keys_of",
     "lint_protocol",
+    "lookup_done_keys",
     "lookup_keys",
     "merge_protocols",
     "protocol_text",

@@ -23,7 +23,14 @@ from wardround.clinical.protocols.conditions import (
 from wardround.clinical.protocols.facts import Facts
 from wardround.clinical.protocols.language import Trigger, compile_trigger
 from wardround.clinical.protocols.rules import GlobalProtocol, ProtocolRule, RuleAction
-from wardround.clinical.vocabulary import clinical_name, drug_class, drug_groups, drug_name, names_a_drug
+from wardround.clinical.vocabulary import (
+    clinical_name,
+    drug_class,
+    drug_groups,
+    drug_name,
+    is_test_and_drug,
+    names_a_drug,
+)
 
 _NAMES = 65_536
 """So many names are remembered with the rules that ask for them."""
@@ -127,7 +134,10 @@ def _counted(rules: Iterable[CompiledRule]) -> dict[DoneKey, float]:
     found: dict[DoneKey, float] = {}
     for condition in _conditions(rules):
         if isinstance(condition, CountedActions):
-            for key in asked_keys(condition.concept):
+            keys = lookup_done_keys(condition.concept)
+            if is_test_and_drug(condition.concept):
+                keys |= lookup_done_keys(condition.concept, is_drug=True)
+            for key in keys:
                 found[key] = max(found.get(key, 0.0), condition.hours)
     return found
 
@@ -162,13 +172,16 @@ def done_keys(name: str, *, is_drug: bool) -> frozenset[DoneKey]:
     return frozenset((is_drug, key) for key in (keys_of(name) if is_drug else (clinical_name(name),)))
 
 
-@lru_cache(maxsize=65_536)
-def asked_keys(name: str, *, is_drug: bool | None = None) -> frozenset[DoneKey]:
+def lookup_done_keys(name: str, *, is_drug: bool | None = None) -> frozenset[DoneKey]:
     """Return the keys under which a rule looks up an action by name.
 
     ``is_drug``: whether it is a drug. None: what the name means first, or both if no table has the name.
     """
-    is_drug = names_a_drug(name) if is_drug is None else is_drug
+    return _lookup_done_keys(name, names_a_drug(name) if is_drug is None else is_drug)
+
+
+@lru_cache(maxsize=65_536)
+def _lookup_done_keys(name: str, is_drug: bool | None) -> frozenset[DoneKey]:
     as_drug = {(True, key) for key in lookup_keys(name)} if is_drug is not False else set()
     as_other = {(False, clinical_name(name))} if is_drug is not True else set()
     return frozenset(as_drug | as_other)

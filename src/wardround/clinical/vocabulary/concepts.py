@@ -66,13 +66,15 @@ Concept(kind='drug', name='ampicillin-sulbactam'))
 def names_a_drug(text: str) -> bool | None:
     """Return whether a name means a drug first, or something else; None where no table has it.
 
-    A test in the laboratory's own words, or of a fluid, is no drug.
+    A user's table decides. A test in the laboratory's own words, or of a fluid, is no drug.
 
     >>> names_a_drug("Calcium Gluconate"), names_a_drug("Free Calcium"), names_a_drug("Glucose (Urine)")
     (True, False, False)
     """
     first, plain = find_concept(text), normalise_label(text)
     drug, test = find_concept(text, "drug") or find_concept(text, "drug_class"), find_concept(text, "lab")
+    if words_of(text) in _of_user():
+        return first is not None and first.kind in ("drug", "drug_class")
     fluid = _IN_BRACKETS.search(plain)
     if fluid is not None and not named_words("other_fluids").isdisjoint(fluid[1].split()):
         return False
@@ -89,7 +91,9 @@ def is_test_and_drug(text: str) -> bool:
     (True, False, False)
     """
     drug = find_concept(text, "drug")
-    return names_a_drug(text) is False and drug is not None and drug.name == normalise_label(text)
+    if drug is None or words_of(text) in _of_user():
+        return False
+    return names_a_drug(text) is False and drug.name == normalise_label(text)
 
 
 def meanings_of(text: str, kind: str) -> tuple[str, ...]:
@@ -162,7 +166,7 @@ def add_concepts(table: Path | str) -> int:
 
 def forget_tables() -> None:
     """Read the tables again on their next use."""
-    for one in (_own, _of_user, _spoken, _parents, _above, _candidates, is_a):
+    for one in (_own, _of_user, _spoken, _parents, _above, _candidates, is_a, names_a_drug, is_test_and_drug):
         one.cache_clear()
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wardround.core import FormatError, import_extra
+from wardround.core import FormatError, WardroundError, import_extra
 from wardround.memory.peer import PeerAsking, PeerMemory
 from wardround.memory.peers.packages import BY_A_MODEL, FactChanges, environment, package_peer
 from wardround.models.schema import object_schema
@@ -22,9 +22,12 @@ async def _written(conversation: str, memory: PeerMemory, asking: PeerAsking) ->
     near = {note.id: note.content for note, _ in memory.nearest(conversation, limit=_NEAR)}
     with environment(_SILENT):
         package = _imported("langmem")
-        manager = package.create_memory_manager(_model(asking), enable_deletes=True)
+        failed: list[WardroundError] = []
+        manager = package.create_memory_manager(_model(asking, failed), enable_deletes=True)
         existing = [(name, "Memory", {"content": text}) for name, text in near.items()]
         found = await manager.ainvoke({"messages": [("user", conversation)], "existing": existing})
+    if failed:
+        raise failed[0]
     changes = FactChanges()
     for name, memory_or_removal in found:
         text = _content(memory_or_removal)
@@ -43,8 +46,11 @@ def _content(value: Any) -> str | None:
     return None if found is None else str(found)
 
 
-def _model(asking: PeerAsking) -> Any:
-    """Return what the package takes for a chat model with tools: ours, asked for its calls as JSON."""
+def _model(asking: PeerAsking, failed: list[WardroundError]) -> Any:
+    """Return what the package takes for a chat model with tools: ours, asked for its calls as JSON.
+
+    A call that fails is noted in ``failed`` and answered with no calls: the package would try again without end.
+    """
     models, messages = (_imported(f"langchain_core.{name}") for name in ("language_models", "messages"))
     outputs, tools = (_imported(f"langchain_core.{name}") for name in ("outputs", "utils.function_calling"))
 
@@ -53,8 +59,12 @@ def _model(asking: PeerAsking) -> Any:
 
     async def reply(_: Any, said: Sequence[Any], *__: Any, tools: Sequence[str] = (), **___: Any) -> Any:
         lines = [f"{one.type}: {one.text}" for one in said]
-        calls = await asking.value("langmem_calls", _CALLS, messages=lines, tools=tools)
-        made = [{"id": str(place), "type": "tool_call", **_read(call)} for place, call in enumerate(calls)]
+        made: list[dict[str, Any]] = []
+        try:
+            calls = [] if failed else await asking.value("langmem_calls", _CALLS, messages=lines, tools=tools)
+            made = [{"id": str(place), "type": "tool_call", **_read(call)} for place, call in enumerate(calls)]
+        except WardroundError as error:
+            failed.append(error)
         message = messages.AIMessage(content="", tool_calls=made)
         return outputs.ChatResult(generations=[outputs.ChatGeneration(message=message)])
 

@@ -23,10 +23,10 @@ from wardround.clinical.bundles.fold import DRUGS, PROCEDURES, TESTS, TRENDS
 from wardround.clinical.protocols import (
     STAY,
     DoneKey,
-    asked_keys,
     is_allergy,
     is_problem,
     keys_of,
+    lookup_done_keys,
     lookup_keys,
 )
 from wardround.clinical.vocabulary import clinical_name, ingredients, is_drug, is_lasting
@@ -226,7 +226,7 @@ class BatchFacts:
 
         ``is_drug``: whether it is a drug; None: what its name means first.
         """
-        keys = asked_keys(action, is_drug=is_drug)
+        keys = lookup_done_keys(action, is_drug=is_drug)
         if keys not in self._last_done:
             places = self.done(keys)
             order, times = self._times

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts, FloatArray, Truths
 from wardround.agents.stays.batch.onward import Mask
 from wardround.agents.stays.batch.readings import LookedBack
-from wardround.agents.stays.charted import kilograms_of, kinds_of_action, rate_in
-from wardround.clinical.bundles.events import HOUR, Integers
+from wardround.agents.stays.charted import kilograms_of, meanings_of_action, rate_in
+from wardround.clinical.bundles.events import HOUR, EventKind, Integers
 from wardround.clinical.protocols import (
     AtRate,
     AtValue,
@@ -26,7 +26,7 @@ from wardround.clinical.protocols import (
     HeldFor,
     InWindow,
     TimesBaseline,
-    asked_keys,
+    lookup_done_keys,
 )
 from wardround.clinical.vocabulary import (
     RELATIONS,
@@ -212,19 +212,28 @@ def _units_of(
 
 def counted(node: CountedActions, facts: BatchFacts) -> Truths:
     """Return where an action was done a number of times in the last hours."""
-    yes, no = np.zeros(len(facts.stream), bool), np.zeros(len(facts.stream), bool)
-    relation, carried = RELATIONS[node.relation], facts.carries(kinds_of_action(node.concept))
-    none = bool(relation(0, node.threshold))
-    yes |= carried & none
-    no |= carried & (not none)
-    hours = int(node.hours * HOUR)
-    for bundle, noted in _counts(facts, node.concept):
+    hours, relation = int(node.hours * HOUR), RELATIONS[node.relation]
+    found = [_bounds(facts, node.concept, kinds, hours, is_drug) for kinds, is_drug in meanings_of_action(node.concept)]
+    least, most = np.minimum.reduce([own for own, _, _ in found]), np.maximum.reduce([own for _, own, _ in found])
+    known = np.logical_and.reduce([own for _, _, own in found])
+    at_least, at_most = relation(least, node.threshold), relation(most, node.threshold)
+    may_equal = (least < node.threshold) & (node.threshold < most) & float(node.threshold).is_integer()  # of "=" alone
+    return Truths(known & at_least & at_most, known & ~at_least & ~at_most & ~may_equal)
+
+
+def _bounds(
+    facts: BatchFacts, concept: str, kinds: frozenset[EventKind], hours: int, is_drug: bool | None
+) -> tuple[Integers, Integers, Mask]:
+    """Return for every bundle how often an action was done in so many microseconds, at least and at most, and whether
+    that is known."""
+    least, most = np.zeros(len(facts.stream), np.int64), np.zeros(len(facts.stream), np.int64)
+    known = facts.carries(kinds).copy()
+    for bundle, noted in _counts(facts, concept, is_drug):
         since = int(facts.now[bundle]) - hours
-        least = sum(time is not None and time >= since for time, _ in noted)
-        most = least + sum(time is None and known >= since for time, known in noted)
-        outcomes = {bool(relation(number, node.threshold)) for number in range(least, most + 1)}
-        yes[bundle], no[bundle] = outcomes == {True}, outcomes == {False}
-    return Truths(yes, no)
+        least[bundle] = sum(time is not None and time >= since for time, _ in noted)
+        most[bundle] = least[bundle] + sum(time is None and hour >= since for time, hour in noted)
+        known[bundle] = True
+    return least, most, known
 
 
 def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
@@ -247,9 +256,11 @@ def at_rate(node: AtRate, facts: BatchFacts) -> Truths:
     return Truths.where(known, met)
 
 
-def _counts(facts: BatchFacts, concept: str) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
+def _counts(
+    facts: BatchFacts, concept: str, is_drug: bool | None
+) -> Iterator[tuple[int, list[tuple[int | None, int]]]]:
     """Yield for each bundle from the first action on its times and the times they became known."""
-    events, places = facts.stream.columns, np.sort(facts.done(asked_keys(concept)))
+    events, places = facts.stream.columns, np.sort(facts.done(lookup_done_keys(concept, is_drug=is_drug)))
     by_bundle = defaultdict(list)
     for place in places.tolist():
         by_bundle[int(facts.onward.bundle[place])].append(place)

@@ -16,13 +16,12 @@ from wardround.agents.stays.batch.due import Holding, asked_of, due_actions_of, 
 from wardround.agents.stays.batch.facts import NEVER, BatchFacts, Truths
 from wardround.agents.stays.batch.onward import Mask, afterwards
 from wardround.agents.stays.batch.over_time import at_rate, counted, meets, over_time, within
-from wardround.agents.stays.charted import LEVELS, kinds_of_action
+from wardround.agents.stays.charted import LEVELS, meanings_of_action
 from wardround.agents.stays.player import NO_ROWS, NOTHING_HELD, CodedRoles, CodedStep
 from wardround.agents.stays.router import PRIOR, HeldRule, RuleMemory
 from wardround.agents.stays.steward import Steward
 from wardround.clinical.bundles import BatchStates, Bundle, BundleStream, ValueLevel, batch_states, bundle_texts
 from wardround.clinical.bundles.events import HOUR, EventKind, Integers, amends, is_amendment
-from wardround.clinical.bundles.fold import DRUGS, TESTS
 from wardround.clinical.bundles.state import STEADY_SHARE
 from wardround.clinical.protocols import (
     FORBIDDING,
@@ -47,7 +46,7 @@ from wardround.clinical.protocols import (
     TimesBaseline,
     conditions_of,
 )
-from wardround.clinical.vocabulary import RELATIONS, is_test_and_drug
+from wardround.clinical.vocabulary import RELATIONS
 from wardround.core import canonical_json, from_microseconds
 
 # Triggers over every bundle of a stream at once: where each is known to be true or false (Kleene logic).
@@ -153,17 +152,17 @@ def _stated(node: Stated, facts: BatchFacts) -> Truths:
         case "on":
             return Truths(*facts.taking(node.concept))
         case "done":
-            if not is_test_and_drug(node.concept):
-                return _done_as(node, kinds_of_action(node.concept), facts)
-            as_test, as_drug = _done_as(node, TESTS, facts, is_drug=False), _done_as(node, DRUGS, facts, is_drug=True)
-            return Truths(as_test.yes & as_drug.yes, as_test.no & as_drug.no)
+            meanings = meanings_of_action(node.concept)
+            found = [_done_as(node, kinds, facts, is_drug=is_drug) for kinds, is_drug in meanings]
+            yes, no = (np.logical_and.reduce(masks) for masks in ([f.yes for f in found], [f.no for f in found]))
+            return Truths(yes, no)
         case "problem":
             return Truths(facts.has_problem(node.concept, ever=node.ever), np.zeros(len(facts.stream), dtype=bool))
         case "allergy":
             return Truths(*facts.allergic_to(node.concept))
 
 
-def _done_as(node: Stated, kinds: frozenset[EventKind], facts: BatchFacts, *, is_drug: bool | None = None) -> Truths:
+def _done_as(node: Stated, kinds: frozenset[EventKind], facts: BatchFacts, *, is_drug: bool | None) -> Truths:
     since = NEVER + 1 if node.hours is None else facts.now - int(node.hours * HOUR)
     done = facts.last_done(node.concept, is_drug=is_drug, ever=node.ever or node.hours is not None) >= since
     return Truths(done, ~done & facts.carries(kinds))
