@@ -77,7 +77,7 @@ def test_after_a_half_life_of_fair_coins_an_episode_counts_half_and_a_rare_coin_
     for _ in range(30):
         faded = faded.with_episode(0.0, shown=True, half_life=60.0).with_episode(0.0, shown=False, half_life=60.0)
     assert faded.lasting.signal == pytest.approx(old.lasting.signal / 2)
-    assert faded.recent.signal == pytest.approx(old.recent.signal / 16), "a quarter of the half-life"
+    assert faded.recent.signal == pytest.approx(old.recent.signal / 2**10), "a tenth of the half-life"
     assert (faded.shown, faded.masked) == (31, 31), "counts do not fade"
     kept = old.with_episode(0.0, shown=False, masked_share=0.95, half_life=60.0)
     assert kept.lasting.signal == pytest.approx(old.lasting.signal * 0.5 ** (4 * 0.95 * 0.05 / 60))

@@ -106,9 +106,9 @@ def test_what_turns_harmful_is_barred_within_200_more(worlds: dict[str, list[Cou
     before = mean(mean(one.barred[:TURN]) for one in worlds["turning"])
     within = mean(any(one.barred[TURN : TURN + 200]) for one in worlds["turning"])
     assert before <= 0.05
-    assert within >= often(0.85, 0.92), "one half-life, of 70 episodes: 0.89 of 400 seeds"
+    assert within >= often(0.91, 0.95), "half-lives of 160 and 40 episodes: 0.94 of 400 seeds"
     served_meanwhile = 1 - mean(mean(one.barred[TURN : TURN + 200]) for one in worlds["turning"])
-    assert served_meanwhile <= 0.64, "one half-life, of 70 episodes: 0.68"
+    assert served_meanwhile <= 0.58, "half-lives of 160 and 40 episodes: 0.59"
 
 
 @pytest.mark.parametrize("item", ["inert", "of easy cases", "beside what harms", "helpful"])

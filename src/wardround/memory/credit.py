@@ -112,8 +112,8 @@ def _clip(value: float) -> float:
 
 MASKED_SHARE = 0.5
 RETEST_SHARE = 0.05
-HALF_LIFE = 160.0
-RECENT_PART = 0.25
+HALF_LIFE = 240.0
+RECENT_PART = 0.1
 """The half-life of the recent evidence, as a share of that of the lasting evidence. New harm shows there first."""
 PRIOR_EFFECT_SD = 0.2
 """Before any episode the effect lies around 0 with this standard deviation, in units of score."""
@@ -200,7 +200,7 @@ class FadingSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoinEvidence:
-    """What coins showed of one experience in one task: ``lasting``, and ``recent``, which fades four times as fast.
+    """What coins showed of one experience in one task: ``lasting``, and ``recent``, which fades ten times as fast.
     ``shown`` and ``masked`` count episodes, unweighted."""
 
     lasting: FadingSums = FadingSums()

@@ -51,7 +51,7 @@ class EvolutionSettings:
     half_life: float = setting(
         HALF_LIFE,
         "after so many newer episodes with a fair coin an episode counts half in the lasting evidence, under credit, "
-        "and after a quarter of them in the recent evidence",
+        "and after a tenth of them in the recent evidence",
         unit="episodes",
         source="ours",
         least=1,
