@@ -84,6 +84,13 @@ SURVEYED = (
         reads=("events:{out}/cohort.parquet,time=index_timestamp,label=label",),
     ),
     Surveyed(
+        name="meds-tab",
+        pins=("meds-tab==0.2.0",),
+        needs="MIMIC-IV-MEDS",
+        commands=("python {here}/meds_tab_features.py {needed}/meds {out} {samples}",),
+        reads=("rows:{out}/features.parquet,key=stay_id",),
+    ),
+    Surveyed(
         name="ReciPies",
         pins=("recipies==1.3.1", "polars==2.1.0"),
         commands=("python {here}/hourly_table.py {raw} {out} {samples}", "python {here}/recipies_prepared.py {out}"),

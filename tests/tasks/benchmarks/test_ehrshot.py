@@ -372,7 +372,7 @@ def test_a_run_on_tasks_with_classes_is_played_scored_and_reported(
 
 def test_drawing_from_nothing_gives_nothing(bench: Benchmark, mimic_store: Store) -> None:
     places, record = load_places("mimiciv"), SubjectRecord()
-    begins = FirstEvents(store=mimic_store, places=places, record=record)
+    begins = FirstEvents(store=mimic_store, places=places, record=record, policy="known_at")
     labeller = Labeller(places=places, record=record, begins=begins, policy="known_at")
     nothing = labeller.questions("guo_los")
     assert len(nothing) == 0

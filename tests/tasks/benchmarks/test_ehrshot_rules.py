@@ -6,12 +6,16 @@ from collections import Counter
 from datetime import timedelta
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.core import format_time, from_microseconds, parse_time, to_microseconds
-from wardround.tasks.benchmarks.ehrshot.concepts import load_concepts
+from wardround.records import Policy
+from wardround.records.specs import CodedRows
+from wardround.tasks.benchmarks.ehrshot.concepts import load_concepts, load_places
+from wardround.tasks.benchmarks.ehrshot.record import first_event
 from wardround.tasks.benchmarks.ehrshot.rules import (
     UNKNOWN,
     LabelledQuestions,
@@ -261,3 +265,21 @@ def test_the_end_of_a_day_is_its_last_second(moment) -> None:  # type: ignore[no
     found = from_microseconds(end_of_day(to_microseconds(moment)))
     assert found.date() == moment.date()
     assert found + timedelta(seconds=1) == parse_time(f"{found.date() + timedelta(days=1)} 00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("policy", "first"), [("known_at", "2150-01-02 08:30:00"), ("published", "2150-01-02 00:00:00")]
+)
+def test_the_record_begins_with_what_was_known_first(policy: Policy, first: str) -> None:
+    """A procedure coded after the discharge stands at the midnight before a result that is known half an hour late;
+    an order without a time is no beginning."""
+    columns = {
+        "_event": ["2150-01-02 00:00:00", "2150-01-02 08:00:00", None],
+        "_available": ["2150-01-06 12:00:00", "2150-01-02 08:30:00", None],
+    }
+    times = {
+        name: pa.array([None if time is None else us(time) for time in column], pa.timestamp("us"))
+        for name, column in columns.items()
+    }
+    rows = CodedRows(batch=pa.RecordBatch.from_pydict(times))
+    assert first_event(load_places("mimiciv"), rows, policy) == us(first)

@@ -102,10 +102,11 @@ class EhrShot:
             places,
             _matchers_about(matchers, "result"),
             _matchers_about(matchers, "diagnosis"),
+            policy=context.settings.policy,
             report=context.report,
             spans=any(task.about in _OF_STAYS for task in self.tasks),
         )
-        begins = FirstEvents(store=store, places=places, record=record)
+        begins = FirstEvents(store=store, places=places, record=record, policy=context.settings.policy)
         return _OpenEhrShot(
             context=context,
             places=places,

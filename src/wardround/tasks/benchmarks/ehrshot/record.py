@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.core import Progress, Reporter, UserError
-from wardround.records import MomentRole, RowRole, Store
+from wardround.records import MomentRole, Policy, RowRole, Store
 from wardround.records.shards import NEVER_TIME
 from wardround.records.specs import CodedRows
 from wardround.tasks.benchmarks.ehrshot.concepts import CodeMatcher, Places, TaskConcept
 from wardround.tasks.benchmarks.ehrshot.rules import LabelledQuestions
 from wardround.tasks.benchmarks.encounters import (
+    AVAILABLE,
     EVENT,
     MINUTE,
     NO_TIME,
@@ -26,6 +27,7 @@ from wardround.tasks.benchmarks.encounters import (
     cell_times,
     count_kinds,
     event_times,
+    microseconds,
     read_spans,
     texts,
 )
@@ -138,7 +140,8 @@ RevisionRow = tuple[int, str, int]
 @dataclass(slots=True, kw_only=True)
 class SubjectRecord:
     """Everything labels are made of, by subject. ``begins`` and ``ends`` are the first and last event of the tables
-    that were read (``tables``); ``results`` and ``first_diagnoses`` are by task, then subject."""
+    that were read (``tables``), ``begins`` the first that was known under the policy ``known_at``; ``results`` and
+    ``first_diagnoses`` are by task, then subject."""
 
     stays: dict[int, Spans] = field(default_factory=dict)
     icu_stays: dict[int, Spans] = field(default_factory=dict)
@@ -164,11 +167,12 @@ def read_record(
     labs: Sequence[CodeMatcher],
     diagnoses: Sequence[CodeMatcher],
     *,
+    policy: Policy,
     report: Reporter,
     spans: bool = True,
 ) -> SubjectRecord:
     """Read every table that labels come from. UserError: the store has no table of stays."""
-    reader = _Reader(store=store, places=places, labs=labs, diagnoses=diagnoses, spans=spans)
+    reader = _Reader(store=store, places=places, labs=labs, diagnoses=diagnoses, policy=policy, spans=spans)
     tables = [name for name in store.table_names if name in reader.tables]
     if spans and places.stays.table not in tables:
         raise UserError(f"the store has no table {places.stays.table!r}, which says when people were in hospital")
@@ -187,6 +191,7 @@ class _Reader:
     places: Places
     labs: Sequence[CodeMatcher]
     diagnoses: Sequence[CodeMatcher]
+    policy: Policy
     spans: bool
     record: SubjectRecord = field(default_factory=SubjectRecord)
 
@@ -260,11 +265,21 @@ class _Reader:
                 firsts[subject_id] = min(firsts.get(subject_id, mark), mark)
 
     def _note_extent(self, subject_id: int, times: Ints, rows: CodedRows) -> None:
-        known = times[(times != NO_TIME) & counts_as_event(self.places, rows)]
-        if len(known):
-            begins, ends = self.record.begins, self.record.ends
-            begins[subject_id] = min(begins.get(subject_id, NEVER_TIME), int(known.min()))
-            ends[subject_id] = max(ends.get(subject_id, NO_TIME), int(known.max()))
+        begins, ends = self.record.begins, self.record.ends
+        begins[subject_id] = min(begins.get(subject_id, NEVER_TIME), first_event(self.places, rows, self.policy))
+        timed = times[(times != NO_TIME) & counts_as_event(self.places, rows)]
+        if len(timed):
+            ends[subject_id] = max(ends.get(subject_id, NO_TIME), int(timed.max()))
+
+
+def first_event(places: Places, rows: CodedRows, policy: Policy) -> int:
+    """Return the time of a subject's first event in a table, NEVER_TIME without one. Under ``known_at`` an event counts
+    from when it was known: a procedure that is coded after the discharge does not begin the record at its midnight."""
+    times = event_times(rows.batch)
+    if policy == "known_at":
+        times = np.where(times == NO_TIME, NO_TIME, np.maximum(times, microseconds(rows.batch.column(AVAILABLE))))
+    times = times[(times != NO_TIME) & counts_as_event(places, rows)]
+    return int(times.min()) if len(times) else NEVER_TIME
 
 
 def counts_as_event(places: Places, rows: CodedRows) -> Flags:
@@ -282,6 +297,7 @@ class FirstEvents:
     store: Store
     places: Places
     record: SubjectRecord
+    policy: Policy
     _found: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     def before(self, subject_id: int, moment: int) -> int:
@@ -297,11 +313,7 @@ class FirstEvents:
         for table in self.store.table_names:
             if table in self.record.tables or self.store.spec.tables[table].is_static:
                 continue
-            rows = CodedRows(batch=self.store.rows(subject_id, table))
-            times = event_times(rows.batch)
-            times = times[(times != NO_TIME) & counts_as_event(self.places, rows)]
-            if len(times):
-                yield int(times.min())
+            yield first_event(self.places, CodedRows(batch=self.store.rows(subject_id, table)), self.policy)
 
 
 def _moments(place: MomentRole, times: Ints, rows: CodedRows) -> Ints:
