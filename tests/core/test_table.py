@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from wardround.core.table import Table, TableColumn, as_html, as_latex, as_markdown, as_text, table_of
+from wardround.core.table import (
+    Table,
+    TableColumn,
+    as_html,
+    as_latex,
+    as_markdown,
+    as_text,
+    columns_of,
+    table_of,
+)
 
 TABLE = Table(
     header=("who", "n", "95 % interval"),
@@ -82,3 +91,18 @@ def test_columns_say_what_they_show_of_a_row_and_when_they_are_there() -> None:
     ]
     table = table_of([("a", 0.5), ("b", None)], columns)
     assert (list(table.header), list(map(list, table.rows))) == (["who", "score"], [["a", "0.50"], ["b", "?"]])
+
+
+def test_one_list_of_columns_serves_a_page_and_a_terminal() -> None:
+    columns: list[TableColumn[float | None]] = [
+        TableColumn(name="recall", value=lambda row: row, format=".1f", terminal={"name": "R"}, help="share found"),
+        TableColumn(name="squared", value=lambda row: None if row is None else row * row, tables="page data"),
+        TableColumn(name="short", value=lambda row: 1, tables="terminal narrow", terminal={"format": "02d"}),
+    ]
+    page = table_of([0.5, None], columns_of(columns, "page", missing="–"))
+    assert (page.header, page.rows) == (["recall", "squared"], [["0.5", "0.25"], ["–", "–"]])
+    assert page.terms == {"recall": "share found"}
+    terminal = table_of([0.5, None], columns_of(columns, "terminal"))
+    assert (terminal.header, terminal.rows) == (["R", "short"], [["0.5", "01"], ["", "01"]])
+    assert terminal.terms == {"R": "share found"}
+    assert [column.name for column in columns_of(columns, "data")] == ["recall", "squared"]

@@ -10,8 +10,11 @@ import pyarrow.parquet
 import pytest
 
 from tasks.scoring.test_tables import scored
-from wardround.reports import summarise_run
+from wardround.core.table import Table
+from wardround.reports import RunSummary, summarise_run
+from wardround.reports.run_tables import score_table, work_table
 from wardround.reports.tidy import TIDY_SCHEMA, TidyRow, tidy_run, write_tidy
+from wardround.tasks.scoring import EvidenceCut, render_table, summarise
 
 SCORES = [
     replace(scored(n, n / 8, task=task), agent=agent)
@@ -47,6 +50,25 @@ def test_what_it_took_stands_beside_and_no_row_stands_twice(rows: list[TidyRow])
     cost = {(row.agent, row.task): row.value for row in rows if row.metric == "cost (US$)" and row.stratum == "common"}
     assert cost["air", "labevents"] == 0.5
     assert len(set(rows)) == len(rows)
+
+
+def test_a_figure_is_the_same_on_the_page_in_a_terminal_and_in_the_files() -> None:
+    """Where evidence could have been cut and was not, the count is 0; a dash is where there was none to cut."""
+    (row,) = summarise([scored(1, 0.5)], resamples=50)
+    row = replace(row, reachable_recall=0.75, evidence_cut=EvidenceCut(episodes=1, of=2, events=4.0))
+    rows = [row, replace(row, task="transfers", evidence_cut=EvidenceCut(episodes=0, of=3))]
+    rows.append(replace(row, task="transfers", agent="air", evidence_cut=None))
+    assert [named(score_table(rows), "recall possible"), named(work_table(rows), "evidence cut")] == [
+        ["0.750"] * 3,
+        ["1 of 2 (-4)", "0 of 3", "–"],
+    ]
+    assert all("0.750" in line for line in render_table(rows).splitlines()[2:])
+    figures = tidy_run(RunSummary(rows=(row,), best=(), comparisons=()), "my-run")
+    assert [one.value for one in figures if one.metric == "recall possible"] == [0.75]
+
+
+def named(table: Table, column: str) -> list[str]:
+    return [row[list(table.header).index(column)] for row in table.rows]
 
 
 def test_both_files_hold_the_same_numbers(rows: list[TidyRow], tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from wardround.cli.output import print_rows
-from wardround.core.table import TableColumn, as_text, table_of
+from wardround.core.table import as_text, columns_of, table_of
 from wardround.learning import stages
 from wardround.reports import Comparison, arm_table, subgroup_table
-from wardround.reports.answer import p_cell
 from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
+from wardround.reports.run_tables import DIFFERENCE_COLUMNS
 from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.judging import JUDGEMENTS, unjudged
 from wardround.tasks.scoring import ArmRow, SummaryRow
@@ -83,7 +83,7 @@ def _reasons(rows: Sequence[CardRow]) -> dict[str, list[str]]:
 def print_comparisons(comparisons: Sequence[Comparison], *, is_wide: bool) -> None:
     """Print a table per metric and baseline: a row per task and contender; ``is_wide``: strata too."""
     some = [row for row in comparisons if is_wide or row.stratum == ALL]
-    columns = [column for column in _DIFFERENCES if is_wide or column.name not in _WIDE_ONLY]
+    columns = columns_of(DIFFERENCE_COLUMNS, "terminal" if is_wide else "narrow")
     for metric, baseline in dict.fromkeys((row.metric, row.baseline) for row in some):
         rows = [row for row in some if (row.metric, row.baseline) == (metric, baseline)]
         print(f"\n{metric} less that of {baseline}")
@@ -91,31 +91,6 @@ def print_comparisons(comparisons: Sequence[Comparison], *, is_wide: bool) -> No
     if some:
         print("p (max-T): permutation test over patients, corrected for contenders and tasks; detectable: the")
         print("smallest difference that so many patients would show in four of five studies (p < 0.05)")
-
-
-_DIFFERENCES: tuple[TableColumn[Comparison], ...] = (
-    TableColumn(name="task", value=lambda row: "mean of tasks" if row.task == ALL else row.task, kind="text"),
-    TableColumn(
-        name="contender",
-        value=lambda row: row.contender,
-        kind="text",
-        is_shown=lambda rows: len({row.contender for row in rows}) > 1,
-    ),
-    TableColumn(
-        name="stratum",
-        value=lambda row: row.stratum,
-        kind="text",
-        is_shown=lambda rows: len({row.stratum for row in rows}) > 1,
-    ),
-    TableColumn(name="samples", value=lambda row: row.test.difference.n),
-    TableColumn(name="unpaired", value=lambda row: row.test.unpaired),
-    TableColumn(name="difference", value=lambda row: row.test.difference.estimate, format="+.3f"),
-    TableColumn(name="95 % interval", value=lambda row: row.test.difference.as_text("+.3f"), kind="interval"),
-    TableColumn(name="p", value=lambda row: p_cell(row.test.p_value), missing="–"),
-    TableColumn(name="p (max-T)", value=lambda row: p_cell(row.adjusted_p), missing="–"),
-    TableColumn(name="detectable", value=lambda row: row.test.difference.detectable, format=".3f", missing="–"),
-)
-_WIDE_ONLY = frozenset({"samples", "unpaired", "p"})
 
 
 # Curated input against evidence seeking, on the terminal.

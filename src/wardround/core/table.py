@@ -7,9 +7,9 @@ Rows of any kind (:class:`TableColumn` says what a column shows of one) become a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from markupsafe import Markup, escape
 
@@ -34,7 +34,11 @@ _LATEX = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn(Generic[RowT]):
     """A column: its name, what it shows of a row (None: ``missing``), how a number is written (a format
-    specification), and for which rows the table has it at all."""
+    specification), and for which rows the table has it at all.
+
+    A list of columns may serve several tables: ``tables`` names those that have the column (empty: all of them),
+    ``terminal`` what is different in a terminal (``{"name": "R"}``). ``help`` says what the name means.
+    """
 
     name: str
     value: Callable[[RowT], object]
@@ -42,6 +46,9 @@ class TableColumn(Generic[RowT]):
     kind: Kind = "number"
     missing: str = ""
     is_shown: Callable[[Sequence[RowT]], bool] = lambda rows: True
+    tables: str = ""
+    terminal: Mapping[str, Any] = field(default_factory=dict)
+    help: str = ""
 
     def cell(self, row: RowT) -> str:
         """Return the text of a row's cell."""
@@ -53,7 +60,8 @@ class TableColumn(Generic[RowT]):
 class Table:
     """A table of texts. ``kinds``: of its columns; empty: a column is of numbers where all its cells are.
 
-    ``caption`` says what the cells are, ``note`` what marks in them mean; ``name`` is that of its file.
+    ``caption`` says what the cells are, ``note`` what marks in them mean, ``terms`` what names of columns mean;
+    ``name`` is that of its file.
     """
 
     header: Sequence[str]
@@ -62,6 +70,7 @@ class Table:
     name: str = ""
     caption: str = ""
     note: str = ""
+    terms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[tuple[str, Kind]]:
@@ -80,7 +89,16 @@ def table_of(rows: Iterable[RowT], columns: Sequence[TableColumn[RowT]]) -> Tabl
         header=[column.name for column in shown],
         rows=[[column.cell(row) for column in shown] for row in rows],
         kinds=[column.kind for column in shown],
+        terms={column.name: column.help for column in shown if column.help},
     )
+
+
+def columns_of(columns: Iterable[TableColumn[RowT]], table: str, **changes: Any) -> list[TableColumn[RowT]]:
+    """Return the columns that a table has ("terminal", "narrow": a terminal of 100 characters; others as the columns
+    name them), with ``changes`` to all, such as ``missing="–"``."""
+    found = [column for column in columns if table in (column.tables.split() or [table])]
+    in_terminal = table in ("terminal", "narrow")
+    return [replace(column, **{**changes, **(column.terminal if in_terminal else {})}) for column in found]
 
 
 def as_text(table: Table, *, has_rule: bool = False) -> str:

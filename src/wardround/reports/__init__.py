@@ -6,7 +6,8 @@ from wardround.reports.comparing import Comparison, Pair, compare_all
 from wardround.reports.opened_run import OpenedEpisode, OpenedRun, compare, compare_runs, forecast, run, settings
 from wardround.reports.predictions import Curve, curves, predictor_rows
 from wardround.reports.report import leak_test_page, report_run, write_predictor_report, write_report
-from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, subgroup_table, summarise_run
+from wardround.reports.run_tables import subgroup_table
+from wardround.reports.summary import GROUPINGS, RunSummary, by_contender, by_subgroup, summarise_run
 
 __all__ = [
     "GROUPINGS",

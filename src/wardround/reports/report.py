@@ -31,7 +31,7 @@ from wardround.core import (
     silent,
     write_atomically,
 )
-from wardround.core.table import Kind, as_html, html_frame
+from wardround.core.table import Kind, as_html, columns_of, html_frame, table_of
 from wardround.log import LogReader, Trajectory
 from wardround.predictors import FitRow, read_manifest, read_predictions
 from wardround.records import Store
@@ -43,7 +43,7 @@ from wardround.reports.comparing import must_match
 from wardround.reports.episode_card import PatientFacts, episode_card, facts_of
 from wardround.reports.forest import forest, forest_groups
 from wardround.reports.predictions import predictor_notes
-from wardround.reports.run_tables import difference_table, score_table, terms_of, work_table
+from wardround.reports.run_tables import difference_table, score_table, subgroup_table, work_table
 from wardround.reports.siblings import siblings
 from wardround.reports.standing import standing_record
 from wardround.reports.stay_pages import StayHour, rule_texts, stay_hours, timeline
@@ -53,7 +53,6 @@ from wardround.reports.summary import (
     by_subgroup,
     contender,
     named_contenders,
-    subgroup_table,
     summarise_run,
 )
 from wardround.runs.banks import gate_notes
@@ -73,6 +72,8 @@ from wardround.tasks.scoring import (
     trivial_scores,
 )
 from wardround.tasks.scoring.bootstrap import FEWEST_SUBJECTS
+from wardround.tasks.scoring.stay_tables import ADHERENCE_COLUMNS, RECALL_COLUMNS
+from wardround.tasks.scoring.tables import FIGURE_COLUMNS
 
 # What every page of a run is made with: the templates, their style and its hash, and what an episode's page shows.
 
@@ -100,7 +101,6 @@ def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -
         "score_table": score_table,
         "work_table": work_table,
         "difference_table": difference_table,
-        "terms_of": terms_of,
     }
     environment.globals["html_table"] = _html_table
     environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"
@@ -332,6 +332,9 @@ def write_report(
         siblings=siblings(folder, target) if out is None else (),
         arms=arm_table(summary.arms),
         subgroups=subgroup_table(summary.subgroups, summary.by or ""),
+        recall=table_of(summary.recall, columns_of(RECALL_COLUMNS, "page")),
+        adherence=table_of(summary.adherence, columns_of(ADHERENCE_COLUMNS, "page")),
+        figures=table_of(summary.figures, columns_of(FIGURE_COLUMNS, "page")),
         win_map=win_map(summary.arm_cells),
         linked=linked,
         **_metrics_of_tasks(results),

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import UserError
-from wardround.core.table import Table, TableColumn, table_of
 from wardround.predictors import FitRow
 from wardround.records import Chart, ChartTable, Store
 from wardround.records.specs import CodedRows
@@ -79,21 +78,6 @@ class RunSummary:
     by: str | None = None
     subgroups: tuple[SummaryRow, ...] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
-
-
-def subgroup_table(rows: Sequence[SummaryRow], by: str) -> Table:
-    """Return a row per contender, task and subgroup, which stands in ``stratum``; few patients have no interval."""
-    columns: tuple[TableColumn[SummaryRow], ...] = (
-        TableColumn(name="agent · model", value=contender, kind="text"),
-        TableColumn(name="task", value=lambda row: row.task, kind="text"),
-        TableColumn(name=by, value=lambda row: row.stratum, kind="text"),
-        TableColumn(name="n", value=lambda row: row.n),
-        TableColumn(name="patients", value=lambda row: row.subjects),
-        TableColumn(name="in", value=lambda row: row.metric, kind="text"),
-        TableColumn(name="score", value=lambda row: row.f1.estimate, format=".3f"),
-        TableColumn(name="95 % interval", value=lambda row: row.f1.as_text(), kind="interval"),
-    )
-    return table_of(rows, columns)
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:

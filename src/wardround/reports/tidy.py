@@ -10,18 +10,19 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
 from wardround.core import private_folder, write_atomically
+from wardround.core.table import columns_of
 from wardround.reports.baseline_card import CardRow
 from wardround.reports.comparing import Comparison
 from wardround.reports.summary import RunSummary, contender
 from wardround.tasks.scoring import ClassificationRow, Interval, SummaryRow
-from wardround.tasks.scoring.tables import ALL
+from wardround.tasks.scoring.tables import ALL, SCORE_COLUMNS
 
 TRIVIAL = "trivial baseline"
 """What stands as the model of a contender that reads nothing."""
@@ -141,22 +142,10 @@ def _of_interval(where: _Where, metric: str, shown: Interval, tested: _Tested = 
 def _score_rows(row: SummaryRow, run: str) -> Iterator[TidyRow]:
     where = _Where(run=run, agent=row.agent, model=row.model, task=row.task, stratum=row.stratum)
     yield _of_interval(where, row.metric, row.f1)
-    figures = {
-        "precision": row.precision,
-        "recall": row.recall,
-        "recall possible": row.reachable_recall,
-        "turns": row.turns,
-        "input tokens": row.input_tokens,
-        "output tokens": row.output_tokens,
-        "cost (US$)": row.cost,
-        "seconds": row.seconds,
-        "citations valid": row.grounding.share,
-        "episodes": row.episodes,
-        "episodes failed": row.failed,
-    }
-    for metric, value in figures.items():
+    for column in columns_of(SCORE_COLUMNS, "data"):
+        value: Any = column.value(row)
         if value is not None:
-            yield _row(where, metric, value, (row.n, row.subjects))
+            yield _row(where, column.name, value, (row.n, row.subjects))
 
 
 def _class_rows(row: ClassificationRow, run: str) -> Iterator[TidyRow]:

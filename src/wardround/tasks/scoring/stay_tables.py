@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
-from wardround.core.table import TableColumn, as_text, table_of
+from wardround.core.table import TableColumn, as_text, columns_of, table_of
 from wardround.tasks.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_rows
 from wardround.tasks.scoring.episodes import EpisodeScore
 from wardround.tasks.scoring.stays import RecallRow, StepCounts, recall_rows
@@ -17,7 +16,6 @@ PAPER_AUDITED = (0.0515, 0.0942)
 """The paper's share of steps at which the Auditor runs (TRACE, table 1: Mixtral-8x22B and Llama-3.1-70B)."""
 _EXPECTED = (0.025, 0.15)
 """Shares outside these are commented."""
-RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +85,12 @@ def _mean_grade(counts: Sequence[StepCounts], people: Sequence[int], seed: int) 
 
 def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow]) -> str:
     """Return both as aligned plain-text tables."""
-    tables = (as_text(table_of(recall, _RECALL_COLUMNS)), "", as_text(table_of(adherence, _RULE_COLUMNS)))
-    return "\n".join([*tables, *filter(None, map(_far_off, adherence))])
+    texts = (
+        as_text(table_of(recall, columns_of(RECALL_COLUMNS, "terminal", kind="text", missing="–"))),
+        "",
+        as_text(table_of(adherence, columns_of(ADHERENCE_COLUMNS, "terminal", kind="text", missing="–"))),
+    )
+    return "\n".join([*texts, *filter(None, map(_far_off, adherence))])
 
 
 def _far_off(row: AdherenceRow) -> str | None:
@@ -102,35 +104,43 @@ def _far_off(row: AdherenceRow) -> str | None:
     return f"{row.contender}: the gate of the model's audit opens at {share:.1%} of steps; {than}: {hint}"
 
 
-def _text(name: str, value: Callable[[RowT], object], form: str = "", missing: str = "–") -> TableColumn[RowT]:
-    return TableColumn(name=name, value=value, format=form, kind="text", missing=missing)
-
-
 def _grade(row: AdherenceRow) -> str | None:
-    return None if row.equivalence is None else f"{row.equivalence.estimate:.2f} {row.equivalence.as_text()}"
+    return None if row.equivalence is None else f"{row.equivalence.estimate:.2f} ({row.equivalence.as_text()})"
 
 
-_RECALL_COLUMNS: tuple[TableColumn[RecallRow], ...] = (
-    _text("", lambda row: row.contender),
-    _text("type", lambda row: row.kind.lower()),
-    _text("by", lambda row: row.matching),
-    _text("micro", lambda row: row.micro.estimate, ".3f"),
-    _text("95 % interval", lambda row: row.micro.as_text()),
-    _text("macro", lambda row: row.macro.estimate, ".3f"),
-    _text("95 % interval", lambda row: row.macro.as_text()),
-    _text("capped", lambda row: row.capped, ".3f"),
-    _text("precision", lambda row: row.precision, ".3f"),
-    _text("steps", lambda row: row.steps),
-    _text("decisions", lambda row: row.targets),
+RECALL_COLUMNS: tuple[TableColumn[RecallRow], ...] = (
+    TableColumn(name="Contender", value=lambda row: row.contender, kind="text", terminal={"name": ""}),
+    TableColumn(name="Type", value=lambda row: row.kind.lower(), kind="text", terminal={"name": "type"}),
+    TableColumn(name="By", value=lambda row: row.matching, kind="text", terminal={"name": "by"}),
+    TableColumn(name="Recall@5, micro", value=lambda row: row.micro.estimate, format=".3f", terminal={"name": "micro"}),
+    TableColumn(name="95 % interval", value=lambda row: row.micro.as_text(), kind="text"),
+    TableColumn(name="macro", value=lambda row: row.macro.estimate, format=".3f"),
+    TableColumn(name="95 % interval", value=lambda row: row.macro.as_text(), kind="text"),
+    TableColumn(name="capped", value=lambda row: row.capped, format=".3f"),
+    TableColumn(name="precision", value=lambda row: row.precision, format=".3f", missing="–"),
+    TableColumn(name="Steps", value=lambda row: row.steps, format=",", terminal={"name": "steps", "format": ""}),
+    TableColumn(
+        name="Decisions", value=lambda row: row.targets, format=",", terminal={"name": "decisions", "format": ""}
+    ),
 )
-_RULE_COLUMNS: tuple[TableColumn[AdherenceRow], ...] = (
-    _text("", lambda row: row.contender),
-    _text("steps", lambda row: row.steps),
-    _text("cites a rule", lambda row: row.adherence.estimate, ".1%"),
-    _text("that holds", lambda row: row.strict.estimate, ".1%"),
-    _text("audited", lambda row: row.audited.estimate, ".1%"),
-    _text("failed", lambda row: row.failed),
-    _text("flaws", lambda row: row.flaws or None),
-    _text("unchecked", lambda row: row.unchecked or None),
-    _text("equivalence", _grade),
+ADHERENCE_COLUMNS: tuple[TableColumn[AdherenceRow], ...] = (
+    TableColumn(name="Contender", value=lambda row: row.contender, kind="text", terminal={"name": ""}),
+    TableColumn(name="Steps", value=lambda row: row.steps, format=",", terminal={"name": "steps", "format": ""}),
+    TableColumn(
+        name="Cites an activated rule",
+        value=lambda row: row.adherence.estimate,
+        format=".0%",
+        terminal={"name": "cites a rule", "format": ".1%"},
+    ),
+    TableColumn(name="that holds", value=lambda row: row.strict.estimate, format=".0%", terminal={"format": ".1%"}),
+    TableColumn(
+        name="Audited",
+        value=lambda row: row.audited.estimate,
+        format=".0%",
+        terminal={"name": "audited", "format": ".1%"},
+    ),
+    TableColumn(name="Failed", value=lambda row: row.failed, terminal={"name": "failed"}),
+    TableColumn(name="Flaws", value=lambda row: row.flaws or None, kind="text", terminal={"name": "flaws"}),
+    TableColumn(name="unchecked", value=lambda row: row.unchecked or None, tables="terminal"),
+    TableColumn(name="Equivalence (1 to 5)", value=_grade, kind="text", missing="–", terminal={"name": "equivalence"}),
 )

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from textwrap import fill
+from typing import Any
 
 from wardround.core import Usage
-from wardround.core.table import TableColumn, as_text, table_of
+from wardround.core.table import TableColumn, as_text, columns_of, table_of
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring.bootstrap import Interval, patient_bootstrap
 from wardround.tasks.scoring.episodes import EpisodeScore
@@ -114,10 +115,11 @@ def render_table(rows: Sequence[SummaryRow], *, is_wide: bool = True) -> str:
     ``is_wide=False``: over all strata, with the columns that fit a terminal of 100, and what their names mean.
     """
     if is_wide:
-        return as_text(table_of(rows, _COLUMNS), has_rule=True)
+        return as_text(table_of(rows, columns_of(SCORE_COLUMNS, "terminal")), has_rule=True)
     some = over_strata(rows)
-    table = table_of(some, [column for column in _COLUMNS if column.name in _NARROW])
-    return "\n".join([as_text(table, has_rule=True), *_terms(table.header), *_warnings(some)])
+    table = table_of(some, columns_of(SCORE_COLUMNS, "narrow"))
+    terms = fill("; ".join(f"{name}: {help}" for name, help in table.terms.items()), 100).splitlines()
+    return "\n".join([as_text(table, has_rule=True), *terms, *_warnings(some)])
 
 
 def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
@@ -135,12 +137,6 @@ def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
             subsequent_indent="    ",
         ).splitlines()
     ]
-
-
-def _terms(names: Iterable[str]) -> list[str]:
-    """Return the meanings of short column names, in one or two lines."""
-    meanings = "; ".join(f"{name}: {_MEANINGS[name]}" for name in names if name in _MEANINGS)
-    return fill(meanings, 100).splitlines() if meanings else []
 
 
 def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> SummaryRow:
@@ -249,21 +245,25 @@ def _all_f1(rows: Sequence[SummaryRow]) -> bool:
     return all(row.metric == SET_F1 for row in rows)
 
 
-def _any_cited_success(rows: Sequence[SummaryRow]) -> bool:
-    return any(row.successes.cited for row in rows)
+def _column(
+    name: str, value: Callable[[SummaryRow], object], tables: str, form: str = "", **more: Any
+) -> TableColumn[SummaryRow]:
+    return TableColumn(name=name, value=value, tables=tables, format=form, **more)
 
 
-def _varies(name: str) -> Callable[[Sequence[SummaryRow]], bool]:
-    return lambda rows: len({getattr(row, name) for row in rows}) > 1
-
-
-def _known(name: str, value: Callable[[SummaryRow], object], form: str = "") -> TableColumn[SummaryRow]:
+def _known(
+    name: str, value: Callable[[SummaryRow], object], tables: str, form: str = "", **more: Any
+) -> TableColumn[SummaryRow]:
     """A column that a table has where the value of any row is known."""
-    return TableColumn(
-        name=name, value=value, format=form, is_shown=lambda rows: any(value(row) is not None for row in rows)
-    )
+    return _column(name, value, tables, form, is_shown=lambda rows: any(value(row) is not None for row in rows), **more)
 
 
+def _varied(name: str, value: Callable[[SummaryRow], object], tables: str, **more: Any) -> TableColumn[SummaryRow]:
+    """A column of texts that a table has where they differ between rows."""
+    return _column(name, value, tables, kind="text", is_shown=lambda rows: len(set(map(value, rows))) > 1, **more)
+
+
+_IF_CITED = {"is_shown": lambda rows: any(row.successes.cited for row in rows)}
 _SHORT = {
     ErrorClass.NO_PREDICTION: "none",
     ErrorClass.TOOL_REPEAT: "repeat",
@@ -272,64 +272,135 @@ _SHORT = {
     ErrorClass.TOOL_USAGE: "usage",
     ErrorClass.NO_CANDIDATE_TOOL: "no-cand",
 }
-_COLUMNS: tuple[TableColumn[SummaryRow], ...] = (
-    TableColumn(name="agent", value=lambda row: row.agent, kind="text", is_shown=_varies("agent")),
-    TableColumn(name="model", value=lambda row: row.model, kind="text", is_shown=_varies("model")),
-    TableColumn(name="task", value=lambda row: row.task, kind="text"),
-    TableColumn(name="stratum", value=lambda row: row.stratum, kind="text"),
-    TableColumn(name="n", value=lambda row: row.n),
-    TableColumn(name="patients", value=lambda row: row.subjects),
-    TableColumn(name="in", value=lambda row: row.metric, kind="text", is_shown=lambda rows: not _all_f1(rows)),
-    TableColumn(name="score", value=lambda row: row.f1.estimate, format=".3f", is_shown=lambda rows: not _all_f1(rows)),
-    TableColumn(name="F1", value=lambda row: row.f1.estimate, format=".3f", is_shown=_all_f1),
-    TableColumn(name="95 % interval", value=lambda row: row.f1.as_text()),
-    _known("over samples", lambda row: row.over_samples and row.over_samples.estimate, ".3f"),
-    TableColumn(name="P", value=lambda row: row.precision, format=".3f"),
-    TableColumn(name="R", value=lambda row: row.recall, format=".3f"),
-    TableColumn(name="R max", value=lambda row: row.reachable_recall, format=".3f"),
-    TableColumn(name="turns", value=lambda row: row.turns, format=".1f"),
-    TableColumn(
-        name="trials",
-        value=lambda row: row.trials,
-        format=".1f",
-        is_shown=lambda rows: any(row.trials > 1 for row in rows),
+SCORE_COLUMNS: tuple[TableColumn[SummaryRow], ...] = (
+    _column("task", lambda row: "mean of tasks" if row.task == ALL else row.task, "scores work", kind="text"),
+    _varied("agent", lambda row: row.agent, "terminal narrow"),
+    _varied("model", lambda row: row.model, "terminal narrow"),
+    _varied("agent · model", lambda row: f"{row.agent} · {row.model}", "scores work subgroups"),
+    _column("task", lambda row: row.task, "terminal narrow subgroups", kind="text"),
+    _varied("stratum", lambda row: row.stratum, "terminal scores subgroups", terminal={"is_shown": lambda rows: True}),
+    _column("n", lambda row: row.n, "terminal narrow scores subgroups"),
+    _column("patients", lambda row: row.subjects, "terminal narrow scores subgroups"),
+    _column(
+        "in",
+        lambda row: row.metric,
+        "terminal narrow scores subgroups",
+        kind="text",
+        is_shown=lambda rows: not _all_f1(rows),
     ),
-    _known("tokens in", lambda row: row.input_tokens, ",.0f"),
-    _known("out", lambda row: row.output_tokens, ",.0f"),
-    _known("US$", lambda row: row.cost, ".4f"),
-    TableColumn(name="seconds", value=lambda row: row.seconds, format=".2f"),
-    _known("grounded", lambda row: row.grounding.share, ".3f"),
-    TableColumn(name="right", value=lambda row: row.successes.right, is_shown=_any_cited_success),
-    TableColumn(name="corrupt", value=lambda row: row.successes.short, is_shown=_any_cited_success),
-    TableColumn(name="unread", value=lambda row: row.successes.unread, is_shown=_any_cited_success),
-    _known("lessons", lambda row: row.experiences, ".1f"),
-    TableColumn(
-        name="evidence cut",
-        value=lambda row: row.evidence_cut and row.evidence_cut.short,
-        is_shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
+    _column("score", lambda row: row.f1.estimate, "scores subgroups", ".3f"),
+    _column("score", lambda row: row.f1.estimate, "terminal narrow", ".3f", is_shown=lambda rows: not _all_f1(rows)),
+    _column("F1", lambda row: row.f1.estimate, "terminal narrow", ".3f", is_shown=_all_f1),
+    _column(
+        "95 % interval",
+        lambda row: row.f1.as_text(),
+        "terminal narrow scores subgroups",
+        kind="interval",
+        terminal={"kind": "number"},
     ),
-    _known("summarised", lambda row: None if row.summarised is None else f"{row.summarised} of {row.episodes}"),
-    TableColumn(
-        name="summaries failed",
-        value=lambda row: f"{row.failed_summaries} of {row.summaries}" if row.summaries else None,
-        is_shown=lambda rows: any(row.failed_summaries for row in rows),
+    _known("over samples", lambda row: row.over_samples and row.over_samples.estimate, "terminal", ".3f"),
+    _column(
+        "precision",
+        lambda row: row.precision,
+        "terminal narrow scores data",
+        ".3f",
+        terminal={"name": "P", "help": "precision"},
     ),
-    TableColumn(name="failed", value=lambda row: row.failed, is_shown=lambda rows: any(row.failed for row in rows)),
-    TableColumn(name="errors (episodes)", value=_errors, kind="text"),
+    _column(
+        "recall", lambda row: row.recall, "terminal narrow scores data", ".3f", terminal={"name": "R", "help": "recall"}
+    ),
+    _column(
+        "recall possible",
+        lambda row: row.reachable_recall,
+        "terminal narrow scores data",
+        ".3f",
+        terminal={"name": "R max"},
+        help="the recall of a perfect answer (below 1 where the candidates lack a right label)",
+    ),
+    _column("turns", lambda row: row.turns, "terminal narrow work data", ".1f"),
+    _column(
+        "trials", lambda row: row.trials, "terminal", ".1f", is_shown=lambda rows: any(row.trials > 1 for row in rows)
+    ),
+    _known("input tokens", lambda row: row.input_tokens, "terminal work data", ",.0f", terminal={"name": "tokens in"}),
+    _known("output tokens", lambda row: row.output_tokens, "terminal work data", ",.0f", terminal={"name": "out"}),
+    _known("cost (US$)", lambda row: row.cost, "terminal narrow work data", ".4f", terminal={"name": "US$"}),
+    _column("seconds", lambda row: row.seconds, "terminal work data", ".2f"),
+    _known("grounded", lambda row: row.grounding.share, "terminal", ".3f"),
+    _column(
+        "citations valid",
+        lambda row: row.grounding.share,
+        "work data",
+        ".0%",
+        help="share of cited rows that exist on the chart, were read, and support the answer",
+    ),
+    _column(
+        "right",
+        lambda row: row.successes.right,
+        "terminal work",
+        terminal=_IF_CITED,
+        help="episodes with the full score",
+    ),
+    _column(
+        "corrupt",
+        lambda row: row.successes.short or None,
+        "terminal work",
+        terminal=_IF_CITED,
+        help="right answers that cite a row which does not exist, was not read or does not support them, of those that "
+        "cite any",
+    ),
+    _column(
+        "unread",
+        lambda row: row.successes.unread,
+        "terminal work",
+        terminal=_IF_CITED,
+        help="corrupt answers with a row that does not exist or was not read",
+    ),
+    _column(
+        "uncited",
+        lambda row: row.successes.uncited,
+        "work",
+        help="right answers that cite nothing and cannot be judged",
+    ),
+    _known(
+        "lessons",
+        lambda row: row.experiences,
+        "terminal work",
+        ".1f",
+        help="experiences served from the bank, a mean per episode",
+    ),
+    _column(
+        "evidence cut",
+        lambda row: row.evidence_cut and row.evidence_cut.short,
+        "terminal work",
+        is_shown=lambda rows: any(row.evidence_cut and row.evidence_cut.episodes for row in rows),
+        help="episodes whose evidence did not fit the budget, and how many events were lost",
+    ),
+    _known(
+        "summarised",
+        lambda row: None if row.summarised is None else f"{row.summarised} of {row.episodes}",
+        "terminal work",
+        help="episodes with a summary of what was read before",
+    ),
+    _known(
+        "summaries failed",
+        lambda row: f"{row.failed_summaries} of {row.summaries}" if row.summaries else None,
+        "terminal work",
+        terminal={"is_shown": lambda rows: any(row.failed_summaries for row in rows)},
+        help="summaries that failed and left the one before in place, of all tried",
+    ),
+    _column("episodes", lambda row: row.episodes, "data"),
+    _column("episodes failed", lambda row: row.failed, "data"),
+    _column(
+        "failed",
+        lambda row: row.failed,
+        "terminal narrow scores",
+        is_shown=lambda rows: any(row.failed for row in rows),
+        help="episodes that ended in an error and score 0",
+    ),
+    _column("errors (episodes)", _errors, "terminal", kind="text"),
 )
-
-
-_NARROW = frozenset(
-    {"agent", "model", "task", "n", "patients", "in", "score", "F1", "95 % interval", "P", "R", "R max", "turns"}
-    | {"US$", "failed"}
-)
-"""The columns of a table for a terminal of 100 columns."""
-_MEANINGS = {
-    "P": "precision",
-    "R": "recall",
-    "R max": "recall of a perfect answer (below 1 where the candidates lack a right label)",
-    "failed": "episodes that ended in an error and score 0",
-}
+"""Every column of a run's scores, by the tables that have it: ``terminal`` (``--wide``), ``narrow`` (a terminal of 100
+characters), ``scores`` and ``work`` (the report's page), ``subgroups``, ``data`` (the files of ``--tables``)."""
 
 
 # The other figures of a kind of answers: what its scorer gives of every answer besides the figure the tables show.
@@ -361,7 +432,7 @@ def figure_rows(scores: Iterable[EpisodeScore], *, seed: int = 0) -> tuple[Figur
 
 def render_figures(rows: Sequence[FigureRow]) -> str:
     """Return the rows as an aligned plain-text table."""
-    return as_text(table_of(rows, _FIGURE_COLUMNS))
+    return as_text(table_of(rows, columns_of(FIGURE_COLUMNS, "terminal", kind="text")))
 
 
 def _figure_mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Interval:
@@ -371,10 +442,12 @@ def _figure_mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Inte
     return patient_bootstrap(list(values.values()), [subject_of[sample] for sample in values], seed=seed)
 
 
-_FIGURE_COLUMNS: tuple[TableColumn[FigureRow], ...] = (
+FIGURE_COLUMNS: tuple[TableColumn[FigureRow], ...] = (
     TableColumn(name="task", value=lambda row: row.task, kind="text"),
-    TableColumn(name="", value=lambda row: f"{row.agent} · {row.model}", kind="text"),
+    TableColumn(
+        name="agent · model", value=lambda row: f"{row.agent} · {row.model}", kind="text", terminal={"name": ""}
+    ),
     TableColumn(name="figure", value=lambda row: row.figure, kind="text"),
-    TableColumn(name="mean", value=lambda row: row.mean.estimate, format=".3f", kind="text"),
-    TableColumn(name="95 % interval", value=lambda row: row.mean.as_text(), kind="text"),
+    TableColumn(name="mean", value=lambda row: row.mean.estimate, format=".3f"),
+    TableColumn(name="95 % interval", value=lambda row: row.mean.as_text(), kind="interval"),
 )
