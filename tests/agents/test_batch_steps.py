@@ -247,6 +247,35 @@ def test_a_drug_that_runs_under_the_name_of_its_class_is_the_one_asked_for() -> 
     assert [[action.name for action in step.actions] for step in found] == [["Insulin Human Regular"], [], []]
 
 
+BOUNDS = (None, Bounds(1, 1), Bounds(1, 2), Bounds(1, 3), Bounds(2, 2), Bounds(2, 3), Bounds(3, 3))
+"""Of a score after each of seven hours."""
+
+
+@pytest.mark.parametrize(
+    ("trigger", "holds", "does_not"),
+    [
+        ("sofa > 2", {6}, {1, 2, 4}),
+        ("sofa >= 2", {4, 5, 6}, {1}),
+        ("sofa < 2", {1}, {4, 5, 6}),
+        ("sofa <= 2", {1, 2, 4}, {6}),
+        ("sofa = 2", {4}, {1, 6}),
+    ],
+)
+def test_a_score_known_in_part_decides_only_where_both_ends_do(
+    trigger: str, holds: set[int], does_not: set[int]
+) -> None:
+    rules = tuple(
+        ProtocolRule(id=name, category="ANY", trigger=words, actions=("order sodium",))
+        for name, words in {"yes": trigger, "no": f"NOT ({trigger})"}.items()
+    )
+    hourly = [event_of(EventKind.LAB, "Lactate", at(hour), value=1.0, row_id=f"l:{hour}") for hour in range(7)]
+    began = at(0).hour
+    roles = replace(roles_of(rules), score=lambda subject, name, hours, moment: BOUNDS[moment.hour - began])
+    held = [{rule.id for rule in step.held} for step in check(stream_of(1, hourly), roles)]
+    assert {place for place, found in enumerate(held) if "yes" in found} == holds
+    assert {place for place, found in enumerate(held) if "no" in found} == does_not
+
+
 def test_the_command_writes_the_words_and_the_step_of_every_bundle(synthetic_store: Store, tmp_path: Path) -> None:
     protocol = Path(__file__).parents[2] / "examples" / "sepsis.toml"
     words = [

@@ -70,6 +70,8 @@ def test_finish_beside_other_calls_runs_last_and_everything_is_answered() -> Non
         ("get_rows", False),
         ("finish", True),
     ]
+    assert [result.seconds > 0 for result in results] == [True, True, False], "what was not run took no time"
+    assert results[2].seconds == 0
 
 
 def test_a_refused_finish_is_not_the_end() -> None:
