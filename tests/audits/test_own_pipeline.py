@@ -112,7 +112,7 @@ def test_answers_tell_what_a_pipeline_of_ones_own_source_knew(tmp_path: Path) ->
             ('title = "A ward"', 'title = "A ward"\nfiles = { delimiter = ";" }'),
             "copies are written in UTF-8, with commas",
         ),
-        (('person = "int"\ndrawn', 'who = "int"\ndrawn'), "must stand in one column of all files"),
+        (('person = "int"\ndrawn', 'who = "int"\ndrawn'), "must stand in one column of all files.*: person, who$"),
     ],
 )
 def test_files_that_cannot_be_copied_as_they_are_are_refused(

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import leaking_pipeline
 import pytest
-from leaking_pipeline import READ, SAMPLES, swap_table, write_features, write_hospital
+from leaking_pipeline import READ, SAMPLES, of_people, swap_table, write_features, write_hospital
 
 from wardround.audits.pipeline import (
     PipelineCommand,
@@ -112,6 +112,19 @@ def test_a_feature_that_changes_from_run_to_run_is_named_and_judged_no_further(s
     assert [one.verdict for one in report.findings if one.feature == "nth"] == ["NOT DETERMINISTIC"]
     assert report.status == 2
     assert report.conclusion == "NO LEAK FOUND, NOT CLEAN: nth (NOT DETERMINISTIC)"
+
+
+def test_a_feature_that_hangs_on_the_order_of_later_rows_is_called_so(hospital: Path) -> None:
+    """Only values may change; the time of the last row on file is no value, nor is the latest time."""
+
+    def run(raw: Path, out: Path) -> None:
+        drawn = {who: [row["charttime"] for row in rows] for who, rows in of_people(raw, "hosp/labevents").items()}
+        lines = [f"{one.subject},{drawn[one.subject][-1]},{max(drawn[one.subject])}\n" for one in SAMPLES]
+        out.joinpath("f.csv").write_text("subject_id,last_drawn,latest\n" + "".join(lines))
+
+    settings = PipelineSettings(only={"labevents": ["valuenum"]})
+    report = audit_pipeline(run, hospital, SAMPLES, read="rows:{out}/f.csv", source=swap_table(), settings=settings)
+    assert [(one.verdict, one.feature) for one in report.findings] == [("ORDER", "last_drawn")]
 
 
 def test_the_originals_are_never_handed_out(small_hospital: Path) -> None:

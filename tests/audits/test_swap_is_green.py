@@ -11,7 +11,7 @@ from invented import Invented, altered
 from effort import often
 from wardround.audits import audit_swap, random_moments
 from wardround.clinical.bundles.futures import differing_bundles, differing_records
-from wardround.records import Store, ingest
+from wardround.records import Store, ingest, load_source_spec
 from wardround.synth import DIALECTS, synthesize
 from wardround.tasks.benchmarks.other_futures import differing_answers, differing_candidates, differing_questions
 
@@ -82,3 +82,48 @@ def test_a_key_shown_too_early_is_found_at_random_moments(invented: Invented, tm
     assert len(inside) > 5
     report = audit_swap(store, inside, invented.raw("mimiciv"), others=False)
     assert "charts: edstays.hadm_id" in " ".join(report.leaking)
+
+
+TABLE = """
+[tables.{name}]
+path = "{name}"
+id_columns = ["person", "at"]
+subject = "person"
+event_time = "{clock}"
+available_at = "{clock}"
+columns = {{ person = "int", at = "time", until = "time" }}
+"""
+STAYS = """
+[roles.stay]
+table = "seen"
+id = "person"
+start = "at"
+ends = ["until"]
+"""
+
+
+@pytest.mark.parametrize("has_stays", [False, True])
+def test_random_moments_lie_after_a_row_or_inside_a_stay_however_much_has_no_time(
+    tmp_path: Path, has_stays: bool
+) -> None:
+    """Three people with a visit each, one that is not over, and forty tables of things that are always so."""
+    names = ["seen", *(f"always{number}" for number in range(40))]
+    text = '[source]\nname = "ward"\ntitle = "A ward"\nsensitivity = "synthetic"\n'
+    text += "".join(TABLE.format(name=name, clock="at" if name == "seen" else "always") for name in names)
+    (tmp_path / "ward.toml").write_text(text + STAYS * has_stays)
+    (tmp_path / "raw").mkdir()
+    begins = {who: datetime(2150, 1, 10 * who, 8) for who in (1, 2, 3)}
+    ends = {1: datetime(2150, 1, 10, 20), 2: datetime(2150, 1, 23, 8), 3: None}
+    rows = [f"{who},{begins[who]},{ends[who] or ''}" for who in begins]
+    for name in names:
+        (tmp_path / "raw" / f"{name}.csv").write_text("\n".join(["person,at,until", *rows]) + "\n")
+    ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
+    chosen = random_moments(Store.open(tmp_path / "store"), 40, seed=1)
+    assert len(chosen) == 40
+    after = {who: [moment - begins[who] for one, moment in chosen if one == who] for who in begins}
+    longest = {1: 12, 2: 72, 3: 48} if has_stays else {1: 1, 2: 1, 3: 1}
+    for who, hours in longest.items():
+        assert len(after[who]) > 5, "people take turns"
+        assert timedelta() <= min(after[who])
+        assert max(after[who]) < timedelta(hours=hours)
+    assert not has_stays or max(after[2]) > timedelta(hours=48)
