@@ -52,6 +52,20 @@ def test_help_has_an_example_that_parses(name: str, capsys: pytest.CaptureFixtur
         assert {word for word in words if word.startswith("--")} <= options
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_action_says_what_it_is_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    text = capsys.readouterr().out
+    if not text.partition("\n\n")[0].endswith(" ..."):
+        return  # it has no actions
+    assert main([name, "no-such-action"]) == 2
+    actions = re.findall(r"'([a-z-]+)'", capsys.readouterr().err.partition("choose from")[2])
+    assert actions
+    said = re.findall(r"^    ([a-z-]+)(?: \(([a-z-]+)\))?(?: +|\n {8,})\S", text, re.MULTILINE)
+    assert set(actions) == {name for names in said for name in names if name}
+
+
 def test_the_overview_fits_a_screen_and_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()

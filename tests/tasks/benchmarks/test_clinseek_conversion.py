@@ -107,10 +107,14 @@ def _studies(store: Store, subject: int) -> list[_Study]:
 
 
 def test_the_manifest_is_built_and_nothing_of_an_answer_is_there(
-    asked: Path, film_store: Store, tmp_path: Path
+    asked: Path, film_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, out = str(film_store.path), tmp_path / "examples.jsonl"
     assert main(["bench", "examples", "ehrxqa", str(asked), "--store", store, "--out", str(out)]) == 0
+    written, tasks, left_out = capsys.readouterr().out.splitlines()
+    assert written == f"5 examples: {out}"
+    assert tasks == "  2 finding_change, 1 finding_change_yes_no, 1 finding_enumeration, 1 finding_presence"
+    assert left_out.startswith("  left out: 1 no_study_before, 1 no_study_named, 1 nothing_to_name, ")
     built = build_clinseek_mm(film_store, tmp_path / "bench", examples=out)
     assert leak_check(built, film_store) == ()
     (listed,) = built.samples("clinseek-mm.finding_enumeration.open")
