@@ -199,6 +199,44 @@ def test_what_implies_another_never_holds_without_it(one: str, other: str, facts
         assert second.holds(facts) is True
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "follows", "together"),
+    [
+        ("lactate < 4", "lactate <= 4", True, True),
+        ("lactate <= 4", "lactate < 4", False, True),
+        ("lactate > 4", "lactate >= 4", True, True),
+        ("lactate >= 4", "lactate > 4", False, True),
+        ("lactate < 3", "lactate < 4", True, True),
+        ("lactate < 5", "lactate < 4", False, True),
+        ("lactate > 5", "lactate > 4", True, True),
+        ("lactate > 3", "lactate > 4", False, True),
+        ("lactate = 4", "lactate <= 4", True, True),
+        ("lactate = 4", "lactate < 4", False, False),
+        ("lactate > 4", "NOT lactate = 4", True, True),
+        ("NOT lactate = 4", "lactate > 4", False, True),
+        ("lactate <= 4", "lactate >= 4", False, True),
+        ("lactate < 4", "lactate >= 4", False, False),
+        ("lactate <= 4", "lactate > 4", False, False),
+        ("lactate > 36 mg/dL", "lactate > 3.9 mmol/L", True, True),
+        ("lactate > 35 mg/dL", "lactate > 3.9 mmol/L", False, True),
+        ("lactate > 4 AND map < 65", "lactate > 4", True, True),
+        ("lactate > 4 OR map < 65", "lactate > 4", False, True),
+        ("potassium is low", "potassium is abnormal", True, True),
+        ("potassium is abnormal", "potassium is low", False, True),
+        ("potassium is low", "NOT potassium is high", True, True),
+        ("potassium is low", "potassium is normal", False, False),
+        ("creatinine >= 2 x baseline", "creatinine >= 1.5 x baseline", True, True),
+        ("hours since heparin < 3", "hours since heparin < 2", False, True),
+        ("sofa >= 3", "sofa >= 2", True, True),
+        ("lactate > 4", "potassium > 4", False, False),
+    ],
+)
+def test_triggers_beside_each_other(first: str, second: str, follows: bool, together: bool) -> None:
+    """Of two that share no condition nothing is said."""
+    assert implies(node(first), node(second)) == follows
+    assert can_hold_together(node(first), node(second)) == can_hold_together(node(second), node(first)) == together
+
+
 @given(_TRIGGERS, _FACTS)
 def test_a_trigger_that_holds_can_hold(text: str, facts: GivenFacts) -> None:
     if node(text).holds(facts) is True:

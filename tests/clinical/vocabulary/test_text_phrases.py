@@ -9,7 +9,7 @@ import pytest
 
 from phrase_sets import lines_of
 from wardround.clinical.vocabulary.quantities import parse_quantity
-from wardround.clinical.vocabulary.text import KnownFindings, read_text
+from wardround.clinical.vocabulary.text import KnownFindings, as_past, read_text
 from wardround.clinical.vocabulary.text_values import read_person
 from wardround.clinical.vocabulary.units import read_unit
 
@@ -67,6 +67,23 @@ def _value(reading: object, name: str, wanted: str) -> tuple[str, str]:
 def _size(unit: str | None) -> object:
     """A unit as what it measures and how large it is, so that its spellings are one."""
     return None if unit is None else read_unit(unit)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "status"),
+    [
+        ("Sepsis.", "sepsis", {"past"}),
+        ("Diabetes mellitus.", "diabetes", {"present"}),
+        ("Status post appendectomy.", "appendectomy", {"past"}),
+        ("No sepsis.", "sepsis", set()),
+        ("Possible sepsis.", "sepsis", set()),
+        ("Mother with asthma.", "asthma", {"family"}),
+    ],
+)
+def test_what_an_earlier_stay_said_is_past_now_but_for_what_lasts(text: str, name: str, status: set[str]) -> None:
+    told = as_past(read_text(f"{text} Allergic to penicillin."))
+    assert {one.status for one in told.findings if one.concept is not None and one.concept.name == name} == status
+    assert [(one.allergen, one.is_denied) for one in told.allergies] == [("penicillin", False)]
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -266,8 +266,6 @@ def _holds(statement: Sequence[str], words: Sequence[str]) -> bool:
     for place in range(len(statement) - size + 1):
         if tuple(statement[place : place + size]) == tuple(words):
             return True
-    if size < 2:
-        return False
     places = [statement.index(word) for word in words if word in statement]
     return len(places) == size and max(places) - min(places) <= size + 2
 
