@@ -23,7 +23,7 @@ from records.test_clock_properties import MODEST, MOMENTS
 from records.test_clock_properties import _store as generated_store
 from wardround.core import UserError
 from wardround.exports.meds import ExportSettings, export_meds
-from wardround.records import Chart, Store, ingest
+from wardround.records import Chart, Store, ingest, load_source_spec
 
 Seen = tuple[datetime | None, str, float | None, str | None, str | None]
 END = datetime(2300, 1, 1)
@@ -219,6 +219,48 @@ def test_any_hospital_reads_the_same_through_meds(seed: int, most: int, drawn: s
                 shown = seen(store.chart(subject, row["time"]))
                 wanted = (row["event_time"], row["code"], row["numeric_value"], row["text_value"], row["unit"])
                 assert shown[wanted], row
+
+
+WARD = """
+[source]
+name = "ward"
+title = "A ward"
+sensitivity = "synthetic"
+[tables.problems]
+path = "problems"
+id_columns = ["person", "at"]
+subject = "person"
+code = "icd"
+label = "words"
+event_time = "at"
+available_at = "at"
+columns = { person = "int", at = "time", icd = "text", words = "text" }
+[tables.problems.group]
+system = "ccs-diagnoses"
+code = "icd"
+fixed_version = 10
+"""
+
+
+def test_a_code_is_described_by_its_usual_words_and_has_the_group_of_its_own(tmp_path: Path) -> None:
+    """Two people; of one code nobody knows the group, of another two names are as usual."""
+    said = [
+        ("E119", "a sugar disease"), ("E119", "type 2 diabetes"), ("I10", "pressure"), ("XX1", "house rule"),
+        ("E119", "type 2 diabetes"), ("XX1", "house rule"), ("J449", "lung"), ("J449", "COPD"),
+    ]  # fmt: skip
+    (tmp_path / "raw").mkdir()
+    lines = [f"{1 + place % 2},2150-01-01 0{place}:00,{code},{words}" for place, (code, words) in enumerate(said)]
+    (tmp_path / "raw" / "problems.csv").write_text("\n".join(["person,at,icd,words", *lines]) + "\n")
+    (tmp_path / "ward.toml").write_text(WARD)
+    ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
+    export_meds(Store.open(tmp_path / "store"), tmp_path / "meds")
+    codes = pq.read_table(tmp_path / "meds" / "metadata" / "codes.parquet").to_pylist()
+    assert {row["code"]: (row["description"], row["parent_codes"]) for row in codes} == {
+        "problems//E119": ("type 2 diabetes", ["ccs-diagnoses//Diabetes mellitus without complication"]),
+        "problems//I10": ("pressure", ["ccs-diagnoses//Essential hypertension"]),
+        "problems//J449": ("COPD", ["ccs-diagnoses//Chronic obstructive pulmonary disease and bronchiectasis"]),
+        "problems//XX1": ("house rule", []),
+    }
 
 
 def test_splits_are_folders_and_a_file_that_the_standard_takes(synthetic_store: Store, tmp_path: Path) -> None:
