@@ -5,7 +5,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from forking import commands, kill, wait_for
 from log_doubles import START, ask, calling, play
 from wardround.core import Message, UserError
-from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord
+from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord, settle_logs
 
 WRITER = """
 import sys
@@ -152,6 +153,17 @@ def test_an_episode_begun_again_replaces_its_earlier_try(tmp_path: Path) -> None
     assert trajectory.facts == {"try": 2}
 
 
+def test_an_episode_that_ends_before_its_first_turn_keeps_nothing_of_its_earlier_try(tmp_path: Path) -> None:
+    with EpisodeLog(tmp_path / "w.sqlite") as log:
+        recorder = log.begin("e", {})
+        recorder.note("a", {})
+        play(recorder, 2)
+        log.begin("e", {}).finish({"error": "no model"})
+    with LogReader(tmp_path / "w.sqlite") as reader:
+        trajectory = reader.trajectory("e")
+    assert (trajectory.turns, trajectory.notes, trajectory.outcome) == ((), (), {"error": "no model"})
+
+
 def test_one_ordinal_twice_is_a_bug_in_the_caller(tmp_path: Path) -> None:
     with EpisodeLog(tmp_path / "w.sqlite") as log:
         recorder = log.begin("e", {})
@@ -266,6 +278,85 @@ def test_a_half_written_file_is_refused_or_reads_clean(tmp_path: Path) -> None:
             refused.append(str(error))
     assert len(refused) >= 4
     assert all("damaged" in line for line in refused)
+
+
+READINGS: dict[str, Callable[[LogReader], object]] = {
+    "entry": lambda reader: reader.entry("e"),
+    "episodes": lambda reader: reader.episodes(),
+    "outlines": lambda reader: list(reader.outlines("e", "e")),
+    "trajectory": lambda reader: reader.trajectory("e"),
+    "kept": lambda reader: reader.kept("e"),
+}
+
+
+@pytest.mark.parametrize(
+    ("statement", "said", "seen_by"),
+    [
+        ("UPDATE episode SET outcome = '{}' WHERE key = 'e'", "1 rows of its table episode", set(READINGS)),
+        ("DELETE FROM tool WHERE episode = 'e' AND turn = 1", "rows of the episode e are missing", set(READINGS)),
+        ("UPDATE turn SET cost = 9.0 WHERE episode = 'e' AND ordinal = 1", "table turn", {"outlines", "trajectory"}),
+        ("UPDATE tool SET seconds = 9.0 WHERE episode = 'e'", "2 rows of its table tool", {"outlines", "trajectory"}),
+        ("UPDATE note SET kind = 'b' WHERE episode = 'e'", "table note", {"outlines", "trajectory"}),
+        ("UPDATE kept SET reply = '{}' WHERE episode = 'e'", "table kept", {"kept"}),
+        ("UPDATE turn SET cost = 9.0 WHERE episode = 'other'", "", set()),
+    ],
+)
+def test_a_row_that_was_changed_is_refused_by_whoever_reads_it(
+    tmp_path: Path, statement: str, said: str, seen_by: set[str]
+) -> None:
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    with EpisodeLog(path) as log:
+        for key in ("e", "other"):
+            recorder = log.begin(key, {})
+            recorder.note("a", {})
+            play(recorder, 2)
+            recorder.finish({"answer": ["x"]})
+        log.begin("open", {}).keep(ask(START, 5), calling(5))
+        log.flush()
+        log._connection.execute("UPDATE kept SET episode = 'e'")
+    connection = sqlite3.connect(path)
+    connection.create_function("row_seal", -1, lambda *values: 7, deterministic=True)
+    assert connection.execute(statement).rowcount
+    connection.commit()
+    connection.close()
+    for name, read in READINGS.items():
+        with LogReader(path) as reader:
+            if name in seen_by:
+                with pytest.raises(UserError, match=said):
+                    read(reader)
+            else:
+                assert read(reader)
+
+
+def test_what_a_killed_writer_left_beside_its_log_is_brought_in(tmp_path: Path) -> None:
+    whole, killed = (tmp_path / f"{name}{LOG_SUFFIX}" for name in ("whole", "killed"))
+    log = EpisodeLog(whole)
+    play(log.begin("e", {}), 3)
+    log.flush()
+    wal = killed.with_name(killed.name + "-wal")
+    killed.write_bytes(whole.read_bytes())
+    wal.write_bytes(whole.with_name(whole.name + "-wal").read_bytes())
+    log.close()
+    settle_logs(tmp_path)
+    assert not wal.exists()
+    alone = tmp_path / "alone.sqlite"
+    alone.write_bytes(killed.read_bytes())
+    with LogReader(alone) as reader:
+        assert len(reader.trajectory("e").turns) == 3
+
+
+def test_a_log_for_several_machines_is_read_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    with EpisodeLog(path, several_machines=True) as log:
+        play(log.begin("e", {}), 3)
+        log.flush()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("CREATE TABLE more (a)")
+            assert path.with_name(path.name + "-journal").exists()
+            with LogReader(tmp_path) as reader:
+                assert [entry.turns for entry in reader.episodes()] == [3]
+            other.execute("ROLLBACK")
 
 
 def test_a_worker_killed_as_its_log_changed_its_mode_stops_nobody(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,15 @@ from log_doubles import START, TOOLS, ask, calling, play
 from wardround.core import Message, ToolCall, Usage, UserError, chain_hash
 from wardround.log import (
     LOG_SUFFIX,
+    EpisodeEntry,
     EpisodeLog,
     LogReader,
     PromptPath,
     ToolRecord,
+    Trajectory,
+    Turn,
     conversations,
+    spans_document,
     write_conversations,
     write_trajectories,
 )
@@ -211,10 +216,29 @@ def test_several_workers_are_read_as_one_and_the_furthest_try_wins(tmp_path: Pat
             reader.trajectory("c")
 
 
+def test_a_worker_that_looks_again_sees_the_logs_of_others_once_and_not_its_own(tmp_path: Path) -> None:
+    names = [f"worker-{number}{LOG_SUFFIX}" for number in range(3)]
+    with EpisodeLog(tmp_path / names[0]) as first:
+        play(first.begin("first", {}), 2)
+    with (
+        LogReader(tmp_path) as reader,
+        EpisodeLog(tmp_path / names[1]) as own,
+        EpisodeLog(tmp_path / names[2]) as other,
+    ):
+        play(own.begin("own", {}), 1)
+        play(other.begin("other", {}), 3)
+        own.flush()
+        other.flush()
+        for _ in range(2):
+            reader.look_again(but=tmp_path / names[1])
+            assert [entry.key for entry in reader.episodes()] == ["first", "other"]
+            assert [(one.model, one.identity, one.calls) for one in reader.answering()] == [("m", "m@here", 5)]
+
+
 def test_exports_hold_every_branch_and_rebuild_every_prompt(tmp_path: Path) -> None:
     path = tmp_path / "w.sqlite"
     with EpisodeLog(path) as log:
-        recorder = log.begin("e", {"task": "t"})
+        recorder = log.begin("e", {"task": "tâche"})
         history = play(recorder, 3)
         summary = (START[0], Message(role="user", content="Summary: fine."))
         recorder.turn(ask(history, 3), calling(3), purpose="summarise")
@@ -230,6 +254,7 @@ def test_exports_hold_every_branch_and_rebuild_every_prompt(tmp_path: Path) -> N
     assert branches[0]["messages"] == [message.to_wire() for message in (*history, calling(3).message)]
     assert branches[0]["tools"] == [TOOLS[0].to_wire()]
     assert [json.loads(line) for line in out.getvalue().splitlines()] == branches
+    assert "tâche" in out.getvalue(), "people read the file, too"
 
     line = json.loads(lines.getvalue())
     assert line["schema"] == "wardround.trajectory/1"
@@ -256,3 +281,76 @@ def test_other_tools_before_the_same_messages_are_no_prefix(tmp_path: Path) -> N
         found = [turn.prefix_bytes for turn in reader.trajectory("e").turns]
     whole = sum(len(message.wire) for message in START)
     assert found == [0, whole, 0, whole]
+
+
+def _attributes(span: dict[str, Any]) -> dict[str, Any]:
+    return {one["key"]: one["value"] for one in span["attributes"]}
+
+
+def test_spans_have_the_times_kinds_and_values_of_the_episode() -> None:
+    """2026-01-01T00:00:00Z is 1,767,225,600 s after the epoch."""
+    calls = [ToolCall(id=name, name=name, arguments="{}") for name in ("first", "second")]
+    turn = Turn(
+        ordinal=4,
+        purpose="act",
+        prompt=START,
+        reply=Message(role="assistant", content="I look.", tool_calls=tuple(calls)),
+        prompt_hash="",
+        reply_hash="",
+        request_digest="",
+        model="m",
+        identity="m@here",
+        finish_reason="tool_calls",
+        usage=Usage(input_tokens=7, output_tokens=3),
+        unreported=(),
+        cost=None,
+        seconds=1.5,
+        attempts=1,
+        prompt_bytes=0,
+        prefix_bytes=0,
+        ended="2026-01-01T00:00:04.000+00:00",
+        results=(
+            ToolRecord(call=calls[0], result_text="", seconds=0.5),
+            ToolRecord(call=calls[1], result_text="", seconds=0.25, is_error=True),
+        ),
+    )
+    entry = EpisodeEntry(
+        key="e",
+        facts={"agent": "react", "task": "diagnoses"},
+        state="finished",
+        outcome={"error": "the model is gone"},
+        started="2026-01-01T00:00:00.250+00:00",
+        ended="2026-01-01T00:00:10.500+00:00",
+        turns=1,
+    )
+
+    def spans(**other: Any) -> list[dict[str, Any]]:
+        episode = Trajectory(entry=replace(entry, **other), turns=(turn,), notes=())
+        found: list[dict[str, Any]] = spans_document(episode, version="1")["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        return found
+
+    second = 1_767_225_600
+    assert [(span["name"], span["kind"], span["status"]) for span in spans()] == [
+        ("invoke_agent react", 1, {"code": 2, "message": "the model is gone"}),
+        ("chat m", 3, {}),
+        ("execute_tool first", 1, {}),
+        ("execute_tool second", 1, {"code": 2, "message": "the tool refused the call"}),
+    ]
+    assert [(span["startTimeUnixNano"], span["endTimeUnixNano"]) for span in spans()] == [
+        (f"{second}250000000", f"{second + 10}500000000"),
+        (f"{second + 2}500000000", f"{second + 4}000000000"),
+        (f"{second + 4}000000000", f"{second + 4}500000000"),
+        (f"{second + 4}500000000", f"{second + 4}750000000"),
+    ]
+    assert _attributes(spans()[0]) == {
+        "gen_ai.operation.name": {"stringValue": "invoke_agent"},
+        "gen_ai.agent.name": {"stringValue": "react"},
+        "gen_ai.conversation.id": {"stringValue": "e"},
+        "wardround.task": {"stringValue": "diagnoses"},
+        "gen_ai.usage.input_tokens": {"intValue": "7"},
+        "gen_ai.usage.output_tokens": {"intValue": "3"},
+    }, "what is not known is no attribute"
+    assert _attributes(spans()[1])["gen_ai.response.finish_reasons"] == {
+        "arrayValue": {"values": [{"stringValue": "tool_calls"}]}
+    }
+    assert spans(state="open", ended=None)[0]["endTimeUnixNano"] == f"{second + 4}000000000", "its last turn's end"

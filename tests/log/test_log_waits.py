@@ -108,6 +108,21 @@ def test_the_file_that_has_more_answers_is_read(tmp_path: Path) -> None:
         assert [one.reply.seconds for one in recorded_replies(reader, "e")] == [2.0]
 
 
+def test_a_reply_that_has_its_turn_by_now_does_not_count_twice(tmp_path: Path) -> None:
+    """Of the first worker, who got less far, both replies were in the file before their turns."""
+    for name, turns in (("1.episodes.sqlite", 2), ("2.episodes.sqlite", 3)):
+        with EpisodeLog(tmp_path / name) as log:
+            recorder = log.begin("e", {"file": name})
+            for ordinal in range(turns):
+                recorder.keep(ask(START, ordinal), calling(ordinal))
+                if turns == 2:
+                    log.flush()
+                recorder.turn(ask(START, ordinal), calling(ordinal))
+    with LogReader(tmp_path) as reader:
+        assert reader.trajectory("e").facts == {"file": "2.episodes.sqlite"}
+        assert reader.kept("e") == ()
+
+
 def test_replies_without_a_turn_are_gathered_from_every_file(tmp_path: Path) -> None:
     """Two workers were killed as several calls were out: each had been answered one that the other had not."""
     for name, turns, kept in (("1.episodes.sqlite", 1, (1, 3)), ("2.episodes.sqlite", 2, (2,))):

@@ -212,7 +212,7 @@ def row_of(episode: str, request: AskedRequest, reply: GivenReply) -> tuple[str,
     body = {name: getattr(reply, name) for name in _PLAIN}
     body |= {"message": reply.message.to_wire(), "usage": asdict(reply.usage), "reasoning": reply.reasoning}
     digest = request.digest(reply.identity or reply.model)
-    return episode, request.ordinal, digest, json.dumps(body, separators=(",", ":"))
+    return episode, request.ordinal, digest, json.dumps(body)
 
 
 def read_kept(connection: sqlite3.Connection, episode: str) -> tuple[KeptReply, ...]:

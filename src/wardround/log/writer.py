@@ -124,7 +124,7 @@ class EpisodeLog:
         self._begun: set[str] = set()
         self._turns_waiting = 0
         self._last_commit = time.monotonic()
-        self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
+        self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._replies: dict[tuple[str, int], tuple[AskedRequest, GivenReply]] = {}
         """Replies without a turn that are not in the file yet."""
 
@@ -141,7 +141,6 @@ class EpisodeLog:
         """Commit what waits. Call it when the worker goes idle; otherwise groups commit by themselves."""
         self._turns_waiting = 0
         self._last_commit = time.monotonic()
-        self._stop_timer()
         self._write_kept()
         if not any(self._waiting.values()):
             return
@@ -187,24 +186,18 @@ class EpisodeLog:
         for (episode, _), (request, reply) in self._replies.items():
             self._add("kept", row_of(episode, request, reply))
         self._replies.clear()
-        self._stop_timer()
 
     def _start_timer(self) -> None:
-        if self._timer is not None and not self._timer[0].is_closed():
+        if self._timer_loop is not None and not self._timer_loop.is_closed():
             return
         try:
-            loop = asyncio.get_running_loop()
+            self._timer_loop = asyncio.get_running_loop()
         except RuntimeError:
             return
-        self._timer = (loop, loop.call_later(self._group_seconds, self._on_time))
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer[1].cancel()
-        self._timer = None
+        self._timer_loop.call_later(self._group_seconds, self._on_time)
 
     def _on_time(self) -> None:
-        self._timer = None
+        self._timer_loop = None
         with suppress(UserError):  # a full disk: the rows still wait, and the next turn or finish says so
             self.flush()
 
