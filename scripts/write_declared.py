@@ -25,8 +25,6 @@ from wardround.agents.catalogue import list_agents  # noqa: E402
 from wardround.learning.induction import InductionSettings  # noqa: E402
 from wardround.runs.settings import SECTIONS  # noqa: E402
 
-OF_RUNS = ("run", "budget", "predictors")
-
 
 def write(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """Write a table."""
@@ -46,7 +44,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     ).parse_args()
     methods = {f"agent.{one.section_name}": one.settings for one in list_agents() if one.settings is not NoSettings}
-    sections = {name: SECTIONS[name] for name in OF_RUNS} | methods | {"induction": InductionSettings}
+    sections = dict(SECTIONS) | methods | {"induction": InductionSettings}
     rows = [(name, *row) for name, section in sections.items() for row in settings_of(section)]
     write(TABLE, [("section", "name", "default", *SAID), *rows])
     write(AGENT_TABLE, [(*LISTED, *described(made("react"))), *map(agent_row, names_to_list())])

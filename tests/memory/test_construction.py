@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from wardround.memory.construction import (
     with_structure,
 )
 from wardround.memory.construction.structure import allowed_edges
+from wardround.memory.extract import Room
 
 DRAFT = {
     "title": "Look for pus",
@@ -195,6 +197,38 @@ def test_names_are_normalised_as_they_come_by_rule_by_table_and_by_one_question(
     assert graph.entity("acute renal injury") == "acute kidney injury"
     assert asker.count("same_name") == 1
     assert "acute renal injury / acute kidney injury" in asker.asked[0][1]
+
+
+def test_names_are_near_that_share_half_of_their_words(bank: Bank) -> None:
+    names = NameIndex(bank)
+    for name in ("acute kidney injury", "injury", "acute renal injury of the kidney", "kidney stone", "kidney"):
+        names.add(name)
+    assert names.near("acute renal injury") == ["acute kidney injury", "acute renal injury of the kidney"]
+    assert names.near("kidney stone") == ["kidney"], "one of two words; of four words it would be too few"
+
+
+def test_a_question_about_names_that_is_not_answered_is_noted_and_joins_nothing(bank: Bank) -> None:
+    names = NameIndex(bank)
+    for title, meant in (("a", "acute kidney injury"), ("b", "acute renal injury")):
+        made = polar(bank, title, names=meant)
+        bank.add([made])
+        asker = Scripted(same_name="I cannot say")
+        budget = AskingBudget()
+        assert asyncio.run(normalise_names(bank, names, made, asker=asker, budget=budget)) == 0
+    assert [kind for kind, _ in asker.notes] == ["names_failed"]
+    assert bank.graph().entity("acute renal injury") == "acute renal injury"
+
+
+def test_several_attempts_share_the_room_of_one_prompt(bank: Bank) -> None:
+    """Four attempts of 30 long turns each: together they fit, and the newest turn of each is still there."""
+    shown = turns(*[("run_sql", "{}", f"turn {number} " + "word " * 400) for number in range(30)])
+    attempts = [replace(attempt(name, success=True), material=episode(messages=shown)) for name in "abcd"]
+    asker = Scripted(draw_indication=[DRAFT])
+    room = Room(context_tokens=6_000, reply_tokens=1_000)
+    asyncio.run(Drafting(asker=asker, room=room).indications(case(bank, *attempts)))
+    ((_, text),) = asker.asked
+    assert 2_500 < room.count(text) <= 5_000
+    assert text.count("result of run_sql: turn 29") == 4
 
 
 def test_an_edge_weighs_what_equation_5_says_and_what_nobody_judged_is_left_out(bank: Bank) -> None:

@@ -126,12 +126,24 @@ def test_what_cannot_be_used_is_dropped_and_named() -> None:
     assert long.problems == ("the title of item 1 was cut at 200 characters",)
 
 
+NOTHING = "there is no item with a title and a content in it"
+
+
 @pytest.mark.parametrize(
-    "text", ["", "I could not find anything useful.", "Title: alone", "{}", '[{"title": "x"}]', "[1]"]
+    ("text", "problem"),
+    [
+        ("", NOTHING),
+        ("I could not find anything useful.", NOTHING),
+        ("Title: alone", "item 1 has no content"),
+        ("{}", NOTHING),
+        ('[{"title": "x"}]', "item 1 has no content"),
+        ("[1]", NOTHING),
+    ],
 )
-def test_a_reply_without_an_item_says_how_it_should_look(text: str) -> None:
-    with pytest.raises(FormatError, match="no experience could be read") as caught:
+def test_a_reply_without_an_item_says_what_is_wrong_and_how_it_should_look(text: str, problem: str) -> None:
+    with pytest.raises(FormatError, match=f"^no experience could be read: {problem}$") as caught:
         parse_experiences(text, maximum=4)
+    assert problem in caught.value.correction
     assert "### Item 1" in caught.value.correction
     assert "at most 4 items" in caught.value.correction
 

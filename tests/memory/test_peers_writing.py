@@ -326,6 +326,36 @@ def test_a_report_goes_with_any_case_it_speaks_of_and_is_kept_from_all_their_pat
     assert [one.provenance.sample for one in memory.notes()] == ["sample-1"]
 
 
+def test_local_search_puts_first_what_the_question_names_and_says_so(bank: Bank) -> None:
+    """Words and vectors alone would put first the case that repeats the question's other words."""
+    memory = memory_of(bank, "graphrag")
+    facts: dict[str, Any] = {"level": "case", "relations": []}
+    for subject, content, names in (
+        (1, "what comes next what comes next", ("bone film", "next stone")),
+        (2, "an old case", ("septic shock", "lactate")),
+        (3, "another old case", ("septic shock",)),
+    ):
+        own = {**facts, "entities": list(names)}
+        settle(memory, note_of(case_of(bank, subject), "graphrag", title=f"Case {subject}", content=content, facts=own))
+    text = "Lactate in septic shock: what comes next"
+    question = RecallQuestion(text=text, key=text_key(ENCODER, text))
+    asked = PeerCase(peer="graphrag", bank=bank, subject=patient(99), question=question, settings=PeerSettings())
+    found = [(one.note.title, one.why.rpartition("names ")[2]) for one in PEERS.get("graphrag").recall(asked)]
+    assert found[:2] == [("Case 2", "septic shock, lactate"), ("Case 3", "septic shock")]
+    assert found[2][0] == "Case 1"
+    assert "stone" not in found[2][1]
+
+
+def test_of_a_case_its_first_twelve_entities_stand_and_relations_between_them(bank: Bank) -> None:
+    names = [f"Finding {number}" for number in range(1, 15)]
+    pairs = (("finding 1", "Finding 12"), ("Finding 12", "Finding 13"), ("Finding 1", "stranger"))
+    relations = [{"source": one, "relation": "with", "target": other, "strength": 3} for one, other in pairs]
+    asked = asking(graphrag_extract={"entities": names, "relations": relations})
+    (note,) = asyncio.run(PEERS.get("graphrag").draw(case_of(bank, 1), asked, PeerSettings()))
+    assert note.facts["entities"] == [f"finding {number}" for number in range(1, 13)]
+    assert note.facts["relations"] == [["finding 1", "with", "finding 12", 3.0]]
+
+
 def test_a_step_is_done_once_under_its_mark_and_all_of_it_or_nothing(bank: Bank) -> None:
     memory = memory_of(bank, "naive-rag")
     note = note_of(case_of(bank, 1), "naive-rag", title="t", content="c")

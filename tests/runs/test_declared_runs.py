@@ -11,10 +11,10 @@ from wardround.learning.evolving import StreamEvolution
 from wardround.learning.induction import InductionSettings
 from wardround.learning.reliability import Reliability
 from wardround.memory.construction import LinkSettings
-from wardround.runs.settings import PlayedSection
+from wardround.runs.settings import SECTIONS
 
 
-@pytest.mark.parametrize(("name", "section"), [("run", PlayedSection), ("induction", InductionSettings)])
+@pytest.mark.parametrize(("name", "section"), [*SECTIONS.items(), ("induction", InductionSettings)])
 def test_a_section_has_the_settings_of_the_table(name: str, section: type) -> None:
     assert settings_of(section) == declared()[name]
 

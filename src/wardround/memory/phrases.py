@@ -239,8 +239,9 @@ def read_person_words(text: str, read_rest: Callable[[str], _Check | None]) -> _
     rest = _FILLED.sub("", rest, count=1).removeprefix("and ")
     if rest.startswith(("or ", ",", "/")):
         return None
-    if text.count(" and ") == 1 and all(_AGES.fullmatch(part) for part in text.split(" and ")):
-        stages = [_STAGES[found[1]] for part in text.split(" and ") if (found := _WORD.match(part))]
+    parts = text.split(" and ")
+    if len(parts) > 1 and all(map(_AGES.fullmatch, parts)):
+        stages = [_STAGES[found[1]] for part in parts if (found := _WORD.match(part))]
         return lambda found: any_of([stage(found) for stage in stages])
     if rest:
         further = read_rest(rest)
