@@ -98,6 +98,21 @@ def test_a_phrase_is_checked_against_what_is_told(phrase: str, holds: bool | Non
 @pytest.mark.parametrize(
     ("phrase", "holds"),
     [
+        ("hepatitis b or c", True),
+        ("hepatitis a or b or c", True),
+        ("hepatitis c or b", True),
+        ("hepatitis a or b", None),
+    ],
+)
+def test_letters_of_a_list_share_the_name_before_them(phrase: str, holds: bool | None) -> None:
+    check = read_phrase(phrase)
+    assert check is not None
+    assert check(findings_of_text("A 50-year-old man with hepatitis C.")) is holds
+
+
+@pytest.mark.parametrize(
+    ("phrase", "holds"),
+    [
         ("creatinine > 2", True),
         ("serum creatinine greater than 2.4 mg/dL", False),
         ("creatinine >= 2.4 mg/dL", True),

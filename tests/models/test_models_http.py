@@ -6,17 +6,20 @@ import asyncio
 import json
 import socket
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
+import httpx2
 import pytest
 from model_doubles import QUICK, START, TOOLS, ask, completed, serving
 
 from fake_server import Answer, FakeServer, completion, error, text, tools
 from wardround.core import Message, ProviderError, ToolCall, Usage
 from wardround.models import Model, ModelConfig, ModelSettings, Reply, RetryPolicy, open_model
+from wardround.models.endpoint import read_body
 
 
 def test_a_plain_reply_with_usage_cost_and_identity() -> None:
@@ -204,6 +207,27 @@ def test_other_refusals_are_one_clear_line_and_not_retried(answer: Answer, words
     assert caught.value.status == answer.status
     assert "\n" not in str(caught.value)
     assert "sk-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529])
+def test_a_status_that_may_pass_is_asked_again(status: int) -> None:
+    reply, _ = completed([error(status), text("ok")])
+    assert (reply.message.content, reply.attempts) == ("ok", 2)
+
+
+def test_of_an_error_page_64_kib_are_read() -> None:
+    """An error's own words may stand behind a long page; one that never ends is left."""
+    taken = []
+
+    async def page(parts: int) -> AsyncIterator[bytes]:
+        for number in range(parts):
+            taken.append(number)
+            yield b"x" * 1024
+
+    for parts, read in ((64, 64), (200, 65)):
+        taken.clear()
+        body = asyncio.run(read_body(httpx2.Response(400, content=page(parts)), None))
+        assert (len(body), len(taken)) == (read * 1024, read)
 
 
 def test_the_endpoint_is_never_asked_more_than_the_limit_at_once() -> None:

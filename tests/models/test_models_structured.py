@@ -97,6 +97,31 @@ def test_an_endpoint_without_schemas_is_asked_without_from_then_on() -> None:
     assert serving(script, use) == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("schema", "valid", "broken"),
+    [
+        ({"minimum": 1, "maximum": 10}, (1, 10, 1.0, "x", True), {0: "at least 1", 10.5: "at most 10"}),
+        ({"minLength": 2, "maxLength": 3}, ("ab", "abc", [], 7), {"a": "at least 2 long", "abcd": "at most 3 long"}),
+        ({"minItems": 1, "maxItems": 2}, ([1], [1, 2], "", 0), {(): "at least 1 items", (1, 2, 3): "at most 2 items"}),
+        ({"type": ["integer", "null"]}, (3, 3.0, None), {3.5: "of type integer or null", True: "of type integer or"}),
+        ({"enum": ["a", 2]}, ("a", 2), {"b": "one of 'a', 2"}),
+        ({"const": "a"}, ("a",), {"b": "'a'"}),
+        ({"anyOf": [{"type": "string"}, {"minimum": 3}]}, ("", 3), {2: "of type string"}),
+    ],
+)
+def test_a_value_breaks_a_schema_beyond_its_bounds_alone(
+    schema: dict[str, Any], valid: tuple[Any, ...], broken: dict[Any, str]
+) -> None:
+    for value in valid:
+        assert violation(value, schema) is None
+    for value, words in broken.items():
+        whole = list(value) if isinstance(value, tuple) else value
+        assert (violation(whole, schema) or "").startswith(f"the value should be {words}")
+        assert (violation({"x": [whole]}, {"properties": {"x": {"items": schema}}}) or "").startswith(
+            f"item 0 of 'x' should be {words}"
+        )
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3) | st.sampled_from(["", "a", "bcd"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),

@@ -104,6 +104,14 @@ def test_usage_in_every_spelling() -> None:
     assert read_usage(details)[0].reasoning_tokens == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "counted"), [(0, True), (2**53 - 1, True), (-1, False), (2**53, False), (True, False)]
+)
+def test_a_number_of_tokens_is_a_count_or_not_reported(given: Any, counted: bool) -> None:
+    usage, unreported = read_usage({"prompt_tokens": given})
+    assert (usage.input_tokens, "input_tokens" in unreported) == (given if counted else 0, not counted)
+
+
 NAMES = st.sampled_from(["choices", "message", "content", "tool_calls", "function", "usage", "arguments"])
 BODIES = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5),

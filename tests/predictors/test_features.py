@@ -13,6 +13,7 @@ from predictors.invented import NOON, SUBJECTS, events, invented_store, severity
 from wardround.clinical.codes import load_ccs
 from wardround.predictors.features import (
     AGE,
+    CountTable,
     Design,
     ancestry,
     ccs_category,
@@ -115,3 +116,31 @@ def test_a_design_knows_training_rows_only(store: Store) -> None:
     assert rows[training, 0].std() == pytest.approx(1)
     pale = rows[:, design.names.index("SIGN//PALE")]
     assert all(pale[n] >= 2 * severity(subject_id) for n, (subject_id, _) in enumerate(keys))
+
+
+@pytest.mark.parametrize(
+    ("training", "others"),
+    [
+        ([40.0, 60.0, np.nan], {50.0: 0.0, 60.0: 1.0, 30.0: -2.0, np.nan: 0.0}),  # spread 10
+        ([40.0, 40.0], {50.0: 10.0, np.nan: 0.0}),  # all of one age: years
+        ([np.nan, np.nan], {np.nan: 0.0}),
+    ],
+)
+def test_an_age_is_in_standard_deviations_from_the_mean_of_training(
+    training: list[float], others: dict[float, float]
+) -> None:
+    ages = np.array([*training, *others])
+    nothing = np.zeros(0, np.int64)
+    table = CountTable(
+        subjects=np.arange(len(ages)),
+        times=np.zeros(len(ages), np.int64),
+        ages=ages,
+        codes=(),
+        starts=np.zeros(len(ages) + 1, np.int64),
+        places=nothing,
+        counts=nothing,
+    )
+    matrix, codes = count_matrix(table, {})
+    design = Design.of(matrix, table, codes, np.arange(len(training)))
+    held_out = np.arange(len(training), len(ages))
+    assert design.matrix(matrix, table, codes, held_out).toarray()[:, 0].tolist() == pytest.approx([*others.values()])

@@ -68,6 +68,7 @@ def test_what_can_be_learnt_is_learnt_by_both_predictors(store: Store, tmp_path:
     whole = row_of(rows, predictor="count-lr", task="lab_anemia", view="classes", k="all")
     assert set(whole.metrics.class_f1) == {"0", "1", "2", "3"}
     assert whole.scores.macro_auroc is not None
+    assert whole.train["repeated"] == whole.dev["repeated"] == {"0": 0, "1": 0, "2": 0, "3": 0}
     assert np.allclose(np.sum(whole.probabilities, axis=1), 1)
     binary = row_of(rows, predictor="count-lr", task="lab_anemia", view="binary", k="all")
     los = row_of(rows, predictor="count-lr", task="guo_los", k="all")
@@ -268,8 +269,11 @@ def test_an_npz_that_is_cut_off_or_lacks_times_says_so(tmp_path: Path) -> None:
         read_representations(tmp_path / "nat.npz")
     whole = (tmp_path / "nat.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(UserError, match="cannot be read as npz"):
-        read_representations(tmp_path / "cut.npz")
+    pickled = np.array([Path("x"), 2], object)
+    np.savez(tmp_path / "pickled.npz", subject_id=pickled, prediction_time=times, vector=np.ones((2, 3)))
+    for name in ("cut", "pickled"):
+        with pytest.raises(UserError, match="cannot be read as npz"):
+            read_representations(tmp_path / f"{name}.npz")
 
 
 def test_wrong_settings_say_what_is_right() -> None:

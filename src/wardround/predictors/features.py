@@ -49,7 +49,7 @@ class CountTable:
     starts: Integers
     places: Integers
     counts: Integers
-    _rows: dict[tuple[int, int], int] = field(default_factory=dict, repr=False, compare=False)
+    _rows: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
 
     def row(self, key: Key) -> int:
         """Return the row of a subject and time."""

@@ -129,26 +129,23 @@ class Shots:
     repeated: tuple[int, ...]
 
 
-def draw_shots(truth: Indices, classes: int, k: int, *, most: int, seed: int, name: str) -> Shots:
+def draw_shots(truth: Indices, classes: int, k: int, *, seed: int, name: str) -> Shots:
     """Draw ``k`` samples of each of ``classes`` that occurs in ``truth`` (the class of every sample).
 
-    ``most`` is the largest k of the protocol. With the same seed and name, the sample of k is the start of the sample
-    of any larger k.
+    With the same seed and name, the sample of k is the start of the sample of any larger k.
     """
     parts: list[Indices] = []
     repeated = []
     for label in range(classes):
         members = np.flatnonzero(truth == label)
-        parts.append(_ordered(members, most, derive_seed(seed, "shots", name, label))[:k] if len(members) else members)
+        parts.append(_ordered(members, k, derive_seed(seed, "shots", name, label)) if len(members) else members)
         repeated.append(max(0, k - len(members)) if len(members) else 0)
     return Shots(places=np.concatenate(parts), repeated=tuple(repeated))
 
 
-def _ordered(members: Indices, most: int, seed: int) -> Indices:
+def _ordered(members: Indices, k: int, seed: int) -> Indices:
     generator = np.random.default_rng(seed)
-    shuffled = generator.permutation(members)
-    missing = max(0, most - len(members))
-    return np.concatenate([shuffled, generator.choice(members, size=missing)])
+    return np.concatenate([generator.permutation(members), generator.choice(members, size=k)])[:k]
 
 
 # Fit predictors on a benchmark: one pass over the charts, then every task, predictor, shot and replicate in turn.
@@ -324,7 +321,6 @@ class _Bench:
             truth,
             len(problem.classes),
             int(key.k),
-            most=max(self._settings.numbers),
             seed=self._settings.seed,
             name=f"{problem.task}/{problem.view}/{part}/{key.replicate}",
         )

@@ -225,7 +225,10 @@ class KnownFindings:
         return allergy_truth(self.allergies, substance)
 
     def _statuses(self, name: str) -> Iterator[str]:
-        words = tuple(word for word in compared_words(name) if word not in _MODIFIERS) or compared_words(name)
+        *before, last = compared_words(name) or ("",)
+        kept = [word for word in before if word not in _MODIFIERS]
+        kept += [last] if last == "a" or last not in _MODIFIERS else []  # no article ends a name: "hepatitis A"
+        words = tuple(kept) or compared_words(name)
         wanted = find_concept(" ".join(words)) or find_concept(name)
         if wanted is not None:
             for given, statements in self.by_concept.items():
@@ -251,7 +254,7 @@ class KnownFindings:
         for cut in range(1, len(words)):
             for core, rest in ((words[:cut], words[cut:]), (words[cut:], words[:cut])):
                 wanted = find_concept(" ".join(core))
-                if wanted is None or wanted.kind not in _STANDING_KINDS:
+                if wanted is None or wanted.kind not in _STANDING_KINDS or max(map(len, rest)) == 1:
                     continue
                 for given, statements in self.by_concept.items():
                     if is_a(given, wanted):
@@ -261,11 +264,14 @@ class KnownFindings:
 
 
 def _holds(statement: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether a statement names something: its words in a row, or all of them near each other."""
+    """Return whether a statement names something: its words in a row, or all of them near each other (no letter is:
+    "a man with hepatitis C" does not name hepatitis A)."""
     size = len(words)
     for place in range(len(statement) - size + 1):
         if tuple(statement[place : place + size]) == tuple(words):
             return True
+    if min(map(len, words), default=1) == 1:
+        return False
     places = [statement.index(word) for word in words if word in statement]
     return len(places) == size and max(places) - min(places) <= size + 2
 
