@@ -74,7 +74,7 @@ def test_roles_are_offered_with_what_they_need(tmp_path: Path) -> None:
     text = draft_spec(stadtspital(tmp_path / "stadtspital", patients=4))
     role = text.partition("# [roles.admission]")[2].partition("# [roles")[0]
     assert '# table = "aufenthalte"' in role
-    assert "# (no end is in this table: where ends are rows of another" in role
+    assert "# (no column here is the end; ends that are rows of a table" in role
 
 
 def test_a_table_of_stays_called_by_no_word_is_the_one_that_others_name(tmp_path: Path) -> None:
@@ -206,14 +206,14 @@ def test_a_key_of_another_name_is_known_by_what_stands_in_it(tmp_path: Path) -> 
     assert tables["biologie"]["subject_from"] == {"key": "n_sejour", "table": "sejours"}
     assert tables["biologie"]["encounter"] == "n_sejour"
     assert tables["consultations"]["subject"] == "malade"
-    assert draft["source"]["person"].endswith("may say so: patients.ipp_maitre")
+    assert draft["source"]["person"].endswith("may contain it: patients.ipp_maitre")
 
 
 def test_who_became_whom_is_asked(drafts: dict[str, dict[str, Any]]) -> None:
     asked = {name: draft["source"]["person"] for name, draft in drafts.items()}
     assert all(text.startswith("TODO: are patients merged") for text in asked.values())
     assert asked["kreisklinik"].endswith("zusammenfuehrungen.alte_patnr, zusammenfuehrungen.patnr")
-    assert asked["stadtspital"].endswith("may say so: personen.fuehrende_pid")
+    assert asked["stadtspital"].endswith("may contain it: personen.fuehrende_pid")
 
 
 def test_every_file_that_is_not_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,14 +228,14 @@ def test_every_file_that_is_not_taken_is_named(tmp_path: Path, capsys: pytest.Ca
     assert main(["spec", "init", str(folder), "--out", str(tmp_path / "haus.toml")]) == 0
     said, text = capsys.readouterr().out, (tmp_path / "haus.toml").read_text(encoding="utf-8")
     for line in (
-        "not taken: alt/Notizen.xlsx (its name ends in none of",
-        "not taken: brief.txt (its name ends in none of",
-        "not taken: leer.csv (it is empty)",
-        "not taken: kaputt.parquet (cannot be read as Parquet",
-        "not taken: bild.csv (no text)",
-        "not taken: ohne.csv (its first line names no column)",
-        "not taken: breit.csv (no table (field larger than field limit",
-        "not taken: liste.jsonl (no line of it is a JSON object)",
+        "not used: alt/Notizen.xlsx (its name does not end in one of",
+        "not used: brief.txt (its name does not end in one of",
+        "not used: leer.csv (it is empty)",
+        "not used: kaputt.parquet (cannot be read as Parquet",
+        "not used: bild.csv (not a text file)",
+        "not used: ohne.csv (the first line has no column name)",
+        "not used: breit.csv (not a table (field larger than field limit",
+        "not used: liste.jsonl (no line is a JSON object)",
     ):
         assert line in said
         assert f"# {line}" in text

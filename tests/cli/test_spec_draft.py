@@ -161,7 +161,7 @@ def test_zeros_before_a_number_make_it_a_text(tmp_path: Path) -> None:
 
 def test_days_that_may_be_months_are_a_question(tmp_path: Path) -> None:
     draft = drafted(tmp_path, a="pid,at\n1,03/04/2020 10:00\n2,05/06/2020 11:00\n")
-    assert 'times = ["TODO: days and months cannot be told apart' in draft
+    assert 'times = ["TODO: the rows that were read do not show which number is the day' in draft
     decided = drafted(tmp_path, a="pid,at\n1,03/04/2020 10:00\n2,25/06/2020 11:00\n")
     assert 'times = ["%d/%m/%Y %H:%M"]' in decided
 

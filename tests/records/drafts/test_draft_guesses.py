@@ -155,7 +155,7 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
     assert len(lines_of(timed("a", "time", ("%Y-%m-%d %H:%M",)))) == 3
     both = timed("a", "time", ("%d.%m.%Y", "%d.%m.%Y %H:%M"))
     asked = (
-        "dates without a time stand among the times; refuse (set such rows aside) or end_of_day (known at 23:59:59)?"
+        "some cells are dates without a time of day; refuse (set such rows aside) or end_of_day (known at 23:59:59)?"
     )
     assert lines_of(both)[3:] == [
         'times = ["%d.%m.%Y %H:%M", "%d.%m.%Y"]   # guessed',
@@ -163,7 +163,8 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
     ]
     unsure = timed("b", "date", ("%d/%m/%Y",), ("%m/%d/%Y",))
     assert lines_of(unsure)[3:] == [
-        'times = ["TODO: days and months cannot be told apart in what was read: one of %d/%m/%Y, %m/%d/%Y"]'
+        'times = ["TODO: the rows that were read do not show which number is the day and which the month: one of '
+        '%d/%m/%Y, %m/%d/%Y"]'
     ]
     assert lines_of(unsure, timed("c", "date", ("%d/%m/%Y",)))[3:] == ['times = ["%d/%m/%Y"]   # guessed']
 
@@ -174,10 +175,10 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
         (("1,5 2,25",), ";", ","),
         (("1.5 2",), ";", "."),
         (("1 2",), ";", ""),
-        (("1,5", "2.5"), ";", "TODO: c0 has commas in its numbers, c1 points: which is the decimal sign? "),
-        (("1,234 12,500",), ";", "TODO: c0: is 1,234 between one and two (write ,) or above a thousand (a text)?"),
+        (("1,5", "2.5"), ";", "TODO: c0 has commas in its numbers, c1 has points: which is the decimal sign? "),
+        (("1,234 12,500",), ";", "TODO: c0: is 1,234 a number between 1 and 2 (write ,) or more than a thousand (declare it as text)?"),
         (("1,234", "1,5"), ";", ","),
-        (("1,5",), ",", "TODO: c0 has commas in its numbers and between its cells: read it as a text"),
+        (("1,5",), ",", "TODO: c0 has commas in its numbers and between cells: declare it as text"),
     ],
 )
 def test_the_decimal_sign_is_that_of_the_numbers_or_a_question(
@@ -246,7 +247,7 @@ def test_roles_are_offered_by_the_words_in_a_tables_name() -> None:
 
 def test_a_folder_of_no_tables_is_refused_and_one_name_is_taken_once(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(UserError, match=r"no \.csv, \.tsv, \.parquet or \.jsonl file is there"):
+    with pytest.raises(UserError, match=r"there is no \.csv, \.tsv, \.parquet or \.jsonl file"):
         draft_spec(tmp_path)
     (tmp_path / "Werte.csv").write_text("a,b\n1,2\n")
     (tmp_path / "werte .csv").write_text("a,b\n1,2\n")

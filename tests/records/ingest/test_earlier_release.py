@@ -123,7 +123,7 @@ def test_a_table_whose_subjects_another_one_knows_is_read_with_it(tmp_path: Path
             "itemid,label\n500,Lactate\n501,Glucose\n502,Ketone\n",
             "dictionaries that changed: d_labs",
         ),
-        ("hosp/labs.csv", FILES["hosp/labs.csv"].replace("08:00:00,___", "08:05:00,___"), "median delays that moved"),
+        ("hosp/labs.csv", FILES["hosp/labs.csv"].replace("08:00:00,___", "08:05:00,___"), "median delays that changed"),
         ("hosp/drugs.csv", FILES["hosp/drugs.csv"].replace("stoptime", "end"), "columns that are new or gone: drugs"),
         ("ed/triage.csv", "", "tables that are new or gone: triage"),
     ],
@@ -195,7 +195,7 @@ def test_rows_that_meet_across_people_are_not_finished_apart(
     ("settings", "spec", "why"),
     [
         (IngestSettings(shards=SHARDS, coding_lag=timedelta(days=1)), SPEC, "it was made with other settings"),
-        (IngestSettings(shards=SHARDS), SPEC.replace('withhold = ["test_seq"]', ""), "its spec is not this one"),
+        (IngestSettings(shards=SHARDS), SPEC.replace('withhold = ["test_seq"]', ""), "it was made with another spec"),
         (IngestSettings(shards=SHARDS + 1), SPEC, "its 3 shards are too few"),
     ],
 )
@@ -204,7 +204,7 @@ def test_other_clocks_take_nothing_and_say_so(tmp_path: Path, settings: IngestSe
     assert found.why_nothing is not None
     assert found.why_nothing.startswith(why)
     assert found.subjects == {"new": 0, "changed": 2, "same": 0, "gone": 0}
-    assert found.as_text().startswith("nothing was taken from it, everything was read: it")
+    assert found.as_text().startswith("nothing was reused, everything was read: it")
 
 
 HEADS = {name: text.partition("\n")[0] for name, text in FILES.items()}
@@ -397,5 +397,5 @@ def test_the_command_says_what_was_taken(tmp_path: Path, capsys: pytest.CaptureF
     main([*command, str(tmp_path / "new"), "--earlier", str(tmp_path / "old")])
     said = capsys.readouterr().out
     assert "subjects 0 new, 1 changed, 1 the same, 0 gone" in said
-    assert "taken from it: 7 tables, and 0 of 1 shards whole" in said
+    assert "reused: 7 tables, and 0 of 1 shards whole" in said
     assert "read, changed: orders" in said

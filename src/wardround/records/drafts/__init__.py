@@ -1,4 +1,4 @@
-"""Drafting a source spec: a look at a folder's files, and a TOML file that says what is guessed and what is asked."""
+"""Draft a source spec from the files of a folder: a TOML file with guesses, and questions for a person."""
 
 from wardround.records.drafts.draft import NOT_TAKEN, draft_spec
 

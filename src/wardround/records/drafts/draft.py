@@ -22,7 +22,7 @@ from wardround.records.drafts.look import (
 from wardround.records.drafts.time_formats import TimeFormats
 from wardround.records.specs.roles import ROLES
 
-# Which roles the tables of a draft may play, as lines that a person takes the comment sign from.
+# Roles that tables of the draft may have, as commented lines; a person removes the comment sign from the right ones.
 
 
 _WORDS = {
@@ -43,8 +43,8 @@ _DEATH = ("death", "died", "deceased", "dod", "verstorb", "tod", "deces", "muert
 
 
 def role_lines(guesses: Guesses) -> Iterator[str]:
-    """Yield the candidates' lines, commented out."""
-    yield "# Roles: what tasks ask by (docs/roles.md). Candidates by name; take the # away where one is right."
+    """Yield the lines of possible roles, commented out."""
+    yield "# Roles: what tasks use a table for (docs/roles.md). Guessed by name: remove the # where one is right."
     stays = guesses.stays
     if stays is not None:
         yield from _commented("admission", _admission(stays, guesses.keys[stays.name]))
@@ -68,7 +68,7 @@ def _admission(look: FileLook, key: str) -> Iterator[str]:
     yield from (f'start = "{name}"' for name in look.times[:1])
     yield from (f'ends = ["{name}"]' for name in look.times[1:2])
     if len(look.times) < 2:
-        yield "(no end is in this table: where ends are rows of another say table, code, starts, stops: docs/roles.md)"
+        yield "(no column here is the end; ends that are rows of a table: table, code, starts, stops: docs/roles.md)"
 
 
 def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
@@ -96,18 +96,18 @@ def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
 
 
 def _may_name(column: ColumnLook) -> bool:
-    """Whether a column may name what a row says: words that come again."""
+    """Whether a column may name what a row is about: its words are repeated."""
     return column.kind == "text" and not column.is_unique and any(cell[:1].isalpha() for cell in column.cells)
 
 
-# A draft of a source spec from a look at its files: guesses are marked as guesses, and what only a person can know is a
-# TODO that no reader of specs accepts. Above all no clock is guessed: when a row became known stands in no file. What
-# may have been filled in later is drafted late, until somebody says otherwise.
+# A draft of a source spec from the first rows of its files. Guesses are marked; what only a person can know is a TODO;
+# a spec with a TODO is refused. No clock is guessed: no file says when a row became known. A cell that may have been
+# filled in later is drafted as late, until a person changes that.
 
 
 _BIRTH = re.compile(r"birth|geburt|geb_|dob|naissance|nacim")
-NOT_TAKEN = "# not taken: "
-"""How the lines of a draft begin that name a file of no table."""
+NOT_TAKEN = "# not used: "
+"""Start of the lines of a draft that name files without a table."""
 _LOCAL = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M",
@@ -121,44 +121,44 @@ _ISO = (*_LOCAL, *(f"{written}%z" for written in _LOCAL[1:]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What was guessed of a folder's files."""
+    """Guesses about the files of a folder."""
 
     name: str
     guesses: Guesses
     notes: Mapping[str, str]
-    """By table what somebody should look at."""
+    """By table, what a person should check."""
 
     @property
     def tables(self) -> tuple[FileLook, ...]:
-        """What was seen of each table."""
+        """The first rows of each table."""
         return self.guesses.tables
 
     @property
     def delimiter(self) -> str:
-        """The one of most files."""
+        """The most frequent delimiter."""
         return _most(look.delimiter for look in self.tables if look.delimiter)
 
     @property
     def encoding(self) -> str:
-        """The one of most files that have more than ASCII."""
+        """The most frequent encoding of files that have more than ASCII."""
         return _most((look.encoding for look in self.tables if look.encoding), default="utf-8")
 
     @property
     def decimal(self) -> str:
-        """The decimal sign of most files that can be told to have one."""
+        """The most frequent decimal sign of the files whose sign can be determined."""
         alike = (look for look in self.tables if look.delimiter in ("", self.delimiter))
         return _most((look.decimal for look in alike if look.decimal in (".", ",")), default=".")
 
     def decimal_of(self, table: FileLook) -> str:
-        """A table's own; a point where it has no number to tell by and the common sign parts its cells."""
+        """Return a table's decimal sign; a point if no number shows it and the usual sign is the table's delimiter."""
         return table.decimal or ("." if table.delimiter == self.decimal else "")
 
 
 def draft_spec(folder: Path) -> str:
-    """Return the TOML text of a draft for the files of a folder. UserError: there is none that can be read."""
+    """Return the TOML text of a draft for the files of a folder. UserError: no file can be read."""
     groups, left_out = grouped_files(folder)
     if not groups:
-        raise UserError(f"{folder}: no .csv, .tsv, .parquet or .jsonl file is there (text may be gzipped)")
+        raise UserError(f"{folder}: there is no .csv, .tsv, .parquet or .jsonl file (text files may be gzipped)")
     named = list(zip(groups, _names(groups), strict=True))
     looks = [look_at(group.files, group.path, group.shown, name) for group, name in named]
     draft = Draft(
@@ -176,7 +176,7 @@ def draft_spec(folder: Path) -> str:
 
 
 def _names(groups: Sequence[TableFiles]) -> list[str]:
-    """Return a name for each table: of its file, with the folders before it where two would have the same."""
+    """Return a name for each table: its file's name, with a number if two would be the same."""
     last = [spelt(plain_name(group.path.rpartition("/")[2]) or plain_name(group.path)) for group in groups]
     names = [
         spelt(plain_name(group.path)) if last.count(name) > 1 else name
@@ -187,18 +187,18 @@ def _names(groups: Sequence[TableFiles]) -> list[str]:
 
 def _head(draft: Draft, folder: Path, left_out: Mapping[str, str]) -> Iterator[str]:
     yield f"# A draft, guessed from the first {ROWS_READ:,} rows of each table in {folder.name}."
-    yield "# Whatever says `guessed` is worth a look. Every TODO is a question that only a person can answer: replace"
-    yield "# the text or delete the line. `wardround spec check` and `wardround ingest` refuse a file with any left."
-    yield "# What says `drafted` is on the safe side: a time is shown when it has come, anything else when all times of"
-    yield "# its row have, and never where there is one alone. Take out the names of columns that are written with the"
-    yield "# row; say when others are filled in."
+    yield "# Check every line with `guessed`. Every TODO is a question that only a person can answer: replace"
+    yield "# the text or delete the line. `wardround spec check` and `wardround ingest` refuse a file with a TODO."
+    yield "# Lines with `drafted` are cautious: a chart shows a time once it has passed, and other cells once all times"
+    yield "# of the row have passed (never, if the row has only one time). Remove the names of columns that are written"
+    yield "# together with the row; for the others write when they are filled in."
     yield "# What every key means: docs/extend/source-spec.md."
     yield from (f"{NOT_TAKEN}{name} ({why})" for name, why in sorted(left_out.items()))
     yield ""
     yield "[source]"
     yield f'name = "{draft.name}"'
     yield f'title = "{draft.name}"'
-    yield '# sensitivity = "credentialed"   # the strictest word and the default'
+    yield '# sensitivity = "credentialed"   # the strictest value, and the default'
     yield from _merged(draft.guesses)
     yield ""
     yield "[source.files]"
@@ -208,11 +208,15 @@ def _head(draft: Draft, folder: Path, left_out: Mapping[str, str]) -> Iterator[s
 
 def _merged(guesses: Guesses) -> Iterator[str]:
     found = ", ".join(guesses.merged)
-    hint = f"Columns that may say so: {found}" if found else "No column looks like it; ask who runs the patient index"
+    hint = (
+        f"Columns that may contain it: {found}"
+        if found
+        else "No column looks like it; ask whoever runs the patient index"
+    )
     yield (
-        'person = "TODO: are patients merged with each other, so that one person has several numbers? Write '
-        "TABLE.COLUMN, which says who somebody became: a text, and the subject of its table is the number that is no "
-        f'longer used; delete the line if nobody is merged. {hint}"'
+        'person = "TODO: are patients merged, so that one person has several numbers? Write '
+        "TABLE.COLUMN: a text column with the person's number of today, in a table whose subject is the number that is "
+        f'no longer used; delete the line if nobody is merged. {hint}"'
     )
 
 
@@ -232,53 +236,54 @@ def _format(draft: Draft) -> Iterator[str]:
         kept = [written for written in formats if written not in both]
         beside = f", beside {', '.join(kept)}" if kept else ""
         yield (
-            f'times = ["TODO: days and months cannot be told apart in what was read: one of {", ".join(both)}{beside}"]'
+            'times = ["TODO: the rows that were read do not show which number is the day and which the month: one of '
+            f'{", ".join(both)}{beside}"]'
         )
     elif set(formats) - set(_ISO):
         yield f"times = {_list(sorted(formats, key=len, reverse=True))}   # guessed"
     if any("%z" in written for written in formats):
-        yield 'time_zone = "TODO: where the hospital is, as Europe/Berlin: some times say their offset from UTC"'
+        yield 'time_zone = "TODO: the time zone of the hospital, such as Europe/Berlin: some times have a UTC offset"'
     bare = [column.name for look in looks for column in look.columns if column.has_bare_dates]
     if bare:
         yield (
-            f'bare_dates = "TODO: {", ".join(dict.fromkeys(bare))}: dates without a time stand among the times; '
+            f'bare_dates = "TODO: {", ".join(dict.fromkeys(bare))}: some cells are dates without a time of day; '
             'refuse (set such rows aside) or end_of_day (known at 23:59:59)?"'
         )
 
 
 def _decided(formats: TimeFormats, all_of_them: Iterable[TimeFormats]) -> bool:
-    """Whether another column, whose days go beyond the twelfth, says which is the day."""
+    """Whether another column has days above 12, which shows which number is the day."""
     return any(each.formats == formats.formats and not each.others for each in all_of_them)
 
 
 def _table(draft: Draft, look: FileLook) -> Iterator[str]:
     guesses = draft.guesses
-    times = ", ".join(look.times) or "none was found"
+    times = ", ".join(look.times) or "none found"
     yield f"[tables.{look.name}]   # {look.shown}: {look.rows:,} rows read"
     if look.name in draft.notes:
         yield f"# {draft.notes[look.name]}"
     if not look.rows:
-        yield "# A header and no row: no type, key or time could be guessed. Take the table away if it is not used."
-    guess = "   # guessed: one table of several files; give each its own if they are not" if "*" in look.path else ""
+        yield "# A header and no row: type, key and time are not guessed. Delete the table if it is not used."
+    guess = "   # guessed: these files are one table; if not, declare a table for each" if "*" in look.path else ""
     yield f"path = {_quoted(look.path)}{guess}"
-    yield 'description = "TODO: what a row is, in a line for people and models"'
+    yield 'description = "TODO: what a row is, in one line for people and models"'
     key = guesses.keys.get(look.name)
     if key is not None:
-        yield f'key = ["{key}"]   # guessed: filled and different in all rows read'
+        yield f'key = ["{key}"]   # guessed: filled and different in all rows that were read'
     owner = guesses.owner(look)
     if (subject := guesses.subject_in(look)) is not None and look.column(subject):
-        yield f'subject = "{subject}"   # guessed: whose row it is'
+        yield f'subject = "{subject}"   # guessed: the patient of the row'
     elif owner is not None:
-        yield f'subject_from = {{ key = "{owner[0]}", table = "{owner[1]}" }}   # guessed: whose row it is'
+        yield f'subject_from = {{ key = "{owner[0]}", table = "{owner[1]}" }}   # guessed: the patient of the row'
     else:
-        yield 'subject = "TODO: the column of whose row it is; or subject_from = { key = COLUMN, table = TABLE }"'
+        yield 'subject = "TODO: the column of the patient; or subject_from = { key = COLUMN, table = TABLE }"'
     encounter = guesses.encounter(look)
     if encounter is not None:
-        yield f'encounter = "{encounter}"   # guessed: the stay that it belongs to'
+        yield f'encounter = "{encounter}"   # guessed: the stay of the row'
     yield from _versions(guesses, look)
-    yield f'event_time = "TODO: when it happened. Time columns: {times}; always, if it has no time"'
+    yield f'event_time = "TODO: when it happened. Time columns: {times}; write always if it has no time"'
     yield (
-        f'available_at = "TODO: from when on somebody could read the row. Time columns: {times}. '
+        f'available_at = "TODO: since when somebody could read the row. Time columns: {times}. '
         'A result is known when it is written, not when it is drawn; a diagnosis when it is coded"'
     )
     yield f"[tables.{look.name}.columns]"
@@ -291,10 +296,10 @@ def _table(draft: Draft, look: FileLook) -> Iterator[str]:
 def _versions(guesses: Guesses, look: FileLook) -> Iterator[str]:
     found = guesses.versions(look)
     if found is not None:
-        yield f"# {found.status} speaks of corrections. If rows are versions of one row, take the # away."
+        yield f"# {found.status} has words for corrections. If several rows are versions of one row, remove the #."
         row = "" if found.row is None else f', row = "{found.row}"'
         yield f'# amended = {{ status = "{found.status}", withdrawn = {_list(found.withdrawn)}{row} }}'
-        yield f'# version = "{found.since or "COLUMN"}"   # since when the row reads so'
+        yield f'# version = "{found.since or "COLUMN"}"   # since when this version is valid'
 
 
 def _files(draft: Draft, look: FileLook) -> Iterator[str]:
@@ -316,15 +321,15 @@ def _files(draft: Draft, look: FileLook) -> Iterator[str]:
 
 
 def _late(guesses: Guesses, look: FileLook) -> Iterator[str]:
-    """Draft the safe side: a time is known when it has come, anything else when all times of its row have. One time
-    alone says nothing of what was filled in after it: never."""
+    """Yield cautious rules for late cells: a time is known once it has passed, other cells once all times of their row
+    have. A single time does not show what was filled in after it, so the rule is never."""
     yield f"[tables.{look.name}.late]"
     parents, subject = guesses.parents(look), guesses.subject_in(look)
     owner = guesses.owner(look) if subject is None or not look.column(subject) else None
     known_early = {guesses.keys.get(look.name), subject, *parents, owner[0] if owner else None}
     for column, parent in parents.items():
         if owner is None or column != owner[0]:
-            yield f'{column} = "known({column}, {parent})"   # guessed: a key tells that the row it names is there'
+            yield f'{column} = "known({column}, {parent})"   # guessed: a key shows that the row it refers to exists'
     yield from (f'{time} = "{time}"   # drafted' for time in look.times if time not in known_early)
     others = [column.name for column in look.columns if column.name not in (*known_early, *look.times)]
     if others:

@@ -1,4 +1,4 @@
-"""What can be guessed of a folder's tables from their first rows: whose rows they hold, keys, stays, merged persons."""
+"""Guesses about a folder's tables from their first rows: subjects, keys, stays, merged persons."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _FEW_CELLS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """What says that rows of a table are versions of one row: the column of their status with the words that withdraw a
-    row, the time since when a row reads so, and the column that names the row where the table has no key."""
+    """The columns that show that rows of a table are versions of one row: the status, with the words that withdraw a
+    row; the time since when a version is valid; and the column that names the row, in tables without a key."""
 
     status: str
     withdrawn: tuple[str, ...]
@@ -46,7 +46,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guesses:
-    """``keys``: by table the column that is filled, different in all rows read, and names its rows."""
+    """``keys``: by table, the column that is filled, different in all rows that were read, and names its rows."""
 
     tables: tuple[FileLook, ...]
     subject: str | None
@@ -54,17 +54,15 @@ class Guesses:
 
     @classmethod
     def of(cls, looks: Sequence[FileLook]) -> Guesses:
-        """Guess what the first rows of all tables tell together."""
+        """Return guesses from the first rows of all tables."""
         agreed = _agreed(looks)
         subject = _subject(agreed)
         keys = {look.name: key for look in agreed if (key := _key(look, agreed, subject)) is not None}
         return cls(tables=tuple(agreed), subject=subject, keys=keys)
 
     def parents(self, table: FileLook) -> dict[str, str]:
-        """Return the columns of a table that are the key of another, with that table; whose row it is is none.
-
-        Where two tables have the same key, the one with more of them: a table of few stays names only some.
-        """
+        """Return the columns of a table that are the key of another table, with that table; the subject's column is
+        left out. If two tables have the same key, the one with more rows counts."""
         keys = ((name, self._column(name, key)) for name, key in self.keys.items() if key != self.subject)
         others = [(name, own_key) for name, own_key in keys if name != table.name and own_key is not None]
         others.sort(key=lambda other: -len(other[1].cells))
@@ -81,7 +79,7 @@ class Guesses:
         return next((look.column(name) for look in self.tables if look.name == table), None)
 
     def subject_in(self, table: FileLook) -> str | None:
-        """Return a table's column of whose row it is: so called, or a text of nothing but persons' numbers."""
+        """Return a table's column of subjects: by its name, or a text column whose cells are all subjects' numbers."""
         if self.subject is None or table.column(self.subject):
             return self.subject
         subject_columns = (
@@ -96,14 +94,14 @@ class Guesses:
         return next(fit, None)
 
     def owner(self, table: FileLook) -> tuple[str, str] | None:
-        """Return the column and the table by which a table without the subject's column says whose its rows are."""
+        """Return the column and the table that give the subject of a table without a subject column."""
         by_name = {each.name: each for each in self.tables}
         fit = ((column, name) for column, name in self.parents(table).items() if self.subject is not None)
         return next(((column, name) for column, name in fit if by_name[name].column(self.subject or "")), None)
 
     @property
     def stays(self) -> FileLook | None:
-        """The table of stays: by its name, else the one whose key stands in most other tables, two at least."""
+        """The table of stays: by its name, else the table whose key is in most other tables (at least two)."""
         fit = (
             look
             for word in _STAY
@@ -122,7 +120,7 @@ class Guesses:
         return next((look for look in self.tables if look.name == best and found[best] > 1), None)
 
     def encounter(self, table: FileLook) -> str | None:
-        """Return the column in which a table names the stay."""
+        """Return the column of a table that names the stay."""
         stays = self.stays
         if stays is None or self.keys[stays.name] == self.subject:
             return None
@@ -131,7 +129,7 @@ class Guesses:
         return next((column for column, name in self.parents(table).items() if name == stays.name), None)
 
     def versions(self, table: FileLook) -> Versions | None:
-        """Return what looks like versions of rows: a status that speaks of corrections, or None."""
+        """Return the columns that may make rows versions of one row (a status with words for corrections), or None."""
         texts = [column for column in table.columns if column.kind == "text" and not column.is_unique]
         status = next((one for one in texts if any(map(_CORRECTED.search, one.cells))), None)
         if status is None:
@@ -147,7 +145,7 @@ class Guesses:
 
     @property
     def merged(self) -> tuple[str, ...]:
-        """``table.column`` of what may say who somebody became: numbers of persons under another name."""
+        """``table.column`` of columns that may give the number with which a person was merged."""
         return tuple(f"{table.name}.{column.name}" for table in self.tables for column in self._merged_in(table))
 
     def _merged_in(self, table: FileLook) -> Iterator[ColumnLook]:
@@ -167,12 +165,12 @@ class Guesses:
 
 
 def _holds(key: ColumnLook, column: ColumnLook) -> bool:
-    """Whether a text column holds nothing but cells of a key. Numbers may be the same by chance."""
+    """Whether all cells of a text column are in a key column. Numbers are not compared: they may be equal by chance."""
     return key.kind == column.kind == "text" and len(column.cells) >= _FEW_CELLS and column.cells <= key.cells
 
 
 def _agreed(looks: Sequence[FileLook]) -> list[FileLook]:
-    """Return the looks with one type for all columns of a name: a key that is text in one file is text in all."""
+    """Return the tables with one type for all columns of a name: a key that is text in one file is text in all."""
     texts = {column.name for look in looks for column in look.columns if column.kind == "text" and column.cells}
     return [
         replace(
@@ -184,8 +182,8 @@ def _agreed(looks: Sequence[FileLook]) -> list[FileLook]:
 
 
 def _subject(looks: Sequence[FileLook]) -> str | None:
-    """Return the column that most files share and that names the fewest things; one called a patient comes first, then
-    one that is the key of a table and stands beside other tables' keys (several stays of one person)."""
+    """Return the column that is in most files and has the fewest distinct values. A name like "patient" comes first,
+    then a column that is the key of a table and is beside other tables' keys (one person has several stays)."""
     by_name: dict[str, list[ColumnLook]] = {}
     for look in looks:
         for column in look.columns:
@@ -208,8 +206,8 @@ def _subject(looks: Sequence[FileLook]) -> str | None:
 
 
 def _key(look: FileLook, looks: Sequence[FileLook], subject: str | None) -> str | None:
-    """Return the column that names a table's rows: its own number, else one that others share or hold the cells of,
-    else the person's."""
+    """Return the column that names a table's rows: its own number, else one that other tables refer to, else the
+    person's."""
     fit = [c for c in look.columns if c.is_full and c.is_unique and c.kind in ("int", "text")]
     strange = [column for other in looks if other is not look for column in other.columns]
     others = {column.name for column in strange}
@@ -223,5 +221,5 @@ def _key(look: FileLook, looks: Sequence[FileLook], subject: str | None) -> str 
 
 
 def _names(column: str, table: str) -> bool:
-    """Whether a column is called like a number, or like its table."""
+    """Whether a column's name is that of a number, or of its table."""
     return bool(_NUMBER.search(column)) or column[:_LETTERS_ALIKE] == table[:_LETTERS_ALIKE]

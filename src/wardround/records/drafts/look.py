@@ -1,4 +1,4 @@
-"""Look at files of unknown origin: delimiter, encoding, columns, groups of files."""
+"""Read the first rows of files of unknown origin: delimiter, encoding, columns, files that are one table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wardround.records.reading.source_files import DATA_SUFFIXES, is_empty, matc
 from wardround.records.specs.file_format import has_time_of_day
 from wardround.records.specs.spec import ColumnType
 
-# The first rows of one file of unknown making, as text: CSV of any delimiter and encoding, Parquet, JSON lines.
+# The first rows of one file of unknown origin, as text: CSV of any delimiter and encoding, Parquet, JSON lines.
 
 
 BYTES_READ = 4 << 20
@@ -35,8 +35,8 @@ _LINES_COMPARED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRows:
-    """``header`` as the file spells it; every row has a cell for each. ``encoding`` is empty where every one would do,
-    ``delimiter`` where none parts the cells; ``types`` are those that the file itself states."""
+    """The first rows of a file. ``header`` is as in the file; each row has a cell for each column. ``encoding`` is
+    empty if any would do, ``delimiter`` if none divides the cells; ``types`` are those that the file declares."""
 
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
@@ -46,7 +46,7 @@ class FirstRows:
 
 
 def first_rows(file: Path, most: int) -> FirstRows:
-    """Read at most so many rows of a file. UserError: it is empty, damaged, or none that can be read."""
+    """Read at most ``limit`` rows of a file. UserError: it is empty, damaged, or has no readable table."""
     name = file.name.lower()
     if name.endswith(".parquet"):
         return _parquet(file, most)
@@ -57,16 +57,16 @@ def first_rows(file: Path, most: int) -> FirstRows:
         delimiter = _delimiter(text.split("\n"))
         read = list(itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), most + 1))
     except csv.Error as error:
-        raise UserError(f"{file}: no table ({error})") from None
+        raise UserError(f"{file}: not a table ({error})") from None
     header, rows = (read[0], read[1:]) if read else ([], [])
     if not any(name.strip() for name in header):
-        raise UserError(f"{file}: its first line names no column")
+        raise UserError(f"{file}: the first line has no column name")
     whole = [row for row in rows if len(row) == len(header)]
     return FirstRows(header=tuple(header), rows=whole, delimiter=delimiter, encoding=encoding)
 
 
 def _text(file: Path) -> tuple[str, str]:
-    """Return the encoding, empty where every one would do, and the first whole lines of a file."""
+    """Return the encoding (empty if any would do) and the first whole lines of a file."""
     try:
         with pa.input_stream(str(file), compression="gzip" if file.name.lower().endswith(".gz") else None) as stream:
             data = bytes(stream.read(BYTES_READ))
@@ -75,7 +75,7 @@ def _text(file: Path) -> tuple[str, str]:
     if not data.strip():
         raise UserError(f"{file}: the file is empty")
     if b"\0" in data and data[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise UserError(f"{file}: no text")
+        raise UserError(f"{file}: not a text file")
     for encoding in ("utf-8", "cp1252", "latin-1"):
         encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else encoding
         try:
@@ -89,7 +89,7 @@ def _text(file: Path) -> tuple[str, str]:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """Return what cuts the header and the next lines into most cells, and all of them into as many."""
+    """Return the character that divides the header and the next lines into most cells, the same number in each."""
     some = [line for line in lines[:_LINES_COMPARED] if line.strip()]
 
     def agreement(mark: str) -> tuple[float, int]:
@@ -101,7 +101,7 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 
 def _json_lines(file: Path, most: int) -> FirstRows:
-    """Numbers have points, whatever sign the texts of other files have; no line is an object of another encoding."""
+    """Read JSON lines. Their numbers always have decimal points."""
     try:
         with gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb") as stream:
             lines = itertools.islice(stream, most)
@@ -110,7 +110,7 @@ def _json_lines(file: Path, most: int) -> FirstRows:
         raise UserError(f"{file}: damaged ({error})") from None
     header = tuple(dict.fromkeys(name for body in found for name in body))
     if not header:
-        raise UserError(f"{file}: no line of it is a JSON object")
+        raise UserError(f"{file}: no line is a JSON object")
     return FirstRows(header=header, rows=[[_cell(body.get(name)) for name in header] for body in found])
 
 
@@ -134,7 +134,7 @@ def _parquet(file: Path, most: int) -> FirstRows:
 
 
 def _stated(kind: Any) -> ColumnType | None:
-    """Return the type that a column of Parquet states; None for a text, which may be anything."""
+    """Return the type that a Parquet column declares; None for text, which may hold anything."""
     if pa.types.is_integer(kind):
         return "int"
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -146,7 +146,7 @@ def _stated(kind: Any) -> ColumnType | None:
     return None if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "text"
 
 
-# A look at the files of one table of unknown making: their delimiter, encoding and columns, from their first rows.
+# The files of one table of unknown origin: their delimiter, encoding and columns, from their first rows.
 
 
 ROWS_READ = 5_000
@@ -163,7 +163,7 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnLook:
-    """What the first rows say of a column. ``header`` is the file's own name for it, ``name`` what a rule can spell."""
+    """The first cells of a column. ``header`` is its name in the file, ``name`` a name that rules can write."""
 
     name: str
     header: str
@@ -174,7 +174,7 @@ class ColumnLook:
     times: TimeFormats | None = None
     has_comma: bool = False
     words_for_nothing: frozenset[str] = frozenset()
-    """Those of its cells that may stand for an empty one; in a text they may be names (NA is sodium)."""
+    """Cells that may mean "empty"; in a text they may also be names (NA is sodium)."""
 
     @property
     def has_point(self) -> bool:
@@ -183,19 +183,19 @@ class ColumnLook:
 
     @property
     def may_be_thousands(self) -> bool:
-        """Whether every comma stands before three digits: a decimal sign, or one between thousands."""
+        """Whether every comma is before three digits: a decimal sign, or a separator of thousands."""
         with_comma = [cell for cell in self.cells if "," in cell]
         return bool(with_comma) and self.has_comma and all(map(_THOUSANDS.fullmatch, with_comma))
 
     @property
     def has_bare_dates(self) -> bool:
-        """Whether times and dates without a time stand in it together."""
+        """Whether some cells are times and others are dates without a time of day."""
         return self.kind == "time" and self.times is not None and not all(map(has_time_of_day, self.times.formats))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLook:
-    """What the first rows of a table's file say. ``path`` is what a spec calls it, ``shown`` the file."""
+    """The first rows of a table's file. ``path`` is the path for a spec, ``shown`` the file's name for people."""
 
     name: str
     path: str
@@ -207,21 +207,22 @@ class FileLook:
     empty: frozenset[str] = frozenset()
 
     def column(self, name: str) -> ColumnLook | None:
-        """Return a column of this name."""
+        """Return the column of a name, None if there is none."""
         return next((column for column in self.columns if column.name == name), None)
 
     @property
     def decimal(self) -> str:
-        """The decimal sign of its numbers; empty where none has one, a question where that cannot be told."""
+        """The decimal sign of its numbers; empty if no number has one, a question if it cannot be determined."""
         commas = [column for column in self.columns if column.has_comma]
         points = [column.name for column in self.columns if column.has_point]
         if commas and points:
-            both = f"{commas[0].name} has commas in its numbers, {points[0]} points"
+            both = f"{commas[0].name} has commas in its numbers, {points[0]} has points"
             return f"TODO: {both}: which is the decimal sign? The other column is read as text"
         if commas and self.delimiter == ",":
-            return f"TODO: {commas[0].name} has commas in its numbers and between its cells: read it as a text"
+            return f"TODO: {commas[0].name} has commas in its numbers and between cells: declare it as text"
         if commas and all(column.may_be_thousands for column in commas):
-            return f"TODO: {commas[0].name}: is 1,234 between one and two (write ,) or above a thousand (a text)?"
+            meanings = "between 1 and 2 (write ,) or more than a thousand (declare it as text)"
+            return f"TODO: {commas[0].name}: is 1,234 a number {meanings}?"
         return "," if commas else "." if points else ""
 
     @property
@@ -231,7 +232,7 @@ class FileLook:
 
 
 def spelt(text: str) -> str:
-    """Return a name in letters, digits and underscores, as rules and SQL can write it: letters lose their accents."""
+    """Return a name of letters, digits and underscores, as rules and SQL can write it: accents are removed."""
     lower = unicodedata.normalize("NFC", text.strip().lower()).translate(_LETTERS)
     plain = "".join(letter if letter.isascii() else _without_accent(letter) for letter in lower)
     name = _NO_NAME.sub("_", plain).strip("_")
@@ -239,13 +240,13 @@ def spelt(text: str) -> str:
 
 
 def _without_accent(letter: str) -> str:
-    """The Latin letter that Unicode's name of one has; a space for letters of other scripts."""
+    """Return the Latin letter without its accent; a space for letters of other scripts."""
     found = _LATIN.fullmatch(unicodedata.name(letter, ""))
     return found[1].lower() if found else unicodedata.normalize("NFKD", letter) if letter in "ªº²³¹" else " "
 
 
 def _different(columns: Sequence[ColumnLook]) -> tuple[ColumnLook, ...]:
-    """The columns, a number behind every name that one before has: headers of another script have nothing else."""
+    """Return columns with different names: a number is added to a name that is already used."""
     used: set[str] = set()
     found = []
     for column in columns:
@@ -257,7 +258,8 @@ def _different(columns: Sequence[ColumnLook]) -> tuple[ColumnLook, ...]:
 
 
 def look_at(files: Sequence[Path], path: str, shown: str, name: str) -> FileLook:
-    """Look at the files of one table, some of them where there are many. UserError: one is empty or none."""
+    """Read the first rows of one table's files (some of the files, if there are many). UserError: a file is empty or
+    not a table."""
     some = [files[n * len(files) // _FILES_READ] for n in range(_FILES_READ)] if len(files) > _FILES_READ else files
     read = [first_rows(file, ROWS_READ // len(some)) for file in some]
     headers = list(dict.fromkeys(name.strip().lower() for file in read for name in file.header))
@@ -276,7 +278,7 @@ def look_at(files: Sequence[Path], path: str, shown: str, name: str) -> FileLook
 
 
 def _column(header: str, read: Sequence[FirstRows]) -> ColumnLook:
-    """Look at a column of some files; one that a file lacks is not full."""
+    """Return what is seen of a column over some files; a column that a file lacks has empty cells."""
     cells: list[str] = []
     stated = None
     is_everywhere = True
@@ -304,7 +306,7 @@ def _column(header: str, read: Sequence[FirstRows]) -> ColumnLook:
 
 
 def _kind(cells: frozenset[str]) -> tuple[ColumnType, TimeFormats | None, bool]:
-    """Return the type of some cells, their time formats, and whether they have decimal commas. No cell: text."""
+    """Return the type of cells, their time formats, and whether they have decimal commas. Without any cell: text."""
     if not cells:
         return "text", None, False
     if all(map(_INTEGER.fullmatch, cells)):
@@ -320,11 +322,11 @@ def _kind(cells: frozenset[str]) -> tuple[ColumnType, TimeFormats | None, bool]:
 
 
 def _looks_coded(cells: Iterable[str]) -> bool:
-    """Whether a number has zeros before it, which a number would lose (``058``)."""
+    """Whether a number begins with zeros, which a number type would lose (``058``)."""
     return any(len(cell) > 1 and cell[0] == "0" and cell[1].isdigit() for cell in cells)
 
 
-# Which files of a folder may be one table: their names differ by a number or a month, and they have one header.
+# Files of a folder that may be one table: their names differ in a number or a month, and their headers are equal.
 
 
 _MONTHS = (
@@ -342,8 +344,7 @@ _ALIKE = 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
-    """Files that may be one table, what a spec calls them, and what to call them in words. ``note``: what somebody
-    should look at."""
+    """Files that may be one table: the path for a spec, and a name for people. ``note``: what a person should check."""
 
     path: str
     shown: str
@@ -352,7 +353,7 @@ class TableFiles:
 
 
 def grouped_files(folder: Path) -> tuple[list[TableFiles], dict[str, str]]:
-    """Return the tables that a folder may hold, and every file that is in none of them, with the reason."""
+    """Return the possible tables of a folder, and every other file with the reason why it is not used."""
     left_out = {
         path.relative_to(folder).as_posix(): _why(path)
         for path in sorted(folder.rglob("*"))
@@ -377,12 +378,13 @@ def _is_hidden(path: Path) -> bool:
 def _why(path: Path) -> str:
     if not path.name.lower().endswith(DATA_SUFFIXES):
         endings = ", ".join(DATA_SUFFIXES)
-        return f"its name ends in none of {endings}; a table of text: call it .csv"
-    return "its name begins with a point or a line" if _is_hidden(path) else "it is empty"
+        return f"its name does not end in one of {endings}; if it is a table in text form, rename it to .csv"
+    return "its name begins with a point or an underscore" if _is_hidden(path) else "it is empty"
 
 
 def _together(folder: Path, tables: Sequence[TableFiles]) -> Iterable[TableFiles]:
-    """Yield one table for files that differ by a number or a month in the name and have one header, else each alone."""
+    """Yield one table for files whose names differ in a number or a month and whose headers are equal, else one per
+    file."""
     by_form: dict[str, list[TableFiles]] = {}
     for table in tables:
         by_form.setdefault(_TURN.sub("#", table.path.casefold()), []).append(table)
@@ -392,7 +394,7 @@ def _together(folder: Path, tables: Sequence[TableFiles]) -> Iterable[TableFiles
 
 
 def _one(folder: Path, several: Sequence[TableFiles]) -> TableFiles | None:
-    """Return several files as one table; None where their headers differ much, or no pattern has just them."""
+    """Return several files as one table; None if their headers differ much, or if no pattern matches exactly them."""
     files = tuple(file for table in several for file in table.files)
     heads = [first_rows(file, _ROWS_COMPARED) for file in files]
     headers = [frozenset(name.strip().lower() for name in head.header) for head in heads]
@@ -405,13 +407,13 @@ def _one(folder: Path, several: Sequence[TableFiles]) -> TableFiles | None:
         if set(matching_files([folder], pattern)) == set(files):
             some = sorted(every - shared)
             note = f"not in all of these files: {', '.join(some)}" if some else ""
-            shown = f"{several[0].shown} and {len(files) - 1} more of such names"
+            shown = f"{several[0].shown} and {len(files) - 1} more with similar names"
             return TableFiles(path=pattern, shown=shown, files=files, note=note)
     return None
 
 
 def _patterns(paths: Sequence[str]) -> Iterable[str]:
-    """Yield patterns for some names, the widest first: next month's file should fit as well."""
+    """Yield patterns for some names, the widest first, so that next month's file matches too."""
     first = paths[0]
     turns = list(_TURN.finditer(first))
     begin, end = turns[0].start(), turns[-1].end()
@@ -423,5 +425,5 @@ def _patterns(paths: Sequence[str]) -> Iterable[str]:
 
 
 def plain_name(pattern: str) -> str:
-    """Return what is left of a pattern as a name: ``labor`` of ``Labor_*``."""
+    """Return the fixed part of a pattern as a name: ``labor`` of ``Labor_*``."""
     return re.sub(r"[\W_]+", " ", pattern.replace("[0-9]*", " ").replace("*", " ")).strip()

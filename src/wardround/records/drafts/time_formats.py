@@ -1,4 +1,4 @@
-"""Which ways of writing times some cells are in, and whether the day and the month can be told apart in them."""
+"""Detect the formats of time cells, and whether day and month can be told apart."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _SHORTEST, _LONGEST = 6, 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeFormats:
-    """``formats`` read every cell. ``others`` read them all as well, with other days: nothing in the cells decides."""
+    """``formats`` read every cell. ``others`` also read every cell, but as other days: the cells do not decide it."""
 
     formats: tuple[str, ...]
     others: tuple[str, ...] = ()
 
 
 def time_formats(cells: Collection[str]) -> TimeFormats | None:
-    """Return the formats of some cells; None if one of them is no time."""
+    """Return the formats of some cells; None if one of them is not a time."""
     ordered = sorted(cells)
     left = (
         ordered
@@ -69,5 +69,5 @@ def _is(cell: str, written: str) -> bool:
 
 
 def _swapped(written: str) -> str:
-    """Return a format in which the day and the month have one sign."""
+    """Return a format with day and month exchanged for one common sign."""
     return written.replace("%d", "%m")

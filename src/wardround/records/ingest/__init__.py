@@ -1,4 +1,4 @@
-"""Ingest: rows spread over buckets, then finished shard by shard with clocks, identities and labels."""
+"""Ingest: rows are distributed over buckets, then each bucket becomes a shard with clocks, row ids and labels."""
 
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks, rule_columns
 from wardround.records.ingest.database import ingest_database

@@ -1,7 +1,7 @@
-"""The first half of an ingest: one source file read once, its rows spread over the buckets by subject, on disk.
+"""The first half of an ingest: each source file is read once, its rows are distributed over buckets by subject.
 
-All rows of a subject end up in one bucket, in the order of the file. A bucket file is a row of small Arrow IPC streams,
-one per flush, so that it can be appended to without being read.
+All rows of a subject are in one bucket, in the order of the file. A bucket file is a sequence of small Arrow IPC
+streams, one per flush, so that rows can be appended without reading it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wardround.records.specs.spec import ARROW_TYPES, OWN_SUBJECT, WRITTEN, Deri
 
 
 def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
-    """Read a table and write its buckets; done again from the start unless it was finished."""
+    """Read a table and write its buckets, from the start unless this was finished before."""
     if plan.noted(f"table-{name}") is not None:
         return
     mark_files(plan, name, report)
@@ -87,7 +87,7 @@ def _rows(
 
 
 def _numbered(rows: pa.Table, column: str, subjects: SubjectKeys, path: Path) -> tuple[pa.Table, list[BrokenRow]]:
-    """Add the number of each row's subject, whom the file names by text; a row whose text is blank is broken."""
+    """Add the subject's number where the file names subjects by text; a row with a blank text is broken."""
     encoded = rows.column(column).combine_chunks().dictionary_encode()
     keys = encoded.dictionary.to_pylist()
     numbers = pa.array([subjects.number(key) if key.strip() else None for key in keys], pa.int64())
@@ -98,7 +98,7 @@ def _numbered(rows: pa.Table, column: str, subjects: SubjectKeys, path: Path) ->
 
 
 def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableReader]:
-    """Return a reader for each file of a table; note the columns that none of them has."""
+    """Return a reader for each file of a table; note the columns that no file has."""
     readers = [
         TableReader(
             path=path,
@@ -119,7 +119,7 @@ def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableRead
 
 
 def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> pa.Table:
-    """Add the columns that only other files of the table have, empty, so that all rows have the same columns."""
+    """Add columns that only other files of the table have, with empty cells, so that all rows have the same columns."""
     names = [name for name in table.read_columns if name not in missing]
     if rows.column_names == names:
         return rows
@@ -143,7 +143,7 @@ def _needed(table: TableSpec) -> list[str]:
 
 
 def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
-    """Read the source of a derived table. Its broken rows are reported with the source itself."""
+    """Read the source table of a derived table. Broken rows are reported with the source table."""
     assert table.derive is not None
     source = plan.spec.tables[table.derive.source]
     where = table.derive.where
@@ -169,7 +169,7 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
 
 
 def _written(rows: pa.Table, derivation: Derivation) -> tuple[str, Any]:
-    """Return, as a column, when each row of a derived table's source was written."""
+    """Return, as a column, when each source row of a derived table was written."""
     times = [rows.column(name).cast(ARROW_TYPES["time"]) for name in derivation.written if name in rows.column_names]
     return WRITTEN, pc.coalesce(*times, pa.nulls(rows.num_rows, ARROW_TYPES["time"]))
 
@@ -226,7 +226,7 @@ class BucketWriter:
         self._read_bytes = self._dealt_bytes = 0
 
     def add(self, table: pa.Table) -> None:
-        """Take rows; every cell of the subject column is set."""
+        """Add rows. Every cell of the subject column must be filled."""
         self._read.append(table)
         self._read_bytes += table.nbytes
         if self._read_bytes >= self._flush_bytes // _DEALS:
@@ -235,7 +235,7 @@ class BucketWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the buffered rows."""
         self._deal()
         for bucket in range(self._count if self._dealt else 0):
             spans = ((batch, starts[bucket], starts[bucket + 1]) for batch, starts in self._dealt)
@@ -245,7 +245,7 @@ class BucketWriter:
         self._dealt, self._dealt_bytes = [], 0
 
     def _deal(self) -> None:
-        """Put what was read in the order of the buckets, beside the place where each of them begins."""
+        """Sort rows by bucket; return them with the place where each bucket begins."""
         if not self._read:
             return
         batch = one_batch(pa.concat_tables(self._read))
@@ -264,7 +264,7 @@ class BucketWriter:
 
 
 def bucket_file(folder: Path, bucket: int) -> Path:
-    """Return where a table's rows of one bucket lie."""
+    """Return the path of a table's rows of one bucket."""
     return folder / f"{bucket:05d}.streams"
 
 

@@ -1,4 +1,4 @@
-"""Whose records changed since an earlier store, and the hashes of source files."""
+"""The subjects whose records changed since an earlier store, and the hashes of source files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wardround.records.ingest.lineage import CHANGE_WORDS, Taking
 from wardround.records.ingest.plan import Plan
 from wardround.records.shards.layout import CHANGES, SUBJECTS, map_checked, read_manifest
 
-# Whose records are not as they were in the store that a store was made from: kept beside the rows, counted.
+# Subjects whose records differ from the earlier store that this one was made from: listed beside the rows, and counted.
 
 
 Integers = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ def note_lineage(
     shards: int,
     why_every_subject: str | None,
 ) -> dict[str, Any] | None:
-    """Write whose records changed into the store; return what its manifest says of it. None: it was made from none."""
+    """Write the changed subjects into the store; return the manifest's entry. None: there was no earlier store."""
     if plan.earlier is None:
         return None
     manifest = read_manifest(plan.earlier)
@@ -68,7 +68,7 @@ def _write_changes(path: Path, found: Mapping[str, Integers]) -> None:
         stream.write_table(table)
 
 
-# What names the bytes of a source's files: their sizes and hashes, kept with the store that was made of them.
+# Fingerprints of a source's files: sizes and hashes, kept in the store that was made from them.
 
 
 Marks = list[list[object]]
@@ -79,7 +79,7 @@ _BLOCK = 4 << 20
 
 
 def mark_files(plan: Plan, name: str, report: Reporter = silent) -> Marks:
-    """Return the marks of the files of a table or a dictionary, or of all raw files; each is hashed once."""
+    """Return the fingerprints of the files of a table or dictionary, or of all raw files; each file is hashed once."""
     part = f"bytes-{name}"
     noted: Marks | None = plan.noted(part)
     if noted is None:
@@ -90,7 +90,7 @@ def mark_files(plan: Plan, name: str, report: Reporter = silent) -> Marks:
 
 
 def files_of(plan: Plan, name: str) -> Sequence[Path]:
-    """Return the files that a table or a dictionary is read from, a derived table's those of its source."""
+    """Return the files of a table or dictionary; of a derived table, those of its source."""
     files = plan.files
     if name == RAW:
         return files.raw

@@ -1,6 +1,7 @@
-"""The clocks of one shard: time rules evaluated over its tables, with references looked up within the shard.
+"""Evaluate time rules over the tables of one shard.
 
-All rows of a subject lie in one shard and records refer only to rows of the same subject, so a shard is enough.
+References are looked up within the shard: all rows of a subject are in one shard, and rows refer only to rows of the
+same subject.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ClockSettings:
 
 @dataclass(slots=True)
 class _Parent:
-    """A table that others refer to: its keys (first known first) and the times asked of it."""
+    """A table that others refer to: its keys (first known first) and the times that rules need."""
 
     keys: Any
     order: npt.NDArray[np.int64]
@@ -70,18 +71,18 @@ class ShardClocks:
         return evaluate(rule, TableFrame(clocks=self, table=table, batch=batch))
 
     def parent(self, name: str) -> _Parent | None:
-        """Return a table to refer to, loaded once with only what rules ask of it."""
+        """Return a table that rules refer to, loaded once with only the columns that rules need."""
         if name not in self._parents:
             self._parents[name] = self._load_parent(name)
         return self._parents[name]
 
     def keys(self, name: str) -> Any:
-        """Return the keys of a table to refer to; None if it has no rows."""
+        """Return the keys of a table that rules refer to; None if it has no rows."""
         parent = self.parent(name)
         return None if parent is None else parent.keys
 
     def children(self, part: Among) -> tuple[Any, Times]:
-        """Return the keys that rows of another table name, and the least or largest time of the rows of each."""
+        """Return the keys that rows of another table refer to, and the smallest or largest time of their rows."""
         if part not in self._children:
             self._children[part] = self._extremes(part)
         return self._children[part]
@@ -133,7 +134,7 @@ class ShardClocks:
 
 
 def _asked_of_others(spec: SourceSpec) -> dict[str, set[str]]:
-    """Return, by table, the columns that rules of any table read of its rows."""
+    """Return, by table, the columns that rules of other tables read."""
     needed: dict[str, set[str]] = {name: set() for name in spec.tables}
     rules = [rule for table in spec.tables.values() for _, rule in table.rules()]
     for part in (part for rule in rules for part in walk_everywhere(rule)):
@@ -147,7 +148,7 @@ def _asked_of_others(spec: SourceSpec) -> dict[str, set[str]]:
 
 
 def _subject_column(table: TableSpec) -> tuple[str, ...]:
-    """Return the column that says whose a row is; of a table without one ingest has written it beside."""
+    """Return the column with a row's subject; in tables without one, ingest has added it."""
     return (table.subject_column,)
 
 
@@ -167,22 +168,22 @@ class TableFrame:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.batch.num_rows)
 
     def times(self, column: str) -> Times:
-        """A time or date column; a column that the file lacks is null throughout."""
+        """Return a time or date column; a column that the file lacks is null throughout."""
         if column not in self.batch.schema.names:
             return np.full(self.num_rows, NO_TIME, dtype=np.int64)
         return microseconds(self.batch.column(column))
 
     def known(self, key: str, table: str) -> Times:
-        """Available times of the rows that ``key`` names in ``table``."""
+        """Return the available times of the rows of ``table`` that ``key`` refers to."""
         parent = self.clocks.parent(table)
         return self._look_up(key, table, None if parent is None else parent.available)
 
     def reference(self, key: str, table: str, column: str) -> Times:
-        """Time cells of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        """Return time cells of the rows of ``table`` that ``key`` refers to, not before those rows are available."""
         parent = self.clocks.parent(table)
         if parent is None or column not in parent.batch.schema.names:
             return self._look_up(key, table, None)
@@ -191,7 +192,7 @@ class TableFrame:
         return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
 
     def late_cell(self, key: str, table: str, column: str) -> Times:
-        """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""
+        """Return when late cells of the rows of ``table`` that ``key`` refers to became known; null for empty cells."""
         parent = self.clocks.parent(table)
         if parent is None or column not in parent.batch.schema.names:
             return self._look_up(key, table, None)
@@ -201,7 +202,7 @@ class TableFrame:
         return self._look_up(key, table, np.where(known, np.maximum(late, parent.available), NO_TIME))
 
     def there(self, key: str, table: str, rule: Rule) -> Times:
-        """A rule of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        """Evaluate a rule over the rows of ``table`` that ``key`` refers to, not before those rows are available."""
         parent = self.clocks.parent(table)
         if parent is None:
             return self._look_up(key, table, None)
@@ -210,7 +211,7 @@ class TableFrame:
         return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
 
     def among(self, which: str, table: str, key: str, rule: Rule) -> Times:
-        """The ``earliest`` or ``latest`` time of the rows of another table that name these."""
+        """Return the ``earliest`` or ``latest`` time of the rows of another table that refer to these rows."""
         keys, times = self.clocks.children(Among(which, table, key, rule))
         if len(keys) == 0:
             return np.full(self.num_rows, NO_TIME, dtype=np.int64)
@@ -218,10 +219,8 @@ class TableFrame:
         return np.where(places >= 0, times[places], NO_TIME)
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell or a missing column.
-
-        In a text column a value that ends in ``*`` stands for all that begin so.
-        """
+        """Return which rows have one of ``values`` in a text or int column; ``''`` is an empty cell or a missing
+        column. In a text column a value that ends in ``*`` matches every text that begins so."""
         if column not in self.batch.schema.names:
             return np.full(self.num_rows, "" in values, dtype=bool)
         cells = self.batch.column(column)
@@ -235,16 +234,16 @@ class TableFrame:
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
     def subjects(self) -> npt.NDArray[np.int64]:
-        """Whose row each is."""
+        """Return the subject of each row."""
         subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject_column), null=0)
         return subjects
 
     def spans(self, table: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
-        """Subject, start and end of the rows of another table."""
+        """Return subject, start and end of the rows of another table."""
         return self.clocks.spans(table, start, end)
 
     def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""
+        """Return which of ``starts`` a text begins with (-1: none), and a number for the rest of the text."""
         if column not in self.batch.schema.names:
             return np.full(self.num_rows, -1), np.full(self.num_rows, -1)
         encoded = self.batch.column(column).dictionary_encode()
@@ -258,11 +257,12 @@ class TableFrame:
         return np.array(which, np.int64)[cells], np.array(names, np.int64)[cells]
 
     def lag(self, setting: str) -> int:
-        """A setting in microseconds."""
+        """Return a setting in microseconds."""
         return self.clocks.settings.lags[setting]
 
     def median_delay(self, start: str, end: str) -> Times:
-        """Per row the median of ``end - start``, in microseconds, of the half to which its subject does not belong."""
+        """Return per row the median of ``end - start``, in microseconds, of the half that does not contain its
+        subject."""
         halves = self.clocks.settings.medians.get(f"{self.table.name}.{start}.{end}", (None, None))
         medians = np.array([NO_TIME if median is None else median for median in halves])
         return np.asarray(medians[1 - half_of(self.subjects())])
@@ -280,15 +280,16 @@ class TableFrame:
 
 
 def half_of(subjects: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return to which half of all subjects each belongs: 0 or 1, by its number alone.
+    """Return to which half of all subjects each belongs (0 or 1), by its number alone.
 
-    What a clock takes from the whole source it takes from the other half, so that nobody's own later rows have a say.
+    A figure that a clock takes from the whole source is taken from the other half, so that a subject's own later rows
+    have no influence.
     """
     return bucket_numbers(subjects, 2)
 
 
 def median_of_counts(counts: Mapping[int, int]) -> int | None:
-    """Return the lower median of values given as value -> count; None if there are none."""
+    """Return the lower median of values given as value -> count; None without values."""
     total, seen = sum(counts.values()), 0
     for value in sorted(counts):
         seen += counts[value]

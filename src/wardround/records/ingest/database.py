@@ -22,9 +22,9 @@ def ingest_database(
     earlier: Path | str | None = None,
     report: Reporter = silent,
 ) -> IngestReport:
-    """Read a database's tables, as of one moment, into a new store; the arguments are those of :func:`ingest`.
+    """Read the tables of a database, as of one moment, into a new store. Arguments as for :func:`ingest`.
 
-    The same call after an interruption continues. UserError: the store is finished, or as of :func:`ingest`.
+    The same call after an interruption continues. UserError: the store is finished, or as for :func:`ingest`.
     """
     store = Path(store)
     if is_finished(store):

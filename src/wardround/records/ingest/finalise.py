@@ -1,4 +1,4 @@
-"""Finishing one shard: every table's rows with their clocks, identities and labels, in subject and time order."""
+"""Finish one shard: the rows of every table with clocks, row ids and labels, by subject and time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from wardround.records.specs.spec import (
 
 @dataclass(slots=True, kw_only=True)
 class ShardCounts:
-    """What one shard holds, by table."""
+    """Counts of one shard, by table."""
 
     rows: dict[str, int] = field(default_factory=dict)
     never_visible: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,8 @@ class ShardCounts:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRows:
-    """A table's rows as stored: ``subjects`` sorted, and by how much each row ``moved`` from its place in the file."""
+    """A table's rows as stored. ``subjects`` is sorted; ``moved``: by how many places each row moved from its place in
+    the file."""
 
     subjects: npt.NDArray[np.int64]
     rows: pa.RecordBatch
@@ -74,7 +75,7 @@ class FinishedRows:
 
 @dataclass(frozen=True, slots=True)
 class ShardTable:
-    """A table of a shard as it lies on disk, and by how much each row ``moved``."""
+    """A written table of a shard; ``moved``: by how many places each row moved."""
 
     blocks: TableBlocks
     moved: npt.NDArray[np.int64]
@@ -85,13 +86,13 @@ PutAway = Callable[[Path, str, FinishedRows | None], ShardTable | None]
 
 
 def put_away(folder: Path, table: str, own: FinishedRows | None) -> ShardTable | None:
-    """Write a table's rows as they were finished."""
+    """Write a table's finished rows."""
     return None if own is None else ShardTable(write_table(folder, table, own.rows, own.subjects), own.moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finishing:
-    """What all shards of an ingest share."""
+    """What all shards of an ingest share: spec, paths and settings."""
 
     spec: SourceSpec
     buckets: Mapping[str, Path]
@@ -102,8 +103,8 @@ class Finishing:
     labels: CodeLabels
 
     def finish(self, shard: int, folder: Path, put: PutAway = put_away) -> ShardCounts:
-        """Put every table of a shard into ``folder`` and its index last. Counted are the rows that were finished, the
-        subjects are all that the folder has then."""
+        """Write every table of a shard into ``folder``, then its index. The counts are of rows finished here; the
+        subjects are all that the folder then has."""
         rows = ShardRows(
             spec=self.spec, buckets=self.buckets, shard=shard, quarantine=self.quarantine, settings=self.settings
         )
@@ -121,7 +122,7 @@ class Finishing:
         return counts
 
     def _own_rows(self, name: str, rows: ShardRows, clocks: ShardClocks, counts: ShardCounts) -> FinishedRows | None:
-        """Return a table's rows as stored. Nothing of a table is held when the next is loaded."""
+        """Return a table's rows as stored. Only one table is in memory at a time."""
         batch = rows.load(name)
         found = rows.counts(name)
         counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
@@ -147,13 +148,13 @@ class Finishing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatedRows:
-    """The clocks of a table's rows, and the numbers beside them: of versions, and of groups that collapse."""
+    """The clocks of a table's rows, and the numbers of versions and of groups that are shown as one row."""
 
     times: Mapping[str, Times]
     numbers: Mapping[str, npt.NDArray[np.int64]]
 
     def stored(self, batch: pa.RecordBatch, ids: Any) -> pa.RecordBatch:
-        """Return rows as they are stored, under their row ids, in their own order."""
+        """Return rows as they are stored: with row ids, in stored order."""
         columns: dict[str, Any] = {"row_id": ids}
         columns.update(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop(OWN_SUBJECT, None)
@@ -164,7 +165,7 @@ class DatedRows:
 
 
 def dated_rows(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> DatedRows:
-    """Evaluate everything that the source's spec says of when a table's rows and their late cells are known."""
+    """Evaluate all rules of a table: when its rows and their late cells are known."""
     times = table_clocks(table, batch, clocks)
     numbers = _versions(table, batch, times)
     return DatedRows(times=times, numbers={**_groups(table, batch, times), **numbers})
@@ -191,7 +192,7 @@ def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -
 
 
 def disclosures(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times]) -> list[Disclosure]:
-    """Return what is shown of rows besides what makes their ids, and from when on."""
+    """Return the shown columns that are not part of row ids, and since when they are known."""
     present = [name for name in batch.schema.names if name in table.columns and name not in table.hidden]
     at_once = [name for name in present if name not in {*table.content_columns, *table.late}]
     found = [Disclosure(times=times[AVAILABLE], columns=at_once)] if at_once else []
@@ -203,21 +204,21 @@ def disclosures(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Tim
 
 
 def _late_clock(rule: Rule, first: str, batch: pa.RecordBatch, times: Mapping[str, Times]) -> Times:
-    """Return since when late cells are known; a column that is its own clock has none beside it."""
+    """Return since when late cells are known; a time column that is its own clock has no separate clock column."""
     if not isinstance(rule, Column):
         return times[f"{LATE}{first}"]
     return _times(batch, rule.name)
 
 
 def _times(batch: pa.RecordBatch, column: str) -> Times:
-    """Return a column of times; null throughout where there is none of that name."""
+    """Return a column of times; null throughout if there is no such column."""
     if column in batch.schema.names:
         return microseconds(batch.column(column))
     return np.full(batch.num_rows, NO_TIME, dtype=np.int64)
 
 
 def _versions(table: TableSpec, batch: pa.RecordBatch, times: dict[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
-    """Give rows that may be amended their third clock, beside ``times``; return the number of each version."""
+    """Add the third clock of rows that may be amended to ``times``; return the version number of each row."""
     if table.amended is None:
         return {}
     found = version_clocks(table, batch, times[AVAILABLE])
@@ -226,7 +227,7 @@ def _versions(table: TableSpec, batch: pa.RecordBatch, times: dict[str, Times]) 
 
 
 def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Return which rows are tests that are only done because of a result: never shown before it."""
+    """Return which rows are tests that are done only because of a result; they are never shown before it."""
     mask = np.zeros(batch.num_rows, dtype=bool)
     if pending.reflex.column in batch.schema.names:
         texts = batch.column(pending.reflex.column)
@@ -237,8 +238,11 @@ def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bo
 
 
 def named_by(table: TableSpec, present: Collection[str]) -> list[tuple[str, ...]]:
-    """Return the columns of which numbers in a table's row ids are made. Numbers tell rows of equal cells apart, so
-    that where no column is the subject's, whoever has the same cells in one shard has a say in them."""
+    """Return the columns from which numbers in a table's row ids are made.
+
+    A number distinguishes rows with equal cells. If none of the columns is the subject, rows of other subjects in the
+    shard influence it.
+    """
     found: list[tuple[str, ...]] = []
     if not table.key:
         found.append(tuple(name for name in table.content_columns if name in present))
@@ -248,17 +252,17 @@ def named_by(table: TableSpec, present: Collection[str]) -> list[tuple[str, ...]
 
 
 def _shown(table: TableSpec, present: Collection[str]) -> tuple[str, ...]:
-    """What a collapsed row shows of its group."""
+    """Return the columns that a row which stands for a group shows."""
     assert table.pending is not None
     names = (*table.pending.group, table.code or "")
     return tuple(name for name in dict.fromkeys(names) if name in present and name not in table.hidden)
 
 
 def _groups(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
-    """Return the number of the group a row collapses with, where the table has such groups.
+    """Return the number of the group that a row is shown with, if the table has such groups.
 
-    The number becomes a row id, so it is made of what a collapsed row shows: a hash of a withheld column could be
-    undone by trying all its values. Groups that look alike are numbered as they were ordered.
+    The number becomes a row id, so it is made of columns that the group's row shows: a hash of a withheld column could
+    be undone by trying all values. Groups with equal cells are numbered in the order of their orders.
     """
     if table.pending is None:
         return {}
@@ -276,8 +280,11 @@ def _groups(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times])
 
 
 def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Keep the derived row of each key that was written first: several notes of one stay tell its history, and a later
-    one may not replace what was there. Of those of one moment their texts decide, not their order in the file."""
+    """Keep, for each key, the derived row that was written first.
+
+    Several notes of one stay repeat its history; a later one must not replace what was known. Of rows of one moment the
+    texts decide, not their order in the file.
+    """
     words = local_words(batch, table.key)
     written = _times(batch, WRITTEN)
     written = np.where(written == NO_TIME, NEVER_TIME, written)

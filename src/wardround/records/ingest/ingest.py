@@ -1,9 +1,9 @@
-"""Ingest: raw files of a source to a store, in one pass, with bounded memory, restartable after a kill.
+"""Ingest: raw files of a source become a store, in one pass, with bounded memory, and restartable after a kill.
 
-Raw files that are no tables are made flat first (`sources/flatten.py`). Then every file is read once, its rows spread
-over buckets by subject (`buckets.py`); then each bucket becomes a shard with clocks, identities and labels
-(`finalise.py`); the manifest is written last. Each part notes that it is done, so that the same call again does only
-what is left.
+Raw files that are not tables are made flat first (`sources/flatten.py`). Then every file is read once and its rows are
+distributed over buckets by subject (`buckets.py`); each bucket becomes a shard with clocks, row ids and labels
+(`finalise.py`); the manifest is written last. Each finished part is noted, so that the same call does only what is
+left.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def ingest(
     earlier: Path | str | None = None,
     report: Reporter = silent,
 ) -> IngestReport:
-    """Read a source's raw files into a new store and say what came in and what did not.
+    """Read a source's raw files into a new store; return counts of what was read and what was set aside.
 
     The same call after an interruption continues; on a finished store made from the same input it only reports.
-    ``earlier``: the store of an earlier release, from which what is the same is taken; it is only read. The result is
-    the store that reading everything into as many shards makes.
-    UserError: a folder is missing, no known table, a wrong schema, a full disk. RecordError: a damaged file.
+    ``earlier``: the store of an earlier release, whose unchanged parts are reused; it is only read. The result equals
+    the store that a complete ingest into as many shards makes. UserError: a folder is missing, no known table, a wrong
+    schema, a full disk. RecordError: a damaged file.
     """
     started = time.monotonic()
     settings, store = settings or IngestSettings(), Path(store)
@@ -128,14 +128,14 @@ def _planned(spec: SourceSpec, files: SourceFiles, store: Path, settings: Ingest
     if earlier is None:
         return plan
     if earlier.resolve() == store.resolve():
-        raise UserError(f"{store}: an earlier store is never changed; name another folder for the new one")
+        raise UserError(f"{store}: an earlier store is never changed; give another folder for the new one")
     why = why_nothing(earlier, spec, settings, shards)
     shards_before = shards if why is not None else shards_of(earlier)
     return replace(plan, earlier=earlier, why_nothing=why, shards=shards_before)
 
 
 def _finish(plan: Plan) -> None:
-    """Remove the raw rows, then write the manifest: a finished store never has any beside it, whenever it is killed."""
+    """Remove the raw rows, then write the manifest: a finished store never contains them, even after a kill."""
     for name in RAW_ROWS:
         _remove(plan.building / name)
     write_manifest(plan.store, plan.noted(_MANIFEST_NOTE))
@@ -143,13 +143,13 @@ def _finish(plan: Plan) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder; another process may be at it too."""
+    """Remove a folder; another process may be removing it too."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
 def _flat(plan: Plan, report: Reporter) -> Plan:
-    """Return the plan with tables to read: raw files are made flat, unless that was done."""
+    """Return the plan with tables to read: raw files are made flat, unless this was done before."""
     if plan.spec.flatten is None:
         return plan
     folder = plan.flat_folder
@@ -190,7 +190,7 @@ def _run(plan: Plan, report: Reporter) -> None:
 
 
 def _take_or_read(plan: Plan, tables: Sequence[str], taking: Taking | None, report: Reporter) -> None:
-    """Have the dictionaries and what was counted of every table; the rows of tables that are read are in buckets."""
+    """Read or reuse the dictionaries and tables; the rows of tables that are read are then in buckets."""
     reused = [] if taking is None else taking.tables
     for name in plan.files.dictionaries:
         if taking is not None and name in taking.dictionaries:
@@ -213,7 +213,7 @@ def _parent(plan: Plan, name: str) -> str | None:
 
 
 def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: Reporter) -> None:
-    """Do a part for every item, in this process or elsewhere."""
+    """Do a part for every item, in this process or in others."""
     settings = plan.settings
     if len(items) < 2 or settings.is_done_here:
         for item in items:
@@ -228,8 +228,11 @@ def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: R
 
 
 def _part(work: Callable[..., None], plan: Plan, item: Any) -> None:
-    """Do a part in another process. One that was lost may still be alive where nobody reaches it: whoever does a part
-    holds its lock, and the next finds it done."""
+    """Do a part in another process.
+
+    A process that was lost may still run where it cannot be reached. Whoever does a part holds its lock; the next one
+    finds it finished.
+    """
     with _held(plan.building / f"{item}.lock"):
         work(plan, item)
 
@@ -277,7 +280,7 @@ def _read_dictionary(plan: Plan, name: str) -> None:
 
 
 def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
-    """Leave out the entries that stand for "no code"."""
+    """Leave out the entries that mean "no code"."""
     if not dictionary.absent:
         return table
     key = table.column(dictionary.key[0]).cast(pa.string())
@@ -285,9 +288,9 @@ def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
 
 
 def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, Medians]:
-    """The median delays by ``table.from.to``: as the spec declares them, or of the data; given ones win.
+    """Return the median delays by ``table.from.to``: given ones, else those of the spec or of the data.
 
-    A declared one is of files that say when a row was stored: where the column is missing, there is none.
+    A declared delay is for files that have the time of storage: if that column is missing, there is none.
     """
     medians: dict[str, Medians] = {}
     declared = plan.spec.median_seconds
@@ -361,7 +364,7 @@ def _note_manifest(
         gone = manifest["tables"][name]["repeated_rows"] + conflicting[name]
         if manifest["tables"][name]["rows"] + gone != note["kept"] and plan.spec.tables[name].derive is None:
             raise RecordError(
-                f"{plan.store}: rows of {name!r} were lost while ingesting; remove the folder, start again"
+                f"{plan.store}: rows of {name!r} were lost while ingesting; remove the folder and start again"
             )
     named = [name for name in tables if plan.keys_file(name).exists()]
     if named:
@@ -388,7 +391,7 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _reasons(counted: Mapping[str, int], conflicting: int) -> dict[str, int]:
-    """Return why rows of a table were set aside: as they were read, or because rows of one key differ."""
+    """Return why rows of a table were set aside: they could not be read, or rows with one key differ."""
     return {**counted, "another row has the same key and other content": conflicting} if conflicting else dict(counted)
 
 
@@ -402,7 +405,9 @@ def _shown_files(plan: Plan, name: str) -> str | None:
 def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False) -> IngestReport:
     manifest = read_manifest(store)
     if manifest["plan"] != plan.digest:
-        raise UserError(f"{store}: holds a store made from other input or settings; choose another folder or remove it")
+        raise UserError(
+            f"{store}: this store was made from other input or settings; choose another folder or remove it"
+        )
     tables = manifest["tables"]
     flattened = manifest.get("flattened") or {"quarantined": 0, "left_out": {}}
     read = {**tables, **manifest["dictionaries"], QUARANTINE: flattened}
@@ -450,7 +455,7 @@ def _disk_errors(store: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _only_one(building: Path) -> Iterator[None]:
-    """Hold the lock of an unfinished store; the system lets it go when the process dies."""
+    """Hold the lock of an unfinished store; the system releases it when the process ends."""
     if fcntl is None:
         yield
         return
@@ -463,7 +468,7 @@ def _only_one(building: Path) -> Iterator[None]:
 
 
 def _only_headers(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tables and dictionaries that were given without a row: one set aside is a row too."""
+    """Return the tables and dictionaries whose files have no row; a row that was set aside counts as one."""
     given = {name: one["kept"] for name, one in manifest["tables"].items() if one["file"] is not None and "kept" in one}
     given |= {name: one["rows"] for name, one in manifest["dictionaries"].items()}
     read = {**manifest["tables"], **manifest["dictionaries"]}

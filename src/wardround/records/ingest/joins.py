@@ -1,4 +1,4 @@
-"""Joins with dictionaries and groupers, foreign keys, and missing tables that others need."""
+"""Join dictionaries and code groupers, check foreign keys, and report missing tables that others need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wardround.records.rules.language import (
 from wardround.records.shards.layout import DICTIONARY
 from wardround.records.specs.spec import DictionaryJoin, GroupJoin, SourceSpec, TableSpec, integers, one_array, valid
 
-# Joins with code dictionaries and code groupers: the labels that come to stand beside a code.
+# Joins with code dictionaries and code groupers: the labels beside a code.
 
 
 Dictionaries = Mapping[str, pa.Table]
@@ -35,7 +35,7 @@ _SEPARATOR = "\x1f"
 
 
 class DictionaryIndex:
-    """A dictionary prepared for looking rows up by its key. Codes compare as text without outer spaces."""
+    """A dictionary prepared for lookups by its key. Codes compare as text without outer spaces."""
 
     def __init__(self, dictionary: pa.Table, key: Sequence[str]) -> None:
         self._keys = _joined_key([one_array(dictionary.column(name)) for name in key])
@@ -46,9 +46,10 @@ class DictionaryIndex:
             self._sorted = numbers[self._order]
 
     def places(self, batch: pa.RecordBatch, join: DictionaryJoin) -> Any:
-        """Return the dictionary's row for every row of the batch (int32), null where there is none.
+        """Return the dictionary's row for every row of the batch (int32), null if there is none.
 
-        What lies under a null is 0: Arrow leaves there what an earlier row had, and a store is compared by its bytes.
+        The value under a null is 0: Arrow would leave an earlier row's value there, and stores are compared by their
+        bytes.
         """
         found = self._places(batch, join)
         return pa.array(integers(found, null=0).astype(np.int32), mask=~valid(found)) if found.null_count else found
@@ -63,7 +64,7 @@ class DictionaryIndex:
         return pc.index_in(encoded.dictionary, self._keys, skip_nulls=True).take(encoded.indices)
 
     def _numbered(self, wanted: Any) -> Any:
-        """Look whole numbers up in sorted keys: a vocabulary of millions is prepared once, not for every shard."""
+        """Look whole numbers up in sorted keys, so that a vocabulary of millions is prepared only once."""
         assert self._order is not None
         numbers = integers(wanted, null=0)
         near = np.minimum(np.searchsorted(self._sorted, numbers), len(self._sorted) - 1)
@@ -72,7 +73,7 @@ class DictionaryIndex:
 
 
 def with_labels(table: TableSpec, rows: pa.RecordBatch, dictionaries: Dictionaries) -> pa.RecordBatch:
-    """Return stored rows with the labels that their places in dictionaries stand for, in place of these."""
+    """Return stored rows with labels in place of their places in dictionaries."""
     for number, join in enumerate(table.dictionaries):
         place = rows.schema.get_field_index(f"{DICTIONARY}{number}")
         if place < 0:
@@ -94,7 +95,7 @@ def _joined_key(columns: Sequence[Any]) -> Any:
 
 
 class GroupLabels:
-    """CodeLabels of code groupers, each distinct code looked up once."""
+    """Labels of code groupers; each distinct code is looked up once."""
 
     def __init__(self, user_codes: Path | None) -> None:
         self._user_codes = user_codes
@@ -142,7 +143,7 @@ def _load_grouper(system: str, user_codes: Path | None) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeLabels:
-    """What labels the rows of a source: its dictionaries, and code groupers."""
+    """Adds labels to the rows of a source, from its dictionaries and from code groupers."""
 
     dictionaries: Dictionaries
     indexes: Mapping[str, DictionaryIndex]
@@ -169,7 +170,7 @@ class CodeLabels:
         return batch
 
     def _cells(self, table: TableSpec, batch: pa.RecordBatch, column: str) -> Any:
-        """Return a column of the file or one that is joined; None if this store has none."""
+        """Return a column of the file or a joined one; None if this store has none."""
         if column in batch.schema.names:
             return batch.column(column)
         for number, join in enumerate(table.dictionaries):
@@ -181,17 +182,17 @@ class CodeLabels:
         return None
 
 
-# Foreign keys: cells of a table that name rows of another one, and those that name none of a shard's rows.
+# Foreign keys: cells that refer to rows of another table, and those whose row is not in the shard.
 
 
 def foreign_keys(table: TableSpec) -> tuple[tuple[str, str], ...]:
-    """Return the columns by which a table's clocks look into others, each with the other table."""
+    """Return the columns through which a table's clocks use another table, each with that table."""
     parts = (part for _, rule in table.rules() for part in walk(rule))
     return tuple(sorted({(p.key, p.table) for p in parts if isinstance(p, Known | Reference | LateCell | There)}))
 
 
 def links(spec: SourceSpec) -> tuple[tuple[str, str, str], ...]:
-    """Return every column by which some clock goes from one row to another: its table, the column, the other table."""
+    """Return every column through which a clock uses another row: its table, the column, the other table."""
     found = {link for table in spec.tables.values() for _, rule in table.rules() for link in _links(rule, table.name)}
     found |= {(name, parent.key, parent.table) for name, table in spec.tables.items() if (parent := table.subject_from)}
     return tuple(sorted(found))
@@ -214,9 +215,9 @@ KeysOf = Callable[[str], Any]
 
 
 def orphans(table: TableSpec, batch: pa.RecordBatch, keys_of: KeysOf, read: Collection[str]) -> dict[str, int]:
-    """Count filled cells that name no row, by column and table; tables that were not ``read`` at all are left out.
+    """Count filled cells whose row is missing, by column and table; tables that were not ``read`` are left out.
 
-    All rows of a subject lie in one shard, so that a row is found if it is there.
+    All rows of a subject are in one shard, so the row would be found there.
     """
     found: dict[str, int] = {}
     for column, other in foreign_keys(table):
@@ -229,13 +230,13 @@ def orphans(table: TableSpec, batch: pa.RecordBatch, keys_of: KeysOf, read: Coll
     return found
 
 
-# Tables that are not there although others need them: what no chart can show for want of them.
+# Missing tables that others need: rows that no chart can show without them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRows:
-    """What a missing table takes with it: rows that are never shown, by table, and by table the column of encounters
-    that stays empty in its rows."""
+    """Effects of a missing table: by table, the number of rows that are never shown; by table, the encounter column
+    that stays empty."""
 
     rows: Mapping[str, int]
     encounters: Mapping[str, str]
@@ -248,9 +249,9 @@ class LostRows:
 def needed_tables(
     spec: SourceSpec, missing: Collection[str], read: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, LostRows]:
-    """Return, by missing table, what is lost without it. ``read`` are the tables of a store's manifest.
+    """Return, by missing table, what is lost without it. ``read``: tables of a store's manifest.
 
-    A module may be left out as a whole: encounters that only its tables know are not missed.
+    A module may be left out as a whole: encounters that only its tables use are not reported.
     """
     modules = {spec.tables[name].module for name in read}
     lost = {name: _lost(spec, name, read) for name in missing if name in spec.tables}
@@ -274,12 +275,12 @@ def _lost(spec: SourceSpec, missing: str, read: Mapping[str, Mapping[str, Any]])
 
 
 def _looked_up(table: TableSpec) -> set[str]:
-    """The tables in which a row's clock looks."""
+    """Return the tables that a row's clock uses."""
     parts = walk_everywhere(table.available_at)
     return {part.table for part in parts if isinstance(part, Known | Reference | LateCell | There)}
 
 
 def _names(table: TableSpec, missing: str) -> bool:
-    """Whether the number of a row's encounter is known with that encounter's own row, which is in ``missing``."""
+    """Whether the number of a row's encounter is known with the encounter's own row, which is in ``missing``."""
     rule = table.late.get(table.encounter or "")
     return isinstance(rule, Known) and rule.table == missing

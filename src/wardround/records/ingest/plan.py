@@ -23,22 +23,21 @@ from wardround.records.reading.source_files import SourceFiles
 from wardround.records.shards.layout import MANIFEST, ORIGIN, SPEC_FOLDER, STORE_VERSION, building_folder, read_manifest
 from wardround.records.specs.spec import SourceSpec
 
-# What a person may set about an ingest, and what an ingest says when it is done.
+# The settings of an ingest, and its report.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSettings:
-    """Everything that decides a store's content besides the source files, and the bounds of the work.
+    """Everything that decides a store's content besides the source files, and the limits of the work.
 
-    ``measure_medians`` takes median delays from the data instead of the spec's ``median_minutes``: what one chart shows
-    then hangs on everybody's rows. ``median_delays`` fixes those of both halves of the subjects (key ``table.from.to``)
-    whatever both say: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time
-    at which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of
-    the hospital's zone, on whose clock times with an offset are read; None: the spec's, and without one they are
-    refused.
-    ``user_codes``: a folder of code tables, by default those that the user added (``wardround codes add``).
-    ``memory_bytes`` bounds the work, not the result; ``workers`` do parts of it at once, where ``executor`` names.
-    ``shards``: into how many files each table is cut (None: by the size of the input).
+    ``measure_medians`` takes median delays from the data instead of the spec's ``median_minutes``: then every chart
+    depends on the rows of all subjects. ``median_delays`` sets the delays of both halves of the subjects (key
+    ``table.from.to``), whatever spec and data say: audits need the same medians on both sides. ``result_lag`` and
+    ``culture_lag`` are assumed delays until a laboratory result or a culture is known, where the source has no such
+    time. ``time_zone``: the IANA name of the hospital's zone, to read times with an offset; None: that of the spec, and
+    without one such times are refused. ``user_codes``: a folder of code tables, by default those that the user added
+    (``wardround codes add``). ``memory_bytes`` limits the work, not the result; ``workers`` work at once, on the
+    ``executor``. ``shards``: into how many files each table is divided (None: by the size of the input).
     """
 
     coding_lag: timedelta = timedelta(0)
@@ -67,7 +66,7 @@ class IngestSettings:
 
     @property
     def lags(self) -> Mapping[str, int]:
-        """Return the lags in microseconds, as rules name them."""
+        """Return the assumed delays in microseconds, by the names that rules use."""
         lags = {"coding_lag": self.coding_lag, "result_lag": self.result_lag, "culture_lag": self.culture_lag}
         return {name: round(lag.total_seconds() * 1e6) for name, lag in lags.items()}
 
@@ -84,7 +83,7 @@ class IngestSettings:
         }
 
     def assumptions(self, spec: SourceSpec) -> tuple[str, ...]:
-        """Return, in words, the times that this source does not record and these settings stand for."""
+        """Return, in words, the times that this source does not record and what is assumed instead."""
         assumed = [f"assumed: {text}: {getattr(self, name)} ({name})" for name, text in spec.assumed.items()]
         if self.time_zone is not None:
             assumed.append(f"assumed: times with an offset are of one place: {self.time_zone} (time_zone)")
@@ -102,7 +101,7 @@ def _hash_folder(folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
-    """Counts of a finished ingest, by table. ``never_visible`` rows have no time at which they became known."""
+    """Counts of a finished ingest, by table. ``never_visible`` rows have no availability time."""
 
     store: Path
     rows: Mapping[str, int]
@@ -126,7 +125,7 @@ class IngestReport:
     """Missing tables, and what is never shown for want of each."""
     assumptions: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """What of raw files that are no tables has no place in the source's tables, in words."""
+    """Content of raw files (not tables) for which the source has no table, in words."""
     repeated_rows: Mapping[str, int] = field(default_factory=dict)
     """Rows that were given more than once, and kept once."""
     casts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -143,7 +142,7 @@ class IngestReport:
     """What was taken from the store of an earlier release, and whose records changed since."""
 
 
-# The plan of an ingest, on disk: what makes two calls the same, and which parts are already done.
+# The plan of an ingest, on disk: which calls are equal, and which parts are finished.
 
 
 Medians = tuple[float | None, float | None]
@@ -162,7 +161,7 @@ _EXPANSION: Mapping[str, float] = {".gz": 8.0, ".parquet": 6.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything the parts of an ingest share. Pickles, so that parts may run in other processes."""
+    """Everything the parts of an ingest share. Can be pickled, so that parts may run in other processes."""
 
     spec: SourceSpec
     files: SourceFiles
@@ -176,29 +175,30 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Names the input, the spec and the settings: the same digest continues the same work."""
+        """Hash of the input, the spec and the settings: a call with the same digest continues the work."""
         body = [STORE_VERSION, self.spec.sha256, self.settings.to_json(), self.files.fingerprint(), self.shards]
         return content_hash(body)
 
     @property
     def takes(self) -> bool:
-        """Whether something may be taken from an earlier store."""
+        """Whether parts of an earlier store may be reused."""
         return self.earlier is not None and self.why_nothing is None
 
     @property
     def work(self) -> str:
-        """Names the way to the store too: what was taken from one earlier store goes with no other."""
+        """Hash of the input and of the earlier store: work begun with one earlier store does not continue with
+        another."""
         if self.earlier is None:
             return self.digest
         return content_hash([self.digest, read_manifest(self.earlier)["digest"]])
 
     @property
     def building(self) -> Path:
-        """Where unfinished work lies."""
+        """The folder of unfinished work."""
         return building_folder(self.store)
 
     def elsewhere(self) -> Plan:
-        """Return the same plan for processes that do not stand in this one's folder."""
+        """Return the same plan for processes with another working folder."""
         codes = self.settings.user_codes
         settings = replace(self.settings, user_codes=None if codes is None else codes.absolute())
         earlier = None if self.earlier is None else self.earlier.absolute()
@@ -206,35 +206,35 @@ class Plan:
         return replace(self, store=self.store.absolute(), files=files, settings=settings, earlier=earlier)
 
     def has_rows(self, table: str) -> bool:
-        """Whether a table has a file, or is made of another one's."""
+        """Whether a table has a file, or is made from another table."""
         derive = self.spec.tables[table].derive
         return table in self.files.tables or (derive is not None and derive.source in self.files.tables)
 
     def bucket_folder(self, table: str) -> Path:
-        """Where a table's buckets lie."""
+        """The folder of a table's buckets."""
         return self.building / _BUCKETS / table
 
     def touched_folder(self, table: str) -> Path:
-        """Where those rows of a table's buckets lie whose subjects are not as they were in an earlier store."""
+        """The folder of the bucket rows whose subjects differ from those of an earlier store."""
         return self.building / _TOUCHED / table
 
     def keys_file(self, table: str) -> Path:
-        """Where the subjects that a table names by text lie, with their numbers."""
+        """The file of subjects that a table names by text, with their numbers."""
         return self.building / _KEYS / f"{table}.arrow"
 
     @property
     def flat_folder(self) -> Path:
-        """Where raw files that are no tables lie as tables."""
+        """The folder of the flat tables made from raw files."""
         return self.building / _FLAT
 
     def note(self, part: str, body: Any) -> None:
-        """Mark a part as done, in one step."""
+        """Mark a part as finished, in one step."""
         path = self.building / "done" / f"{part}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(body))
 
     def noted(self, part: str) -> Any:
-        """Return what was noted for a part; None if it is not done."""
+        """Return the note of a finished part; None if it is not finished."""
         path = self.building / "done" / f"{part}.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
@@ -251,7 +251,8 @@ def _microseconds(seconds: float | None) -> int | None:
 
 
 def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
-    """Return how many shards keep one shard's rows, with the copies that finishing makes, well inside the memory."""
+    """Return the number of shards, so that one shard's rows and the copies made while finishing fit well into the
+    memory."""
     if settings.shards is not None:
         return settings.shards
     total = 0.0
@@ -261,7 +262,8 @@ def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
 
 
 def _size_in_memory(path: Path) -> float:
-    """Guess how much memory a file's rows take. Parquet may hold repeated values in next to nothing: its rows count."""
+    """Estimate how much memory a file's rows need. In Parquet repeated values take almost no space, so its rows are
+    counted."""
     guess = path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
     if path.suffix.lower() == ".parquet":
         with contextlib.suppress(OSError, pa.ArrowInvalid):  # a damaged file is an error when it is read
@@ -271,10 +273,10 @@ def _size_in_memory(path: Path) -> float:
 
 
 def prepare(plan: Plan) -> bool:
-    """Make the store's folder ready. Return whether an interrupted ingest of the same plan is being continued: one
-    from before the machine was started is not, for of what that wrote a loss of power may have left anything.
+    """Prepare the store's folder. Return whether an interrupted ingest of the same plan is continued.
 
-    UserError: the folder holds something else, or a store made from other input.
+    Work from before the computer was started is not continued: after a loss of power its files may be incomplete.
+    UserError: the folder has other content, or a store made from other input.
     """
     store = plan.store
     note = plan.building / _PLAN
@@ -294,13 +296,13 @@ def prepare(plan: Plan) -> bool:
 
 
 def check_unchanged(plan: Plan) -> None:
-    """UserError: a source file or the earlier store is not what it was when the work began."""
+    """Raise UserError if a source file or the earlier store changed since the work began."""
     if json.loads((plan.building / _PLAN).read_text(encoding="utf-8"))[0] != plan.work:
         raise UserError(f"{plan.store}: source files changed while they were read; run the same command again")
 
 
 def _is_only_begun(store: Path) -> bool:
-    """Whether the folder holds no more than an ingest makes before it says what it is."""
+    """Whether the folder has only what an ingest makes before it writes its plan."""
     building = building_folder(store)
     ours = {building, *(store / name for name in _FOLDERS)}
     inside = [path for path in store.rglob("*") if path not in ours]
@@ -308,7 +310,8 @@ def _is_only_begun(store: Path) -> bool:
 
 
 def _clear(store: Path, *, keep: Path) -> None:
-    """Empty the folder of an unfinished store; ``keep`` goes last, so that a kill leaves what says whose it is."""
+    """Empty the folder of an unfinished store; ``keep`` is removed last, so that after a kill the folder still shows
+    whose it is."""
     for path in (*store.glob("*"), *keep.parent.glob("*")):
         if path in (keep, keep.parent):
             continue
@@ -319,7 +322,7 @@ def _clear(store: Path, *, keep: Path) -> None:
 
 
 def is_finished(store: Path) -> bool:
-    """Whether the folder holds a finished store."""
+    """Whether the folder has a finished store."""
     return (store / MANIFEST).exists()
 
 

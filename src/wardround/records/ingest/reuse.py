@@ -39,16 +39,16 @@ from wardround.records.shards.layout import (
 from wardround.records.shards.shard_file import Shard, order_file, read_dictionary, read_orders, rows_in_file_order
 from wardround.records.specs.spec import OWN_SUBJECT, SourceSpec
 
-# What a store keeps of how it was made, beside its rows: enough to take from it what a newer release has unchanged.
+# What a store keeps about its ingest, so that unchanged parts can be reused for a newer release.
 
 
 PEOPLE_OF, SAME_PERSON = "people_of", "same_person"
-"""The keys of a data set's ``metadata/dataset.json`` under which our own exports say whose numbers its subjects have,
-and which of these are one person: subject to the person's number, where that is another."""
+"""Keys of ``metadata/dataset.json`` in our own exports: the source whose numbers the subjects have, and which of them
+are one person (subject to the person's number, if that is another)."""
 
 
 def people_of(folders: Sequence[Path]) -> dict[str, Any]:
-    """Return what exports of ours in some folders say of their people; nothing of anybody else's data sets.
+    """Return what our own exports in some folders say about their people; nothing for data sets of others.
 
     UserError: the folders have people of several sources.
     """
@@ -63,14 +63,14 @@ def people_of(folders: Sequence[Path]) -> dict[str, Any]:
             sources[metadata[PEOPLE_OF]] = None
             same |= metadata.get(SAME_PERSON) or {}
     if len(sources) > 1:
-        raise UserError(f"the folders were exported of several sources ({', '.join(sources)}): make a store of each")
+        raise UserError(f"the folders were exported from several sources ({', '.join(sources)}): make a store of each")
     return {PEOPLE_OF: next(iter(sources), None), SAME_PERSON: same}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The notes of a finished ingest. ``marks``: of the files by table or dictionary, and of the raw ones where tables
-    were made flat of them; ``tables``, ``shards``, ``flattened``: what was noted of these parts."""
+    """The notes of a finished ingest. ``marks``: fingerprints of files by table or dictionary, and of raw files that
+    were made flat; ``tables``, ``shards``, ``flattened``: notes of these parts."""
 
     wardround: str
     marks: Mapping[str, Marks]
@@ -80,12 +80,12 @@ class Origin:
 
     @classmethod
     def read(cls, store: Path, manifest: Mapping[str, Any]) -> Origin:
-        """Return what a store keeps. RecordError: it is not what was written."""
+        """Return the notes of a store. RecordError: the file was changed."""
         return cls(**json.loads(bytes(map_checked(store / ORIGIN_NOTES, manifest["files"][ORIGIN_NOTES]))))
 
 
 def keep_origin(plan: Plan, tables: Sequence[str]) -> None:
-    """Write the notes of an ingest whose parts are done into its store."""
+    """Write the notes of a finished ingest into its store."""
     named = [*tables, *plan.files.dictionaries, *([RAW] if plan.files.raw else [])]
     body = {
         "wardround": __version__,
@@ -97,37 +97,38 @@ def keep_origin(plan: Plan, tables: Sequence[str]) -> None:
     write_atomically(plan.store / ORIGIN_NOTES, json.dumps(body), durable=False)
 
 
-# A store made from an earlier release: what of it may be taken, and its rows as they were read.
+# The store of an earlier release: which parts can be reused, and its rows as they were read.
 
 
 Integers = npt.NDArray[np.int64]
 _MOST_GROWTH = 2
-"""How many times as many shards a release may need as the earlier store has, which bounds the memory."""
+"""At most so many times the shards of the earlier store, which limits the memory."""
 
 
 def why_nothing(earlier: Path, spec: SourceSpec, settings: IngestSettings, shards: int) -> str | None:
-    """Say why nothing can be taken from an earlier store; None: something can. UserError: it is no finished store."""
+    """Return why nothing of an earlier store can be reused; None if parts can. UserError: it is not a finished
+    store."""
     manifest = read_manifest(earlier)
     if manifest["wardround"] != __version__:
-        return f"wardround {manifest['wardround']} made it, this is {__version__}"
+        return f"it was made by wardround {manifest['wardround']}, this is {__version__}"
     if manifest["spec_sha256"] != spec.sha256:
-        return "its spec is not this one"
+        return "it was made with another spec"
     if content_hash(manifest["settings"]) != content_hash(settings.to_json()):
         return "it was made with other settings"
     if shards > _MOST_GROWTH * manifest["shards"] or settings.shards not in (None, manifest["shards"]):
-        return f"its {manifest['shards']:,} shards are too few for so many rows, or not as many as asked for"
+        return f"its {manifest['shards']:,} shards are too few for so many rows, or not the requested number"
     return None
 
 
 def shards_of(earlier: Path) -> int:
-    """Return how many shards a store has."""
+    """Return the number of shards of a store."""
     return int(read_manifest(earlier)["shards"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierShard:
-    """One shard of an earlier store; a table is unpacked when it is first asked for. ``notes``: what was noted of each
-    table when it was read."""
+    """One shard of an earlier store; a table is unpacked at its first use. ``notes``: by table, the note of its
+    reading."""
 
     spec: SourceSpec
     notes: Mapping[str, Any]
@@ -143,7 +144,8 @@ class EarlierShard:
         return self._rows[table]
 
     def of(self, table: str, subjects: Integers, *, others: bool = False) -> FinishedRows | None:
-        """Return the stored rows of these subjects, or of all ``others``; None if there are none."""
+        """Return the stored rows of these subjects, or with ``others`` of all other subjects; None if there are
+        none."""
         found = self.rows(table)
         if found is None:
             return None
@@ -153,7 +155,8 @@ class EarlierShard:
         return FinishedRows(found.subjects[mask], found.rows.filter(pa.array(mask)), found.moved[mask])
 
     def as_read(self, name: str, subjects: Integers | None = None) -> pa.RecordBatch | None:
-        """Return a table's rows, all or of these subjects, as they were read: each subject's in the file's order."""
+        """Return a table's rows (all, or of these subjects) as they were read: each subject's in the order of the
+        file."""
         found = self.rows(name) if subjects is None else self.of(name, subjects)
         if found is None:
             return None
@@ -167,7 +170,7 @@ class EarlierShard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierStore:
-    """An earlier store, opened for taking from it."""
+    """An earlier store, open for reuse."""
 
     path: Path
     spec: SourceSpec
@@ -176,7 +179,7 @@ class EarlierStore:
     _dictionaries: dict[str, pa.Table] = field(default_factory=dict)
 
     def shard(self, number: int) -> EarlierShard:
-        """Return one shard, to read its tables from."""
+        """Return one shard."""
         name = order_file(number)
         return EarlierShard(
             spec=self.spec,
@@ -186,19 +189,19 @@ class EarlierStore:
         )
 
     def subjects(self, table: str) -> list[int]:
-        """Return whose rows a table holds."""
+        """Return the subjects of a table."""
         parts = (self.shard(number).files.table(table) for number in range(self.manifest["shards"]))
         return sorted(subject for part in parts if part is not None for subject in part.subjects.tolist())
 
     def dictionaries(self, names: Iterable[str]) -> Mapping[str, pa.Table]:
-        """Return those dictionaries of these names that it has, each read once."""
+        """Return the dictionaries of these names that the store has, each read once."""
         for name in set(self.manifest["dictionaries"]).intersection(names).difference(self._dictionaries):
             sha256 = self.manifest["files"][dictionary_file(name)]
             self._dictionaries[name] = read_dictionary(self.path, name, sha256)
         return self._dictionaries
 
     def link_shard(self, shard: int, store: Path) -> None:
-        """Take a whole shard. RecordError: its bytes are not those that were written."""
+        """Reuse a whole shard. RecordError: its bytes were changed."""
         source, target = shard_folder(self.path, shard), shard_folder(store, shard)
         for name, sha256 in self.origin.shards[shard]["files"]:
             _checked(source / name, sha256)
@@ -208,13 +211,13 @@ class EarlierStore:
             self.link(f"quarantine/{path.name}", store)
 
     def link_table(self, shard: int, file: str, store: Path) -> None:
-        """Take the file of one table of a shard. RecordError: its bytes are not those that were written."""
+        """Reuse the file of one table of a shard. RecordError: its bytes were changed."""
         source = shard_folder(self.path, shard) / file
         _checked(source, dict(self.origin.shards[shard]["files"])[file])
         link_file(source, shard_folder(store, shard) / file)
 
     def link_all(self, store: Path, report: Reporter = silent) -> None:
-        """Take every file but the manifest, the spec and whose records differed from a still earlier store's."""
+        """Reuse every file but the manifest, the spec and the list of changed subjects."""
         for name in self.manifest["files"]:
             if name != CHANGES and not name.startswith(SPEC_FOLDER):
                 self.link(name, store)
@@ -226,7 +229,7 @@ class EarlierStore:
             report(Progress(label="take shards", done=shard + 1, total=self.manifest["shards"], unit="shards"))
 
     def link(self, name: str, store: Path) -> None:
-        """Take a file by its name in the store, where there is one. RecordError: it is damaged."""
+        """Reuse a file by its name in the store, if there is one. RecordError: it is damaged."""
         sha256 = self.manifest["files"].get(name)
         if sha256 is not None:
             _checked(self.path / name, sha256)
@@ -237,7 +240,7 @@ _OPEN: dict[tuple[Path, str], EarlierStore] = {}
 
 
 def open_earlier(plan: Plan) -> EarlierStore:
-    """Open the store that a plan takes from, once for all parts that a process does."""
+    """Open the earlier store of a plan, once per process."""
     assert plan.earlier is not None
     manifest = read_manifest(plan.earlier)
     key = (plan.earlier, manifest["digest"])
@@ -249,7 +252,7 @@ def open_earlier(plan: Plan) -> EarlierStore:
 
 
 def link_file(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no two names. Neither is ever written again."""
+    """Give a file a second name, or copy it if the file system has no hard links. Neither is ever written again."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
@@ -272,11 +275,11 @@ def write_bucket(folder: Path, shard: int, rows: pa.RecordBatch | None) -> None:
             stream.write_batch(rows)
 
 
-# What a newer release has unchanged, and so is taken from the store of the earlier one; and why the rest is read.
+# Which parts of a newer release are unchanged and reused from the earlier store, and why the rest is read.
 
 
 def is_same_release(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> bool:
-    """Whether every file is as it was, byte for byte; ``tables`` are those that have any, or are derived."""
+    """Whether every file has the same bytes as before. ``tables``: those that have files, or are derived."""
     marks = open_earlier(plan).origin.marks
     names = [RAW] if plan.files.raw else [*tables, *plan.files.dictionaries]
     if not plan.files.raw and set(names) != set(marks):
@@ -285,7 +288,7 @@ def is_same_release(plan: Plan, tables: Sequence[str], report: Reporter = silent
 
 
 def take_everything(plan: Plan, report: Reporter = silent) -> dict[str, Any]:
-    """Take a whole store whose files are all as they were; return its manifest."""
+    """Reuse a whole store whose files are all unchanged; return its manifest."""
     earlier = open_earlier(plan)
     earlier.link_all(plan.store, report)
     subjects = np.load(plan.store / SUBJECTS, allow_pickle=False)
@@ -297,7 +300,7 @@ def take_everything(plan: Plan, report: Reporter = silent) -> dict[str, Any]:
 
 
 def what_to_take(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> Taking:
-    """Decide it from the fingerprints alone, so that whoever asks again is told the same."""
+    """Decide which parts are reused, from fingerprints alone, so that every call decides the same."""
     earlier = open_earlier(plan)
     for name in (*tables, *plan.files.dictionaries):
         mark_files(plan, name, report)
@@ -324,7 +327,7 @@ def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
     if not _has_same_files(plan, earlier, name):
         return "changed"
     if before["repeated_rows"] or "another row has the same key and other content" in before["quarantine_reasons"]:
-        return "rows of one key stand in it"
+        return "it has several rows with one key"
     parent = None if table.subject_from is None else table.subject_from.table
     if parent is not None and _why_read(plan, earlier, parent) is not None:
         return f"its subjects are those of {parent}"
@@ -332,7 +335,7 @@ def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
 
 
 def take_table(plan: Plan, name: str) -> None:
-    """Take what was counted and set aside of a table; its rows are taken shard by shard."""
+    """Reuse the counts and the quarantine of a table; its rows are reused shard by shard."""
     if plan.noted(f"table-{name}") is not None:
         return
     earlier = open_earlier(plan)
@@ -345,13 +348,13 @@ def take_table(plan: Plan, name: str) -> None:
 
 
 def lend_parent(plan: Plan, name: str, report: Reporter = silent) -> None:
-    """Have a taken table's rows in buckets, where those of a table that is read look up whose they are."""
+    """Write the rows of a reused table into buckets, for tables that are read and look their subjects up in them."""
     for shard in range(plan.shards):
         write_bucket(plan.bucket_folder(name), shard, open_earlier(plan).shard(shard).as_read(name))
 
 
 def take_dictionary(plan: Plan, name: str) -> None:
-    """Take a dictionary as it is."""
+    """Reuse a dictionary."""
     earlier = open_earlier(plan)
     earlier.link(dictionary_file(name), plan.store)
     earlier.link(f"quarantine/{name}.jsonl", plan.store)
@@ -359,7 +362,7 @@ def take_dictionary(plan: Plan, name: str) -> None:
 
 
 def why_every_subject(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medians]) -> str | None:
-    """Say what of the whole source changed, so that every subject's rows are finished anew; None: nothing."""
+    """Return which change of the source makes it necessary to process every subject again; None: no such change."""
     earlier = open_earlier(plan)
     old = earlier.manifest
     gone = sorted(set(old["tables"]).symmetric_difference(tables))
@@ -370,7 +373,7 @@ def why_every_subject(plan: Plan, tables: Sequence[str], medians: Mapping[str, M
         return f"columns that are new or gone: {', '.join(columns)}"
     moved = _differing(old["median_delay_seconds"], {name: list(halves) for name, halves in medians.items()})
     if moved:
-        return f"median delays that moved: {', '.join(moved)}"
+        return f"median delays that changed: {', '.join(moved)}"
     joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
     words = _differing(
         {name: facts["sha256"] for name, facts in old["dictionaries"].items() if name in joined},

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from wardround.records.specs.spec import Derivation
 
-# The part of a discharge summary that was known at admission, taken out of it by its headers.
+# The part of a discharge summary that was known at admission, found by its section headers.
 #
-# A discharge summary is written at the end of a stay, but repeats what was asked at its start. Only the sections named
-# in ``ADMISSION_SECTIONS`` are kept. Whatever looks like any other header ends a section: losing the rest of a history
-# is a loss, letting a hospital course through would be a leak. Prose inside a kept section is not judged.
+# A discharge summary is written at the end of a stay, but repeats what was recorded at its start. Only the sections in
+# ``ADMISSION_SECTIONS`` are kept. Anything that looks like another header ends a section: it is better to lose the rest
+# of a history than to leak a hospital course. Sentences inside a kept section are not checked.
 
 
 ADMISSION_SECTIONS = (
@@ -136,7 +136,7 @@ def admission_sections(text: str) -> str:
 def _next_opening(text: str, folded: str, start: int) -> int:
     """Return the start of the next line that may open a kept section; the text's length if there is none.
 
-    Folding a letter gives one letter or more, so that places agree exactly when the lengths do.
+    Case folding gives at least one letter for each letter, so that places agree exactly when the lengths do.
     """
     if len(folded) != len(text):
         return start
@@ -145,7 +145,7 @@ def _next_opening(text: str, folded: str, start: int) -> int:
 
 
 def _shouts(text: str) -> bool:
-    """Say whether a text is written in capitals throughout, so that capitals mark no header."""
+    """Return whether a text is all in capitals, so that capitals do not mark a header."""
     if not text.isascii():
         return sum(map(str.islower, text)) < 0.2 * sum(map(str.isalpha, text))
     plain = text.encode()
@@ -154,14 +154,14 @@ def _shouts(text: str) -> bool:
 
 
 def _is_prose(line: str) -> bool:
-    """Say quickly of a long line that it is no header of any shape: too many words, and no sign of one."""
+    """Return quickly whether a long line cannot be a header: too many words, and no sign of one."""
     if ":" in line or len(line) < _PROSE_LETTERS or _MARK.search(line) or "history" in line.casefold():
         return False
     return len(_WORD.findall(line)) > _HEADER_WORDS and not _OPENING.match(line)
 
 
 def _pieces(line: str, *, shouts: bool) -> Iterator[str]:
-    """Split a line before headers inside it: known ones, and in a mixed-case text also unknown ones in capitals."""
+    """Split a line before headers inside it: known ones, and in a text of mixed case also unknown ones in capitals."""
     start = 0
     for match in _INLINE.finditer(line) if ":" in line and (line.count(":") > 1 or len(line) > 80) else ():
         known = match["known"]
@@ -213,7 +213,7 @@ def _known(name: str) -> str | None:
 
 
 def _ends(shown: str, name: str, rest: str, *, shouts: bool) -> bool:
-    """Say whether an unknown header before a colon ends the section it stands in."""
+    """Return whether an unknown header before a colon ends its section."""
     if name in _KEPT_INSIDE:
         return False
     if _ALARM.search(name):
@@ -229,19 +229,19 @@ def _ends(shown: str, name: str, rest: str, *, shouts: bool) -> bool:
 
 
 def _may_head(shown: str, name: str) -> bool:
-    """Say whether a line of its own could be a header: in title case, or a few words that end no sentence."""
+    """Return whether a line of its own could be a header: in title case, or a few words that end no sentence."""
     words = len(name.split())
     return words <= 8 and (_is_title(shown) or (words <= 4 and shown[:1].isupper() and shown[-1:] not in ".,;!?"))
 
 
 def _is_title(shown: str) -> bool:
-    """Say whether every longer word starts with a capital."""
+    """Return whether every longer word starts with a capital."""
     return all(word[0].isupper() for word in re.findall(r"[^\W\d_]{4,}", shown))
 
 
 @lru_cache(maxsize=8192)
 def _normal(header: str) -> str:
-    """Fold case, leave bracketed remarks out and join the words by single spaces."""
+    """Fold case, remove remarks in brackets and join the words by single spaces."""
     plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", header)
     return _SPACE.sub(" ", plain.casefold()).strip()
 
@@ -250,14 +250,14 @@ def _tidy(lines: list[str]) -> str:
     return "\n".join(line.strip() for line in lines).strip(" ,\n")
 
 
-# Tables made at ingest from the text of another one.
+# Tables that ingest makes from the text of another table.
 
 
 DERIVATIONS: Mapping[str, Callable[[str], str]] = {"admission_sections": admission_sections}
 
 
 def derive_rows(rows: pa.Table, derivation: Derivation) -> pa.Table:
-    """Return the rows with their text replaced by what the function makes of it; rows without any are dropped."""
+    """Return the rows with their text replaced by the function's result; rows without a result are dropped."""
     function = DERIVATIONS[derivation.function]
     texts = [function(text) or None if text else None for text in rows.column(derivation.text).to_pylist()]
     place = rows.schema.get_field_index(derivation.text)

@@ -1,4 +1,4 @@
-"""Merge a shard of a newer release: changed subjects anew, all others reused."""
+"""Merge a shard of a newer release: changed subjects are processed again, all others are reused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
 from wardround.records.shards.row_ids import fingerprints
 from wardround.records.specs.spec import TableSpec, integers, microseconds
 
-# Whose rows differ between two releases: compared cell by cell, subject by subject, in the order of the files.
+# Subjects whose rows differ between two releases: compared cell by cell, in the order of the files.
 
 
 Integers = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ NOBODY: Integers = np.empty(0, dtype=np.int64)
 def differing_subjects(
     old_subjects: Integers, old: pa.RecordBatch, new_subjects: Integers, new: pa.RecordBatch, columns: Sequence[str]
 ) -> Integers:
-    """Return the subjects, sorted, whose rows are not the same rows in the same order. Both are sorted by subject."""
+    """Return the subjects, sorted, whose rows or their order differ. Both inputs are sorted by subject."""
     olds, old_counts = np.unique(old_subjects, return_counts=True)
     news, new_counts = np.unique(new_subjects, return_counts=True)
     both, old_places, new_places = np.intersect1d(olds, news, assume_unique=True, return_indices=True)
@@ -47,8 +47,10 @@ def differing_subjects(
 
 
 def _stretches(old: Integers, new: Integers, alike: Integers) -> list[tuple[int, int, int]]:
-    """Return where rows of subjects with equally many of them stand beside each other in both: starts and size. So
-    nothing is copied to be compared, and mostly few people have more rows or fewer."""
+    """Return starts and sizes of consecutive rows of subjects with equally many rows in both.
+
+    These can be compared without copying; few people have more or fewer rows than before.
+    """
     old_rows, new_rows = (np.flatnonzero(np.isin(each, alike)) for each in (old, new))
     if not len(new_rows):
         return []
@@ -69,16 +71,18 @@ def _cells_differ(old: pa.RecordBatch, new: pa.RecordBatch, columns: Sequence[st
 
 
 def _bits(column: Any) -> Any:
-    """What is no number equals itself too, and 0 is not -0: a store keeps bits."""
+    """View floats as bits: NaN equals itself, and 0 differs from -0, because a store keeps bits."""
     return column.view(pa.int64()) if pa.types.is_floating(column.type) else column
 
 
-# Of whom a newer release says something else than the earlier one did, in one shard, before any row is finished.
+# Subjects of one shard whose raw rows changed in a newer release.
 
 
 def touched_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Iterable[str]) -> Integers:
-    """Return the subjects, sorted, whose rows differ in a table that was read, or may not be told from those of others:
-    rows of one key, and numbered rows that look like another subject's."""
+    """Return the subjects, sorted, whose rows differ in a table that was read, or depend on those of others.
+
+    Rows depend on others if they share a key, or if numbered rows look like another subject's.
+    """
     found = [_touched(plan, shard, earlier, name) for name in read]
     if any(len(some) for some in found):
         found += [
@@ -104,7 +108,7 @@ def _touched(plan: Plan, shard: int, earlier: EarlierShard, name: str) -> Intege
 
 
 def _apart(table: TableSpec, earlier: EarlierShard) -> list[tuple[str, ...]]:
-    """Return what numbers in row ids are made of, where it does not say whose the row is."""
+    """Return the columns from which numbers in row ids are made, if they do not contain the subject."""
     present = earlier.notes[table.name]["columns"] if table.name in earlier.notes else ()
     return [names for names in named_by(table, frozenset(present)) if table.subject not in names]
 
@@ -127,12 +131,12 @@ def _sharing(table: TableSpec, rows: pa.RecordBatch, names: Sequence[str]) -> In
 
 
 def subjects_of(table: TableSpec, rows: pa.RecordBatch) -> Integers:
-    """Return whose each row is."""
+    """Return the subject of each row."""
     found: Integers = integers(rows.column(table.subject_column), null=0)
     return found
 
 
-# A shard of a newer release of two parts: who changed is finished anew, everybody else's rows are taken as stored.
+# A shard of a newer release has two parts: changed subjects are processed again, the rows of others are reused.
 
 
 _COUNTS = ("rows", "never_visible")
@@ -140,18 +144,18 @@ _COUNTS = ("rows", "never_visible")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splice:
-    """One shard, what the earlier store holds of it, and the subjects who are ``touched``."""
+    """Merges one shard of an earlier store with the new rows of the ``touched`` subjects."""
 
     plan: Plan
     shard: int
     held: EarlierShard
     touched: Integers
     changed: list[Integers] = field(default_factory=list)
-    """Of every table the subjects whose stored rows are not as they were."""
+    """By table, the subjects whose stored rows differ."""
     _columns: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def write_buckets(self, read: Collection[str]) -> None:
-        """Write the rows of who is touched, of tables that were ``read`` as they are now, as buckets of their own."""
+        """Write the rows of touched subjects into buckets of their own; of tables that were ``read``, the new rows."""
         for name, table in self.plan.spec.tables.items():
             if name in read:
                 rows = read_bucket(self.plan.bucket_folder(name), self.shard)
@@ -162,7 +166,7 @@ class Splice:
             write_bucket(self.plan.touched_folder(name), self.shard, rows)
 
     def crosses(self) -> bool:
-        """Whether a row of one part names a row of the other, so that the parts cannot be finished apart."""
+        """Whether a row of one part refers to a row of the other, so that the parts cannot be processed separately."""
         return any(self._crosses(*link) for link in links(self.plan.spec))
 
     def _crosses(self, table: str, column: str, other: str) -> bool:
@@ -172,7 +176,7 @@ class Splice:
         )
 
     def _of_others(self, table: str, column: str) -> Any:
-        """Return a column of who is not touched."""
+        """Return a column of the subjects that are not touched."""
         if (table, column) not in self._columns:
             found = self.held.rows(table)
             cells = _column(found, column)
@@ -182,19 +186,19 @@ class Splice:
         return self._columns[table, column]
 
     def _own(self, table: str, column: str) -> list[Any]:
-        """Return a column of who is touched, as it was and as it is."""
+        """Return a column of the touched subjects, before and now."""
         was = _column(self.held.of(table, self.touched), column)
         now = read_bucket(self.plan.touched_folder(table), self.shard, [column])
         current = () if now is None or column not in now.schema.names else (now.column(column),)
         return [*current] if was is None else [was, *current]
 
     def finish(self, finishing: Finishing, folder: Path) -> dict[str, Any]:
-        """Put the shard together and return what is counted of who is touched; ``changed`` fills up."""
+        """Write the shard; return the counts of touched subjects. Fills ``changed``."""
         buckets = {name: self.plan.touched_folder(name) for name in finishing.buckets}
         return dict(as_json(replace(finishing, buckets=buckets).finish(self.shard, folder, self._put)))
 
     def _put(self, folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
-        """Take a table's file as it is where nobody's stored rows differ in it, or write who is touched among all."""
+        """Reuse a table's file if no stored row differs, else write the touched subjects among the others."""
         was = self.held.of(name, self.touched)
         differ = _differ(was, own)
         self.changed.append(differ)
@@ -210,8 +214,10 @@ class Splice:
         return ShardTable(blocks, moved)
 
     def counted(self, counts: Mapping[str, Any], earlier: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
-        """Return the counts of the shard: those of the ``earlier`` one, with ``counts`` in place of what it had of
-        the touched subjects. Rows of one key are all of touched subjects."""
+        """Return the counts of the shard: those of the ``earlier`` one, with new ``counts`` for the touched subjects.
+
+        Rows that share a key all belong to touched subjects.
+        """
         gone = {name: self.held.of(name, self.touched) for name in self.plan.spec.tables}
         lost = {name: _count(found) for name, found in gone.items() if found is not None}
         result = dict(counts)
@@ -233,7 +239,7 @@ class Splice:
 
 
 def _together(own: FinishedRows | None, others: FinishedRows | None) -> FinishedRows | None:
-    """Return the rows of both, subjects in order; no subject is in both."""
+    """Return the rows of both, by subject; no subject is in both."""
     if own is None or others is None:
         return own or others
     subjects = np.concatenate([own.subjects, others.subjects])
@@ -243,7 +249,7 @@ def _together(own: FinishedRows | None, others: FinishedRows | None) -> Finished
 
 
 def _differ(was: FinishedRows | None, now: FinishedRows | None) -> Integers:
-    """Return the subjects of whom a stored cell is not as it was; dictionaries are the same."""
+    """Return the subjects with a changed stored cell; dictionaries are the same."""
     if was is None or now is None:
         either = was or now
         return np.unique(either.subjects) if either is not None else NOBODY
@@ -257,7 +263,7 @@ def _column(found: FinishedRows | None, name: str) -> Any:
 
 
 def _meet(cells: Any, few: list[Any]) -> bool:
-    """Whether some cell is among a few others."""
+    """Whether a cell is among a few others."""
     if cells is None or not few:
         return False
     wanted = pc.drop_null(pc.unique(pa.concat_arrays([each.cast(cells.type) for each in few])))

@@ -1,4 +1,4 @@
-"""The last parts of an ingest: each bucket of every table becomes a shard, or is taken from an earlier store."""
+"""The last parts of an ingest: each bucket of every table becomes a shard, or is reused from an earlier store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, Medians], report: Reporter = silent) -> None:
-    """Turn one bucket of every table into a shard, unless that was done."""
+    """Turn one bucket of every table into a shard, unless this was done before."""
     if plan.noted(f"shard-{shard:05d}") is not None:
         return
     folder = _new_folder(plan, shard)
@@ -43,7 +43,7 @@ def renew_shard(
     every_subject: bool,
     report: Reporter = silent,
 ) -> None:
-    """Make a shard of a newer release, of as much of the earlier store's as may be taken, unless that was done."""
+    """Make a shard of a newer release and reuse as much of the earlier one as possible, unless this was done before."""
     if plan.noted(f"shard-{shard:05d}") is not None:
         return
     earlier, folder = open_earlier(plan), _new_folder(plan, shard)
@@ -62,7 +62,7 @@ def renew_shard(
 
 
 def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, taking: Taking) -> dict[str, Any]:
-    """Finish all rows of a shard, those of tables that were not read as they were once read."""
+    """Process all rows of a shard; tables that were not read again have the rows as first read."""
     changed: list[Integers] = [NOBODY]
 
     def put(folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
@@ -76,7 +76,7 @@ def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, 
 
 
 def _spliced(plan: Plan, splice: Splice, finishing: Finishing, taking: Taking) -> dict[str, Any]:
-    """Finish the rows of who is touched, beside everybody else's; where one part names the other, all rows."""
+    """Process the touched subjects and reuse the others; all rows if one part refers to the other."""
     splice.write_buckets(taking.read)
     if splice.crosses():
         return _whole(plan, splice.shard, splice.held, finishing, taking)
@@ -88,7 +88,7 @@ def _spliced(plan: Plan, splice: Splice, finishing: Finishing, taking: Taking) -
 def _changed(
     plan: Plan, old: FinishedRows | None, new: FinishedRows | None, table: TableSpec, words: Dictionaries
 ) -> Integers:
-    """Return the subjects of whom a stored row, a clock or a label is not as it was."""
+    """Return the subjects with a changed stored row, clock or label."""
     if old is None or new is None:
         return np.concatenate([NOBODY, *(np.unique(part.subjects) for part in (old, new) if part is not None)])
     old_words = open_earlier(plan).dictionaries(join.table for join in table.dictionaries)
@@ -99,7 +99,7 @@ def _changed(
 
 
 def _new_folder(plan: Plan, shard: int) -> Path:
-    """Make a shard's folder from the start. Files that are taken have two names: nothing is written over."""
+    """Make a shard's folder from the start. Reused files have two names, so nothing is overwritten."""
     folder = shard_folder(plan.store, shard)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -128,7 +128,7 @@ def _finishing(plan: Plan, medians: Mapping[str, Medians]) -> Finishing:
 
 
 def forget_shared() -> None:
-    """Let go of what shards shared."""
+    """Free what shards shared."""
     _FINISHING.clear()
 
 

@@ -22,12 +22,12 @@ from wardround.records.shards.row_ids import local_words
 from wardround.records.specs.spec import SourceSpec, TableSpec, integers, microseconds, valid
 from wardround.records.specs.wall_clock import WallClock
 
-# The bucketed rows of one shard as finishing reads them: a key names one row, the first known.
+# The rows of one shard's buckets: of rows that share a key, the first known is kept.
 #
-# Rows given twice are kept once, and of rows that share a key but differ the first known stays: a row that was there
-# may not vanish from earlier charts because of what was written under its key later. Rows that were known at one moment
-# under one key are one, without the cells in which they contradict each other: nobody can say which is right. All rows
-# of a subject lie in one shard, so a shard is enough, and bounds the memory.
+# Equal rows are kept once. Of different rows with one key the first known is kept: a row must not vanish from earlier
+# charts because another was written under its key later. Rows with one key that became known at the same moment are
+# merged; cells in which they differ are left empty, since nobody can say which is right. All rows of a subject are in
+# one shard, so one shard at a time is enough, which limits the memory.
 
 
 Places = npt.NDArray[np.int64]
@@ -36,8 +36,8 @@ _NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRows:
-    """Which rows of a batch stay. ``kept`` None: all; ``repeated``: copies that go; ``conflicting``: set aside;
-    ``merged``: whole rows that stand for several of one key that were first known together."""
+    """Which rows of a batch are kept. ``kept`` None: all; ``repeated``: copies that are dropped; ``conflicting``: set
+    aside; ``merged``: rows merged from several with one key that became known together."""
 
     kept: Places | None = None
     repeated: int = 0
@@ -45,7 +45,7 @@ class KeyedRows:
     merged: pa.RecordBatch | None = None
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that stay."""
+        """Return the rows that are kept."""
         if self.kept is None:
             return batch
         rows = batch.take(pa.array(self.kept))
@@ -56,7 +56,7 @@ EVERY_ROW = KeyedRows()
 
 
 def has_repeats(table: TableSpec, batch: pa.RecordBatch) -> bool:
-    """Say whether two rows have one key; only the key's columns are needed. A file without them cannot be checked."""
+    """Return whether two rows share a key; only the key's columns are needed. A file without them cannot be checked."""
     names = table.row_key
     if not names or not set(names) <= set(batch.schema.names) or batch.num_rows < 2:
         return False
@@ -70,7 +70,7 @@ def has_repeats(table: TableSpec, batch: pa.RecordBatch) -> bool:
 
 
 def clashing_rows(table: TableSpec, batch: pa.RecordBatch) -> Places:
-    """Return the places of rows that do not have their key alone."""
+    """Return the places of rows that share their key with another row."""
     if not has_repeats(table, batch):
         return _NONE
     words, places = _words(table, batch)
@@ -79,7 +79,7 @@ def clashing_rows(table: TableSpec, batch: pa.RecordBatch) -> Places:
 
 
 def keyed_rows(table: TableSpec, batch: pa.RecordBatch) -> KeyedRows:
-    """Say which of all columns' rows stay: the first of equal ones, none of those that differ."""
+    """Return which rows are kept: the first of equal ones, none of those that share a key and differ."""
     words, checked = _words(table, batch)
     order = np.argsort(words, kind="stable")
     ordered = words[order]
@@ -104,8 +104,8 @@ def keyed_rows(table: TableSpec, batch: pa.RecordBatch) -> KeyedRows:
 def first_known(table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch, available: Times) -> KeyedRows:
     """Keep the first known of the rows that share a key and differ; ``clashing`` and ``available`` are of these rows.
 
-    Of several first known at one moment the earliest version counts, where there are versions. Several that are left
-    are one row, in which cells that contradict each other are empty; where these say when or whose it is, none stays.
+    Of several that became known at the same moment, the earliest version is kept, if there are versions. If several are
+    left they are merged: cells that differ are empty. If they differ in their time or subject, none is kept.
     """
     if not clashing.num_rows:
         return found
@@ -128,7 +128,7 @@ def first_known(table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch, av
 
 
 def _with_merged(found: KeyedRows, stay: Mapping[int, Mapping[str, Any]], schema: pa.Schema) -> KeyedRows:
-    """Add rows that stand for some of those that are in conflict, by the places of these."""
+    """Add merged rows in place of conflicting ones, by the places of these."""
     if not stay:
         return found
     merged = pa.RecordBatch.from_pylist([dict(row) for row in stay.values()], schema=schema)
@@ -137,17 +137,17 @@ def _with_merged(found: KeyedRows, stay: Mapping[int, Mapping[str, Any]], schema
 
 
 def _placing(table: TableSpec) -> frozenset[str]:
-    """Return the columns by which a row is somebody's, under a key, and known when."""
+    """Return the columns that decide a row's subject, key and times."""
     read = (name for _, rule in table.rules() for part in walk(rule) for name in part.columns)
     return frozenset((*read, *table.owner_columns, *table.row_key)) - {table.version}
 
 
 def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:
-    """Keep the rows that share a key and each say since when they are so: where a table is amended, they are versions.
+    """Keep rows that share a key and have a version time: in an amended table they are versions of one row.
 
-    What two rows of one key say of one moment stays a contradiction; what was known before stands. A copy says nothing
-    else. One that does not say since when comes before those that do, with no more than what the first of these says
-    too: which of the two was written first nobody knows.
+    Two rows with the same key and version time contradict each other; what was known before is kept. Equal copies count
+    once. A row without a version time comes before the others, with only those cells in which it agrees with the first
+    of them: nobody knows which of the two was written first.
     """
     if table.amended is None or not len(found.conflicting) or found.kept is None:
         return found
@@ -177,8 +177,8 @@ def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> 
 
 
 def _apart(spec: SourceSpec, table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:
-    """Keep rows whose keys differed as they were written: the second pass of an hour that a clock shows twice stands at
-    its end, so that a key with a time in it no longer tells its readings apart."""
+    """Keep rows whose keys differed in the file: in an hour that a clock shows twice, all times of the second pass
+    become its end, so that a key with a time no longer distinguishes them."""
     names = [name for name in table.key if table.columns.get(name) == "time"]
     if not (spec.time_zone and names and len(found.conflicting)) or table.amended is not None or found.kept is None:
         return found
@@ -191,7 +191,8 @@ def _apart(spec: SourceSpec, table: TableSpec, found: KeyedRows, batch: pa.Recor
 
 
 def _shared(table: TableSpec, rows: pa.RecordBatch) -> Mapping[str, Any] | None:
-    """Return the cells in which rows agree word for word, and none of their version; None if they are placed apart."""
+    """Return the cells that are equal in all rows, without the version; None if the rows differ in subject, key or
+    time."""
     cells = rows.to_pydict()
     alike = {name: values[0] if len(set(values)) == 1 else None for name, values in cells.items()}
     apart = any(len(set(cells[name])) > 1 for name in _placing(table) if name in cells)
@@ -199,7 +200,7 @@ def _shared(table: TableSpec, rows: pa.RecordBatch) -> Mapping[str, Any] | None:
 
 
 def _first_of_copies(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which rows no earlier one says word for word."""
+    """Return which rows are not equal to an earlier row."""
     _, places = np.unique(local_words(rows, rows.schema.names), return_index=True)
     first = np.zeros(rows.num_rows, dtype=bool)
     first[places] = True
@@ -207,20 +208,20 @@ def _first_of_copies(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 
 def _earliest_version(places: list[int], versions: list[Any]) -> list[int]:
-    """Return the places of the earliest version; all of them where some row does not say its own."""
+    """Return the places of the earliest version; all of them if a row has no version."""
     if not versions or None in versions:
         return places
     return [place for place, version in zip(places, versions, strict=True) if version == min(versions)]
 
 
 def _agreed(cells: Iterable[Any]) -> Any:
-    """Return the one value that cells have, None where they have several or none."""
+    """Return the only value of some cells; None if there are several or none."""
     values = {cell for cell in cells if cell is not None}
     return values.pop() if len(values) == 1 else None
 
 
 def _words(table: TableSpec, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], Places]:
-    """Return a word for the key of every row that has one, and the places of these rows."""
+    """Return a word (uint64) for the key of every row that has one, and the places of these rows."""
     columns = [batch.column(name) for name in table.row_key]
     places = np.arange(batch.num_rows)
     if any(column.null_count == batch.num_rows for column in columns):
@@ -233,7 +234,7 @@ def _words(table: TableSpec, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint
 
 @dataclass(slots=True, kw_only=True)
 class ShardRows:
-    """Reads tables of a shard; what shares a key and differs goes to the quarantine, once."""
+    """Reads tables of a shard; rows that share a key and differ are written to the quarantine, once."""
 
     spec: SourceSpec
     buckets: Mapping[str, Path]
@@ -243,7 +244,7 @@ class ShardRows:
     _keyed: dict[str, KeyedRows] = field(default_factory=dict)
 
     def load(self, name: str, columns: tuple[str, ...] | None = None) -> pa.RecordBatch | None:
-        """Return a table's rows, of some columns or all that are stored; None if it has no file here."""
+        """Return a table's rows, of some columns or all stored ones; None if it has no file here."""
         path, table = self.buckets.get(name), self.spec.tables[name]
         if path is None:
             return None
@@ -259,7 +260,7 @@ class ShardRows:
         return rows if rows.num_rows else None
 
     def counts(self, name: str) -> KeyedRows:
-        """Return what was found of a table that was loaded."""
+        """Return the counts of a table that was loaded."""
         return self._keyed.get(name, EVERY_ROW)
 
     def _look(self, table: TableSpec, batch: pa.RecordBatch, path: Path) -> KeyedRows:
@@ -277,7 +278,8 @@ class ShardRows:
         return found
 
     def _first_known(self, table: TableSpec, found: KeyedRows, whole: pa.RecordBatch) -> KeyedRows:
-        """Ask the rows' own clocks which was known first; other tables are looked into without their clashing rows."""
+        """Evaluate the rows' own clocks to find which was known first; other tables are used without their conflicting
+        rows."""
         assert found.kept is not None
         words, places = _words(table, whole)
         standing = words[np.isin(places, found.kept)]
@@ -307,7 +309,7 @@ def _broken(table: TableSpec, row: Mapping[str, object]) -> BrokenRow:
     return BrokenRow(file=table.path, line=0, reason=reason, raw=str({n: c for n, c in row.items() if c is not None}))
 
 
-# Versions of a row: from when on each is shown, and until when. A withdrawn row is shown until that was known.
+# Versions of a row: since when and until when each is shown. A withdrawn row is shown until the withdrawal was known.
 
 
 Integers = npt.NDArray[np.int64]
@@ -315,7 +317,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionClocks:
-    """Of every row: since when it is shown as it is, until when, and which version of its key it is (0 first)."""
+    """Of every row: since when and until when it is shown as it is, and which version of its key it is (0 first)."""
 
     available: Times
     until: Times
@@ -323,9 +325,12 @@ class VersionClocks:
 
 
 def version_clocks(table: TableSpec, batch: pa.RecordBatch, available: Times) -> VersionClocks:
-    """Work out the third clock. A later version is known from its version time on, and not before the one it replaces;
-    a withdrawal is no row of its own, unless nothing else is known of what it withdraws. A version that is never shown
-    neither replaces another nor holds one back."""
+    """Return the third clock of rows with versions.
+
+    A later version is known from its version time on, and not before the version it replaces. A withdrawal is not a row
+    of its own, unless nothing else is known of the row. A version that is never shown does not replace another or delay
+    it.
+    """
     since, withdrawn = _since(table, batch), _withdrawn(table, batch)
     undated = (since == NO_TIME) & (available == NEVER_TIME)
     order, fresh = _by_key(table, batch, np.where(undated, NEVER_TIME, since))
@@ -364,7 +369,8 @@ def _withdrawn(table: TableSpec, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]
 
 
 def _by_key(table: TableSpec, batch: pa.RecordBatch, since: Times) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Return rows in order of key and version, and which of them are the first of their key; no key, no versions."""
+    """Return rows in order of key and version, and which are the first of their key; a row without a key has no
+    versions."""
     assert table.amended is not None
     names = table.key if table.amended.row is None else (table.subject_column, table.amended.row)
     if not set(names) <= set(batch.schema.names):
@@ -377,14 +383,14 @@ def _by_key(table: TableSpec, batch: pa.RecordBatch, since: Times) -> tuple[Inte
     return order, fresh | np.isin(order, keyless)
 
 
-# The order of stored rows: by subject, event time and key. Packed into one integer, one fast sort does most of it.
+# The order of stored rows: by subject, event time and key, packed into one integer for one fast sort.
 
 
 _SECOND = 1_000_000
 
 
 def row_order(subjects: Integers, event: Integers, ties: Sequence[Any]) -> Integers:
-    """Return the places of rows in order. ``ties`` are Arrow or integer columns, the most important first."""
+    """Return the places of rows in order. ``ties``: Arrow or integer columns, the most important first."""
     packed = _packed(subjects, event)
     if packed is None:
         return np.lexsort([*(sortable(column) for column in reversed(ties)), event, subjects])
@@ -399,8 +405,8 @@ def row_order(subjects: Integers, event: Integers, ties: Sequence[Any]) -> Integ
 
 
 def _settle(rows: Integers, runs: Integers, ties: Sequence[Any]) -> Integers:
-    """Order rows of equal time within their runs; what ties do not tell apart stays as it was given: a subject's order
-    never depends on whose rows stand beside."""
+    """Order rows of equal time by the ties; if these are equal too, the given order stays, so that a subject's order
+    never depends on other subjects."""
     places = pa.array(rows)
     columns = [sortable(column.take(places) if isinstance(column, pa.Array) else column[rows]) for column in ties]
     if len(columns) == 1:
