@@ -1,4 +1,4 @@
-"""A store's rows, some subjects at a time with all their tables, for exports and bundles."""
+"""A store's rows in pieces: some subjects at a time with all their tables, for exports and bundles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Text cases: published reports and examination questions, without a patient's record.
+"""Text cases: published reports and examination questions without a patient's record.
 
-Their run still has a store, one without subjects, so that code that needs a chart fails with one clear line.
+Their runs still have a store, one without subjects, so that code that needs a chart fails with one clear line.
 """
 
 from __future__ import annotations

@@ -162,10 +162,8 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
         f'bare_dates = "TODO: a: {asked}"',
     ]
     unsure = timed("b", "date", ("%d/%m/%Y",), ("%m/%d/%Y",))
-    assert lines_of(unsure)[3:] == [
-        'times = ["TODO: the rows that were read do not show which number is the day and which the month: one of '
-        '%d/%m/%Y, %m/%d/%Y"]'
-    ]
+    question = "the rows that were read do not show which number is the day and which the month"
+    assert lines_of(unsure)[3:] == [f'times = ["TODO: {question}: one of %d/%m/%Y, %m/%d/%Y"]']
     assert lines_of(unsure, timed("c", "date", ("%d/%m/%Y",)))[3:] == ['times = ["%d/%m/%Y"]   # guessed']
 
 
@@ -176,7 +174,11 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
         (("1.5 2",), ";", "."),
         (("1 2",), ";", ""),
         (("1,5", "2.5"), ";", "TODO: c0 has commas in its numbers, c1 has points: which is the decimal sign? "),
-        (("1,234 12,500",), ";", "TODO: c0: is 1,234 a number between 1 and 2 (write ,) or more than a thousand (declare it as text)?"),
+        (
+            ("1,234 12,500",),
+            ";",
+            "TODO: c0: is 1,234 a number between 1 and 2 (write ,) or more than a thousand (declare it as text)?",
+        ),
         (("1,234", "1,5"), ";", ","),
         (("1,5",), ",", "TODO: c0 has commas in its numbers and between cells: declare it as text"),
     ],

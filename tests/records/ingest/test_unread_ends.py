@@ -81,7 +81,7 @@ def test_a_resource_is_there_before_an_end_that_cannot_be_read(tmp_path: Path, e
     assert row["end_time"] is None
     assert not report.quarantined
     unread = {name: count for name, count in report.left_out.items() if "cannot be read" in name}
-    expected = {"Encounter: ends that cannot be read": 1, "Patient: ends that cannot be read": 1}
+    expected = {"Encounter: end times that cannot be read": 1, "Patient: end times that cannot be read": 1}
     assert unread == ({} if isinstance(end, str) and end != UNREAD else expected)
 
 
@@ -94,7 +94,7 @@ def test_what_is_read_again_is_counted_once(tmp_path: Path) -> None:
         order = resource("MedicationRequest", "r1", **drug, dispenseRequest={"validityPeriod": {"end": end}})
         ndjson(folder / "raw" / "a.ndjson", [patient(), order])
         left_out.append(dict(ingest("fhir", folder / "raw", folder / "store").left_out))
-    assert left_out[1].pop("MedicationRequest: ends that cannot be read") == 1
+    assert left_out[1].pop("MedicationRequest: end times that cannot be read") == 1
     assert left_out[0] == left_out[1] == {"name of a medication whose Medication is not in the export": 1}
 
 

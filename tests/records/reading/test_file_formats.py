@@ -288,7 +288,7 @@ def test_dates_of_parquet_are_the_end_of_their_day_where_the_spec_says_so(tmp_pa
     ("line", "why"),
     [
         ('decimal = "!"', "decimal"),
-        ('encoding = "latin-99"', "there is none called 'latin-99'"),
+        ('encoding = "latin-99"', "unknown encoding 'latin-99'"),
         ('times = ["%H:%M"]', "must say year, month and day"),
         ('times = ["%d.%m.%Y %H:%M %Z"]', "the letters of a zone"),
         ('time_zone = "Berlin"', "no time zone 'Berlin'"),

@@ -162,7 +162,7 @@ def test_parts_of_a_rule_are_told_apart_by_whose_rows_they_read() -> None:
         ("max(a, b", r"a '\)' is missing"),
         ("max(", r"a '\)' is missing"),
         ("max(a b)", r"expected ',' or '\)', found 'b'"),
-        ("max(a) b", "nothing may follow"),
+        ("max(a) b", "expected the end after"),
         ("known(a)", "known takes 2 plain names"),
         ("known(max(a), b)", "known takes 2 plain names"),
         ("ref(a, b)", "ref takes 3 plain names"),

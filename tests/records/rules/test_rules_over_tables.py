@@ -129,7 +129,7 @@ def test_without_the_other_table_nobody_names_a_row(tmp_path: Path) -> None:
         ("{left})", "known(visit_id, visits))", "takes a rule over cells of beds alone"),
         ("at(bed_id, beds, cell", "at(bed_id, beds, outcome, cell", "at takes"),
         ("at(bed_id, beds, cell(visit_id", "at(bed_id, beds, cell(stay_id", "no column 'stay_id'"),
-        ('left = "when', 'closed = "when', "a name of its own"),
+        ('left = "when', 'closed = "when', "a name that no list has"),
     ],
 )
 def test_what_such_rules_may_not_say(tmp_path: Path, old: str, new: str, complaint: str) -> None:

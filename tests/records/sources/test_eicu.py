@@ -483,7 +483,7 @@ def test_blank_lines_are_no_error_and_what_cannot_be_placed_is_counted(tmp_path:
     report = ingest("eicu", raw, tmp_path / "store")
     assert report.rows == {"person": 1, "hospital_stay": 1, "patient": 1, "lab": 1}
     assert report.quarantined == {"raw_records": 3}
-    assert report.left_out == {"lab: rows of stays that patient does not have": 1, "lab: cells of column newcolumn": 1}
+    assert report.left_out == {"lab: rows of stays that are not in patient": 1, "lab: cells of column newcolumn": 1}
     assert report.unknown_files == ("apachePredVar.csv",)
     reasons = (tmp_path / "store" / "quarantine" / "raw_records.jsonl").read_text()
     assert "is no time of day" in reasons
@@ -494,8 +494,8 @@ def test_blank_lines_are_no_error_and_what_cannot_be_placed_is_counted(tmp_path:
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"lab": [{"labresultoffset": 1, "labname": "K"}]}, "no patient.csv"),
-        ({"patient": [{**PATIENT, "uniquepid": ""}]}, "no row of it has a person"),
+        ({"lab": [{"labresultoffset": 1, "labname": "K"}]}, "patient.csv or patient.csv.gz is missing"),
+        ({"patient": [{**PATIENT, "uniquepid": ""}]}, "no row has a person"),
         ({"patient": [{"uniquepid": "x"}]}, "'patient', no column patienthealthsystemstayid"),
         ({"patient": [PATIENT], "lab": [{"labname": "K"}]}, "'lab', no column labresultoffset"),
     ],

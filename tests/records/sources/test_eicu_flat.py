@@ -120,7 +120,7 @@ def test_rows_of_unknown_stays_are_counted_and_leave_the_others(tmp_path: Path) 
     labs = [{**LAB, "labid": n, "patientunitstayid": unit} for n, unit in enumerate((1, 100, 999, 100))]
     flat = flat_of(tmp_path, {"patient": [PATIENT], "lab": labs})
     assert [row["labid"] for row in rows_of(tmp_path, "lab")] == [1, 3]
-    assert flat.left_out["lab: rows of stays that patient does not have"] == 2
+    assert flat.left_out["lab: rows of stays that are not in patient"] == 2
 
 
 def test_cells_of_undeclared_columns_and_files_are_counted(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_cells_of_undeclared_columns_and_files_are_counted(tmp_path: Path) -> No
 
 
 def test_without_a_patient_there_is_no_time(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no patient\.csv or patient\.csv\.gz is there"):
+    with pytest.raises(UserError, match=r"patient\.csv or patient\.csv\.gz is missing"):
         flat_of(tmp_path, {"lab": [LAB]})
-    with pytest.raises(UserError, match=r"patient\.csv: no row of it has a person, a hospital stay and an admission"):
+    with pytest.raises(UserError, match=r"patient\.csv: no row has a person, a hospital stay and an admission"):
         flat_of(tmp_path / "b", {"patient": [{**PATIENT, "hospitaladmittime24": "late"}]})
 
 

@@ -190,7 +190,7 @@ def test_a_truncated_bundle_is_one_clear_line(tmp_path: Path) -> None:
 def test_broken_resources_are_set_aside_with_the_element_that_is_wrong(tmp_path: Path) -> None:
     broken = {
         "subject: missing": resource("Condition", "c1", about=None),
-        "subject: names nobody by an id": resource("Condition", "c2", about="Patient?name=x"),
+        "subject: the reference has no id": resource("Condition", "c2", about="Patient?name=x"),
         "recordedDate: cannot be read as a time: 'soon'": resource("Condition", "c3", recordedDate="soon"),
         "code: expected an object": resource("Condition", "c4", code="I10"),
         "coding: expected objects": resource("Condition", "c5", code={"coding": ["I10"]}),

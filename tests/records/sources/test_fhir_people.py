@@ -111,7 +111,7 @@ def test_exports_of_two_sources_are_no_one_store(synthetic_store: Store, tmp_pat
     people(tmp_path, [person("a")])
     export_meds(Store.open(tmp_path / "store"), tmp_path / "one")
     export_meds(synthetic_store, tmp_path / "two")
-    with pytest.raises(UserError, match="exported of several sources"):
+    with pytest.raises(UserError, match="exported from several sources"):
         ingest("meds", [tmp_path / "one", tmp_path / "two"], tmp_path / "both")
 
 

@@ -101,7 +101,7 @@ def test_offsets_without_a_declared_zone_are_refused_in_one_line(
     tmp_path: Path, times: list[str], named: str, fixed: str
 ) -> None:
     resources = [lab(f"o{place}", at) for place, at in enumerate(times)]
-    said = rf"a.ndjson: its times have an offset from UTC \({named}\); say .* --time-zone America/New_York, .*={fixed} "
+    said = rf"a.ndjson: its times have a UTC offset \({named}\); say .* --time-zone America/New_York, .*={fixed} "
     with pytest.raises(UserError, match=said) as refused:
         ingested(tmp_path, resources, None)
     assert "\n" not in str(refused.value)
@@ -154,5 +154,5 @@ def test_the_audit_of_a_store_in_a_zone_reads_the_files_on_its_clock(tmp_path: P
 def test_zones_that_are_none_and_sources_without_offsets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no time zone 'Boston'"):
         ingested(tmp_path, [lab("o1", "2150-06-01T18:00:00Z")], "Boston")
-    with pytest.raises(UserError, match="its times have no offsets"):
+    with pytest.raises(UserError, match="its times have no UTC offsets"):
         ingest("eicu", tmp_path, tmp_path / "other", settings=IngestSettings(time_zone=NEW_YORK))

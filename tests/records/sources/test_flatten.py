@@ -129,7 +129,7 @@ def test_a_folder_without_any_file_or_any_row_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no file of source 'fhir' is there; expected names ending in \.ndjson"):
         ingest("fhir", tmp_path / "raw", tmp_path / "store")
     ndjson(tmp_path / "raw" / "a.ndjson", [resource("Claim", "1"), resource("Claim", "2")])
-    with pytest.raises(UserError, match="nothing there became a row of 'fhir': found Claim 2"):
+    with pytest.raises(UserError, match="no row was made of 'fhir': found Claim 2"):
         ingest("fhir", tmp_path / "raw", tmp_path / "store")
     with pytest.raises(UserError, match="no such folder"):
         ingest("fhir", tmp_path / "nowhere", tmp_path / "store")
@@ -173,9 +173,7 @@ def test_a_time_zone_is_heeded_only_where_times_say_how_far_they_are_from_utc(so
     if reads:
         flatten.must_read_offsets(load_source_spec(source))
         return
-    with pytest.raises(
-        UserError, match=f"source '{source}': its times have no offsets from UTC; leave out --time-zone"
-    ):
+    with pytest.raises(UserError, match=f"source '{source}': its times have no UTC offsets; leave out --time-zone"):
         flatten.must_read_offsets(load_source_spec(source))
 
 
@@ -192,7 +190,7 @@ def test_where_nothing_becomes_a_row_it_is_said_what_was_there(tmp_path: Path, l
     files = flatten.raw_files(load_source_spec("fhir"), ndjson(tmp_path / "raw" / "a.ndjson", lines).parent)
     with pytest.raises(UserError) as error:
         flatten.flatten(load_source_spec("fhir"), files, tmp_path / "flat", tmp_path / "q.jsonl")
-    assert str(error.value) == f"{tmp_path / 'raw'}: nothing there became a row of 'fhir': {why}"
+    assert str(error.value) == f"{tmp_path / 'raw'}: no row was made of 'fhir': {why}"
 
 
 def test_raw_files_are_those_of_the_sources_endings_and_others_are_told(tmp_path: Path) -> None:

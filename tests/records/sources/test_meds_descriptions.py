@@ -93,7 +93,7 @@ def test_a_concept_with_an_empty_cell_takes_no_word_away(data_set: Path, tmp_pat
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("d_other.csv", "a,b\n1,2\n", "no dictionary of codes; expected columns"),
+        ("d_other.csv", "a,b\n1,2\n", "not a dictionary of codes; expected columns"),
         (
             "titles.csv",
             "icd_code,icd_version,long_title\nX,9,x\n",

@@ -171,7 +171,7 @@ class Plan:
     earlier: Path | None = None
     """A finished store, of whose content what is the same is taken."""
     why_nothing: str | None = None
-    """Why nothing can be taken from it."""
+    """Why nothing of the earlier store can be reused; None if parts can."""
 
     @property
     def digest(self) -> str:

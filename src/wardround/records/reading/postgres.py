@@ -1,7 +1,7 @@
-"""Tables of a PostgreSQL database as Parquet files of a folder, which ingest then reads.
+"""Copy tables of a PostgreSQL database to Parquet files in a folder, which ingest then reads.
 
-One read-only transaction with snapshot isolation reads all tables as of one moment. Rows are streamed: memory does not
-grow with a table. A password comes from PGPASSWORD or libpq's password file.
+One read-only transaction with snapshot isolation reads all tables as of one moment. Rows are streamed, so memory does
+not grow with a table. A password comes from PGPASSWORD or libpq's password file.
 """
 
 from __future__ import annotations

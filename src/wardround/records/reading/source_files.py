@@ -130,7 +130,7 @@ def _shown(folder: Path, paths: Sequence[Path]) -> str:
 
 
 def is_empty(path: Path) -> bool:
-    """Whether a file has no content, not even a header, also if it is compressed."""
+    """Return whether a file has no content, not even a header; a compressed file is opened for this."""
     size = path.stat().st_size
     if size and (path.suffix.lower() != ".gz" or size > _LARGEST_EMPTY):
         return False

@@ -77,12 +77,12 @@ from wardround.records.rules.rule import (
     walk_everywhere,
 )
 
-# Time rules that look at other rows: of another table, or of the subject's own.
+# Time rules that read other rows: of another table, or other rows of the subject.
 
 
 @dataclass(frozen=True, slots=True)
 class NamedRow(Rule):
-    """Something of the row that ``key`` names in ``table``."""
+    """A rule that reads the row of ``table`` to which ``key`` refers."""
 
     reads_own_cells: ClassVar[bool] = False
 
@@ -101,7 +101,7 @@ class NamedRow(Rule):
 @RULES.named("known")
 @dataclass(frozen=True, slots=True)
 class Known(NamedRow):
-    """The available time of the row that ``key`` names in ``table``."""
+    """The available time of the row of ``table`` to which ``key`` refers."""
 
     function: ClassVar[str] = "known"
     takes: ClassVar[str] = "2 plain names"
@@ -116,7 +116,7 @@ class Known(NamedRow):
 @RULES.named("ref")
 @dataclass(frozen=True, slots=True)
 class Reference(NamedRow):
-    """A time cell of the row that ``key`` names in ``table``."""
+    """A time cell of the row of ``table`` to which ``key`` refers."""
 
     function: ClassVar[str] = "ref"
     takes: ClassVar[str] = "3 plain names"
@@ -133,7 +133,7 @@ class Reference(NamedRow):
 @RULES.named("cell")
 @dataclass(frozen=True, slots=True)
 class LateCell(NamedRow):
-    """When the cell ``column`` of the row that ``key`` names in ``table`` became known."""
+    """When the cell ``column`` of the row of ``table`` to which ``key`` refers became known."""
 
     function: ClassVar[str] = "cell"
     takes: ClassVar[str] = "3 plain names"
@@ -150,7 +150,7 @@ class LateCell(NamedRow):
 @RULES.named("at")
 @dataclass(frozen=True, slots=True)
 class There(NamedRow):
-    """A rule of the row that ``key`` names in ``table``."""
+    """A rule evaluated over the row of ``table`` to which ``key`` refers."""
 
     function: ClassVar[str] = "at"
     takes: ClassVar[str] = "a key, a table and a rule"
@@ -169,7 +169,8 @@ class There(NamedRow):
 @RULES.named("latest")
 @dataclass(frozen=True, slots=True)
 class Among(Rule):
-    """``earliest`` or ``latest`` of a rule over the rows of ``table`` that name this row in their column ``key``."""
+    """``earliest`` or ``latest`` of a rule over the rows of ``table`` that refer to this row in their column
+    ``key``."""
 
     elsewhere: ClassVar[tuple[str, ...]] = ("rule",)
     reads_own_cells: ClassVar[bool] = False
@@ -190,7 +191,8 @@ class Among(Rule):
         return cls(name, words[0], words[1], arguments.rules[2])
 
     def check(self, place: Checks) -> None:
-        """Rows that name this one are read by their own cells only, so that no clock can come to need itself."""
+        """Check the rule. Rows that refer to this one are read only by their own cells, so that no clock can depend on
+        itself."""
         place.child(self.table, self.key).rule(self.rule)
         if not all(part.reads_own_cells for part in walk(self.rule)):
             raise place.wrong(f"{self.name}() takes a rule over cells of {self.table} alone, not {str(self.rule)!r}")
@@ -228,10 +230,8 @@ class MedianDelay(Rule):
 @RULES.named("following")
 @dataclass(frozen=True, slots=True)
 class Following(Rule):
-    """``part`` of the subject's next row, in the order of ``part``, whose ``column`` holds one of ``values``.
-
-    Null where a row that holds one of ``barriers`` comes first.
-    """
+    """``part`` of the subject's next row whose ``column`` has one of ``values``, in the order of ``part``. Null if a
+    row with one of ``barriers`` comes first."""
 
     reads_own_cells: ClassVar[bool] = False
     needs_subject: ClassVar[bool] = True
@@ -270,7 +270,7 @@ class Following(Rule):
 @RULES.named("closed")
 @dataclass(frozen=True, slots=True)
 class Closed(Rule):
-    """When all that began under a row's name has ended; ``begin`` and ``end`` are what stands before the name."""
+    """When everything that began under a row's name has ended; ``begin`` and ``end`` are the texts before the name."""
 
     reads_own_cells: ClassVar[bool] = False
     needs_subject: ClassVar[bool] = True
@@ -305,7 +305,7 @@ class Closed(Rule):
 @RULES.named("around")
 @dataclass(frozen=True, slots=True)
 class Around(Rule):
-    """When what was going on at ``part`` is over: rows of the subject in ``table``, each from ``start`` to ``end``."""
+    """When what was in progress at ``part`` ended: rows of the subject in ``table``, each from ``start`` to ``end``."""
 
     function: ClassVar[str] = "around"
     takes: ClassVar[str] = "a table and three rules, a time, a start and an end"
@@ -367,18 +367,18 @@ __all__ = [
 ]
 
 
-# Reading time rules from text; the language is described in `language.py`.
+# Parsing time rules; the language is described at the top of this file.
 
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|-?[0-9]+|'[^']*'|[(),])")
 
 
 def parse_rule(text: str) -> Rule:
-    """Read one rule. UserError says what was expected and shows the text."""
+    """Parse one rule. UserError says what was expected and shows the text."""
     tokens = _tokens(text)
     rule, rest = _parse(tokens, text)
     if rest:
-        raise UserError(f"time rule {text!r}: nothing may follow {str(rule)!r}, found {rest[0]!r}")
+        raise UserError(f"time rule {text!r}: expected the end after {str(rule)!r}, found {rest[0]!r}")
     return rule
 
 

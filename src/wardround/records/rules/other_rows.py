@@ -1,4 +1,4 @@
-"""Time rules that look at other rows of the subject: what comes next, what was going on, when what began has ended."""
+"""Time rules that read other rows of the subject: the next row, what was in progress, and the end of what began."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Mask = npt.NDArray[np.bool_]
 
 
 def following(times: Times, wanted: Mask, barriers: Mask | None, subjects: Integers) -> Times:
-    """Per row the smallest time of a wanted row of its subject that is not before its own; null if a barrier is nearer.
+    """Return per row the smallest time of a wanted row of its subject that is not before its own time; null if a
+    barrier comes first.
 
-    Of a barrier and a wanted row at one time the wanted one counts. A barrier at a row's own time is none: what stands
-    at the moment of an admission belongs to the stay that begins.
+    If a barrier and a wanted row have one time, the wanted one counts. A barrier at a row's own time does not count: a
+    row at the moment of an admission belongs to the stay that begins.
     """
     marked = wanted if barriers is None else wanted | barriers
     marks = np.flatnonzero(marked & (times != NO_TIME))
@@ -42,10 +43,10 @@ def following(times: Times, wanted: Mask, barriers: Mask | None, subjects: Integ
 
 
 def closed(times: Times, which: Integers, names: Integers, subjects: Integers) -> Times:
-    """Per row that begins something (``which`` 0) when all that its subject began under its name has ended (1).
+    """Return per row that begins something (``which`` 0) when all that its subject began under its name has ended (1).
 
-    Who began is not told apart: of several that ran at once each waits for the last. An end without a beginning ends
-    nothing; at one moment what ends does so before the next begins.
+    Several that run at once are not told apart: each waits for the last end. An end without a beginning is ignored; at
+    one moment ends count before beginnings.
     """
     result = np.full(len(times), NO_TIME)
     rows = np.flatnonzero((which >= 0) & (times != NO_TIME))
@@ -73,9 +74,9 @@ def closed(times: Times, which: Integers, names: Integers, subjects: Integers) -
 
 
 def over(times: Times, subjects: Integers, owners: Integers, starts: Times, ends: Times) -> Times:
-    """Per row the latest end of its subject's spans that have begun by then, or its own time where that is later.
+    """Return per row the latest end of its subject's spans that have begun by then, or its own time if that is later.
 
-    Null where such a span has no end. Spans without a start are not counted.
+    Null if such a span has no end. Spans without a start are ignored.
     """
     rows = np.flatnonzero(starts != NO_TIME)
     if not len(rows):
@@ -103,7 +104,7 @@ def _latest_so_far(ends: Times, owners: Integers) -> Times:
 
 
 def _never_below_zero(steps: Integers, group: Integers) -> Integers:
-    """Return running sums of ``steps`` within each group that stay at zero where a step would take them below."""
+    """Return running sums of ``steps`` within each group; a step below zero stays at zero."""
     total = np.cumsum(steps)
     starts = np.r_[True, group[1:] != group[:-1]]
     total = total - (total - steps)[np.flatnonzero(starts)][np.cumsum(starts) - 1]

@@ -26,8 +26,8 @@ class Column(Rule):
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
-        """A column stands alone."""
-        raise arguments.wrong(f"{name} is a column and takes nothing")
+        """Read a column: a name without arguments."""
+        raise arguments.wrong(f"{name} is a column and takes no arguments")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -51,8 +51,8 @@ class Constant(Rule):
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
-        """A constant stands alone."""
-        raise arguments.wrong(f"{name} takes nothing")
+        """Read a constant: a name without arguments."""
+        raise arguments.wrong(f"{name} takes no arguments")
 
     def evaluate(self, frame: Frame) -> Times:
         return np.full(frame.num_rows, ALWAYS_TIME if self.name == "always" else NO_TIME, dtype=np.int64)
@@ -87,7 +87,7 @@ class Combined(Rule):
 @RULES.named("given")
 @dataclass(frozen=True, slots=True)
 class Given(Rule):
-    """One rule where another has a time, else a third."""
+    """The second rule where the first has a time, else the third."""
 
     function: ClassVar[str] = "given"
     takes: ClassVar[str] = "three rules"
@@ -104,7 +104,7 @@ class Given(Rule):
 @RULES.named("until")
 @dataclass(frozen=True, slots=True)
 class Until(Rule):
-    """A rule's time where it is not after that of another."""
+    """A rule's time if it is not after the time of another rule, else null."""
 
     function: ClassVar[str] = "until"
     takes: ClassVar[str] = "two rules"
@@ -120,7 +120,7 @@ class Until(Rule):
 @RULES.named("when")
 @dataclass(frozen=True, slots=True)
 class Choice(Rule):
-    """One rule for rows whose text or int column holds one of some values, another for the others."""
+    """One rule for rows whose text or int column has one of some values, another rule for other rows."""
 
     column: str
     values: tuple[str, ...]
@@ -154,7 +154,7 @@ class Choice(Rule):
 @RULES.named("lag")
 @dataclass(frozen=True, slots=True)
 class Lag(Rule):
-    """A rule delayed by a named setting."""
+    """A rule's time plus a named setting."""
 
     function: ClassVar[str] = "lag"
     takes: ClassVar[str] = "a rule and the name of a setting"
@@ -172,7 +172,7 @@ class Lag(Rule):
 @RULES.named("shift")
 @dataclass(frozen=True, slots=True)
 class Shift(Rule):
-    """A rule moved by a fixed number of minutes."""
+    """A rule's time plus a fixed number of minutes."""
 
     function: ClassVar[str] = "shift"
 
@@ -208,7 +208,8 @@ class EndOfDay(Rule):
 @RULES.named("dated")
 @dataclass(frozen=True, slots=True)
 class Dated(Rule):
-    """A rule's time, the last second of its day where it is midnight; ``day`` stands in for it and bounds it below."""
+    """A rule's time; where it is midnight, the last second of its day. ``day`` replaces a missing time and is a lower
+    bound."""
 
     function: ClassVar[str] = "dated"
     takes: ClassVar[str] = "two rules, a time and its day"

@@ -1,7 +1,7 @@
-"""What a time rule is: one class under its name, with how its arguments are read, what it reads and what it gives.
+"""A time rule is one class with a name: how its arguments are parsed, which columns it reads, and its times.
 
 A rule of a plug-in is registered like ours: ``RULES.named("weekday")`` before a frozen dataclass that extends
-:class:`Rule`. It may be made of our own rules: its ``parts`` are read wherever rules are.
+:class:`Rule`. It may consist of our own rules: its ``parts`` are handled wherever rules are.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ ALWAYS_TIME = to_microseconds(datetime.min)
 
 
 class Rule(ABC):
-    """A time for every row of a table. Rules are frozen dataclasses; their text is what they were read from.
+    """A time for every row of a table. Rules are frozen dataclasses; ``str`` gives the text from which they were
+    parsed.
 
     A rule's fields are its arguments, in the order in which they are written.
     """
 
     __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every rule is one; the base itself is not
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every subclass is a frozen dataclass; the base class is not
 
     function: ClassVar[str] = ""
     """Its name in the language; empty for those that write themselves."""
@@ -52,8 +53,10 @@ class Rule(ABC):
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
-        """Make the rule ``name`` of what stands in its brackets: for each field a rule, or a plain name where the field
-        is text. UserError: something else stands there."""
+        """Parse the rule ``name`` from its arguments: for each field a rule, or a plain name if the field is text.
+
+        UserError: other arguments are given.
+        """
         kinds, given = kinds_of(cls), zip(fields(cls), arguments.rules, arguments.words(), strict=False)
         values = [word if kinds[field.name] is str else rule for field, rule, word in given]
         if None in values or not len(values) == len(fields(cls)) == len(arguments.rules):
@@ -82,12 +85,12 @@ class Rule(ABC):
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """The tables whose rows' available times it needs."""
+        """The tables whose available times it needs."""
         return ()
 
     def check(self, place: Checks) -> None:
-        """Check its names and, if they stand elsewhere, those of its parts. Parts of the same row are checked beside
-        it. UserError says what is wrong."""
+        """Check its names, and its parts that read other tables. Parts of the same row are checked separately.
+        UserError says what is wrong."""
         return
 
 
@@ -96,22 +99,22 @@ RULES: Registry[type[Rule]] = Registry("rules", one="time rule", of=type, title=
 
 
 class Arguments:
-    """What stands in a rule's brackets: rules, of which plain names and quoted values are columns so far."""
+    """The arguments of a rule, parsed so far as rules: plain names and quoted values are columns."""
 
     def __init__(self, rules: Sequence[Rule], text: str) -> None:
         self.rules = tuple(rules)
         self._text = text
 
     def wrong(self, expected: str) -> UserError:
-        """Return the error that says what the rule takes."""
+        """Return the error that says which arguments the rule takes."""
         return UserError(f"time rule {self._text!r}: {expected}")
 
     def words(self) -> tuple[str | None, ...]:
-        """Return each argument's text where it is a plain name, a number or a quoted value, else None."""
+        """Return each argument's text if it is a plain name, a number or a quoted value, else None."""
         return tuple(str(rule) if rule.columns == (str(rule),) else None for rule in self.rules)
 
     def after_first(self) -> tuple[str | None, list[str]]:
-        """Read a column and quoted values after the first argument; no column if they are something else."""
+        """Read a column and quoted values after the first argument; the column is None if they are something else."""
         words = self.words()[1:]
         names = [word for word in words if word is not None]
         quoted = [name[1:-1] for name in names[1:] if name.startswith("'")]
@@ -127,7 +130,7 @@ def walk(rule: Rule) -> tuple[Rule, ...]:
 
 @cache
 def walk_everywhere(rule: Rule) -> tuple[Rule, ...]:
-    """Return a rule and every rule inside it, those that read rows of other tables too."""
+    """Return a rule and every rule inside it, also those that read rows of other tables."""
     found: list[Rule] = []
     for part in walk(rule):
         found += [part, *(inside for other in part.parts_elsewhere for inside in walk_everywhere(other))]
@@ -140,91 +143,93 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
 
 
 class Checks(Protocol):
-    """The table that a rule stands in, as the check of a spec hands it over. Every method may raise UserError."""
+    """The table of a rule, as the check of a spec passes it on. Every method may raise UserError."""
 
     def time(self, column: str) -> None:
-        """There is such a column, of times or dates."""
+        """Check that the column exists and has times or dates."""
 
     def value(self, column: str, values: Sequence[str]) -> None:
-        """There is such a column, and it can hold such values."""
+        """Check that the column exists and can have such values."""
 
     def text(self, column: str) -> None:
-        """There is such a column, of text."""
+        """Check that the column exists and has text."""
 
     def setting(self, name: str) -> None:
-        """There is such a setting of a lag."""
+        """Check that such a lag setting exists."""
 
     def parent(self, key: str, table: str) -> Checks:
-        """There is such a table, and the column names its rows. Return it."""
+        """Check that the table exists and the column refers to its rows. Return it."""
 
     def child(self, table: str, key: str) -> Checks:
-        """There is such a table, whose column names rows of this one. Return it."""
+        """Check that the table exists and its column refers to rows of this one. Return it."""
 
     def table(self, name: str) -> Checks:
-        """There is such a table. Return it."""
+        """Check that the table exists. Return it."""
 
     def late(self, column: str) -> None:
-        """The column is late."""
+        """Check that the column is late."""
 
     def rule(self, rule: Rule) -> None:
-        """A rule and its parts fit this table."""
+        """Check that a rule and its parts fit this table."""
 
     def wrong(self, what: str) -> UserError:
-        """Return an error of this place."""
+        """Return an error with this place."""
 
 
 class Frame(Protocol):
-    """The rows a rule is evaluated over, and the tables it may look into."""
+    """The rows over which a rule is evaluated, and the tables that it may read."""
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         ...
 
     def times(self, column: str) -> Times:
-        """A time or date column of the rows."""
+        """Return a time or date column of the rows."""
         ...
 
     def known(self, key: str, table: str) -> Times:
-        """Available times of the rows that ``key`` names in ``table``."""
+        """Return the available times of the rows of ``table`` that ``key`` refers to."""
         ...
 
     def reference(self, key: str, table: str, column: str) -> Times:
-        """Time cells of the rows that ``key`` names in ``table``."""
+        """Return time cells of the rows of ``table`` that ``key`` refers to."""
         ...
 
     def late_cell(self, key: str, table: str, column: str) -> Times:
-        """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""
+        """Return when late cells of the rows of ``table`` that ``key`` refers to became known; null for empty cells."""
         ...
 
     def there(self, key: str, table: str, rule: Rule) -> Times:
-        """A rule of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        """Evaluate a rule over the rows of ``table`` that ``key`` refers to, not before those rows are available."""
         ...
 
     def among(self, which: str, table: str, key: str, rule: Rule) -> Times:
-        """The ``earliest`` or ``latest`` time of the rows of another table that name these."""
+        """Return the ``earliest`` or ``latest`` time of the rows of another table that refer to these rows."""
         ...
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell, ``A*`` begins with A."""
+        """Return which rows have one of ``values`` in a text or int column; ``''`` is an empty cell, ``A*`` begins with
+        A."""
         ...
 
     def subjects(self) -> npt.NDArray[np.int64]:
-        """Whose row each is."""
+        """Return the subject of each row."""
         ...
 
     def spans(self, table: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
-        """Subject, start and end of the rows of another table."""
+        """Return subject, start and end of the rows of another table."""
         ...
 
     def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""
+        """Return which of ``starts`` a text begins with (-1: none), and a number for the rest of the text."""
         ...
 
     def lag(self, setting: str) -> int:
-        """A setting in microseconds."""
+        """Return a setting in microseconds."""
         ...
 
     def median_delay(self, start: str, end: str) -> Times:
-        """Per row the table's median of ``end - start``, in microseconds; null where none is declared or measured."""
+        """Return per row the table's median of ``end - start``, in microseconds; null if none is declared or
+        measured."""
         ...

@@ -1,6 +1,6 @@
-"""The sources: a folder each, with its spec, the reasons of its clocks, and its code where it has any.
+"""The sources: a folder each, with its spec, the reasons for its clocks, and its code if it has any.
 
-A source of tables needs no code. The raw files of others are made flat first (``flatten.py``).
+A source whose files are tables needs no code. Other raw files are made flat first (``flatten.py``).
 """
 
 from wardround.records.sources.flatten import flattened

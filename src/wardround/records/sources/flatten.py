@@ -1,7 +1,7 @@
-"""Sources whose raw files are no tables (bundles, nested JSON, minutes since admission): made flat before ingest.
+"""Sources whose raw files are not tables (bundles, nested JSON, minutes since admission): made flat before ingest.
 
-A flattener is a function that streams the raw files of some folders into a :class:`FlatTables`; a spec names it with
-``[source] flatten = "name"``. It decides shapes only: clocks stay in the spec.
+A flattener is a function that streams the raw files of some folders into :class:`FlatTables`; a spec names it with
+``[source] flatten = "name"``. It decides only which element becomes which cell; clocks stay in the spec.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wardround.records.sources.fhir import flatten_fhir
 from wardround.records.specs.spec import SourceSpec
 
 Flatten = Callable[[Sequence[Path], FlatTables], None]
-"""(raw files in a fixed order, where rows go). It must read every file or name it in ``unused_files``."""
+"""(raw files in a fixed order, output). It must read every file or name it in ``unused_files``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ _OTHER_DATA = (".csv", ".csv.gz", ".parquet", ".jsonl", ".jsonl.gz", ".xml", ".x
 
 
 def raw_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
-    """Return what a source is made from: its tables as they are, or the raw files that will be made flat."""
+    """Return the files of a source: its tables, or the raw files that will be made flat."""
     if spec.flatten is None:
         return find_files(spec, folder)
     folders = (folder,) if isinstance(folder, Path) else tuple(folder)
@@ -75,7 +75,7 @@ def flatten(
     quarantine: Path,
     report: Reporter = silent,
 ) -> dict[str, Any]:
-    """Make raw files flat in ``folder``, from the start, and return what to note. UserError: nothing became a row."""
+    """Make raw files flat in ``folder``, from the start; return the note of this part. UserError: no row was made."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     quarantine.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ def flatten(
         seen = ", ".join(f"{what} {count:,}" for what, count in flat.left_out.most_common(5))
         broken = f"{flat.quarantined:,} records could not be read" if flat.quarantined else ""
         why = "; ".join(part for part in (f"found {seen}" if seen else "", broken) if part) or "the files are empty"
-        raise UserError(f"{', '.join(map(str, files.folders))}: nothing there became a row of {spec.name!r}: {why}")
+        raise UserError(f"{', '.join(map(str, files.folders))}: no row was made of {spec.name!r}: {why}")
     return {
         "rows": flat.rows,
         "records": flat.records,
@@ -98,7 +98,7 @@ def flatten(
 
 
 def flat_files(spec: SourceSpec, files: SourceFiles, folder: Path, note: Mapping[str, Any]) -> SourceFiles:
-    """Return the flat files as the source's tables; the raw ones still say what a restart compares."""
+    """Return the flat files as the source's tables; a restart still compares the raw ones."""
     found = find_files(spec, folder)
     folders = (folder, *files.folders)
     return replace(found, raw=files.raw, folders=folders, unknown=tuple(note["unused"]), empty=files.empty)
@@ -106,7 +106,7 @@ def flat_files(spec: SourceSpec, files: SourceFiles, folder: Path, note: Mapping
 
 @contextmanager
 def flattened(spec: SourceSpec, folder: Path | Sequence[Path]) -> Iterator[SourceFiles]:
-    """Give a source's tables as files for a while: its own, or flat ones that are removed afterwards."""
+    """Provide a source's tables as files: its own, or flat ones that are removed afterwards."""
     files = raw_files(spec, folder)
     if spec.flatten is None:
         yield files
@@ -118,9 +118,9 @@ def flattened(spec: SourceSpec, folder: Path | Sequence[Path]) -> Iterator[Sourc
 
 
 def must_read_offsets(spec: SourceSpec) -> None:
-    """UserError where no time of a source can say how far it is from UTC, so that no time zone can be heeded."""
+    """Raise UserError if the times of a source cannot have UTC offsets, so that a time zone has no effect."""
     if spec.flatten is not None and not _flattener(spec).reads_offsets:
-        raise UserError(f"source {spec.name!r}: its times have no offsets from UTC; leave out --time-zone (time_zone)")
+        raise UserError(f"source {spec.name!r}: its times have no UTC offsets; leave out --time-zone (time_zone)")
 
 
 def _flattener(spec: SourceSpec) -> Flattener:

@@ -1,5 +1,7 @@
-"""How a source writes its files: delimiter, encoding, decimal sign, times. A spec says it under ``[source.files]``, and
-for one table or dictionary under ``[tables.NAME.files]``."""
+"""How a source writes its files: delimiter, encoding, decimal sign, times.
+
+A spec declares it under ``[source.files]``, and for one table or dictionary under ``[tables.NAME.files]``.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ _OF_THE_DAY = ("%H", "%I", "%c", "%X", "%T", "%R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFormat:
-    """The spelling of a file. ``times`` are formats as ``strptime`` has them, tried in order; without any, times are
-    written as ISO 8601 has them. ``headers`` maps a file's own header, in lower case, to the column's name."""
+    """How a file is written. ``times``: formats of ``strptime``, tried in order; without any, times are ISO 8601.
+    ``headers`` maps a header of the file, in lower case, to the column's name."""
 
     delimiter: str = ""
     """Empty: a comma, or a tab where the header has tabs and no comma."""
@@ -51,7 +53,7 @@ class FileFormat:
         try:
             codecs.lookup(self.encoding)
         except LookupError:
-            raise UserError(f"encoding: there is none called {self.encoding!r}; try utf-8, cp1252, latin-1") from None
+            raise UserError(f"encoding: unknown encoding {self.encoding!r}; try utf-8, cp1252, latin-1") from None
         for text in self.times:
             _check_time_format(text)
         if self.time_zone:
@@ -59,7 +61,7 @@ class FileFormat:
 
     @property
     def is_utf8(self) -> bool:
-        """Whether a file's bytes are UTF-8 as they stand."""
+        """Whether a file's bytes are UTF-8 and need no conversion."""
         return codecs.lookup(self.encoding).name == "utf-8"
 
     @property
@@ -68,7 +70,7 @@ class FileFormat:
         return WallClock.named(self.time_zone) if self.time_zone else None
 
     def read_time(self, text: str) -> tuple[datetime, bool]:
-        """Return a time that is written in one of ``times``, and whether it has a time of day. ValueError: in none."""
+        """Parse a time by one of ``times``; return it, and whether it has a time of day. ValueError: no format fits."""
         for written in self.times:
             try:
                 return datetime.strptime(text, written), has_time_of_day(written)
@@ -83,8 +85,8 @@ def has_time_of_day(written: str) -> bool:
 
 
 def plain_pattern(written: str) -> str | None:
-    """Return what every text of a format of numbers with a time of day looks like, each in its range and of full width;
-    None for other formats."""
+    """Return a regular expression for texts of a numeric format with a time of day, each number in its range and at
+    full width; None for other formats."""
     parts = re.split(r"(%.)", written)
     if not {"%d", "%m", "%Y", "%H", "%M"} <= set(parts) or set(parts[1::2]) - set(_NUMBERS):
         return None

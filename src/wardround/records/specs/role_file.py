@@ -1,4 +1,4 @@
-"""Reading roles from a spec's ``[roles.*]``: a misspelt role, key or column is an error that names the nearest."""
+"""Parse roles from a spec's ``[roles.*]``: a misspelt role, key or column is an error that names the nearest."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _NAMES = ("label", "time")
 
 
 def read_roles(bodies: Mapping[str, Mapping[str, Any]], tables: Mapping[str, TableSpec]) -> Roles:
-    """Return the roles that some spec files give, by file name: stays are given once, the tables of the other roles add
-    up. UserError names the file and the key."""
+    """Return the roles that some spec files declare, by file name: stays are declared once, the tables of other roles
+    are joined. UserError names the file and the key."""
     found: dict[str, Any] = {}
     for file, body in bodies.items():
         for key, value in body.items():
@@ -55,7 +55,7 @@ def read_roles(bodies: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Tab
 
 
 def _read(shape: type[_Shape], body: object, place: str) -> _Shape:
-    """Read one table's role; a name where a list of names is expected is a list of one."""
+    """Parse one table's role; a name where a list of names is expected is a list of one."""
     several = {key: [body[key]] for key in _NAMES if isinstance(body.get(key), str)} if isinstance(body, dict) else {}
     lists = several if shape is not MomentRole else {}
     return strict(shape, {**body, **lists} if isinstance(body, dict) else body, place)

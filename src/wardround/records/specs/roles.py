@@ -1,4 +1,4 @@
-"""Roles of tables, and one subject's rows read by role."""
+"""Roles of tables, and one subject's rows by role."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# Roles: what a source's tables are for, whatever they are called. Tasks, answer spaces and the offline policy ask by
-# role. A spec says it under ``[roles.*]``; ``docs/roles.md`` lists every key. ``role_file.py`` reads them.
+# Roles: what a source's tables are used for, whatever their names. Tasks, answer spaces and the offline policy find
+# tables by role. A spec declares roles under ``[roles.*]``; ``docs/roles.md`` lists every key.
 
 
 Conditions: TypeAlias = tuple[Mapping[str, tuple[str, ...]], ...]
@@ -48,10 +48,10 @@ ROLES: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRole:
     """Intervals: one row each (``start`` and ``ends`` are columns), or two events of a stream (``starts`` and ``stops``
-    are patterns of their codes), the second not needed where the first has a cell in ``ends``.
+    are patterns of their codes); the second event is not needed if the first has a cell in ``ends``.
 
-    The latest of ``ends`` counts, the first of them is the discharge; ``time|day`` is a time with its day, which stands
-    for it where it is empty or midnight. Columns may be ``_event`` and ``_available``, the row's own clocks.
+    The latest of ``ends`` counts; the first column of ``ends`` is the discharge. ``time|day``: a time, or if it is
+    empty or midnight the day of another column. Columns may be ``_event`` and ``_available``, the row's own clocks.
     """
 
     table: str
@@ -76,7 +76,7 @@ class SpanRole:
         return tuple(filter(None, (self.id, self.start, *self.time, self.code, self.kind, *ends, *conditions)))
 
     def looked_for(self) -> str:
-        """What its rows are known by, in one line, for messages."""
+        """How its rows are found, in one line, for messages."""
         if self.start is None:
             return f"{self.table}.{self.code} like {' or '.join(self.starts)}"
         conditions = (
@@ -88,7 +88,7 @@ class SpanRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MomentRole:
-    """Moments: a time column, or the time of the rows whose code fits one of the patterns ``starts``."""
+    """Moments: a time column, or the time of the rows whose code matches one of the patterns ``starts``."""
 
     table: str
     time: str | None = None
@@ -103,7 +103,7 @@ class MomentRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonRole:
-    """The columns that tell who somebody is, as results are split by them; a table need not have all of them."""
+    """The columns that describe a person, by which results are split; a table may lack some of them."""
 
     table: str
     sex: str | None = None
@@ -118,11 +118,9 @@ class PersonRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRole:
-    """Pictures that were taken: a row each, whose ``id`` names the file or the object on an image server.
-
-    ``study`` is the examination that it belongs to, ``view`` how it was taken, ``instance`` its DICOM instance UID.
-    ``report`` is the table of the texts about examinations, ``report_study`` and ``report_text`` its columns.
-    """
+    """Images: one row each, whose ``id`` names the file or the object on an image server. ``study``: the examination;
+    ``view``: the projection; ``instance``: the DICOM instance UID. ``report``: the table of reports on examinations,
+    with ``report_study`` and ``report_text``."""
 
     table: str
     id: str
@@ -142,8 +140,8 @@ class ImageRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeForm:
-    """How a code of a stream reads: what begins with ``start`` is of ``system``, and the rest is the code, up to the
-    next ``//``, behind which the unit may follow."""
+    """The form of a code in a stream: a code that begins with ``start`` is of ``system``; the rest is the code, up to
+    the next ``//``, after which the unit may follow."""
 
     start: str
     system: str
@@ -152,7 +150,7 @@ class CodeForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinTable:
-    """Another table that says the same as a row: ``column`` of the row holds the other's key."""
+    """Another table with the same content as a row: ``column`` of the row has the other's key."""
 
     table: str
     column: str
@@ -160,13 +158,13 @@ class TwinTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRole:
-    """Rows that say one thing each: a result, an order, a diagnosis.
+    """Rows with one statement each: a result, an order, a diagnosis.
 
-    ``label`` are the columns that name it, best first (without one: the table's own label); ``time`` those in which a
-    chart shows when it was. A code is of one ``system``, of the system that a column tells, or in one of several
-    ``forms``; a cell may hold several with a ``separator`` between them. ``precision``: rows are known to the moment,
-    to the day, or belong to a whole stay and are written down when it ends. ``where`` are the rows that tasks ask
-    about; codes are looked for in all. ``group``: the categories of its codes are the answers, not its labels.
+    ``label``: the columns that name it, best first (without one: the table's own label); ``time``: the columns in which
+    a chart shows when it was. A code is of one ``system``, of the system in a column, or in one of several ``forms``; a
+    cell may hold several, separated by ``separator``. ``precision``: rows are known to the moment, to the day, or
+    belong to a whole stay and are written when it ends. ``where``: the rows that tasks use; codes are looked up in all
+    rows. ``group``: the answers are the categories of its codes, not its labels.
     """
 
     table: str
@@ -216,7 +214,7 @@ class RowRole:
     that say more of a label, with commas between."""
 
     def readings(self, code: str, system_cell: str = "") -> Iterator[tuple[str, str, str | None]]:
-        """Yield every (system, code, unit) that a cell can be read as; the first form that fits is the only one."""
+        """Yield every (system, code, unit) that a cell may mean; the first form that matches is the only one."""
         if self.system is not None:
             for each in code.split(self.separator) if self.separator else (code,):
                 yield self.system, each, None
@@ -231,12 +229,12 @@ class RowRole:
 
     @property
     def is_coded(self) -> bool:
-        """Whether it says of which system its codes are."""
+        """Whether it declares the system of its codes."""
         return bool(self.code and (self.system or self.system_column or self.forms))
 
     @property
     def asks_specimens(self) -> bool:
-        """Whether its label is what was taken, not what is looked for in it."""
+        """Whether its label is the specimen, not the test."""
         return self.specimen is not None and self.label == (self.specimen,)
 
     @property
@@ -252,12 +250,12 @@ class RowRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """Who plays what in one source; several tables may play a role, the first is the one that tasks ask about.
+    """The roles of one source; several tables may have a role, tasks use the first.
 
-    ``not_the_record`` are patterns of codes that are no event of the record (a birth); ``hierarchy`` says how the
-    source keeps which code lies below which; ``kept_for_admitted`` are tables that hold rows only of people who were
-    admitted, so that a row itself tells it; ``unavailable`` says, by pattern, of which tasks the source can never tell
-    the answers, and why.
+    ``not_the_record``: patterns of codes that are not events of the record (a birth); ``hierarchy``: how the source
+    stores which code is below which; ``kept_for_admitted``: tables with rows only of admitted people, so that a row
+    itself reveals the admission; ``unavailable``: by pattern, the tasks whose answers the source can never contain, and
+    why.
     """
 
     admission: SpanRole | None = None
@@ -285,30 +283,30 @@ class Roles:
     unavailable: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self, role: str) -> tuple[RowRole, ...]:
-        """Every table that plays a role of rows."""
+        """Every table with a role of rows."""
         found: tuple[RowRole, ...] = getattr(self, role)
         return found
 
     def first(self, role: str) -> RowRole | None:
-        """The table that tasks ask about; None where nothing plays the role."""
+        """The table that tasks use; None if no table has the role."""
         return next(iter(self.rows(role)), None)
 
     def refuses(self, task: str) -> str | None:
-        """Say why this source can never tell the answers of a task, None if it can."""
+        """Return why this source can never have the answers of a task; None if it can."""
         return refusal(self.unavailable, task)
 
 
 def refusal(unavailable: Mapping[str, str], task: str) -> str | None:
-    """Return the reason of the first pattern that a task fits."""
+    """Return the reason of the first pattern that a task matches."""
     return next((why for pattern, why in unavailable.items() if fnmatchcase(task, pattern)), None)
 
 
 def unplayed(role: str) -> str:
-    """Say that nothing plays a role."""
+    """Return the message that no table has a role."""
     return f"no table plays the role `{role}` ({ROLES[role]})"
 
 
-# One subject's rows of a table, with their code columns read once however many rules look at them.
+# One subject's rows of a table; code columns are read once, however many rules use them.
 
 
 Codes = tuple[str, ...]
@@ -317,17 +315,17 @@ Encoded = tuple[npt.NDArray[np.int64], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodedRows:
-    """Rows, and for each code column its distinct texts and which of them every row has."""
+    """Rows of a table; for each code column its distinct texts, and which of them every row has."""
 
     batch: pa.RecordBatch
     _columns: dict[str, Encoded] = field(default_factory=dict, init=False, repr=False)
 
     def has(self, names: Sequence[str]) -> bool:
-        """Whether all these columns are there."""
+        """Return whether all these columns exist."""
         return set(names) <= set(self.batch.schema.names)
 
     def encoded(self, name: str) -> Encoded:
-        """Return which text each row has and the texts; an empty cell is an empty text."""
+        """Return each row's place among the distinct texts, and the texts; an empty cell is an empty text."""
         if name not in self._columns:
             encoded = self.batch.column(name).dictionary_encode()
             cells = ("" if cell is None else str(cell) for cell in encoded.dictionary.to_pylist())
@@ -337,7 +335,7 @@ class CodedRows:
         return self._columns[name]
 
     def combined(self, names: Sequence[str]) -> tuple[npt.NDArray[np.int64], list[Codes]]:
-        """Return the combinations of texts there may be, and which of them each row has."""
+        """Return each row's place among the combinations of texts, and the combinations."""
         if len(names) == 1:
             index, texts = self.encoded(names[0])
             return index, [(text,) for text in texts]
@@ -350,12 +348,14 @@ class CodedRows:
         return places, keys
 
     def fits(self, name: str, patterns: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Say which rows have a text that fits one of the patterns and none of those after ``!``, whatever its case."""
+        """Return which rows have a text that matches one of the patterns and none of those after ``!``; case is
+        ignored."""
         index, texts = self.encoded(name)
         return np.fromiter((_fits(text, patterns) for text in texts), bool, len(texts))[index]
 
     def meet(self, conditions: Conditions) -> npt.NDArray[np.bool_]:
-        """Say which rows meet one of some conditions; without conditions all do. A missing column fits no pattern."""
+        """Return which rows meet one of some conditions (all rows without conditions). A missing column matches no
+        pattern."""
         if not conditions:
             return np.ones(self.batch.num_rows, bool)
         met = np.zeros(self.batch.num_rows, bool)

@@ -15,14 +15,14 @@ from wardround.records.rules.language import NO_TIME, Constant, MedianDelay, Rul
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import Roles
 
-# A spec is one or more TOML files (`specs/<source>/<module>.toml`). Adding a source is writing a spec, not code. This
-# file holds the shapes; `spec_file.py` reads and checks the files.
+# A spec is one or more TOML files (`sources/<source>/<module>.toml`): a new source needs a spec, not code. This file
+# declares the keys; `spec_file.py` reads and checks the files.
 
 
 ColumnType = Literal["int", "float", "text", "time", "date"]
 COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 OWN_SUBJECT = "_subject"
-"""The number of a row's subject, where the file itself has none."""
+"""The column of a row's subject number, if the file itself has none."""
 WRITTEN = "_written"
 _PLAIN = FileFormat()
 BESIDE_CELL = re.compile(r"\{(\w+)\}")
@@ -44,9 +44,9 @@ class DictionaryJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupJoin:
-    """A coarse label added through a code grouper: CCS by ``code`` and ``version`` (a column, or the one ICD version of
-    the source, ``fixed_version``), ATC by drug name and ``ndc``. Empty in a file: the table's ``code``, the usual
-    ``name``, columns with the usual names."""
+    """A coarse label from a code grouper: CCS by ``code`` and ``version`` (a column, or the one ICD version of the
+    source, ``fixed_version``), ATC by drug name and ``ndc``. If a key is missing in the spec, the table's ``code`` and
+    the usual column names are used."""
 
     system: Literal["ccs-diagnoses", "ccs-procedures", "atc"]
     code: str = ""
@@ -67,7 +67,7 @@ class PublishedClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflexTests:
-    """Tests that are only done because of a result: ``column`` holds one of the ``patterns``."""
+    """Tests that are done only because of a result: ``column`` has one of the ``patterns``."""
 
     column: str | None = None
     patterns: tuple[str, ...] = ()
@@ -75,8 +75,8 @@ class ReflexTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRows:
-    """Rows of one ``group`` show as a single row with only ``columns`` from ``at`` on, until the first of them is known
-    (``until``): their number is itself a result. Groups with a ``reflex`` test show nothing before."""
+    """Rows of one ``group`` are shown as a single row with only ``columns``, from ``at`` on until the first of them is
+    known (``until``), because their number is itself a result. Groups with a ``reflex`` test show nothing before."""
 
     group: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -87,9 +87,13 @@ class PendingRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """A table made at ingest from the ``text`` column of table ``source`` by a named function; a raw file wins. Only
-    rows of the source whose text cells equal those of ``where``, outer spaces apart, are used; of several with one key
-    the one that was written first, by the first filled of the columns ``written``. ``source`` is ``from`` in a file."""
+    """A table that ingest makes from the ``text`` column of table ``source`` by a named function; a raw file of the
+    table is used instead, if there is one.
+
+    Only rows of the source whose text cells equal those of ``where`` are used (outer spaces are ignored). Of several
+    with one key the one that was written first is kept, by the first filled column of ``written``. ``source`` is
+    ``from`` in a file.
+    """
 
     source: str
     function: str
@@ -100,8 +104,8 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeColumns:
-    """Columns that become ``age`` on a chart: an anchor (age and year), a birth date, or where that is empty its year,
-    month and day (empty ones count as 1). None of them is handed out."""
+    """Columns from which a chart computes ``age``: an anchor (age and year), a birth date, or if that is empty its
+    year, month and day (empty ones count as 1). None of them is shown."""
 
     anchor_age: str | None = None
     anchor_year: str | None = None
@@ -113,16 +117,19 @@ class AgeColumns:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All of them that are set."""
+        """All columns that are set."""
         anchor, parts = (self.anchor_age, self.anchor_year), (self.birth_year, self.birth_month, self.birth_day)
         return tuple(name for name in (*anchor, self.birth, *parts, *self.hide) if name is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amendments:
-    """How rows are amended: those of one key are versions of one row, each from its ``version`` time on; one whose
-    ``status`` is among ``withdrawn`` takes the row off every later chart. ``row``: the column that names the row, of
-    tables without a key; where it is empty, or not in the file, there are no versions."""
+    """How rows are amended: rows with one key are versions of one row, each valid from its ``version`` time on. A
+    ``status`` among ``withdrawn`` removes the row from every later chart.
+
+    ``row``: the column that names the row, in tables without a key; where it is empty, or not in the file, there are no
+    versions.
+    """
 
     status: str
     withdrawn: tuple[str, ...] = ()
@@ -145,7 +152,7 @@ class PartOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelFrom:
-    """The name of a row that has none: ``column`` of the first row of ``table`` with the same ``on``."""
+    """The name of a row without one: ``column`` of the first row of ``table`` with the same ``on``."""
 
     table: str
     on: str
@@ -154,7 +161,7 @@ class LabelFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectFrom:
-    """Whose a row is: the subject of the row of ``table`` that the column ``key`` names."""
+    """The subject of a row: that of the row of ``table`` to which the column ``key`` refers."""
 
     key: str
     table: str
@@ -163,7 +170,7 @@ class SubjectFrom:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableKeys:
     """The keys of ``[tables.NAME]`` in a spec file. ``columns`` are the file's; a key of ``late`` may be several column
-    names with commas between."""
+    names, separated by commas."""
 
     path: str
     columns: Mapping[str, ColumnType]
@@ -173,7 +180,7 @@ class TableKeys:
     key: tuple[str, ...] = ()
     id_columns: tuple[str, ...] = ()
     unique: tuple[str, ...] = ()
-    """The file's own primary key, where ``key`` is not: checked at ingest, in no row id. Those that are not among
+    """The file's own primary key, if ``key`` is not: checked at ingest, not part of row ids. Columns that are not in
     ``columns`` are whole numbers, read for the check and not stored."""
     version: str | None = None
     """The column that says when the row came to be as it is: two rows that differ in nothing else are one."""
@@ -225,7 +232,7 @@ class TableKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec(TableKeys):
-    """One table: its keys with what they leave open filled in, ``late`` by column, and the columns it gains."""
+    """One table: its keys with defaults filled in, ``late`` by column, and the columns added at ingest."""
 
     name: str
     module: str
@@ -239,7 +246,7 @@ class TableSpec(TableKeys):
 
     @property
     def owner_columns(self) -> tuple[str, ...]:
-        """The file's columns that say whose a row is."""
+        """The file's columns that give a row's subject."""
         parent = None if self.subject_from is None else self.subject_from.key
         return tuple(name for name in (self.subject, parent) if name is not None)
 
@@ -250,17 +257,17 @@ class TableSpec(TableKeys):
 
     @property
     def subject_column(self) -> str:
-        """The column of a store's rows, while it is made, that holds the subject's number."""
+        """The column with the subject's number, while a store is made."""
         return OWN_SUBJECT if self.subject is None or self.has_text_subject else self.subject
 
     @property
     def is_static(self) -> bool:
-        """Whether the rows have no place in time (``event_time = "always"``)."""
+        """Whether the rows have no time (``event_time = "always"``)."""
         return isinstance(self.event_time, Constant)
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """The columns that name a row of the file; none where it has no primary key."""
+        """The columns that name a row of the file; empty without a primary key."""
         return self.unique or self.key
 
     @property
@@ -289,8 +296,8 @@ class TableSpec(TableKeys):
 
     @property
     def later_columns(self) -> frozenset[str]:
-        """The columns that are shown later than their row and say nothing of when and whose it is: what stands in them
-        must not decide whether the row is there before."""
+        """The columns that are shown later than their row and do not give its time or subject: their content must not
+        decide whether the row exists before."""
         clocks = {name for rule in (self.event_time, self.available_at) for part in walk(rule) for name in part.columns}
         return (
             frozenset(self.late).intersection(self.columns) - clocks - {*self.owner_columns, *self.key, *self.required}
@@ -298,17 +305,17 @@ class TableSpec(TableKeys):
 
     @property
     def content_columns(self) -> tuple[str, ...]:
-        """The columns whose content makes the row id of a table without a key: never late, withheld or joined."""
+        """The columns whose content makes the row id of a table without a key: not late, not withheld, not joined."""
         return self.id_columns or tuple(name for name in self.columns if name not in self.hidden.union(self.late))
 
     @property
     def median_pairs(self) -> Sequence[tuple[str, str]]:
-        """The pairs of columns whose median delay the table's rules ask for."""
+        """The pairs of columns whose median delay the table's rules use."""
         parts = (part for _, rule in self.rules() for part in walk(rule))
         return sorted({(part.start, part.end) for part in parts if isinstance(part, MedianDelay)})
 
     def rules(self) -> Iterator[tuple[str, Rule]]:
-        """Yield every time rule with the place it stands in."""
+        """Yield every time rule with its place in the spec."""
         yield "event_time", self.event_time
         yield "available_at", self.available_at
         for column, rule in self.late.items():
@@ -349,7 +356,7 @@ class DictionarySpec(DictionaryKeys):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKeys:
-    """The keys of ``[source]`` that hold for the whole source, whichever of its files says them."""
+    """The keys of ``[source]`` that hold for the whole source, in whichever file they are."""
 
     name: str
     versions: tuple[str, ...] = ()
@@ -368,8 +375,8 @@ class SourceKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec(SourceKeys):
-    """One source. ``sha256`` names the content of its files; ``order`` lists tables so that a table's available time
-    never needs that of a later one."""
+    """One source. ``sha256``: hash of its files; ``order`` lists tables so that a table's available time never needs
+    that of a later one."""
 
     title: str
     sha256: str
@@ -388,7 +395,7 @@ class SourceSpec(SourceKeys):
 
     @property
     def people(self) -> str:
-        """The source whose people these are: one name and one number are one person, in banks too."""
+        """The source to which these people belong: one name and one number are one person, also in banks."""
         return self.numbered_by or self.name
 
     @property
@@ -401,7 +408,7 @@ class SourceSpec(SourceKeys):
         }
 
     def in_zone(self, time_zone: str | None) -> SourceSpec:
-        """Return the same source of a hospital in a zone. UserError: it says another one itself."""
+        """Return the same source for a hospital in a time zone. UserError: the spec declares another zone."""
         if not time_zone or time_zone == self.time_zone:
             return self
         if not self.time_zone and self.flatten is not None:  # flat tables are on the hospital's clock already
@@ -423,7 +430,8 @@ class SourceSpec(SourceKeys):
 
 
 def late_rules(table: TableSpec, present: list[str]) -> dict[Rule, list[str]]:
-    """Return each distinct late rule with its columns; joined columns share the clock of what they are joined by."""
+    """Return each distinct late rule with its columns; joined columns have the clock of the column that they are joined
+    by."""
     rules: dict[Rule, list[str]] = {}
     for column, rule in table.late.items():
         if column in present or column in table.joined:
@@ -472,7 +480,7 @@ def integers(array: Any, *, null: int) -> Any:
 
 
 def one_array(column: Any) -> Any:
-    """Return a chunked column as one array; without a copy where it is one already, which Arrow itself does not see."""
+    """Return a chunked column as one array, without a copy if it has only one chunk."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

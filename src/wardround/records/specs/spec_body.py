@@ -1,4 +1,4 @@
-"""The body of a spec file: read strictly, table by table."""
+"""The content of a spec file, parsed strictly, table by table."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wardround.records.specs.spec import (
     TableSpec,
 )
 
-# ``spec_file.py`` makes a :class:`SourceSpec` of it. The keys are declared in ``spec.py``, and nowhere else.
+# ``spec_file.py`` makes a :class:`SourceSpec` from it. The keys are declared only in ``spec.py``.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBody(SourceKeys):
-    """``[source]`` of one file: the keys of the source, and what holds for this file alone."""
+    """``[source]`` of one file: the keys of the source, and those for this file alone."""
 
     module: str | None = None
     title: str | None = None
@@ -49,7 +49,7 @@ class SpecBody:
 
 
 def spelt(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was read of a file with names that Python can have: ``from`` of a derivation is its ``source``."""
+    """Return parsed content with names that Python allows: ``from`` of a derivation is its ``source``."""
     tables = body.get("tables")
     if not isinstance(tables, Mapping):
         return dict(body)
@@ -65,7 +65,7 @@ def _table_spelt(table: Any) -> Any:
 
 
 def spec_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec file, for editors: made of the shapes that read it."""
+    """Return the JSON Schema of a spec file, for editors, made from the classes that parse it."""
     schema = msgspec.json.schema(SpecBody, schema_hook=lambda _: {"type": "string"})  # a time rule
     shapes = schema["$defs"]
     for shape in shapes.values():
@@ -79,7 +79,7 @@ def spec_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "wardround source spec", **schema}
 
 
-# A table's keys as a :class:`TableSpec`: what they leave open filled in, what is made of a late column late with it.
+# A table's keys as a :class:`TableSpec`: defaults are filled in, and columns made from a late column are late too.
 
 
 def table_spec(
@@ -91,7 +91,7 @@ def table_spec(
     files: FileFormat,
     dictionaries: Mapping[str, DictionarySpec],
 ) -> TableSpec:
-    """Return the table of what a file says of it. ``place`` stands before its errors (UserError)."""
+    """Return the table that a file declares. ``place`` is the start of its errors (UserError)."""
     keys = strict(TableKeys, own, place, {Rule: parse_rule})
     check_column_names(keys.columns, place)
     table = TableSpec(**values_of(keys, TableKeys) | {"name": name, "module": module, "files": files})
@@ -110,14 +110,14 @@ def values_of(keys: Any, kind: type[Any]) -> dict[str, Any]:
 
 
 def check_column_names(columns: Iterable[str], place: str) -> None:
-    """Raise UserError for a name that a store or a statement could not have."""
+    """Raise UserError for a name that a store or an SQL statement cannot have."""
     for name in columns:
         if name != name.lower() or name == "row_id" or name.startswith("_"):
             raise UserError(f"{place}.columns.{name}: column names are lower case, not 'row_id', not '_...'")
 
 
 def _late(table: TableSpec, place: str) -> dict[str, Rule]:
-    """Return the late columns one by one; what is joined through a late column, or made of one, is late with it."""
+    """Return the rule of each late column; columns joined through a late column, or made from one, are late too."""
     late = {name.strip(): rule for names, rule in table.late.items() for name in names.split(",")}
     for join in table.dictionaries:
         for column in join.on:

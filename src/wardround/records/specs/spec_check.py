@@ -11,7 +11,7 @@ from wardround.core import UserError
 from wardround.records.rules.language import Around, Rule, walk, walk_everywhere
 from wardround.records.specs.spec import BESIDE_CELL, LAG_SETTINGS, DictionarySpec, TableSpec
 
-# Checks across a whole source spec: every name resolves, no row id holds a late cell, no clock needs itself.
+# Checks across a whole source spec: every name resolves, no row id has a late cell, no clock depends on itself.
 
 
 def check_source(tables: Mapping[str, TableSpec], dictionaries: Mapping[str, DictionarySpec]) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def check_table(table: TableSpec, tables: Mapping[str, TableSpec], dictionaries:
 
 
 def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
-    """Return tables so that each one's ``available_at`` needs only earlier ones; a circle is an error."""
+    """Return tables in an order in which each one's ``available_at`` needs only earlier ones. UserError: a circle."""
     needs = {
         name: sorted(
             {
@@ -149,7 +149,7 @@ def _check_joins(table: TableSpec, dictionaries: Mapping[str, DictionarySpec]) -
 
 
 def _check_lines(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
-    """Check where the lines of events read: own cells, rows that belong to a row, names of other rows."""
+    """Check the texts shown in lines of events: own cells, rows that belong to a row, names from other rows."""
     place = f"tables.{table.name}"
     texts = {f"{place}.beside": table.beside, f"{place}.part_of.beside": table.part_of.beside if table.part_of else ()}
     for key, templates in texts.items():
@@ -211,7 +211,7 @@ def _check_parent(place: str, parent: str, tables: Mapping[str, TableSpec]) -> N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A table as a rule sees it, and where in a spec the rule stands."""
+    """A table as a rule sees it, and the rule's place in a spec."""
 
     place: str
     spec: TableSpec
@@ -278,14 +278,14 @@ def _check_key_types(place: str, table: TableSpec, key: str, parent: TableSpec) 
         raise UserError(f"{place}: {table.name}.{key} is {ours!r} but {parent.name}.{parent.key[0]} is {theirs!r}")
 
 
-# The questions of a draft that nobody has answered yet: texts that begin with ``TODO``.
+# Unanswered questions of a draft: texts that begin with ``TODO``.
 
 
 _MARK = "TODO"
 
 
 def open_questions(body: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of every open question in what was read of a TOML file."""
+    """Yield the place and the text of every unanswered question in parsed TOML."""
     if isinstance(body, Mapping):
         for key, value in body.items():
             yield from open_questions(value, f"{place}.{key}" if place else str(key))
@@ -297,7 +297,7 @@ def open_questions(body: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def refuse_open_questions(body: Any, file: str) -> None:
-    """Raise UserError where a question is open; it names the first and counts the others."""
+    """Raise UserError if a question is unanswered; it names the first and counts the others."""
     found = list(open_questions(body))
     if found:
         place, text = found[0]

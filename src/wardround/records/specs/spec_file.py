@@ -1,4 +1,4 @@
-"""Reading source specs from TOML: strict, so that a misspelt key or column is an error that names what is allowed."""
+"""Parse source specs from TOML, strictly: a misspelt key or column is an error that names the allowed ones."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _SPECS = Path(__file__).parents[1] / "sources"
 
 
 def list_sources() -> tuple[str, ...]:
-    """Names of the sources that come with wardround."""
+    """Return the names of the sources that come with wardround."""
     return tuple(sorted({file.parent.name for file in _SPECS.glob("*/*.toml")}))
 
 
 SOURCES: Registry[Path] = Registry("sources", one="source", of=Path, title=lambda path: f"a spec in {path.name}")
-"""The spec of every source by name: a TOML file, or a folder of them; ours, and those of plug-ins."""
+"""The spec of every source by name: a TOML file or a folder of them; ours and those of plug-ins."""
 for _name in list_sources():
     SOURCES.add(_name, _SPECS / _name)
 
@@ -53,8 +53,8 @@ def _texts(name_or_path: str | Path) -> tuple[_SpecFile, ...]:
 
 
 def spec_problems(name_or_path: str | Path) -> list[str]:
-    """Return what is wrong with a spec, a line each: every open question of a draft; else the first thing of every
-    table; else of the whole. Empty: it can be used."""
+    """Return the problems of a spec, a line each: every open question of a draft; else the first problem of each table;
+    else that of the whole spec. Empty: the spec can be used."""
     found: list[str] = []
     modules: list[_Module] = []
     for file in _texts(name_or_path):
@@ -88,7 +88,7 @@ def _table_problems(modules: Sequence[_Module]) -> list[str]:
 
 @contextlib.contextmanager
 def _noted(found: list[str]) -> Iterator[None]:
-    """Note what goes wrong inside instead of stopping there."""
+    """Collect an error inside instead of stopping there."""
     try:
         yield
     except UserError as error:
@@ -107,7 +107,7 @@ def _toml(file: _SpecFile) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SpecFile:
-    """One file of a spec; where it lies decides nothing."""
+    """One file of a spec; its folder has no meaning."""
 
     path: Path = field(compare=False)
     name: str
@@ -116,7 +116,7 @@ class _SpecFile:
 
 @lru_cache(maxsize=16)
 def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
-    """Return the spec that the files hold: read once, for every store carries its own copy and is opened often."""
+    """Return the spec in some files, parsed once: every store has its own copy and is opened often."""
     modules = [_Module(file) for file in files]
     names = {module.name for module in modules}
     if len(names) > 1:
@@ -164,7 +164,7 @@ def _spec_files(name_or_path: str | Path) -> list[Path]:
 
 
 def _sensitivity(modules: Sequence[_Module]) -> Sensitivity:
-    """Return the strictest word of some files. UserError: it is freer than that of our own source of this name."""
+    """Return the strictest value of some files. UserError: it is less strict than that of our source of this name."""
     found = strictest(module.source.sensitivity for module in modules)
     name = modules[0].name
     if found == SENSITIVITIES[-1] or name not in list_sources():
@@ -187,7 +187,7 @@ def _source_body(body: Mapping[str, Any], file: str) -> SourceBody:
 
 
 def _source_keys(bodies: Sequence[SourceBody]) -> dict[str, Any]:
-    """Return each key of the source over its files: lists and tables add up, else the first value that is given."""
+    """Return each key of the source over its files: lists and tables are joined, else the first value counts."""
     found: dict[str, Any] = {}
     for key in (each.name for each in fields(SourceKeys)):
         values = [getattr(body, key) for body in bodies]
@@ -216,7 +216,7 @@ def _add(target: dict[str, Any], name: str, value: object, file: Path) -> None:
 
 
 class _Module:
-    """One spec file, read into shapes."""
+    """One parsed spec file."""
 
     def __init__(self, spec_file: _SpecFile) -> None:
         self.file = file = spec_file.path
@@ -237,7 +237,7 @@ class _Module:
         self.roles: Mapping[str, Any] = _with_lists(_part(body, "roles", file.name), source.lists)
 
     def file_format(self, place: str, own: Mapping[str, Any]) -> FileFormat:
-        """Return how a table's files are written: as the source's are, but for what is said of its own."""
+        """Return how a table's files are written: as the source's, unless the table declares otherwise."""
         if "time_zone" in own.get("files", {}):
             raise UserError(f"{place}.files: a hospital has one clock: say time_zone once, under [source.files]")
         return replace(strict(FileFormat, {**self._files, **own.get("files", {})}, f"{place}.files"), time_zone="")
@@ -268,7 +268,7 @@ def _part(body: Mapping[str, Any], name: str, file: str) -> Mapping[str, Any]:
 
 
 def _shipped_files(file: str, source: str) -> Mapping[str, Any]:
-    """Return how the files of a source of ours are written, for specs that were copied before they said so."""
+    """Return how the files of one of our sources are written, for copied specs that do not declare it yet."""
     shipped = _SPECS / source / file
     if source not in list_sources() or not shipped.exists():
         return {}
@@ -277,11 +277,11 @@ def _shipped_files(file: str, source: str) -> Mapping[str, Any]:
 
 
 def _named_rules(rules: Mapping[str, str], lists: Mapping[str, str], place: str) -> dict[str, str]:
-    """Return named parts of rules; a part may hold lists and the parts before it."""
+    """Return named parts of rules; a part may use lists and the parts before it."""
     named: dict[str, str] = {}
     for name, text in rules.items():
         if f"{{{name}}}" in lists:
-            raise UserError(f"{place}.{name}: expected a time rule under a name of its own, found {text!r}")
+            raise UserError(f"{place}.{name}: expected a time rule with a name that no list has, found {text!r}")
         named[f"{{{name}}}"] = str(_filled_in(text, {**named, **lists}))
     return named
 
@@ -297,7 +297,7 @@ def _filled_in(body: Any, lists: Mapping[str, str]) -> Any:
 
 
 def _with_lists(body: Any, lists: Mapping[str, Sequence[str]]) -> Any:
-    """Return a part of a spec in which a list of texts stands for ``"{name}"``, or ``"!{name}"``, within a list."""
+    """Return a part of a spec with ``"{name}"`` or ``"!{name}"`` in a list replaced by the texts of that list."""
     if isinstance(body, dict):
         return {key: _with_lists(value, lists) for key, value in body.items()}
     if not isinstance(body, list):

@@ -1,7 +1,7 @@
-"""The clock on the wall of one place: times with an offset from UTC, or in another zone, as that clock showed them.
+"""The hospital's local time: convert times with a UTC offset, or of another zone.
 
-Summer time repeats an hour and leaves one out. The second pass of a repeated hour stands at its end, so that what came
-later never reads as earlier; a time without an offset that lies in such an hour is the later of what it may mean.
+When daylight saving time ends, an hour is repeated. All times of its second pass become the end of that hour, so that a
+later row never seems earlier; a time without an offset in such an hour is read as the later of its two meanings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Change = tuple[int, int, int]
 
 
 def offsets(value: Any) -> Iterator[str]:
-    """Yield the offsets from UTC that the times among texts, lists and tables of them have, as they are written."""
+    """Yield the UTC offsets of the times in texts, lists and tables, as written."""
     if isinstance(value, str):
         if len(value) >= _SHORTEST and (parts := _TIME.fullmatch(value)) is not None:
             yield parts[3]
@@ -44,25 +44,22 @@ def offsets(value: Any) -> Iterator[str]:
 
 
 class UndeclaredZone(Exception):
-    """A time says its offset from UTC, or its zone, and nobody said on which place's clock it is to be read."""
+    """A time has a UTC offset or a zone, and no time zone of the hospital is declared."""
 
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """Reads times on the clock of a zone. Arrays are microseconds since 1970: UTC, or what a clock shows."""
+    """Converts times to the local time of a zone. Arrays are microseconds since 1970: UTC, or local time."""
 
     zone: tzinfo
 
     @classmethod
     def named(cls, name: str) -> WallClock:
-        """Return the clock of a zone of the IANA list, or one that is never changed and so far from UTC (``-05:00``).
-
-        UserError: there is none of that name.
-        """
+        """Return the clock of an IANA zone, or of a fixed UTC offset (``-05:00``). UserError: unknown name."""
         return _named(name)
 
     def read(self, value: Any) -> Any:
-        """Return texts, and lists and tables of them, with :meth:`text` of each."""
+        """Convert texts, and lists and tables of them, with :meth:`text`."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -70,8 +67,11 @@ class WallClock:
         return [self.read(each) for each in value] if isinstance(value, list) else value
 
     def text(self, value: str) -> str:
-        """Return what the clock showed at a time; what is no time, or has no offset, as it is. A day of no calendar, or
-        at the edge of ours, loses its offset: whoever reads the cell says what is wrong with it."""
+        """Convert a time to local time; a text that is not a time, or has no offset, is returned as it is.
+
+        An impossible day, or one at the edge of the calendar, loses its offset: the reader of the cell reports the
+        problem.
+        """
         parts = _TIME.fullmatch(value) if len(value) >= _SHORTEST else None
         if parts is None:
             return value
@@ -85,7 +85,7 @@ class WallClock:
         return shown.isoformat("T" if seconds[10] == "T" else " ") + (f".{fraction}" if fraction and is_exact else "")
 
     def cell(self, value: str) -> str:
-        """Return what a cell of times is read as: as :meth:`text`, and one without an offset as :meth:`latest`."""
+        """Convert a cell of a time column: as :meth:`text`; a time without an offset as :meth:`latest`."""
         try:
             naive = datetime.fromisoformat(value.strip()) if len(value) >= _SHORTEST - 1 else None
         except ValueError:
@@ -95,7 +95,7 @@ class WallClock:
         return latest.isoformat(" ")
 
     def moment(self, time: datetime) -> datetime:
-        """Return what the clock showed at a time; one without an offset as :meth:`latest` has it."""
+        """Convert a time to local time; one without an offset as :meth:`latest`."""
         if time.tzinfo is None:
             return from_microseconds(self._latest(to_microseconds(time), time.year))
         utc = time.astimezone(UTC).replace(tzinfo=None)
@@ -111,7 +111,7 @@ class WallClock:
         return local
 
     def shown(self, instants: Microseconds) -> Microseconds:
-        """Return what the clock showed at some instants: never less at a later one."""
+        """Return the local times of UTC instants: never earlier for a later instant."""
         changes = self._changes(instants)
         place = np.maximum(np.searchsorted(changes[:, 0], instants, side="right") - 1, 0)
         at, before, after = changes[place].T
@@ -119,7 +119,7 @@ class WallClock:
         return shown
 
     def latest(self, times: Microseconds) -> Microseconds:
-        """Return times without an offset; one that the clock showed twice, or never, as the later that it may mean."""
+        """Return times without an offset; a time that occurs twice or never is read as the later possible one."""
         changes = self._changes(times)
         begins, ends = changes[:, 0] + changes[:, 1:].min(axis=1), changes[:, 0] + changes[:, 1:].max(axis=1)
         place = np.maximum(np.searchsorted(begins, times, side="right") - 1, 0)
@@ -127,7 +127,7 @@ class WallClock:
         return np.where(times < ends[place], np.where(forward < 0, ends[place], times + forward), times)
 
     def repeated(self, times: Microseconds) -> int:
-        """Return how many times stand in an hour that the clock shows twice, its end included."""
+        """Return how many times are in an hour that occurs twice, its end included."""
         changes = self._changes(times)
         back = changes[changes[:, 2] < changes[:, 1]]
         place = np.searchsorted(back[:, 0] + back[:, 2], times, side="right") - 1
@@ -135,18 +135,19 @@ class WallClock:
         return int(np.count_nonzero(inside))
 
     def joined(self, times: Microseconds) -> npt.NDArray[np.bool_]:
-        """Return which times are the end of an hour that the clock shows twice: its whole second pass stands there."""
+        """Return which times are the end of an hour that occurs twice: all times of its second pass are there."""
         changes = self._changes(times)
         back = changes[changes[:, 2] < changes[:, 1]]
         return np.isin(times, back[:, 0] + back[:, 1])
 
     def _changes(self, times: Microseconds) -> Microseconds:
-        """Return the changes around some times, a row each; where a year is left out, one that changes nothing."""
+        """Return the clock changes around some times, one row each; years without a change have a row without
+        effect."""
         years = np.unique(times.astype("datetime64[us]").astype("datetime64[Y]").astype(np.int64)) + 1970
         return np.array(self._near(years.tolist()), np.int64)
 
     def _near(self, years: Sequence[int]) -> list[Change]:
-        """Return the changes of some years and those beside them; of years that follow a gap the start as well."""
+        """Return the clock changes of some years and those beside them; for years after a gap also the start."""
         inside = (min(max(year, _FIRST_YEAR), _LAST_YEAR) for year in years or [1970])
         near = sorted({year + away for year in inside for away in (-1, 0, 1)})
         return [change for year in near for change in _changes_of(self.zone, year)[year - 1 in near :]]
@@ -170,7 +171,7 @@ def _fixed(offset: str) -> tzinfo:
 
 @lru_cache(maxsize=4096)
 def _changes_of(zone: tzinfo, year: int) -> tuple[Change, ...]:
-    """Return the changes of a year; the first is its start, where nothing changes."""
+    """Return the clock changes of a year; the first row is its start, without effect."""
     start, end = (to_microseconds(datetime(each, 1, 1)) for each in (year, year + 1))
     offsets = [(day, _offset(zone, day)) for day in range(start, end + 1, _DAY)]
     changes = [(start, offsets[0][1], offsets[0][1])]
@@ -184,7 +185,7 @@ def _changes_of(zone: tzinfo, year: int) -> tuple[Change, ...]:
 
 
 def _offset(zone: tzinfo, instant: int) -> int:
-    """Return how far a clock is from UTC at an instant."""
+    """Return the UTC offset of a zone at an instant."""
     away = from_microseconds(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
     assert away is not None
     return away // timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""eICU: minutes since unit admission made into times, before ingest."""
+"""eICU: convert minutes since unit admission to times, before ingest."""
 
 from wardround.records.sources.eicu.flattening import HospitalStay, UnitStay, flatten_eicu, place_stays
 

@@ -20,11 +20,11 @@ from wardround.records.reading.source_files import reason_kinds
 from wardround.records.reading.table_reader import TableReader
 from wardround.records.specs.spec import ColumnType, integers, valid
 
-# Where in time the stays of eICU lie. Only times of day and distances within a hospital stay are known.
+# Dates of eICU's stays. The source has only times of day and time differences within a hospital stay.
 #
-# Every hospital stay begins on one invented day and is a record of its own: which of a person's stays came first is
-# told by nothing but the outcome (who died was there last) and the year of discharge, so none is put before another.
-# Nothing here may read how a stay ended. Inside a hospital stay all distances are exact.
+# Every hospital stay begins on the same invented day and is a record of its own: the order of a person's stays could be
+# derived only from the outcome (a death is in the last one) and the year of discharge, so no order is assumed. Nothing
+# here may read how a stay ended. Within a hospital stay all time differences are exact.
 
 
 INVENTED_DAY = date(2014, 1, 1)
@@ -35,7 +35,7 @@ OLDEST = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitStay:
-    """What of a row of ``patient`` places it: the offset in minutes since unit admission."""
+    """The part of a row of ``patient`` that gives its times: offsets in minutes since unit admission."""
 
     unit_stay: int
     hospital_stay: int
@@ -46,7 +46,7 @@ class UnitStay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HospitalStay:
-    """A hospital stay, placed in time, and the unit admissions in it, the first one first."""
+    """A hospital stay with its times, and the unit admissions in it, the first one first."""
 
     person: str
     admitted: datetime
@@ -56,7 +56,7 @@ class HospitalStay:
 def place_stays(stays: Iterable[UnitStay]) -> dict[int, HospitalStay]:
     """Return every hospital stay with its invented, deterministic times.
 
-    Offsets count whole minutes from the minute of hospital admission; its seconds, where there are any, are left out.
+    Offsets count whole minutes from the minute of hospital admission; its seconds are ignored.
     """
     parts: dict[int, list[UnitStay]] = defaultdict(list)
     for stay in stays:
@@ -72,11 +72,11 @@ def _placed(units: list[UnitStay]) -> HospitalStay:
     return HospitalStay(person=units[0].person, admitted=admitted, unit_admissions=in_order)
 
 
-# eICU's raw files as the tables of its spec: offsets become times, each row gets its subject and its hospital stay.
+# eICU's raw files as the tables of its spec: offsets become times, and each row gets its subject and hospital stay.
 #
-# A column of type time in the spec, ``labresulttime``, is made of the raw ``labresultoffset``; ``x_number`` is the raw
-# ``x`` where that is a number, ``x_text`` the number ``x`` with its name. Three tables are made of the raw ``patient``:
-# ``person``, ``hospital_stay`` and ``patient``. A subject is a hospital stay (`stays.py` says why).
+# A column of type time in the spec, ``labresulttime``, is made from raw ``labresultoffset``; ``x_number`` is the raw
+# ``x`` if that is a number, ``x_text`` the number ``x`` with its name. Three tables are made from the raw ``patient``:
+# ``person``, ``hospital_stay`` and ``patient``. A subject is a hospital stay (see above).
 
 
 STAY = "patientunitstayid"
@@ -95,7 +95,7 @@ _LARGEST_OFFSET = 60 * 24 * 366 * 100
 
 
 def flatten_eicu(files: Sequence[Path], flat: FlatTables) -> None:
-    """Write the tables of the eICU spec. UserError: there is no ``patient`` file."""
+    """Write the tables of the eICU spec. UserError: the file ``patient`` is missing."""
     found: dict[str, Path] = {}
     wanted = {name: name for name in ("patient", *flat.spec.tables, *flat.spec.dictionaries)}
     for path in files:
@@ -105,7 +105,9 @@ def flatten_eicu(files: Sequence[Path], flat: FlatTables) -> None:
         else:
             found[name] = path
     if "patient" not in found:
-        raise UserError("no patient.csv or patient.csv.gz is there: without it no offset of eICU can be made a time")
+        raise UserError(
+            "patient.csv or patient.csv.gz is missing: offsets of eICU cannot be converted to times without it"
+        )
     flat.declare({*MADE_OF_PATIENT, *found})
     stays = _write_patients(found["patient"], flat)
     for name, path in found.items():
@@ -120,7 +122,7 @@ def flatten_eicu(files: Sequence[Path], flat: FlatTables) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stays:
-    """What every other file needs of the unit stays, sorted by their number."""
+    """The unit stays as every other file needs them, sorted by their number."""
 
     units: npt.NDArray[np.int64]
     subjects: npt.NDArray[np.int64]
@@ -144,7 +146,7 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
         places = np.minimum(np.searchsorted(stays.units, numbers), len(stays.units) - 1)
         known = stays.units[places] == numbers
         if not known.all():
-            flat.leave_out(f"{name}: rows of stays that patient does not have", int(np.count_nonzero(~known)))
+            flat.leave_out(f"{name}: rows of stays that are not in patient", int(np.count_nonzero(~known)))
             rows, places = rows.filter(pa.array(known)), places[known]
         _leave_out_cells(name, rows, columns, flat)
         cells: dict[str, Any] = {"subject_id": stays.subjects[places], HOSPITAL_STAY: stays.hospital_stays[places]}
@@ -166,7 +168,7 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
 
 
 def _raw_name(column: str, kind: ColumnType) -> str:
-    """Return the raw column that a column of the spec is made of. Only a column of times is one of offsets."""
+    """Return the raw column from which a column of the spec is made. Only a column of times is made from offsets."""
     for ending in (_NUMBER, _TEXT):
         if column.endswith(ending):
             return column.removesuffix(ending)
@@ -196,7 +198,7 @@ def _read(
     *,
     later: Collection[str] = (),
 ) -> Any:
-    """Yield the rows of a raw file, broken ones set aside; columns that nobody declared stand there as text."""
+    """Yield the rows of a raw file; broken ones are set aside. Undeclared columns are text."""
     is_table = name not in flat.spec.dictionaries
     key = [STAY] if is_table else list(flat.spec.dictionaries[name].key)
     reader = TableReader(
@@ -259,7 +261,7 @@ _NEEDED = (STAY, HOSPITAL_STAY, "uniquepid", "hospitaladmittime24", "hospitaladm
 
 
 def _write_patients(path: Path, flat: FlatTables) -> _Stays:
-    """Write the three tables that ``patient`` holds, and return the stays that were good."""
+    """Write the three tables made from ``patient``, and return the valid stays."""
     raw: dict[int, dict[str, Any]] = {}
     units: list[UnitStay] = []
     for rows in _read(path, "patient", flat, dict(_PATIENT), _NEEDED, later=_LATER_OF_PATIENT):
@@ -273,7 +275,7 @@ def _write_patients(path: Path, flat: FlatTables) -> _Stays:
                 raw[unit.unit_stay] = row
                 units.append(unit)
     if not units:
-        raise UserError(f"{path}: no row of it has a person, a hospital stay and an admission time")
+        raise UserError(f"{path}: no row has a person, a hospital stay and an admission time")
     placed = place_stays(units)
     for number, stay in placed.items():
         first = raw[next(iter(stay.unit_admissions))]
@@ -298,7 +300,7 @@ def _subject(hospital_stay: int, flat: FlatTables) -> int:
 
 
 def _unit_stay(row: dict[str, Any]) -> UnitStay | str:
-    """Read a row of ``patient``; a text says what is wrong with it."""
+    """Parse a row of ``patient``; a text says what is wrong with it."""
     missing = [name for name in _NEEDED if row.get(name) is None]
     if missing:
         return f"{missing[0]} is missing"
@@ -338,9 +340,9 @@ def _person(hospital_stay: int, row: dict[str, Any], flat: FlatTables) -> dict[s
 
 
 def _over(stay: HospitalStay, raw: Mapping[int, dict[str, Any]]) -> datetime | None:
-    """Return when a hospital stay is over: at its discharge and not before any of its unit stays is; None if unknown.
+    """Return when a hospital stay ended: at its discharge, but not before any of its unit stays; None if unknown.
 
-    Some people leave the hospital, or die, hours before they leave the unit, where treatment goes on being recorded.
+    Some people leave the hospital, or die, hours before they leave the unit, and treatment is still recorded there.
     """
     ends = [
         _after(admitted, raw[unit].get(f"{place}dischargeoffset"))

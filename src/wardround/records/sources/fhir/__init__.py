@@ -1,6 +1,6 @@
-"""FHIR R4 made flat: NDJSON bulk exports and bundles to the rows of the source ``fhir``.
+"""FHIR R4 made flat: NDJSON bulk exports and bundles become rows of the source ``fhir``.
 
-Shapes only: which element becomes which cell. When a row or a cell was known is the spec's business.
+This code decides only which element becomes which cell; the spec says when a row or a cell was known.
 """
 
 from wardround.records.sources.fhir.context import NAMING_TYPES, Names, ResourceReading

@@ -1,4 +1,4 @@
-"""Rows of what people have and what was done: conditions, allergies, procedures, immunizations, specimens, imaging."""
+"""Rows of conditions, allergies, procedures, immunizations, specimens and imaging studies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CODED_AFTERWARDS = ("ICD9Proc", "ICD10PCS")
 
 
 def condition(reading: ResourceReading) -> Rows:
-    """One row. One that was found not to be so stays: until then nobody knew."""
+    """Return one row. A condition that was refuted later stays a row: before that nobody knew."""
     body, about = reading.resource, reading.about()
     found, onset, abatement = concept(part(body, "code")), part(body, "onsetPeriod"), part(body, "abatementPeriod")
     of_encounter = bool(codes_of(body, "category") & {"encounter-diagnosis", "billing-diagnosis"})
@@ -61,7 +61,7 @@ def _age(quantity: Json) -> str | None:
 
 
 def allergy(reading: ResourceReading) -> Rows:
-    """One row, its reactions in words; one that was found not to be so stays: until then nobody knew."""
+    """Return one row, with its reactions in words; one that was refuted later stays a row: before that nobody knew."""
     body, about = reading.resource, reading.about()
     recorded, began = moment(body, "recordedDate"), moment(body, "onsetDateTime")
     reactions = reading.parts_with("reaction", recorded or began)
@@ -88,7 +88,7 @@ def allergy(reading: ResourceReading) -> Rows:
 
 
 def procedure(reading: ResourceReading) -> Rows:
-    """One row."""
+    """Return one row."""
     body, about = reading.resource, reading.about()
     found, period = concept(part(body, "code")), part(body, "performedPeriod")
     at = moment(body, "performedDateTime")
@@ -117,12 +117,12 @@ def procedure(reading: ResourceReading) -> Rows:
 
 
 def lasting(start: datetime | None, at: datetime | None) -> bool:
-    """Whether something took its time: that it was not done after all may have been said at its end."""
+    """Return whether a procedure lasted some time: that it was not completed may have been recorded at its end."""
     return start is not None and at is None
 
 
 def reason(reading: ResourceReading, body: Json) -> Row:
-    """Return why something was ordered or done: as a code, and as the condition it names."""
+    """Return why something was ordered or done: as a code, and as the condition to which it refers."""
     references = parts(body, "reasonReference")
     first = references[0] if references else {}
     return {
@@ -133,7 +133,7 @@ def reason(reading: ResourceReading, body: Json) -> Row:
 
 
 def immunization(reading: ResourceReading) -> Rows:
-    """One row."""
+    """Return one row."""
     body, about = reading.resource, reading.about()
     dose = next(iter(parts(body, "protocolApplied")), {})
     given, recorded = moment(body, "occurrenceDateTime"), moment(body, "recorded")
@@ -157,7 +157,7 @@ def immunization(reading: ResourceReading) -> Rows:
 
 
 def specimen(reading: ResourceReading) -> Rows:
-    """One row."""
+    """Return one row."""
     body, about = reading.resource, reading.about()
     collection = part(body, "collection")
     collected = moment(collection, "collectedDateTime") or moment(part(collection, "collectedPeriod"), "end")
@@ -179,7 +179,7 @@ def specimen(reading: ResourceReading) -> Rows:
 
 
 def imaging_study(reading: ResourceReading) -> Rows:
-    """One row, of the series that it began with: the list of its modalities is that of all series."""
+    """Return one row for the first series: the list of modalities of the study includes later series."""
     body, about = reading.resource, reading.about()
     started = moment(body, "started")
     series = reading.parts_with("series", started)

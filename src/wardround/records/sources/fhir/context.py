@@ -1,4 +1,4 @@
-"""One FHIR resource becoming rows, and whom its references name."""
+"""Convert one FHIR resource to rows, and resolve its references."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wardround.records.sources.fhir.values import (
     text,
 )
 
-# Who a reference names: ``Type/id`` in all its spellings, and the few resources that only give others their names.
+# Resolving references: ``Type/id`` in all its spellings, and the few resources that only give names to others.
 
 
 NAMING_TYPES = ("Medication", "Location", "Organization")
@@ -39,7 +39,7 @@ _MOST_HOLDERS = 8
 
 @dataclass(slots=True)
 class Names:
-    """What the naming resources of an export say, held in memory: as large as the dictionaries, whatever the rest."""
+    """The names from an export's naming resources, held in memory: as large as the dictionaries, whatever the rest."""
 
     medications: dict[str, CodedConcept] = field(default_factory=dict)
     places: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Names:
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> Names:
-        """Read every file for naming resources; broken ones are dealt with when the rows are made."""
+        """Read the naming resources of every file; broken ones are reported later, when rows are made."""
         names = cls()
         for file in files:
             for found in read_resources(file, holding=_MARKS):
@@ -70,7 +70,8 @@ class Names:
         return names
 
     def person(self, key: str) -> str:
-        """Return the id by which a person goes who has several Patients, linked or of one identifier; its own else."""
+        """Return the id of a person who has several Patients (linked, or with a common identifier); else the Patient's
+        own id."""
         while key in self._same:
             key = self._same[key]
         return key
@@ -81,7 +82,7 @@ class Names:
             self._same[second] = first
 
     def _take_patient(self, found: Found, key: str) -> None:
-        """Note who else a Patient is: ``link`` of every type, and each identifier that says its system."""
+        """Note the other Patients of a person: ``link`` of every type, and each identifier that has a system."""
         for link in parts(found.resource, "link"):
             other = target(found, part(link, "other"))
             if other is not None and other[0] in ("Patient", None):
@@ -92,7 +93,7 @@ class Names:
                 self._holders.setdefault((system, value), set()).add(key)
 
     def learn(self, found: Found) -> None:
-        """Take in one naming resource of many that come one by one. Malformed: it cannot be read."""
+        """Read one naming resource. Malformed: it cannot be read."""
         self._take(found)
         self._mix()
 
@@ -117,7 +118,7 @@ class Names:
                 self._mixes[key] = [str(each).rpartition("/")[2] for each in references if each]
 
     def _mix(self) -> None:
-        """Name a mixture by what is in it."""
+        """Name a mixture by its ingredients."""
         for key, ingredients in self._mixes.items():
             parts_of = [self.medications.get(each, NOTHING) for each in ingredients]
             self.medications[key] = CodedConcept(
@@ -127,7 +128,7 @@ class Names:
 
 
 def read_medication(resource: Json) -> CodedConcept:
-    """Read a Medication: its code, else what it is made of; MIMIC keeps its name among the identifiers."""
+    """Read a Medication: its code, else its ingredients; in MIMIC its name is among the identifiers."""
     found = concept(part(resource, "code"))
     if not found:
         words = joined(label(item, "itemCodeableConcept") for item in parts(resource, "ingredient"))
@@ -151,7 +152,7 @@ def _identifiers(resource: Json) -> list[tuple[str | None, str]]:
 
 
 def target(found: Found, reference: Json) -> tuple[str | None, str] | None:
-    """Return (type, id) of what a reference names; the type may be unknown. None if it names nothing by an id."""
+    """Return (type, id) of a reference; the type may be unknown. None if it has no id."""
     url = reference.get("reference")
     if not isinstance(url, str) or not url or "?" in url:
         return None
@@ -163,7 +164,7 @@ def target(found: Found, reference: Json) -> tuple[str | None, str] | None:
     return (kind.rpartition("/")[2] or None), key
 
 
-# One resource being made into rows: where it is from, whose it is, and what its references name.
+# One resource that becomes rows: its place, its subject, and its resolved references.
 
 
 Row = dict[str, Any]
@@ -172,7 +173,7 @@ Rows = Iterator[tuple[str, Row]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceReading:
-    """What the row makers need besides the resource."""
+    """What the functions that make rows need besides the resource."""
 
     found: Found
     names: Names
@@ -201,25 +202,25 @@ class ResourceReading:
             raise Malformed("subject: missing")
         named = target(self.found, reference)
         if named is None:
-            raise Malformed(f"subject: names nobody by an id: {str(reference)[:120]}")
+            raise Malformed(f"subject: the reference has no id: {str(reference)[:120]}")
         if named[0] not in ("Patient", None):
             self.flat.leave_out(f"{kind} of a {named[0]}")
             return None
         return self.flat.subjects.number(named[1])
 
     def id_of(self, reference: Json) -> str | None:
-        """Return the id that a reference names."""
+        """Return the id of a reference."""
         named = target(self.found, reference) if reference else None
         return None if named is None else named[1]
 
     def encounter(self) -> str | None:
-        """Return the id of the encounter, wherever this type of resource keeps it."""
+        """Return the id of the encounter, in whichever element this type of resource has it."""
         context = part(self.resource, "context")
         places = (part(self.resource, "encounter"), context, *parts(context, "encounter"))
         return next((key for place in places if (key := self.id_of(place))), None)
 
     def medication(self) -> CodedConcept:
-        """Return the medication, inline, contained or referred to."""
+        """Return the medication, inline, contained or by reference."""
         inline = concept(part(self.resource, "medicationCodeableConcept"))
         if inline:
             return self._named(inline)
@@ -238,7 +239,7 @@ class ResourceReading:
         return self._named(found)
 
     def _named(self, found: CodedConcept) -> CodedConcept:
-        """Give a bare code the name that a Medication of the export has for it."""
+        """Add to a code without a name the name that a Medication of the export has for it."""
         if found.code is None or found.label != found.code:
             return found
         systems = dict.fromkeys(system for system, code in found.codes if code == found.code)
@@ -259,7 +260,7 @@ class ResourceReading:
         return text(reference, "display") or self.names.organizations.get(self.id_of(reference) or "")
 
     def parts_with(self, element: str, whole: datetime | None) -> list[Json]:
-        """Return the parts of a dated element that are known with the resource; later ones become additions."""
+        """Return the parts of a dated element that are known with the resource; later parts become additions."""
         with_it, later = split(self.resource, element, whole)
         self.additions.extend(later)
         return with_it
@@ -271,10 +272,8 @@ class ResourceReading:
         return joined(text(note, "text") for note in self.parts_with("note", whole))
 
     def updated(self, *times: Any) -> datetime | None:
-        """Return since when the resource has been as it is: its last update.
-
-        None where it says none, or one before its own ``times``: then it was updated on another clock.
-        """
+        """Return since when the resource is as it is: its last update. None if it has none, or one before its own
+        ``times``, which must come from another clock."""
         meta = part(self.resource, "meta")
         found = moment(meta, "lastUpdated")
         if found is None:
@@ -296,7 +295,7 @@ class ResourceReading:
                 yield "additions", about | named
 
     def about(self) -> Row:
-        """Return the cells that every row of a subject has. NobodysResource: it is of no subject, which is counted."""
+        """Return the cells that every row of a subject has. NobodysResource: it has no subject, which is counted."""
         subject = self.subject()
         if subject is None:
             raise NobodysResource
@@ -307,13 +306,13 @@ Maker = Callable[[ResourceReading], Rows]
 
 
 class NobodysResource(Exception):
-    """A resource of no subject makes no rows."""
+    """A resource without a subject makes no rows."""
 
 
 def coded(found: CodedConcept, name: str, *, done: bool = True) -> Row:
-    """Return the cells of a coded thing, called ``name`` in its table.
+    """Return the cells of a coded element, called ``name`` in its table.
 
-    A code stands for something that is so: of what was not done only the name is left, marked as such.
+    A code means that something was done or is true; if it was not done, only the name is kept, marked as such.
     """
     if done:
         return {"code_system": found.system, "code": found.code, name: found.label, "other_codes": found.others}

@@ -1,7 +1,7 @@
-"""Parts of a resource that carry a time of their own: each is known from that time on, not with the whole.
+"""Parts of a resource with their own time: each is known from that time on, not with the whole resource.
 
-One table declares them. A part without a time, or with one that is not later than the whole's, stays a cell of the
-whole; every other one is a row of ``additions``, whose clock is the later of its own time and the whole's.
+One table declares them. A part without a time, or not later than the whole, stays a cell of the whole; every other part
+is a row of ``additions``, whose clock is the later of its own time and the whole's.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Words = tuple[str | None, list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatedPart:
-    """A repeated element: where its time and its words are. ``of`` are the types that take it over; words come with
-    why some could not be read."""
+    """A repeated element: the paths of its time and its text. ``of``: the types that use it; the text comes with
+    reasons why some could not be read."""
 
     time: Callable[[Json], datetime | None]
     words: Callable[[Json], Words]
@@ -74,7 +74,7 @@ class SplitOffPart:
 
 
 def split(body: Json, element: str, whole: datetime | None) -> tuple[list[Json], list[SplitOffPart]]:
-    """Return the parts that are known with the whole, not known before ``whole``, and those that come later."""
+    """Return the parts that are known with the whole, not before ``whole``, and those that come later."""
     with_it, later = [], []
     for place, item in enumerate(parts(body, element)):
         time = DATED_PARTS[element].time(item)

@@ -20,10 +20,8 @@ LARGEST_BUNDLE = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One resource and its place; ``full_urls`` are the other names of its bundle's resources: url -> Type/id.
-
-    ``reason`` says why there is none.
-    """
+    """One resource and its place; ``full_urls``: other names of its bundle's resources (url -> Type/id). ``reason``:
+    why there is no resource."""
 
     file: Path
     line: int
@@ -34,10 +32,8 @@ class Found:
 
 
 def read_resources(file: Path, *, holding: re.Pattern[bytes] | None = None) -> Iterator[Found]:
-    """Yield the resources of a file in order. ``holding``: only NDJSON lines in which it is found are parsed.
-
-    RecordError: the file is truncated or damaged.
-    """
+    """Yield the resources of a file in order. ``holding``: of NDJSON only lines with this text are parsed. RecordError:
+    the file is truncated or damaged."""
     try:
         with _open(file) as stream:
             if file.name.lower().removesuffix(".gz").endswith(".ndjson"):
@@ -71,7 +67,7 @@ def _whole(file: Path, stream: IO[bytes]) -> Iterator[Found]:
 
 
 def parsed_resources(file: Path, line: int, text: bytes) -> Iterator[Found]:
-    """Yield the resource of a line, or those of its bundle; what is none says why."""
+    """Yield the resource of a line, or those of its bundle; for invalid content the reason."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -84,8 +80,8 @@ def parsed_resources(file: Path, line: int, text: bytes) -> Iterator[Found]:
 
 
 def _entries(file: Path, line: int, bundle: Json) -> Iterator[Found]:
-    """Yield a bundle's resources, ``line`` being the number of the entry. Resources without an id get that of their
-    ``fullUrl``, as a server that stores a transaction would give them one."""
+    """Yield a bundle's resources; ``line`` is the number of the entry. Resources without an id get that of their
+    ``fullUrl``, as a server that stores a transaction would do."""
     entries = bundle.get("entry", [])
     if not isinstance(entries, list):
         yield Found(file=file, line=line, reason="the bundle's entry is no list", raw=str(entries)[:200])

@@ -1,4 +1,4 @@
-"""Every resource of a FHIR export to the rows of its tables, counted and, where it is broken, set aside."""
+"""Convert every resource of a FHIR export to rows; count them and set broken ones aside."""
 
 from __future__ import annotations
 
@@ -40,10 +40,8 @@ _LOOKED_AT = 1_000
 
 
 def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
-    """Write the rows of every resource. Reads the files twice: what medications and places are called comes first.
-
-    UserError: times say how far they are from UTC, and nobody said where the hospital is.
-    """
+    """Write the rows of every resource. The files are read twice: first for the names of medications and places.
+    UserError: times have UTC offsets, and no time zone of the hospital is given."""
     names = Names.read(files)
     clock = WallClock.named(flat.spec.time_zone) if flat.spec.time_zone else None
     flat.declare((*flat.spec.tables, *flat.spec.dictionaries))
@@ -68,7 +66,8 @@ def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
 
 
 def on_the_wall(found: Found, clock: WallClock | None) -> Found:
-    """Return a resource with its times as the hospital's clock showed them. UndeclaredZone: no clock, and an offset."""
+    """Return a resource with its times as hospital local time. UndeclaredZone: a time has an offset and no zone is
+    given."""
     if clock is not None:
         return replace(found, resource=clock.read(found.resource))
     offset = next(offsets(found.resource), None) if found.resource["resourceType"] in MAKERS else None
@@ -81,13 +80,13 @@ def _undeclared(file: Path, first: str) -> str:
     looked_at = (each.resource for each in islice(read_resources(file), _LOOKED_AT))
     found = sorted({first, *(offset for each in looked_at for offset in offsets(each))})
     return (
-        f"{file}: its times have an offset from UTC ({', '.join(found)}); say the hospital's zone, as --time-zone "
+        f"{file}: its times have a UTC offset ({', '.join(found)}); say the hospital's zone, as --time-zone "
         f"America/New_York, or --time-zone={first.replace('Z', '+00:00')} for a clock that is never changed"
     )
 
 
 def _is_repeated(found: Found, seen: set[str], flat: FlatTables) -> bool:
-    """Say whether a Patient was there before: one person is one row."""
+    """Return whether a Patient was read before: one person is one row."""
     key = found.resource.get("id")
     if found.resource["resourceType"] != "Patient" or not isinstance(key, str):
         return False
@@ -111,10 +110,10 @@ def _take(found: Found, names: Names, flat: FlatTables) -> None:
 
 
 def resource_rows(found: Found, names: Names, flat: FlatTables) -> Sequence[tuple[str, Row]]:
-    """Return the rows of one resource, of which none are written; what has none is counted in ``flat``.
+    """Return the rows of one resource; nothing is written here. A resource without rows is counted in ``flat``.
 
-    An end that cannot be read is left out and counted: how it is written must not decide whether the resource is there
-    before. Malformed: something else cannot be read.
+    An end that cannot be read is left out and counted: its spelling must not decide whether the resource exists before.
+    Malformed: something else cannot be read.
     """
     left_out = flat.left_out.copy()
     try:
@@ -124,7 +123,7 @@ def resource_rows(found: Found, names: Names, flat: FlatTables) -> Sequence[tupl
         body, unread = without_unread_ends(found.resource)
         if not unread:
             raise
-        flat.leave_out(f"{found.resource['resourceType']}: ends that cannot be read", unread)
+        flat.leave_out(f"{found.resource['resourceType']}: end times that cannot be read", unread)
         return _rows(replace(found, resource=body), names, flat)
 
 

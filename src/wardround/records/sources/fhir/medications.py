@@ -1,4 +1,4 @@
-"""Rows of medication: what was ordered, handed out, given, and what people say they take."""
+"""Rows of medications: ordered, dispensed, administered, and reported by patients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wardround.records.sources.fhir.values import (
 
 
 def request(reading: ResourceReading) -> Rows:
-    """One row."""
+    """Return one row."""
     body, about = reading.resource, reading.about()
     dosage = next(iter(parts(body, "dosageInstruction")), {})
     supply = part(body, "dispenseRequest")
@@ -55,7 +55,7 @@ def request(reading: ResourceReading) -> Rows:
 
 
 def administration(reading: ResourceReading) -> Rows:
-    """One row. What lasts has a start and may have an end; a single time is that of a dose given, all known then."""
+    """Return one row. An infusion has a start and may have an end; a single time is that of a dose, all known then."""
     body, about = reading.resource, reading.about()
     start, end = _effective(body)
     lasted = lasting(start, moment(body, "effectiveDateTime"))
@@ -87,7 +87,7 @@ def administration(reading: ResourceReading) -> Rows:
 
 
 def dispense(reading: ResourceReading) -> Rows:
-    """One row. Without a time of its own one that was completed has that of its order."""
+    """Return one row. A completed one without a time has the time of its order."""
     body, about = reading.resource, reading.about()
     dosage = next(iter(parts(body, "dosageInstruction")), {})
     cells = _dosage(dosage)
@@ -113,7 +113,7 @@ def dispense(reading: ResourceReading) -> Rows:
 
 
 def statement(reading: ResourceReading) -> Rows:
-    """One row."""
+    """Return one row."""
     body, about = reading.resource, reading.about()
     start, end = _effective(body)
     cells = _dosage(next(iter(parts(body, "dosage")), {}))

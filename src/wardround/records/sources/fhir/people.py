@@ -1,4 +1,4 @@
-"""Rows of people and of where they were: Patient, Encounter."""
+"""Rows of people and their encounters: Patient, Encounter."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
 
 
 def patient(reading: ResourceReading) -> Rows:
-    """One row. Names, addresses and telephone numbers are not taken over."""
+    """Return one row. Names, addresses and telephone numbers are left out."""
     body = reading.resource
     if body.get("deceasedBoolean") and not body.get("deceasedDateTime"):
         reading.flat.leave_out("Patient known to be dead without a date")
@@ -67,10 +67,8 @@ def patient(reading: ResourceReading) -> Rows:
 
 
 def _identifier(body: Json, since: datetime | None = None) -> str | None:
-    """Return the medical record number, else the usual or first identifier of the resource.
-
-    One that holds from some time on is not used before it: ``since`` is the resource's own time.
-    """
+    """Return the medical record number, else the usual or first identifier. One that is valid from some time on is not
+    used before it; ``since`` is the resource's own time."""
     found = [item for item in parts(body, "identifier") if _holds(item, since)]
     kinds = [{code for _, code in concept(part(item, "type")).codes} for item in found]
     order = sorted(range(len(found)), key=lambda place: ("MR" not in kinds[place], found[place].get("use") != "usual"))
@@ -93,8 +91,8 @@ def _us_core(body: Json, name: str) -> str | None:
 
 
 def encounter(reading: ResourceReading) -> Rows:
-    """One row, one per change of class, location and diagnosis; none for what was only planned. One that was cancelled
-    stays: on the way there nobody knew."""
+    """Return one row, and one per change of class, location and diagnosis; none for a planned encounter. A cancelled
+    one stays: before the cancellation nobody knew."""
     body, about = reading.resource, reading.about()
     if body.get("status") == "planned":
         reading.flat.leave_out("Encounter planned")
@@ -160,7 +158,7 @@ def _rank(item: Json) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Classes:
-    """Of which class an encounter was when it began, None if nothing says it, and since when of which others."""
+    """The class of an encounter when it began (None if unknown), and its later classes with their times."""
 
     first: CodedConcept | None
     later: tuple[tuple[datetime, CodedConcept], ...]
@@ -168,8 +166,8 @@ class _Classes:
 
 
 def _classes(body: Json) -> _Classes:
-    """Read the history of an encounter's class. It may end with the present class or with the one before it; one that
-    begins later than the encounter leaves open what came first."""
+    """Read the history of an encounter's class. It may end with the present class or with the one before it; if it
+    begins after the encounter, the first class is unknown."""
     now, period = coding(part(body, "class")), part(body, "period")
     history = [(part(item, "period"), coding(part(item, "class"))) for item in parts(body, "classHistory")]
     history.sort(key=lambda each: moment(each[0], "start") or datetime.min)

@@ -1,4 +1,4 @@
-"""Rows of what was measured, found and written: Observation, DiagnosticReport, DocumentReference."""
+"""Rows of measurements, findings and documents: Observation, DiagnosticReport, DocumentReference."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DILUTION = "dilution-details"
 
 
 def observation(reading: ResourceReading) -> Rows:
-    """One row, one more for every component, and one for every member it names."""
+    """Return one row, one more per component, and one per member to which it refers."""
     body, about = reading.resource, reading.about()
     categories = codes_of(body, "category")
     table = _table(body, categories)
@@ -61,8 +61,11 @@ def observation(reading: ResourceReading) -> Rows:
 
 
 def _times(body: Json) -> tuple[datetime | None, datetime | None]:
-    """Return when something was measured and issued. What takes its time was measured at its end, and unless it was
-    issued before, not at all without one: a period that still runs must look as one that will end."""
+    """Return when something was measured and issued.
+
+    A measurement over a period counts at its end; unless it was issued before, it has no time while the end is missing:
+    a period that is still open must look like one that will end.
+    """
     period = part(body, "effectivePeriod")
     start, end = moment(period, "start"), moment(period, "end")
     issued = moment(body, "issued")
@@ -73,7 +76,7 @@ def _times(body: Json) -> tuple[datetime | None, datetime | None]:
 
 
 def _table(body: Json, categories: set[str]) -> str:
-    """Choose the table: cultures and what their organisms resist, laboratory results, vital signs, everything else."""
+    """Return the table: cultures and resistances, laboratory results, vital signs, everything else."""
     profiles = " ".join(texts(part(body, "meta"), "profile"))
     systems = " ".join(system or "" for system, _ in concept(part(body, "code")).codes)
     if "-micro-susc" in profiles or "antibiotic" in systems:
@@ -135,7 +138,7 @@ def _reference_range(body: Json) -> tuple[float | None, float | None, str | None
 
 
 def report(reading: ResourceReading) -> Rows:
-    """One row, and one for every observation it names."""
+    """Return one row, and one for every observation to which it refers."""
     body, about = reading.resource, reading.about()
     effective, issued = _times(body)
     words, missing = plain_texts(reading.parts_with("presentedForm", issued or effective))
@@ -164,7 +167,7 @@ def report(reading: ResourceReading) -> Rows:
 
 
 def document(reading: ResourceReading) -> Rows:
-    """One row with the text, where it is plain text; none is there while the time that it writes about goes on."""
+    """Return one row with the text if it is plain text; none while the period that it describes is still open."""
     body, about = reading.resource, reading.about()
     period = part(part(body, "context"), "period")
     date, end = moment(body, "date"), moment(period, "end")

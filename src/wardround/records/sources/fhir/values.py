@@ -1,4 +1,4 @@
-"""FHIR data types as plain cells: times, codes, quantities, dosages. A value of the wrong shape is Malformed."""
+"""FHIR data types as plain cells: times, codes, quantities, dosages. A value of the wrong form raises Malformed."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _ENDS = frozenset({"end", "deceasedDateTime", "abatementDateTime"})
 
 
 class Malformed(ValueError):
-    """An element is not what FHIR says; the text names it and says what was found."""
+    """An element is not as FHIR defines it; the text names it and says what was found."""
 
 
 def part(body: Json, name: str) -> Json:
-    """Return an element that has elements itself; an empty one if there is none."""
+    """Return an element that contains elements; an empty one if it is missing."""
     value = body.get(name)
     if value is None:
         return {}
@@ -76,7 +76,7 @@ def parts(body: Json, name: str) -> list[Json]:
 
 
 def text(body: Json, name: str) -> str | None:
-    """Return a text, outer spaces off; None if it is empty."""
+    """Return a text without outer spaces; None if it is empty."""
     value = body.get(name)
     if value is None:
         return None
@@ -97,7 +97,7 @@ def texts(body: Json, name: str) -> list[str]:
 
 
 def number(body: Json, name: str) -> float | None:
-    """Return a number; numbers written as texts are numbers."""
+    """Return a number; numbers written as texts are accepted."""
     value = body.get(name)
     if value is None:
         return None
@@ -110,8 +110,7 @@ def number(body: Json, name: str) -> float | None:
 
 
 def moment(body: Json, name: str) -> datetime | None:
-    """Return a time, which the flattener has brought to the clock on the wall. A day is its last second, and so is a
-    month or a year without more."""
+    """Return a time, already converted to local time. A day, a month or a year alone is its last second."""
     value = body.get(name)
     if value is None:
         return None
@@ -134,7 +133,7 @@ def _clock_time(value: str) -> datetime:
 
 
 def day(body: Json, name: str) -> date | None:
-    """Return a day; the last one of a month or a year without more."""
+    """Return a day; of a month or a year alone the last one."""
     value = body.get(name)
     if value is None:
         return None
@@ -154,7 +153,7 @@ def _last_day(value: str) -> date:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodedConcept:
-    """A coded thing: its main code, what people call it, and its other codes as ``SYSTEM//code`` in one text."""
+    """A coded element: its main code, its name, and its other codes as ``SYSTEM//code`` in one text."""
 
     system: str | None = None
     code: str | None = None
@@ -222,12 +221,12 @@ def coding(body: Json) -> CodedConcept:
 
 
 def label(body: Json, name: str) -> str | None:
-    """Return what people call a coded element."""
+    """Return the name of a coded element."""
     return concept(part(body, name)).label if name in body else None
 
 
 def labels(body: Json, name: str) -> str | None:
-    """Return what people call the codes of a repeated element, in one text."""
+    """Return the names of the codes of a repeated element, in one text."""
     if name not in body:
         return None
     return joined(concept(item).label for item in parts(body, name))
@@ -239,7 +238,7 @@ def codes_of(body: Json, name: str) -> set[str]:
 
 
 def joined(texts: Iterable[str | None]) -> str | None:
-    """Return texts as one, repeated ones once."""
+    """Return texts as one; repeated ones count once."""
     return "; ".join(dict.fromkeys(text for text in texts if text)) or None
 
 
@@ -249,7 +248,7 @@ def plain(value: float) -> str:
 
 
 def quantity_text(body: Json) -> str | None:
-    """Say a Quantity in words; None if it has no number."""
+    """Write a Quantity in words; None if it has no number."""
     value = number(body, "value")
     if value is None:
         return None
@@ -258,12 +257,12 @@ def quantity_text(body: Json) -> str | None:
 
 
 def unit_of(body: Json) -> str | None:
-    """Return the unit of a Quantity as people write it, else its code."""
+    """Return the unit of a Quantity as written, else its code."""
     return text(body, "unit") or text(body, "code")
 
 
 def range_text(body: Json) -> str | None:
-    """Say a Range in words."""
+    """Write a Range in words."""
     low, high = quantity_text(part(body, "low")), quantity_text(part(body, "high"))
     if low and high:
         return f"{low} - {high}"
@@ -294,7 +293,7 @@ def _decoded(attachment: Json) -> str:
 
 
 def without_unread_ends(body: Json) -> tuple[Json, int]:
-    """Return an element without those of its times that say when something ended and cannot be read; and how many."""
+    """Return an element without end times that cannot be read, and their number."""
     kept, unread = {}, 0
     for name, value in body.items():
         if name in _ENDS and not _is_moment(body, name):

@@ -1,4 +1,5 @@
-"""MEDS 0.4 as a source: its spec, and words for codes that come without. MEDS out is in :mod:`wardround.exports`."""
+"""MEDS 0.4 as a source: its spec, and descriptions for codes without one. MEDS export is in
+:mod:`wardround.exports`."""
 
 from wardround.records.sources.meds.descriptions import DescriptionCounts, describe_codes
 

@@ -32,7 +32,7 @@ Describe = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescriptionCounts:
-    """How many of a data set's codes have words: before, and after; and where they were written."""
+    """How many codes of a data set have descriptions: before, and after; and the file written."""
 
     codes: int
     before: int
@@ -41,9 +41,9 @@ class DescriptionCounts:
 
 
 def describe_codes(folder: Path, dictionaries: Sequence[Path], out: Path) -> DescriptionCounts:
-    """Write ``out/metadata/codes.parquet``: that of a MEDS folder with words for the codes that had none.
+    """Write ``out/metadata/codes.parquet``: the codes of a MEDS folder, with descriptions for those without.
 
-    ``out`` goes before the data set's own folder at ingest. UserError: no codes there, a dictionary of no known kind.
+    Give ``out`` before the data set's own folder at ingest. UserError: no codes there, or a dictionary of unknown kind.
     """
     source = folder / "metadata" / "codes.parquet"
     if not source.is_file():
@@ -73,7 +73,7 @@ def _first(describers: Sequence[Describe], code: str) -> str | None:
 
 
 def _describer(path: Path) -> Describe:
-    """Read a dictionary and return what it says of a code."""
+    """Read a dictionary and return a function from a code to its description."""
     names = set(_columns(path))
     if {"itemid", "label"} <= names:
         return _Items(_mapping(path, "itemid", "label")).describe
@@ -85,7 +85,7 @@ def _describer(path: Path) -> Describe:
     if {"code", "description"} <= names:
         return _mapping(path, "code", "description").get
     raise UserError(
-        f"{path}: no dictionary of codes; expected columns code, description; itemid, label; icd_code, icd_version, "
+        f"{path}: not a dictionary of codes; expected columns code, description; itemid, label; icd_code, icd_version, "
         f"long_title; or vocabulary_id, concept_code, concept_name; found {', '.join(sorted(names))}"
     )
 
