@@ -31,7 +31,7 @@ def test_a_resource_is_its_subjects_in_every_spelling(tmp_path: Path, subject: R
 
 @pytest.mark.parametrize(
     ("subject", "why"),
-    [(None, "subject: missing"), (reference("Patient?x=1"), "the reference has no id"), ({"display": "A"}, "has no id")],
+    [(None, "subject: missing"), (reference("Patient?x=1"), "has no id"), ({"display": "A"}, "has no id")],
 )
 def test_a_resource_of_nobody_is_malformed(tmp_path: Path, subject: Resource | None, why: str) -> None:
     with pytest.raises(Malformed, match=why):
