@@ -56,9 +56,9 @@ def test_a_study_is_one_command_and_goes_on(study: Path, tmp_path: Path, capsys:
     ("change", "said"),
     [
         (("[runs.direct.run]", "[run.direct.run]"), "there is no 'run'. Did you mean runs?"),
-        (('baseline = "react"', 'baseline = "rag"'), "the baseline 'rag' is none of its runs: direct, react"),
+        (('baseline = "react"', 'baseline = "rag"'), "the baseline 'rag' is not one of its runs: direct, react"),
         (("turns = 40", "turn = 40"), "turn"),
-        (("[runs.direct.run]", '[runs."../direct".run]'), "cannot be the name of a folder"),
+        (("[runs.direct.run]", '[runs."../direct".run]'), "cannot be the name of a run"),
         (('[runs.direct.run]\nagents = ["direct"]\n', ""), "two runs or more"),
     ],
 )

@@ -58,7 +58,7 @@ def test_shown_differences_are_named_the_largest_first_and_alike_contenders_toge
 
 def test_few_patients_and_equal_scores_have_words_of_their_own() -> None:
     (few,) = compared_answers([difference("labs", 0.4, None, subjects=1, error=None)])
-    assert few.endswith("on labs; 1 patient is too few to say which difference would show.")
+    assert few.endswith("on labs; 1 patient is too few to say which difference could be shown.")
     same = Interval(estimate=0.0, low=0.0, high=0.0, n=9, subjects=9, standard_error=0.0)
     test = PairedTest(difference=same, p_value=1.0, exact=True, permutations=1)
     row = Comparison(contender="b · m", baseline="a · m", task="labs", test=test, adjusted_p=1.0)

@@ -56,13 +56,13 @@ def test_figures_over_other_samples_are_not_set_against_each_other() -> None:
     unfinished = [one for one in episodes() if one.agent == "ehr-rag"] + episodes()[6:10]
     (table,) = class_tables(summarise_run(unfinished, seed=1))
     assert not any(cell.is_best for line in table.agents for cell in line.cells)
-    assert any("agents were not judged on the same samples" in note for note in table.notes)
+    assert any("agents were not scored on the same samples" in note for note in table.notes)
     (table,) = ablation_tables(summarise_run(unfinished, seed=1))
     assert [cells[0].ahead for _, cells in table.lines if cells[0]] == [None, None]
 
     whole = summarise_run(episodes(), seed=1)
     few = class_tables(summarise_run([one for one in episodes() if one.target == ("0",)], seed=1))[0]
-    assert any("macro-F1 50.00 at most" in note for note in few.notes)
+    assert any("macro-F1 is at most 50.00" in note for note in few.notes)
     assert class_tables(whole)[0].notes == ()
     predictor = replace(summarise_run(unfinished, seed=1).classes[1], agent="count-lr", model="")
     beside = class_tables(replace(whole, predictors=(predictor,)))[0]

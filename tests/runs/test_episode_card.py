@@ -135,7 +135,7 @@ def test_items_are_right_as_the_scorer_counts_them() -> None:
         ("Lactate", "wrong"),
     ]
     assert [(one.text, one.state) for one in found.happened] == [("Sodium", "right"), ("Potassium", "missed")]
-    assert found.verdict == "1 of 3 answered are right; 1 of 2 that happened were missed."
+    assert found.verdict == "1 of 3 answers are right; 1 of 2 that happened were missed."
 
 
 def _outside(score: Any, *names: str) -> Any:

@@ -228,7 +228,7 @@ def test_what_cannot_be_played_says_why(tmp_path: Path, capsys: Any) -> None:
     text = capsys.readouterr().out
     assert "CLMBR-T-Base" in text
     assert "retrosum-table-2" not in text
-    with pytest.raises(UserError, match="no TOML with a paper"):
+    with pytest.raises(UserError, match="not TOML with a paper"):
         read_exhibits("title = 1", "mine.toml")
 
 

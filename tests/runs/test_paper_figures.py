@@ -97,4 +97,4 @@ def test_the_same_run_gives_the_same_bytes(files: dict[str, Path], tmp_path: Pat
 def test_without_the_extra_one_line_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert without_figures() is None
     monkeypatch.setattr("wardround.reports.figures.find_spec", lambda name: None)
-    assert "needs the extra [figures] (no matplotlib here): pip install '.[figures]'" in str(without_figures())
+    assert "needs the extra [figures] (matplotlib is not installed): pip install '.[figures]'" in str(without_figures())

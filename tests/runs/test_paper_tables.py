@@ -86,7 +86,7 @@ def test_checklists_are_filled_with_what_the_run_knows_and_the_rest_is_the_autho
     assert "as the developers state them" in items["6a"][5]
     assert items["13"][4] == "–", "no run knows its ethics committee"
     assert "6 samples of " in items["16d"][4]
-    assert "The run has nothing of: audits." in items["5d"][5], "no audit was given, so none is claimed"
+    assert "The run does not record: audits." in items["5d"][5], "no audit was given, so none is claimed"
     numbers = list(cells_of(tmp_path / "page" / "mi-clear-llm.md"))
     assert numbers == ["item", "---", *"12345678"]
 

@@ -23,7 +23,7 @@ def test_notes_count_fits_short_of_samples_without_a_choice_and_at_their_limit()
     rows.append(fit(0.9, repeated=3))
     manifest = {"settings": {"final_iterations": 1000}, "left_out": {"count-gbm": "no library"}}
     assert predictor_notes(rows, manifest) == (
-        "In 3 of 7 fits a class was short and samples were repeated.",
+        "In 3 of 7 fits a class had too few samples, and samples were repeated.",
         "In 2 fits dev samples could not choose a setting: defaults.",
         "1 fits ended at the solver's limit of 1,000.",
         "Left out: count-gbm, no library.",

@@ -164,7 +164,7 @@ def test_some_exhibits_are_played_and_others_shown_by_a_command(kind: Any, playe
 
 @pytest.mark.parametrize("text", ["paper = 1 2", 'paper = "p"', "[[exhibit]]\nname = 1"])
 def test_a_file_that_is_no_list_of_exhibits_is_refused_with_its_place(text: str) -> None:
-    with pytest.raises(UserError, match=r"^here is no TOML with a paper and \[\[exhibit\]\] entries"):
+    with pytest.raises(UserError, match=r"^here: not TOML with a paper and \[\[exhibit\]\] entries"):
         read_exhibits(text, "here")
 
 

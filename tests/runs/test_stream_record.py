@@ -208,7 +208,7 @@ def test_a_stream_is_three_charts() -> None:
         "Weights of edges over the stream",
     ]
     assert [one.chart for one in sections] == ["chart"] * 3
-    assert sections[0].text.startswith("Mean score of the last 20 updates. Coins masked 4 of 7 experiences")
+    assert sections[0].text.startswith("Mean score of the last 20 updates. 4 of 7 recalled experiences were masked")
     assert sections[1].text == "Q over all tasks: three lines of the spread, and the 3 that moved most."
     score, quality, weight = asked
     assert score == {

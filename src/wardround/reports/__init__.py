@@ -1,4 +1,4 @@
-"""Reports: what a run comes to: tables, comparisons with paired tests, figures and pages."""
+"""Reports of runs: tables, comparisons with paired tests, figures and pages."""
 
 from wardround.reports.analyses import Point, points_of
 from wardround.reports.arms import arm_table

@@ -1,6 +1,6 @@
-"""The analyses of a report, from scored rows alone: how contenders behave, not only how well they score.
+"""The analyses of a report, from scored episodes alone: how contenders behave, not only how well they score.
 
-They follow section 5 and appendix F of the AgentEHR paper. Rows are contenders where there are several, else tasks.
+They follow section 5 and appendix F of the AgentEHR paper. Rows are contenders if there are several, else tasks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from wardround.tools import TOOLS
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
 _MOST_TABLES = 14
 _COMPARED = ("budget.context_tokens", "agent.retrosum.window", "budget.turns", "budget.result_tokens")
-"""Settings that charts are drawn against, where runs differ in them."""
+"""Settings against which a chart is drawn, if runs differ in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A chart with its heading and what to read from it."""
+    """A chart with its heading and an explanation."""
 
     title: str
     text: str
@@ -37,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A contender's mean F1 in a run with one value of a setting that runs differ in."""
+    """A contender's mean F1 in a run with one value of a setting in which runs differ."""
 
     contender: str
     setting: str
@@ -46,7 +46,7 @@ class Point:
 
 
 def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> list[Point]:
-    """Return every contender's mean F1 against each number in which these runs' settings differ."""
+    """Return every contender's mean F1 against each numeric setting in which these runs differ."""
     points = []
     for name in _COMPARED:
         values: list[Any] = [flat(settings.to_json()).get(name) for settings, _ in runs]
@@ -60,7 +60,7 @@ def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> lis
 
 
 def sections(scores: Sequence[EpisodeScore], summary: RunSummary, points: Sequence[Point] = ()) -> Iterable[Section]:
-    """Yield every analysis these scores allow. ``points`` come from runs that differ in one setting."""
+    """Yield every analysis that these scores allow. ``points`` come from runs that differ in one setting."""
     if not scores:
         return
     groups = _groups(scores)
@@ -94,7 +94,8 @@ def _task(score: EpisodeScore) -> str:
 
 
 def _by_task(summary: RunSummary) -> Section:
-    """One contender: a line per task. Several: a line per contender over all tasks; the table has the rest."""
+    """Return the chart of scores by task: one contender has a line per task; several have a line each over all
+    tasks."""
     several = len({contender(row) for row in summary.rows}) > 1
     whole = {(row.task, contender(row)): row for row in summary.rows}  # the row over all strata comes last
     task = summary.rows[-1].task
@@ -112,7 +113,7 @@ def _by_task(summary: RunSummary) -> Section:
 
 
 def with_reason(label: str, interval: Interval) -> str:
-    """A label of a chart that says why no line is drawn, where none is."""
+    """Add to a chart's label why no interval is drawn, if there is none."""
     return label if interval.missing is None else f"{label} ({interval.missing.partition(':')[0]})"
 
 
@@ -138,7 +139,7 @@ def _turns(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
         rows[label] = {column: bins[n] / len(trials) for n, column in enumerate(columns)}
     return Section(
         title="Turns per episode",
-        text="Share of episodes (of Reflexion: of trials, each of which has the turn limit) that took so many turns.",
+        text="Share of episodes by number of turns (Reflexion: of trials; each trial has the turn limit).",
         chart=charts.heat(rows, columns, title="Turns per episode"),
     )
 
@@ -161,7 +162,7 @@ def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]
     if columns:  # methods without tools call none
         yield Section(
             title="Tools called",
-            text="Share of the tool calls that were made by category; unknown are tools that do not exist.",
+            text="Share of tool calls by category; unknown: tools that do not exist.",
             chart=charts.heat(rows, columns, title="Tool calls by category"),
         )
 
@@ -188,7 +189,7 @@ def _spending(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]
     if tokens:
         yield Section(
             title="Input tokens per episode",
-            text="Mean over episodes of which every call reported its tokens.",
+            text="Mean over episodes in which every call reported its tokens.",
             chart=charts.bars([(label, value, f"{value:,.0f}") for label, value in tokens], title="Input tokens"),
         )
     seconds = [
@@ -203,7 +204,7 @@ def _spending(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]
     if shares:
         yield Section(
             title="Prompt re-used as prefix",
-            text="Share of prompt bytes that repeat the start of the prompt before: what a prefix cache can save.",
+            text="Share of prompt bytes that repeat the start of the previous prompt: a prefix cache can save these.",
             chart=charts.bars([(n, v, f"{v:.0%}") for n, v in shares], title="Prefix share", full=1.0),
         )
 
@@ -233,7 +234,7 @@ def _frontier(scores: Sequence[EpisodeScore]) -> Iterable[Section]:
 
 
 def _sizes(scores: Sequence[EpisodeScore], sizes: Mapping[str, float]) -> Iterable[Section]:
-    """Figure 2 of the ClinSeekAgent paper, of the models whose size is said."""
+    """Return figure 2 of the ClinSeekAgent paper, for models whose size is given."""
     groups = _grouped([score for score in scores if score.model in sizes], contender)
     if len({sizes[group[0].model] for group in groups.values()}) < 2:
         return
@@ -247,7 +248,7 @@ def _sizes(scores: Sequence[EpisodeScore], sizes: Mapping[str, float]) -> Iterab
 
 
 def _mean_f1(scores: Sequence[EpisodeScore]) -> float:
-    """The mean of task means, as in the table's row over all tasks."""
+    """Return the mean of task means, as in the table's row over all tasks."""
     return mean_of_task_means([score.value for score in scores], [score.task for score in scores])
 
 
@@ -256,7 +257,7 @@ def _best_at(summary: RunSummary) -> Iterable[Section]:
     if lines:
         yield Section(
             title="Best@K",
-            text="Expected best F1 of K episodes drawn from those played (eq. 15).",
+            text="Expected best F1 of K episodes drawn from those of a sample (eq. 15).",
             chart=charts.lines(lines, title="Best@K F1", axis="K"),
         )
 

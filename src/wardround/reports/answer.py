@@ -1,7 +1,7 @@
-"""What a run comes to in a sentence or two: who is shown to differ from whom, and how small a difference it could show.
+"""The result of a run in a sentence or two: which contenders differ, and how small a difference could be shown.
 
-A contender is *shown* to differ on a task where the p-value that is corrected for all contenders and tasks lies below
-0.05. Where it does not, nothing is said about how alike they are: only which difference would have been seen.
+A contender is *shown* to differ on a task if the p-value corrected for all contenders and tasks is below 0.05.
+Otherwise nothing is claimed about how similar they are: only which difference could have been detected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHOWN_BELOW = 0.05
 
 
 def answer_of(summary: RunSummary) -> list[str]:
-    """Return the sentences that a report begins with; empty where no episode is finished."""
+    """Return the first sentences of a report; empty if no episode is finished."""
     trivial = list(_answers(summary.against_trivial, f"the {BEST} baseline"))
     return trivial + compared_answers(summary.comparisons) or list(_scores(summary))
 
@@ -30,7 +30,8 @@ def compared_answers(comparisons: Iterable[Comparison]) -> list[str]:
 
 
 def main_differences(comparisons: Iterable[Comparison]) -> list[Comparison]:
-    """Return the comparisons of the tasks' own figure over all strata, task by task, without that of all tasks."""
+    """Return the comparisons of each task's main figure over all strata, task by task, without the row over all
+    tasks."""
     found: dict[tuple[str, str, str], Comparison] = {}
     for (
         comparison
@@ -47,7 +48,7 @@ def _by_baseline(comparisons: Sequence[Comparison]) -> Iterator[list[Comparison]
 
 
 def _answers(comparisons: Sequence[Comparison], baseline: str | None = None) -> Iterator[str]:
-    """A sentence for all contenders of which the same is shown."""
+    """Yield a sentence for all contenders with the same result."""
     groups: dict[str, list[Comparison]] = {}
     for comparison in comparisons:
         groups.setdefault(comparison.contender, []).append(comparison)
@@ -70,28 +71,28 @@ def _answers(comparisons: Sequence[Comparison], baseline: str | None = None) -> 
 
 
 def _shown(some: Sequence[Comparison], sign: int) -> tuple[str, ...]:
-    """The tasks on which a difference of this sign is shown, the largest first."""
+    """Return the tasks on which a difference of this sign is shown, the largest first."""
     found = [one for one in some if one.adjusted_p is not None and one.adjusted_p < SHOWN_BELOW]
     found = [one for one in found if sign * one.test.difference.estimate > 0]
     return tuple(one.task for one in sorted(found, key=lambda one: -abs(one.test.difference.estimate)))
 
 
 def p_text(p_value: float | None) -> str:
-    """Write a p-value; "p not known" where nothing could be tested."""
+    """Write a p-value; "p not known" if nothing could be tested."""
     if p_value is None:
         return "p not known"
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def p_cell(p_value: float | None) -> str | None:
-    """Write a p-value for a cell of a table; None where nothing could be tested. It is never printed as 0."""
+    """Write a p-value for a cell of a table; None if nothing could be tested. It is never printed as 0."""
     if p_value is None:
         return None
     return "< 0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
 
 
 def _could_show(some: Sequence[Comparison]) -> str:
-    """The smallest differences that these patients could show, the best task and the worst."""
+    """Return the smallest differences that these patients could show: the best task and the worst."""
     every = [one.test.difference for one in some]
     known = [(one.test.difference.detectable, one) for one in some]
     sizes = sorted(
@@ -102,7 +103,7 @@ def _could_show(some: Sequence[Comparison]) -> str:
         return "every sample has the same score in both"
     if not sizes:
         most = max(one.subjects for one in every)
-        return f"{most} {'patient is' if most == 1 else 'patients are'} too few to say which difference would show"
+        return f"{most} {'patient is' if most == 1 else 'patients are'} too few to say which difference could be shown"
     texts = list(dict.fromkeys(f"{size:.3f} ({task}, {patients} patients)" for size, task, patients in sizes))
     ends = texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
     return f"the smallest difference that could be shown is {ends}"
@@ -113,7 +114,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _scores(summary: RunSummary) -> Iterator[str]:
-    """The score of each contender where nothing is compared."""
+    """Yield the score of each contender, if nothing is compared."""
     last = {contender(row): row for row in summary.rows}  # the row over all tasks and strata comes last
     for name, row in last.items():
         tasks = (

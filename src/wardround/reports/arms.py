@@ -1,4 +1,4 @@
-"""The two arms of ClinSeek-Bench in a run: curated input against seeking the evidence, as a table and as a map."""
+"""The two arms of ClinSeek-Bench in a run, curated input and evidence seeking, as a table and as a map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import ArmCell, ArmFigure, ArmRow, PairedTest
 
 CURATED = "curated"
-"""The agent that answers from the evidence package; every other one seeks."""
+"""The agent that answers from the evidence package; every other agent seeks evidence."""
 GROUPS: Mapping[str, str] = {
     "decision": "Decision making",
     "risk": "Risk prediction",
@@ -23,12 +23,12 @@ GROUPS: Mapping[str, str] = {
     "death": "Inpatient mortality",
     "phenotypes": "Phenotype (CCS groups)",
 }
-"""By what a task is about: the groups of the paper's tables 2 and 3."""
+"""The groups of the paper's tables 2 and 3, by the subject of a task."""
 _FAMILIES = ("clinseek", "clinseek-mm")
 
 
 def group_of(task: str) -> str | None:
-    """Return the group of a task of ClinSeek-Bench, None of another."""
+    """Return the group of a task of ClinSeek-Bench, None for another task."""
     found = get_task(task)
     return GROUPS.get(found.about) if found.family in _FAMILIES else None
 
@@ -47,8 +47,8 @@ def win_map(cells: Sequence[ArmCell]) -> Markup | None:
 
 
 def arm_table(rows: Sequence[ArmRow]) -> Table:
-    """Return both arms of every model and group, in per cent: their difference, tokens of each, how much of the package
-    was cut, and the ceilings of both arms."""
+    """Return both arms of every model and group, in per cent: their difference, the tokens of each, how often the
+    package was cut, and the ceilings of both arms."""
     numbers: list[Kind] = ["number"] * (len(_HEADINGS) - 3)
     return Table(header=_HEADINGS, rows=list(map(_texts, rows)), kinds=("text", "text", "text", *numbers))
 
@@ -100,14 +100,14 @@ def _interval(low: float | None, high: float | None, missing: str | None) -> str
 
 
 def _tokens(figure: ArmFigure) -> str:
-    """Tokens in and out, a mean per episode."""
+    """Return tokens in and out, a mean per episode."""
     if figure.input_tokens is None or figure.output_tokens is None:
         return "–"
     return f"{figure.input_tokens:,.0f} + {figure.output_tokens:,.0f}"
 
 
 def _package(figure: ArmFigure) -> str:
-    """How many packages left events out (and how many events each), and the hours shown of those there were."""
+    """Return how many packages left events out (and how many each), and the hours that they show of the whole span."""
     hours = f"; {figure.hours[0]:.1f} of {figure.hours[1]:.1f} h" if figure.hours else ""
     return "–" if figure.cut is None else f"{figure.cut.short}{hours}"
 

@@ -35,11 +35,9 @@ CONTENDERS = (*TRIVIAL, ORACLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRow:
-    """One task of the card.
-
-    ``means``: the mean figure of every trivial contender and the oracle, None if not available; ``intervals``: of the
-    available ones, if computed; ``by_moment``, ``by_existence``: see :class:`TrivialScores`.
-    """
+    """One task of the card. ``means``: the mean figure of every trivial contender and the oracle, None if not
+    available; ``intervals``: of the available ones, if computed; ``by_moment``, ``by_existence``: see
+    :class:`TrivialScores`."""
 
     task: str
     metric: str
@@ -53,7 +51,7 @@ class CardRow:
 
     @property
     def warning(self) -> str | None:
-        """The warning beside every score of a task that the time of the question, or the existence of rows, answers."""
+        """The warning beside every score of a task that the question's time, or the existence of rows, can answer."""
         figures = [("the moment alone", self.by_moment)] if self.by_moment else []
         existing = sorted(self.by_existence, key=lambda figure: -float(figure["low"]))
         figures += [(f"'{figure['what']}' alone", figure) for figure in existing[:1]]
@@ -96,10 +94,10 @@ def _bar(found: Mapping[str, Any]) -> float:
 def against_trivial(
     groups: Mapping[str, Sequence[EpisodeScore]], trivial: Sequence[TrivialScores], *, seed: int
 ) -> tuple[Comparison, ...]:
-    """Compare every contender with the task's best trivial one, sample by sample.
+    """Compare every contender with the task's best trivial baseline, sample by sample.
 
-    The best is chosen on the same samples, which favours it: a contender ahead of it is ahead of all.
-    Corrected by step-down max-T over all contenders and tasks of a metric.
+    The best is chosen on the same samples, which favours it: a contender better than it is better than all. Corrected
+    by step-down max-T over all contenders and tasks of a metric.
     """
     rows = [row for name, scores in groups.items() for one in trivial if (row := _pair(name, scores, one, seed))]
     found = [row for row, _ in rows]
@@ -113,7 +111,7 @@ def against_trivial(
 
 
 def predictor_scores(predictions: Sequence[FitRow], trivial: Sequence[TrivialScores]) -> dict[str, list[EpisodeScore]]:
-    """Return the scores of classical predictors as contenders, by name, on the samples of the trivial ones.
+    """Return the scores of classical predictors, by name, on the samples of the trivial baselines.
 
     A predictor's answer is the most probable class of the fit on the whole training split.
     """
@@ -153,7 +151,7 @@ def _answered(sample: EpisodeScore, row: FitRow, answer: str) -> EpisodeScore:
 def _pair(
     name: str, scores: Sequence[EpisodeScore], trivial: TrivialScores, seed: int
 ) -> tuple[Comparison, Hypothesis] | None:
-    """Compare a contender with the best trivial one; None if it has no sample of the task."""
+    """Compare a contender with the best trivial baseline; None if it has no sample of the task."""
     second = per_sample([score for score in scores if score.task == trivial.task])
     if not second:
         return None

@@ -32,7 +32,7 @@ _NONE = Markup("<p>none</p>")
 
 
 def intervals(rows: Sequence[tuple[str, float, float | None, float | None]], *, title: str) -> Markup:
-    """Dot-and-whisker chart of figures in 0..1: (label, estimate, low, high); no whisker where there is no interval."""
+    """Dot-and-whisker chart of figures in 0..1: (label, estimate, low, high); no whisker if there is no interval."""
     plot, left = _WIDTH - _LABEL - 60, _label_width(label for label, *_ in rows)
     body = [_grid(left, plot, len(rows))]
     for n, (label, estimate, low, high) in enumerate(rows):
@@ -48,8 +48,8 @@ def intervals(rows: Sequence[tuple[str, float, float | None, float | None]], *, 
 
 
 def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | None = None) -> Markup:
-    """Horizontal bars: (label, size, text beside the bar). ``full`` is the size of a whole bar; default the largest.
-    Where every size is 0 it says none."""
+    """Horizontal bars: (label, size, text beside the bar). ``full``: the size of a whole bar, by default the largest.
+    If every size is 0, a text says that there is nothing to draw."""
     if not any(size for _, size, _ in rows):
         return _NONE
     plot, left = _WIDTH - _LABEL - 90, _label_width(label for label, *_ in rows)
@@ -65,8 +65,8 @@ def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | No
 
 
 def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, title: str) -> Markup:
-    """Heat map of shares in 0..1: a row per key, a column per name; a cell shows its percentage. Where every share is
-    0 there is nothing to draw, and it says none."""
+    """Heat map of shares in 0..1: a row per key, a column per name; a cell shows its percentage. If every share is 0, a
+    text says that there is nothing to draw."""
     if not any(share for shares in rows.values() for share in shares.values()):
         return _NONE
     left = _label_width(rows)
@@ -90,8 +90,8 @@ def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, tit
 
 
 def differences(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, title: str) -> Markup:
-    """Map of differences in -1..1: a row per key, a column per name. A cell shows its percentage points, gains in one
-    colour and losses in another; nothing where there is none."""
+    """Map of differences in -1..1: a row per key, a column per name. A cell shows percentage points, gains in one
+    colour and losses in another; a missing difference is an empty cell."""
     left = _label_width(rows)
     cell = min(190, max(58, *(8 + 7 * len(name) for name in columns)))
     largest = max((abs(value) for row in rows.values() for value in row.values()), default=0.0) or 1.0
@@ -118,10 +118,8 @@ def _difference_cell(x: float, y: float, width: float, gain: float, largest: flo
 def lines(
     series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, axis: str, ticks: Sequence[float] | None = None
 ) -> Markup:
-    """Lines of figures in 0..1 over a setting; each line carries its name at its end, so no colour key is needed.
-
-    ``ticks`` are the values that the axis names; without them all of the series'.
-    """
+    """Lines of figures in 0..1 over a setting; each line has its name at its end, so no legend is needed. ``ticks``:
+    values on the axis, by default all of the series."""
     every = [point for points in series.values() for point in points]
     plane = _Plane.around(every, ticks=_values(series) if ticks is None else ticks)
     body = [plane.frame(axis)]
@@ -134,8 +132,8 @@ def lines(
 
 
 def frontier(points: Sequence[tuple[str, float, float]], *, title: str, unit: str) -> Markup:
-    """Named points of (spending, figure in 0..1), and the line through those that none beats in both. Where nothing was
-    spent it says none."""
+    """Named points of (spending, figure in 0..1), and the line through those that no other point beats in both. If
+    nothing was spent, a text says so."""
     if not any(x for _, x, _ in points):
         return _NONE
     plane = _Plane.around([(x, y) for _, x, y in points], ticks=())
@@ -190,11 +188,11 @@ class _Plane:
         return "".join(parts)
 
     def whole_width(self, names: Iterable[str]) -> float:
-        """The width of the picture with its longest name to the right of the plane."""
+        """The width of the picture, with the longest name to the right of the plot."""
         return max(_WIDTH, math.ceil(self.left + self.width + 22 + LETTER * max(map(len, names), default=0)))
 
     def labels(self, points: Sequence[tuple[str, float, float]]) -> list[str]:
-        """Names to the right of the plane, pushed apart where they would overlap, each joined to its point."""
+        """Return the names to the right of the plot, moved apart where they would overlap, each joined to its point."""
         parts: list[str] = []
         lowest = 4.0
         for name, x, y in sorted(points, key=lambda point: -point[2]):
@@ -215,7 +213,7 @@ def _values(series: Mapping[str, Sequence[tuple[float, float]]]) -> list[float]:
 
 
 def _label_width(labels: Iterable[str]) -> float:
-    """How far from the left edge a chart begins, so that its longest label is whole."""
+    """Return where a chart begins, so that its longest label fits on the left."""
     return max(_LABEL, math.ceil(14 + LETTER * max(map(len, labels), default=0)))
 
 
@@ -241,7 +239,7 @@ def _svg(body: Sequence[str], *, height: float, title: str, width: float = _WIDT
     )
 
 
-# A chart of a page as a file of its own: SVG with its colours in it. The same chart gives the same bytes.
+# A chart of a page as an SVG file with its own colours. The same chart gives the same bytes.
 
 
 _NAMESPACE = "http://www.w3.org/2000/svg"
@@ -249,12 +247,12 @@ _COLOUR = re.compile(r"--([a-z-]+): (#[0-9a-f]+);")
 
 
 def figure_name(title: str) -> str:
-    """Return the name of a chart's file by its title."""
+    """Return the name of a chart's file from its title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def write_svg(chart: Markup, file: Path) -> Path:
-    """Write a chart as an SVG file that opens by itself; return the file."""
+    """Write a chart as an SVG file that opens without the page; return the file."""
     head, rest = str(chart).split(">", 1)
     named = head if "xmlns=" in head else head.replace("<svg", f'<svg xmlns="{_NAMESPACE}"', 1)
     write_atomically(file, f"{named}><style>{_style()}</style>{rest}\n", durable=False)
@@ -263,8 +261,8 @@ def write_svg(chart: Markup, file: Path) -> Path:
 
 @cache
 def _style() -> str:
-    """The lines of the pages' style sheet that are about charts, with the colours of a page in daylight, written out:
-    programs that draw SVG know no variables."""
+    """Return the chart rules of the pages' style sheet with the colours of a light page: programs that draw SVG do not
+    know CSS variables."""
     sheet = (Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
     colours = dict(_COLOUR.findall(sheet.partition("@media")[0]))
     lines = "\n".join(line for line in sheet.splitlines() if line.startswith("svg"))
@@ -274,8 +272,8 @@ def _style() -> str:
 
 # The few-shot figure (EHR-RAG, figure 2): a figure in 0..1 against samples per class, ``all`` at the end.
 #
-# A line per predictor with the spread of its replicates; level lines for who saw no labelled sample at all. Without
-# scripts, readable in print and in black and white: dashes and end labels tell the lines apart, not colour alone.
+# A line per predictor with the spread of its replicates; level lines for agents, which saw no labelled sample. Without
+# scripts, readable in print and in black and white: dashes and end labels distinguish the lines, not colour alone.
 
 
 _SHOTS_WIDTH, _HEIGHT = 560.0, 300.0
@@ -366,7 +364,8 @@ class _ShotsPlane:
 
 
 def _curve(plane: _ShotsPlane, points: Sequence[CurvePoint], n: int) -> list[str]:
-    """The spread as a band, the mean as a line, a mark per number of shots; ``all`` is joined by a fainter line."""
+    """Draw the spread as a band, the mean as a line, a mark per number of shots; ``all`` is joined by a fainter
+    line."""
     numbered = [point for point in points if point.k is not None]
     whole = [point for point in points if point.k is None]
     style = f"c{n % 3}"
@@ -396,7 +395,7 @@ def _mark(x: float, y: float, n: int) -> str:
 
 
 def _spread_labels(labels: Sequence[tuple[str, float, str]], right: float) -> list[str]:
-    """Names to the right of the plane, pushed apart where they would overlap, within the picture."""
+    """Return names to the right of the plot, moved apart where they would overlap, within the picture."""
     ordered = sorted(labels, key=lambda label: label[1])
     places: list[float] = []
     for _, y, _ in ordered:

@@ -1,7 +1,7 @@
 """The parts of a report about tasks with classes: EHR-RAG's tables 1, 2 and 4 and its figure 2, as data.
 
-Figures are in per cent in the tables, as in the paper. Best is best among agents, and apart from that among predictors,
-which learnt from labelled samples.
+Figures are in per cent in the tables, as in the paper. The best agent and the best predictor are marked separately,
+because predictors learnt from labelled samples.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ _MOST_LEVELS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A figure in per cent, what is said below it, and whether it is the best of its group.
-
-    ``ahead`` is by how much the best is ahead of the next, or an ablation behind the whole.
-    """
+    """A figure in per cent, the text below it, and whether it is the best of its group. ``ahead``: by how much the best
+    leads, or by how much an ablation is behind the whole method."""
 
     value: float
     below: str = ""
@@ -58,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassTable:
-    """One task: agents, then predictors, with the same columns. ``notes`` say what must not be compared."""
+    """One task: agents, then predictors, with the same columns. ``notes``: figures that must not be compared."""
 
     title: str
     columns: tuple[str, ...]
@@ -107,7 +105,7 @@ def class_tables(summary: RunSummary) -> tuple[ClassTable, ...]:
 
 
 def ablation_tables(summary: RunSummary) -> tuple[AblationTable, ...]:
-    """Return table 4 for every model that played EHR-RAG and one of its ablations."""
+    """Return table 4 for every model with EHR-RAG and one of its ablations."""
     tables = []
     for model in dict.fromkeys(row.model for row in summary.classes):
         found = {(row.agent, row.task): row for row in summary.classes if row.model == model}
@@ -121,7 +119,7 @@ def ablation_tables(summary: RunSummary) -> tuple[AblationTable, ...]:
 
 
 def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple[Panel, ...]:
-    """Return figure 2: macro-F1 of the task's own classes, agents as level lines."""
+    """Return figure 2: macro-F1 of the task's own classes, with agents as level lines."""
     levels: dict[str, dict[str, float]] = {}
     several = len({row.model for row in summary.classes}) > 1
     for row in summary.classes:
@@ -145,7 +143,7 @@ def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple
 
 
 def _apart(summary: RunSummary) -> dict[str, str]:
-    """Return what the caption of a task's panel says where its level lines are of other samples than its curves."""
+    """Return a remark for a panel's caption if its level lines and curves are from different samples."""
     found = {}
     for predictor in summary.predictors:
         others = [row for row in summary.classes if row.task == predictor.task and not same_samples((row, predictor))]
@@ -156,7 +154,7 @@ def _apart(summary: RunSummary) -> dict[str, str]:
 
 
 def auroc_panels(predictions: Sequence[FitRow]) -> tuple[Panel, ...]:
-    """Return EHRSHOT's own figure: AUROC, several classes taken as normal against the rest."""
+    """Return EHRSHOT's own figure: AUROC, with several classes as normal against the rest."""
     binary = {(row.task, row.view) for row in predictions if len(row.classes) == 2}
     return _panels(
         predictions,
@@ -170,7 +168,7 @@ def auroc_panels(predictions: Sequence[FitRow]) -> tuple[Panel, ...]:
 
 
 def has_curve(predictions: Iterable[FitRow]) -> bool:
-    """Whether there are shots to draw a line through."""
+    """Return whether there are at least two shots to join by a line."""
     return len({row.k for row in predictions}) > 1
 
 
@@ -212,10 +210,10 @@ def _notes(agents: Sequence[ClassificationRow], predictors: Sequence[Classificat
     groups = {"agents": agents, "predictors": predictors}
     for who, rows in groups.items():
         if not same_samples(rows):
-            notes.append(f"The {who} were not judged on the same samples (see n), so none is marked as the best.")
+            notes.append(f"The {who} were not scored on the same samples (see n), so none is marked as the best.")
     if agents and predictors and not same_samples((agents[0], predictors[0])):
         notes.append(
-            f"Agents and predictors were not judged on the same samples: the truth of the predictors is "
+            "Agents and predictors were not scored on the same samples: those of the predictors are "
             f"{_support(predictors[0])}. Their figures cannot be compared."
         )
     first = (*agents, *predictors)[0]
@@ -223,7 +221,7 @@ def _notes(agents: Sequence[ClassificationRow], predictors: Sequence[Classificat
     if lacking:
         most = 100 * (1 - len(lacking) / len(first.class_names))
         notes.append(
-            f"No sample is {' or '.join(lacking)}: that F1 is 0 whatever is answered, and macro-F1 {most:.2f} at most."
+            f"No sample is {' or '.join(lacking)}: that F1 is 0 for every answer, and macro-F1 is at most {most:.2f}."
         )
     return tuple(notes)
 
@@ -291,7 +289,7 @@ def _ablation_cells(
 
 
 def _title(task: str) -> str:
-    """A task's title; of a view of it, ``lab_anemia (binary)``, with what the view is."""
+    """Return a task's title; for a view of it, ``lab_anemia (binary)``, with an explanation of the view."""
     name, _, view = task.partition(" (")
     title = get_task(name).title
     return f"{title}, {_view(view.rstrip(')'))}" if view else title

@@ -1,4 +1,4 @@
-"""Contenders against their baseline: a paired test per task and stratum, corrected for how many there are."""
+"""Compare contenders with their baseline: a paired test per task and stratum, corrected for the number of tests."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ from wardround.tasks.scoring.tables import ALL, pooled_metric
 class Comparison:
     """Contender minus baseline on a task and stratum.
 
-    ``metric`` names the figure: the one that the scorer of the task's answers calls its own, or in rows apart another
-    of that kind; over all tasks the mean of task means. ``adjusted_p`` is corrected by step-down max-T for the family:
-    all contenders on all tasks in one metric and stratum; over all tasks, where each contender has one test, for the
-    contenders.
+    ``metric`` names the figure: the main one of the task's scorer, or in separate rows another one; over all tasks the
+    mean of task means. ``adjusted_p`` is corrected by step-down max-T for its family: all contenders on all tasks in
+    one metric and stratum; over all tasks, where each contender has one test, all contenders.
     """
 
     contender: str
@@ -46,7 +45,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Who is compared: names and scores of the baseline and of the contender."""
+    """Two contenders to compare: names and scores of the baseline and of the other."""
 
     names: tuple[str, str]
     first: Sequence[EpisodeScore]
@@ -57,8 +56,8 @@ _Row = tuple[Comparison, Hypothesis]
 
 
 def must_match(first: RunFolder, second: RunFolder, *, other_clocks: bool = False) -> None:
-    """Raise UserError unless two runs answer the same questions, on the same clocks; or, with ``other_clocks``, on
-    others."""
+    """Raise UserError unless two runs answer the same questions under the same clock policy (with ``other_clocks``:
+    under different ones)."""
     if other_clocks and first.manifest["policy"] == second.manifest["policy"]:
         raise UserError(f"both runs are on the clocks {first.manifest['policy']!r}; leave --clocks out")
     for name in ("benchmark_digest", "store_digest", *(() if other_clocks else ("policy",))):
@@ -141,7 +140,8 @@ def _mean_row(
 
 
 def _further_rows(pair: Pair, task: str, stratum: str, subjects: Mapping[str, Hashable], seed: int) -> Iterator[_Row]:
-    """The other figures of a kind: those of every answer, averaged, then those of all answers together."""
+    """Yield the other figures of a kind of answers: figures of each answer, averaged, then figures of all answers
+    together."""
     both = {f"{score.sample} {score.epoch}": score for score in (*pair.first, *pair.second)}
     scorer = _scorer(task)
     for name in list(dict.fromkeys(name for score in both.values() for name in score.figures))[1:]:

@@ -1,4 +1,4 @@
-"""The card on top of an episode's page: who, when, what was asked, what was answered, what happened."""
+"""The card at the top of an episode's page: patient, time, question, answer, and what happened."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ _LONGEST_REASON, _MOST_KNOWN = 240, 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatientFacts:
-    """A patient as of the question, by the clock of knowledge. ``who``: age and sex; ``when``: day and hours of the
-    stay; ``reason``: why admitted, with the note's table and time; ``problems``: diagnoses known by then, the latest
-    first, of ``problem_count``."""
+    """A patient as of the question: only what was known then.
+
+    ``who``: age and sex; ``when``: day and hours of the stay; ``reason``: why admitted, with the note's table and time;
+    ``problems``: diagnoses known by then, the latest first, of ``problem_count``.
+    """
 
     who: str
     when: str
@@ -44,9 +46,9 @@ ItemState = Literal["right", "wrong", "outside", "missed", "judged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardItem:
-    """A name that was answered or happened. ``meaning``: of a class what its value stands for; ``state``: ``outside``
-    is no name of the candidate table, ``missed`` happened and was not answered, ``judged`` is text that a judge scores.
-    """
+    """A name that was answered or that happened. ``meaning``: of a class, what its value means; ``state``: ``right``,
+    ``wrong``, ``outside`` (not in the candidate table), ``missed`` (happened and was not answered), ``judged`` (a text
+    that a judge scores)."""
 
     text: str
     meaning: str
@@ -55,8 +57,8 @@ class CardItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCard:
-    """``question``: what is asked, in a sentence; ``patient``: None where there is no chart, and ``missing`` says why.
-    ``answer`` and ``happened``: by item; ``verdict``: both counted, in a sentence."""
+    """``question``: what is asked, in a sentence; ``patient``: None without a chart, and ``missing`` says why.
+    ``answer`` and ``happened``: by item; ``verdict``: the counts of both, in a sentence."""
 
     question: str
     patient: PatientFacts | None
@@ -67,7 +69,7 @@ class EpisodeCard:
 
 
 def question_text(task: Task, sample: Sample) -> str:
-    """Return what a task asks in a sentence; its title where it declares no words."""
+    """Return a task's question in a sentence; its title if it declares none."""
     try:
         return question_of(task, sample).description
     except UserError:
@@ -83,7 +85,7 @@ def episode_card(
     *,
     missing: str = "",
 ) -> EpisodeCard:
-    """Return the card of an episode. ``labels``: those that answers may have; ``missing``: why there is no patient."""
+    """Return the card of an episode. ``labels``: allowed names of answers; ``missing``: why there is no patient."""
     answer, happened = _items(score, sample, task, labels)
     return EpisodeCard(
         question=question_text(task, sample),
@@ -96,8 +98,8 @@ def episode_card(
 
 
 def facts_of(chart: Chart, record: StandingRecord) -> PatientFacts:
-    """Return who the patient of a chart is, how long in hospital and why, as far as it was known then; ``chart`` and
-    ``record`` are of one moment."""
+    """Return who the patient is, how long in hospital and why, as far as it was known; ``chart`` and ``record`` are as
+    of the same moment."""
     events = [event for event in record.events if event.event.time <= record.as_of]
     admission, ended = _stay(events)
     problems = _problems(events)
@@ -113,7 +115,7 @@ def facts_of(chart: Chart, record: StandingRecord) -> PatientFacts:
 
 
 def _who(chart: Chart) -> str:
-    """Return age and sex in words: ``67-year-old woman``; "patient" where one of them is not on record."""
+    """Return age and sex in words: ``67-year-old woman``; "patient" if the sex is unknown."""
     age, sex = chart.age, sex_of(chart)
     grown = age is None or age >= _GROWN_UP
     person = _PEOPLE.get(sex, "patient") if grown else {"female": "girl", "male": "boy"}.get(sex, "child")
@@ -123,7 +125,7 @@ def _who(chart: Chart) -> str:
 
 
 def _stay(events: Sequence[StandingEvent]) -> tuple[StandingEvent | None, datetime | None]:
-    """The latest admission, and when that stay ended."""
+    """Return the latest admission, and when that stay ended."""
     admissions = [event for event in events if event.event.kind is EventKind.ADMISSION]
     if not admissions:
         return None, None
@@ -150,7 +152,7 @@ def _when(
 
 
 def _span(time: timedelta) -> str:
-    """A span in minutes, hours or days."""
+    """Write a duration in minutes, hours or days."""
     minutes = max(0, round(time.total_seconds() / 60))
     if minutes < 120:
         return f"{minutes} minute{'s' * (minutes != 1)}"
@@ -158,7 +160,7 @@ def _span(time: timedelta) -> str:
 
 
 def _reason(record: StandingRecord, admission: StandingEvent | None) -> tuple[str, str]:
-    """The first note of the stay, where it stands and when; what the admission says where there is none."""
+    """Return the first note of the stay, with its table and time; without one, what the admission row says."""
     if admission is None:
         return "", ""
     start = admission.event.time - _BEFORE_ADMISSION
@@ -183,7 +185,7 @@ def _short(text: str) -> str:
 
 
 def _problems(events: Sequence[StandingEvent]) -> list[str]:
-    """Diagnoses that were known, each once, the latest first."""
+    """Return the diagnoses that were known, each once, the latest first."""
     known = [event.event for event in events if event.event.kind is EventKind.DIAGNOSIS]
     return list(dict.fromkeys(event.concept for event in reversed(known)))
 
@@ -191,7 +193,8 @@ def _problems(events: Sequence[StandingEvent]) -> list[str]:
 def _items(
     score: EpisodeScore, sample: Sample, task: Task, labels: LabelSet | None
 ) -> tuple[tuple[CardItem, ...], tuple[CardItem, ...]]:
-    """Compare both sides as the scorer does: by official label, without case and inner space; none of a stay."""
+    """Compare answer and target as the scorer does: by official label, ignoring case and repeated spaces; empty for a
+    stay."""
     if task.answer.by_steps:
         return (), ()
     kind = task.answer.for_sample(sample.facts)
@@ -228,9 +231,9 @@ def _verdict(
     if score.answer is None:
         return "No answer was given."
     if task.answer.judged:
-        return "The answer is in words of its own; a judge compares it with what is right."
+        return "The answer is free text; a judge compares it with the right answer."
     if not task.answer.several:
         return "Right." if score.right else "Wrong."
     right = sum(one.state == "right" for one in answer)
     missed = sum(one.state == "missed" for one in happened)
-    return f"{right} of {len(answer)} answered are right; {missed} of {len(happened)} that happened were missed."
+    return f"{right} of {len(answer)} answers are right; {missed} of {len(happened)} that happened were missed."

@@ -70,13 +70,14 @@ def write_figures(drawn: Mapping[str, Draw], folder: Path) -> list[Path]:
 
 
 def without_figures() -> UserError | None:
-    """Return what stands in the way of drawing; None where nothing does."""
-    return None if find_spec("matplotlib") else missing_extra("figures", what="figures", why="no matplotlib here")
+    """Return why figures cannot be drawn; None if they can."""
+    return (
+        None if find_spec("matplotlib") else missing_extra("figures", what="figures", why="matplotlib is not installed")
+    )
 
 
 def run_figures(summary: RunSummary, points: Sequence[Point] = ()) -> dict[str, Draw]:
-    """Return the figures that a run's tables allow, by the names of their files. ``points``: of runs that differ in a
-    setting."""
+    """Return the figures that a run's tables allow, by file name. ``points``: from runs that differ in a setting."""
     looks = _looks(contender(row) for row in summary.rows)
     found: dict[str, Draw] = {}
     if summary.against_trivial:
@@ -111,7 +112,7 @@ def setting_figures(points: Sequence[Point], looks: Mapping[str, Look] | None = 
 
 
 def forest_figure(comparisons: Sequence[Comparison], looks: Mapping[str, Look] | None = None) -> Any:
-    """Draw differences with their intervals, a row for each; their numbers stand beside them."""
+    """Draw differences with their intervals, one row each, with numbers beside them."""
     rows = [row for row in comparisons if row.stratum == ALL]
     rows = [row for row in rows if row.metric == rows[0].metric]
     rows.sort(key=lambda row: (row.task == ALL, row.task))
@@ -156,7 +157,7 @@ def scores_figure(rows: Sequence[SummaryRow], looks: Mapping[str, Look], trivial
 
 
 def cost_figure(spent: Sequence[tuple[SummaryRow, float]], looks: Mapping[str, Look], unit: str) -> Any:
-    """Draw the score of each contender against what an episode took."""
+    """Draw the score of each contender against the cost of an episode."""
     figure, axes = _new(ONE_COLUMN, 2.6)
     for row, value in spent:
         low, high = row.f1.ends
@@ -173,7 +174,7 @@ def cost_figure(spent: Sequence[tuple[SummaryRow, float]], looks: Mapping[str, L
 
 
 def subgroup_figure(rows: Sequence[SummaryRow], looks: Mapping[str, Look], by: str) -> Any:
-    """Draw the score in each subgroup, over all tasks where there are several, with the number of patients."""
+    """Draw the score in each subgroup (over all tasks, if there are several), with the number of patients."""
     tasks = {row.task for row in rows}
     some = [row for row in rows if row.task == (ALL if ALL in tasks else min(tasks)) and row.stratum != ALL]
     groups = sorted({row.stratum for row in some})
@@ -239,7 +240,7 @@ def learning_figure(curves: Sequence[Curve], metric: str) -> Any:
 
 
 def calibration_figure(bins: Mapping[str, Sequence[ReliabilityBin]], task: str) -> Any:
-    """Draw how often an outcome happened against how likely predictors held it, by tenths of the samples."""
+    """Draw the observed frequency of an outcome against the predicted probability, by tenths of the samples."""
     looks = _looks(bins)
     figure, axes = _new(ONE_COLUMN, 2.8)
     axes.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)
@@ -297,7 +298,7 @@ def _whisker(axes: Any, shown: Interval, place: float, look: Look) -> None:
 def _legend(
     figure: Any, axes: Any, looks: Mapping[str, Look], lines: Mapping[str, Mapping[str, str]] | None = None
 ) -> None:
-    """Name marks and lines below the axes, where there is more than one of them."""
+    """Add a legend of marks and lines below the axes, if there is more than one."""
     if len(looks) + len(lines or {}) < 2:
         return
     handles = [
@@ -314,5 +315,5 @@ def _task(name: str) -> str:
 
 
 def _over_tasks(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """The row over all tasks of each contender, its only one where it has one task."""
+    """Return each contender's row over all tasks, or its only row."""
     return list({contender(row): row for row in rows}.values())  # the row over all tasks comes last

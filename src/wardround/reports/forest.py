@@ -1,4 +1,4 @@
-"""The forest plot of a report: a row for each difference with its interval, numbers beside it, without scripts.
+"""The forest plot of a report: a row per difference with its interval and numbers, without scripts.
 
 It is a table whose middle column is drawn in shares of its width, so that words keep their size on a narrow screen.
 """
@@ -37,7 +37,7 @@ def forest_groups(rows: Iterable[Comparison]) -> dict[str, list[Comparison]]:
 
 
 def forest(groups: dict[str, list[Comparison]]) -> Markup | None:
-    """Draw the differences; None where there are none."""
+    """Draw the differences; None without any."""
     rows = [row for some in groups.values() for row in some]
     if not rows:
         return None

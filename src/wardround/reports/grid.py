@@ -27,8 +27,8 @@ def grid_settings(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return settings with the methods to run, and the methods left out because no bank was given for them.
 
-    ``paper``: whose tables, by default that of the benchmark's tasks. ``ablations``: the rows of its ablation table
-    instead of its methods (``only``), or beside them (``too``).
+    ``paper``: by default that of the benchmark's tasks. ``ablations``: the rows of its ablation table instead of its
+    methods (``only``), or in addition (``too``).
     """
     if paper is None:
         paper = _paper_of(asked.get("run", {}).get("benchmark"))
@@ -41,14 +41,14 @@ def grid_settings(
 
 
 def _paper_of(benchmark: str | None) -> Paper:
-    """Whose methods were made for a benchmark's tasks."""
+    """Return the paper whose methods were made for a benchmark's tasks."""
     families = {task.family for task in Benchmark.open(Path(benchmark)).tasks} if benchmark else set()
     return "ehr-rag" if "ehrshot" in families else "retrosum"
 
 
 def grid_baseline(asked: str | None, ablations: Ablations, folder: RunFolder) -> str | None:
-    """Return the baseline of the comparisons: what was asked for, else the one of the paper (ReSum for RetroSum's table
-    2, the whole method for EHR-RAG's ablations). A name that nobody has is refused before anything is paid for."""
+    """Return the baseline of the comparisons: the requested one, else that of the paper (ReSum for RetroSum's table 2,
+    the whole method for EHR-RAG's ablations). An unknown name is refused before any cost arises."""
     agents = folder.settings.run.agents
     asked = asked or folder.settings.scoring.baseline
     if asked is None:
@@ -66,10 +66,8 @@ def grid_baseline(asked: str | None, ablations: Ablations, folder: RunFolder) ->
 def fit_beside(
     folder: RunFolder, own: PredictorSettings, *, processes: int = 1, report: Reporter = silent
 ) -> str | None:
-    """Fit predictors on the samples that a run's agents are asked, where its tasks have classes.
-
-    Return why they were left out, None where they were fitted or there is nothing to fit: the run does not need them.
-    """
+    """Fit predictors on a run's samples, if its tasks have classes. Return why none was fitted; None if they were, or
+    if there is nothing to fit. The run does not need them."""
     benchmark = open_benchmark(folder)
     with_classes = [task.name for task in benchmark.tasks if task.answer.views]
     names = tuple(name for name in with_classes if name in (folder.settings.run.tasks or with_classes))

@@ -1,7 +1,7 @@
-"""A run as logs of Inspect (``.eval``), which its viewer and its readers open: one file for a task, an agent, a model.
+"""Write a run as logs of Inspect (``.eval``) for its viewer and its readers: one file per task, agent and model.
 
-The form was taken from what Inspect 0.3.285 writes itself: a zip of a header, summaries, and one file for each sample
-and epoch. Prompts of one episode share most of their messages, which lie there once and are referred to by place.
+The form is that of Inspect 0.3.285: a zip of a header, summaries, and one file for each sample and epoch. Prompts of
+one episode share most of their messages; these are stored once and referred to by place.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ _Group = tuple[str, str, str]
 
 
 def write_inspect_logs(folder: RunFolder, out: Path) -> dict[str, int]:
-    """Write a scored run's episodes into a new folder; return episodes by file.
-
-    UserError: the folder holds something, or the run is not scored.
-    """
+    """Write a scored run's episodes into a new folder; return episodes by file. UserError: the folder is not empty, or
+    the run is not scored."""
     must_be_new(out)
     if not folder.results.is_file():
-        raise UserError(f"{folder.path} is not scored; `wardround report {folder.path}` does it")
+        raise UserError(f"{folder.path} is not scored: run `wardround report {folder.path}` first")
     groups: dict[_Group, list[EpisodeScore]] = defaultdict(list)
     for score in read_results(folder):
         groups[score.task, score.agent, score.model].append(score)
@@ -110,7 +108,8 @@ def _figures(score: EpisodeScore) -> dict[str, float]:
 
 
 def _mean(name: str, values: Sequence[float]) -> dict[str, Any]:
-    """A figure's mean over episodes and its standard error; people with several samples make it too small."""
+    """Return a figure's mean over episodes and its standard error, which is too small for people with several
+    samples."""
     figures = {"mean": mean(values)}
     if len(values) > 1:
         figures["stderr"] = stdev(values) / len(values) ** 0.5
@@ -145,7 +144,7 @@ def _sample(trajectory: Trajectory, score: EpisodeScore) -> dict[str, Any]:
 
 
 class _Pool:
-    """Messages of an episode's prompts, each once."""
+    """The messages of an episode's prompts, each once."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []

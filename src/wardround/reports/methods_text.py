@@ -1,4 +1,4 @@
-"""The methods of a run as a paragraph for a paper, and how to cite the software: plain sentences of what was done."""
+"""The methods of a run as a paragraph for a paper, in plain sentences, and how to cite the software."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def methods_text(facts: RunFacts) -> str:
 
 
 def bibtex(facts: RunFacts) -> str:
-    """Return the BibTeX entry of the software as it was used. The papers of methods and data are cited beside it."""
+    """Return the BibTeX entry of the software version used. The papers of methods and data are cited separately."""
     manifest = facts.folder.manifest
     version, used = manifest["wardround"], str(manifest["created"])
     return "\n".join(

@@ -68,17 +68,17 @@ class OpenedRun:
 
     @property
     def done(self) -> int:
-        """How many episodes are finished, as its logs say; also of a run that may not be written."""
+        """The number of finished episodes, from the logs; also for a run that cannot be written."""
         return len(finished_keys(self.folder))
 
     @property
     def total(self) -> int:
-        """How many episodes it has."""
+        """The number of episodes."""
         return int(self.folder.manifest["episodes"])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before reading the scores: closed gates, small budgets, cut evidence, a limit of cost."""
+        """Remarks on the scores: closed gates, small budgets, cut evidence, a limit of cost."""
         limit, done = self.settings.run.max_cost, self.done
         return (
             *gate_notes(self.folder),
@@ -98,7 +98,7 @@ class OpenedRun:
         """Run the episodes that are not finished and return this run. Also works inside a running event loop.
 
         ``workers`` processes run ``concurrency`` episodes each. ``retry_errors``: repeat episodes that ended in an
-        error. ``max_cost``: another limit in US dollars than the run was started with.
+        error. ``max_cost``: a new limit in US dollars.
         """
         progress = report or TerminalProgress()
         try:
@@ -167,7 +167,7 @@ class OpenedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """A page of a report. A notebook shows it in a frame of its own, without scripts; links in it lead nowhere."""
+    """A page of a report. A notebook shows it in a frame, without scripts; its links do not work there."""
 
     html: str = field(repr=False)
     path: Path | None = None
@@ -179,7 +179,7 @@ class RunPage:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedEpisode:
-    """One finished episode: ``score`` says whose and how good, ``trajectory`` holds every turn as it was recorded."""
+    """One finished episode: ``score`` with agent, sample and scores, ``trajectory`` with every recorded turn."""
 
     score: EpisodeScore
     sample: Sample
@@ -188,7 +188,7 @@ class OpenedEpisode:
 
     @property
     def answer(self) -> tuple[str, ...] | None:
-        """The agent's answer; None where it gave none."""
+        """The agent's answer; None without one."""
         return self.score.answer
 
     @property
@@ -198,7 +198,7 @@ class OpenedEpisode:
 
     @property
     def prompt(self) -> str:
-        """What the model was first asked: the messages of the first turn."""
+        """The first prompt: the messages of the first turn."""
         turns = self.trajectory.turns
         return "\n\n".join(f"[{one.role}]\n{one.content}" for one in turns[0].prompt) if turns else ""
 
@@ -226,7 +226,7 @@ class OpenedEpisode:
 
 
 class Episodes(Sequence[OpenedEpisode]):
-    """The finished episodes of a run; each is read from the log when it is taken."""
+    """The finished episodes of a run; each is read from the log when it is accessed."""
 
     def __init__(self, folder: RunFolder, scored: Sequence[EpisodeScore]) -> None:
         self._folder, self._scored = folder, scored
@@ -279,13 +279,13 @@ def run(
     report: Reporter | None = None,
     **settings: Any,
 ) -> OpenedRun:
-    """Run agents on a benchmark and return the run; the same call again continues it where it stopped.
+    """Run agents on a benchmark and return the run; the same call again continues it.
 
-    ``benchmark`` and ``store``: folders, or what was opened of them; no store where cases are told in words. ``out``:
-    the run's folder. ``experiment``: a TOML file of settings. ``settings``: any setting by the last part of its name
-    (:func:`settings` lists them), over those of the file: ``agents=("react", "retrosum")``, ``models=("offline",)``,
-    ``tasks=("diagnoses",)``, ``limit=20``. Also works inside a running event loop, as in Jupyter.
-    UserError: an unknown setting, a store the benchmark was not built from, a folder with a run of other settings.
+    ``benchmark`` and ``store``: folders, or the opened objects; no store for text cases. ``out``: the run's folder.
+    ``experiment``: a TOML file of settings. ``settings``: any setting by the last part of its name (:func:`settings`
+    lists them), overriding the file: ``agents=("react", "retrosum")``, ``models=("offline",)``,
+    ``tasks=("diagnoses",)``, ``limit=20``. Also works inside a running event loop, as in Jupyter. UserError: an unknown
+    setting, a store the benchmark was not built from, a folder with a run of other settings.
     """
     asked = asked_of(benchmark, store, experiment, settings)
     made = OpenedRun(open_or_start(Path(out), asked))
@@ -303,10 +303,11 @@ def forecast(
     like: OpenedRun | Path | str | None = None,
     **settings: Any,
 ) -> Any:
-    """Return what a run would take, as a data frame: calls, tokens, US dollars and hours by agent and model.
+    """Return the expected cost of a run as a data frame: calls, tokens, US dollars and hours by agent and model.
 
-    Arguments as of :func:`run`. No model is called and nothing is written. ``like``: an earlier run of the same agents,
-    whose means are taken; without one each figure is a range (``_min``, ``_max``) from the budgets. Missing: not known.
+    Arguments as for :func:`run`. No model is called and nothing is written. ``like``: an earlier run of the same
+    agents, whose means are used; without one each figure is a range (``_min``, ``_max``) from the budgets. Missing: not
+    known.
     """
     earlier = like.folder if isinstance(like, OpenedRun) else like
     found = forecast_run(asked_of(benchmark, store, experiment, settings), like=earlier)
@@ -328,7 +329,7 @@ def asked_of(
     experiment: Path | str | None,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the settings of a run as nested tables: those of the file, over them what was named. UserError: no
+    """Return the settings of a run as nested tables: those of the file, overridden by named ones. UserError: no
     benchmark, or an unknown setting."""
     asked = {} if experiment is None else read_experiment(Path(experiment))
     given = {"benchmark": benchmark, "store": store}
@@ -340,22 +341,22 @@ def asked_of(
 
 
 def _place(named: Benchmark | Store | Path | str, what: str) -> str:
-    """Return the folder of something that was opened, or named by its folder."""
+    """Return the folder of an opened object, or of a path."""
     place = named.folder if isinstance(named, Benchmark) else named.path if isinstance(named, Store) else named
     if place is None:
-        raise UserError(f"this {what} is in no folder: save it first")
+        raise UserError(f"this {what} has no folder: save it first")
     return str(place)
 
 
 def compare(
     baseline: OpenedRun | Path | str, *others: OpenedRun | Path | str, other_clocks: bool = False, seed: int = 0
 ) -> Any:
-    """Compare runs of the same benchmark with a baseline run, by samples both finished; return a data frame.
+    """Compare runs of the same benchmark with a baseline run, on samples finished in both; return a data frame.
 
     A row per agent, task and stratum: the ``difference`` to the baseline with its 95 % interval over patients, ``p`` of
     a paired permutation test, ``p_adjusted`` for all comparisons at once, and the smallest difference that this many
-    patients could show (``detectable``). ``other_clocks``: the others ran the same samples under another clock policy.
-    UserError: the runs answer different questions, or have no finished sample in common.
+    patients could show (``detectable``). ``other_clocks``: the other runs have the same samples under another clock
+    policy. UserError: the runs answer different questions, or have no finished sample in common.
     """
     runs = [other if isinstance(other, OpenedRun) else OpenedRun.open(other) for other in (baseline, *others)]
     if len(runs) < 2:
@@ -371,10 +372,10 @@ def compare_runs(
     seed: int = 0,
     report: Reporter | None = None,
 ) -> list[Comparison]:
-    """Return the comparisons of every contender of later runs with every one of the first.
+    """Return the comparisons of every contender of later runs with every contender of the first.
 
-    ``names``: what the runs are called, by default their folders. With ``other_clocks`` each contender is compared with
-    itself alone.
+    ``names``: names of the runs, by default their folders. With ``other_clocks`` each contender is compared only with
+    itself.
     """
     names = names or [str(folder.path) for folder in folders]
     for folder in folders[1:]:
@@ -409,7 +410,7 @@ def settings() -> Any:
 
 
 def as_frame(table: pa.Table) -> Any:
-    """Return a pandas data frame; the table itself where pandas is not installed."""
+    """Return a pandas data frame; the table itself if pandas is not installed."""
     return table.to_pandas() if importlib.util.find_spec("pandas") else table
 
 
@@ -489,6 +490,6 @@ def _cell(value: Any) -> str:
 
 
 def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this, which shows what a cell returns."""
+    """Return whether a Jupyter kernel runs this, which displays the result of a cell."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")

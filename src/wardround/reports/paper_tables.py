@@ -1,8 +1,8 @@
 """Tables of a run for a paper: contenders and tasks, with intervals and marks of significance, in LaTeX and Markdown.
 
-``results``: the scores on each task and their mean. ``differences``: contender less baseline with the p-value that is
-corrected for all contenders and tasks. Contenders are the rows where they are more than tasks, else the columns, so
-that a table fits a page. A cell whose number was not computed is empty. For programs see ``tidy.py``.
+``results``: the scores on each task and their mean. ``differences``: contender minus baseline, with the p-value
+corrected for all contenders and tasks. Contenders are rows if there are more of them than tasks, else columns, so that
+a table fits a page. A cell without a computed number is empty. For programs see ``tidy.py``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from wardround.tasks.scoring import Interval
 from wardround.tasks.scoring.tables import ALL, over_strata
 
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
-"""Corrected p-values below these bounds are marked so."""
+"""Marks of corrected p-values below these bounds."""
 
 
 def paper_tables(summary: RunSummary) -> tuple[Table, ...]:
-    """Return the tables of a run: results, and differences from the baseline and from the best trivial one, where there
+    """Return the tables of a run: results, differences from the baseline, and from the best trivial baseline if there
     is one."""
     tables = [_results(summary)]
     if summary.comparisons:
@@ -84,7 +84,7 @@ def _with_mean_last(tasks: Sequence[str]) -> list[str]:
 
 
 def _grid(tasks: Sequence[str], cells: Mapping[tuple[str, str], str], *, name: str, caption: str, note: str) -> Table:
-    """Return contenders, in the order of the cells, against tasks; the more numerous of both are the rows."""
+    """Return contenders, in the order of the cells, against tasks; rows are whichever are more numerous."""
     names = list(dict.fromkeys(who for who, _ in cells))
     titles = ["mean of tasks" if task == ALL else task for task in tasks]
     header, first, rows = "contender", names, [[cells.get((who, task), "") for task in tasks] for who in names]

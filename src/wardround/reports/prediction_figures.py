@@ -1,4 +1,4 @@
-"""Figures of classical predictors: learning curves over labelled samples, and calibration, a task each."""
+"""Figures of classical predictors: learning curves over labelled samples, and calibration, one of each per task."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wardround.tasks.benchmarks import Benchmark
 
 
 def prediction_figures(path: Path, benchmark: Callable[[], Benchmark]) -> dict[str, Draw]:
-    """Return the figures of the predictors in a folder, by the names of their files; empty where none were fitted.
-    ``benchmark`` opens what they were fitted on."""
+    """Return the figures of the predictors in a folder, by file name; empty if none were fitted. ``benchmark`` opens
+    the one on which they were fitted."""
     rows = [row for row in read_predictions(path) if row.view == CLASSES_VIEW]
     if not rows:
         return {}
@@ -33,5 +33,5 @@ def prediction_figures(path: Path, benchmark: Callable[[], Benchmark]) -> dict[s
 
 
 def _truth(row: FitRow, targets: Mapping[str, tuple[str, ...]]) -> dict[str, bool]:
-    """Whether a sample's class is any but the first, as EHRSHOT takes several classes as two."""
+    """Return whether a sample's class is not the first, as EHRSHOT treats several classes as two."""
     return {sample: bool(set(targets[sample]) & set(row.classes[1:])) for sample in row.samples if sample in targets}

@@ -22,7 +22,7 @@ from wardround.tasks.benchmarks import Benchmark, Sample, get_task
 from wardround.tasks.benchmarks.meds_labels import BinaryQuestion, binary_questions, folder_name
 from wardround.tasks.scoring import ClassificationRow, EpisodeScore, Interval
 
-# What predictors left in a run's folder, as rows of tables and as curves over the number of shots.
+# The results of predictors in a run's folder, as rows of tables and as curves over the number of shots.
 
 
 CLASSES_VIEW = "classes"
@@ -51,7 +51,7 @@ class Curve:
 
 
 def predictor_rows(rows: Iterable[FitRow]) -> tuple[ClassificationRow, ...]:
-    """Return a table row per predictor, task and view: of the fit on all samples, else on the most shots there are."""
+    """Return a table row per predictor, task and view: the fit on all samples, else on the largest number of shots."""
     best: dict[tuple[str, str, str], FitRow] = {}
     for row in rows:
         key = (row.task, row.view, row.predictor)
@@ -61,12 +61,12 @@ def predictor_rows(rows: Iterable[FitRow]) -> tuple[ClassificationRow, ...]:
 
 
 def macro_f1_of(row: FitRow) -> float | None:
-    """What figure 2 of the paper shows."""
+    """Return the figure of figure 2 of the paper."""
     return row.metrics.macro_f1.estimate
 
 
 def auroc_of(row: FitRow) -> float | None:
-    """What EHRSHOT's figures show."""
+    """Return the figure of EHRSHOT's figures."""
     return _estimate(row.scores.auroc)
 
 
@@ -94,8 +94,8 @@ def curves(rows: Sequence[FitRow], value: Value) -> tuple[Curve, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReliabilityBin:
-    """``n`` samples that were held about as likely: their mean prediction, the share of which it was true, and its 95 %
-    Wilson interval (over samples)."""
+    """``n`` samples with similar predicted probability: their mean prediction, the observed share, and its 95 % Wilson
+    interval (over samples)."""
 
     n: int
     predicted: float
@@ -105,8 +105,8 @@ class ReliabilityBin:
 
 
 def reliability_bins(row: FitRow, truth: Mapping[str, bool], *, most: int = 10) -> tuple[ReliabilityBin, ...]:
-    """Return tenths of the samples by their probability of any class but the first; none of a fit that kept none.
-    ``truth``: whether such a class was true of a sample."""
+    """Return tenths of the samples by their probability of any class but the first; empty if a fit kept none.
+    ``truth``: whether a sample has such a class."""
     predictions = zip(row.samples, row.probabilities, strict=True)
     pairs = sorted((1 - shares[0], truth[sample]) for sample, shares in predictions if sample in truth)
     parts = min(most, len(pairs))
@@ -115,7 +115,7 @@ def reliability_bins(row: FitRow, truth: Mapping[str, bool], *, most: int = 10) 
 
 
 def _bin(pairs: Sequence[tuple[float, bool]]) -> ReliabilityBin:
-    """Wilson's interval of a share (1927)."""
+    """Return one tenth, with Wilson's interval of a share (1927)."""
     n, observed, z = len(pairs), fmean(is_true for _, is_true in pairs), NormalDist().inv_cdf(0.975)
     middle = (observed + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(observed * (1 - observed) / n + z * z / (4 * n * n))
@@ -124,7 +124,7 @@ def _bin(pairs: Sequence[tuple[float, bool]]) -> ReliabilityBin:
 
 
 def predictor_notes(rows: Sequence[FitRow], manifest: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Say how the predictors were made, and what of it a reader should know before comparing."""
+    """Return how the predictors were made, and what to know before comparing them."""
     if manifest is None or not rows:
         return ()
     settings, features = manifest["settings"], manifest.get("features")
@@ -137,13 +137,17 @@ def predictor_notes(rows: Sequence[FitRow], manifest: Mapping[str, Any] | None) 
             f"{above if features['ancestors'] else ''}; the columns of a fit are what its training samples have."
         )
         if features["ages_unknown"]:
-            notes.append(f"The age is unknown on {features['ages_unknown']:,} charts and taken as the mean.")
+            notes.append(f"The age is unknown on {features['ages_unknown']:,} charts and replaced by the mean.")
     if any(row.predictor == "count-gbm" for row in rows):
         notes.append(f"Boosting tried the grid {settings['gbm_grid']!r} ({_points(rows)} points).")
     repeated = sum(any((*row.train["repeated"].values(), *row.dev["repeated"].values())) for row in rows)
     unranked = sum(row.dev_auroc is None for row in rows)
     stopped = sum(not row.converged for row in rows)
-    notes += [f"In {repeated:,} of {len(rows):,} fits a class was short and samples were repeated."] if repeated else []
+    notes += (
+        [f"In {repeated:,} of {len(rows):,} fits a class had too few samples, and samples were repeated."]
+        if repeated
+        else []
+    )
     notes += [f"In {unranked:,} fits dev samples could not choose a setting: defaults."] if unranked else []
     notes += [f"{stopped:,} fits ended at the solver's limit of {settings['final_iterations']:,}."] if stopped else []
     notes += [f"Left out: {name}, {reason}." for name, reason in manifest["left_out"].items()]
@@ -169,7 +173,7 @@ def _table_row(row: FitRow) -> ClassificationRow:
 
 
 def _size(row: FitRow) -> float:
-    """The first replicate stands for a number of shots."""
+    """Return a sort key: the number of shots, and of equal numbers the first replicate last."""
     return (float("inf") if row.k == ALL_SHOTS else int(row.k)) - row.replicate / 1e6
 
 
@@ -177,10 +181,10 @@ def _estimate(interval: Interval | None) -> float | None:
     return None if interval is None else interval.estimate
 
 
-# What agents answered and predictors scored, as meds-evaluation reads it: one file per question and method.
+# Answers of agents and probabilities of predictors, in the form of meds-evaluation: one file per question and method.
 #
-# It knows yes and no only. A task of several classes is asked as "not the first class", and labels that may hold at
-# once one by one, as the predictors' own binary views are. Agents give a value, predictors a probability too.
+# It supports only yes and no. A task of several classes becomes "not the first class"; labels that may apply together
+# become one question each, as in the predictors' binary views. Agents give a value, predictors also a probability.
 
 
 _ALL_SHOTS = "all"
@@ -188,7 +192,7 @@ _ALL_SHOTS = "all"
 
 @dataclass(slots=True, kw_only=True)
 class PredictionsReport:
-    """Rows by file; by file, episodes without an answer that names a class; what was left out, with the reason."""
+    """Rows by file; by file, episodes whose answer names no class; what was left out, with the reason."""
 
     rows: dict[str, int] = field(default_factory=dict)
     unanswered: dict[str, int] = field(default_factory=dict)
@@ -197,7 +201,7 @@ class PredictionsReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Guesses:
-    """One method's guesses at one question; ``probabilities`` where it gives them."""
+    """One method's answers to one question; ``probabilities`` if it gives them."""
 
     question: BinaryQuestion
     method: str
@@ -207,17 +211,18 @@ class _Guesses:
 
     @property
     def name(self) -> str:
-        """The file, without its ending."""
+        """The file name without its ending."""
         return f"{self.question.folder}/{folder_name(self.method)}"
 
 
 def write_meds_predictions(
     run: Path, folder: Path, *, benchmark: Path | None = None, unanswered_is_no: bool = False
 ) -> PredictionsReport:
-    """Write the predictions of every method in a run's folder. ``benchmark``: where it lies, if the run does not say.
+    """Write the predictions of every method in a run's folder.
 
-    An episode without an answer has no value, and meds-evaluation then has no accuracy of the file;
-    ``unanswered_is_no`` counts it as a no. UserError: nothing to write, or the folder holds something.
+    ``benchmark``: its folder, if the run does not name it. An episode without an answer has no value, and
+    meds-evaluation then computes no accuracy; ``unanswered_is_no`` counts it as a no. UserError: nothing to write, or
+    the folder is not empty.
     """
     must_be_new(folder)
     scores = read_results(RunFolder.open(run)) if (run / "results.jsonl").is_file() else []
@@ -231,7 +236,7 @@ def write_meds_predictions(
     for guesses in [*_of_agents(scores, samples, report), *_of_predictors(fits, samples, report)]:
         unanswered = sum(value is None for value in guesses.values)
         if unanswered == len(guesses.samples):
-            report.left_out[f"{guesses.name}: not one answer names a class"] = unanswered
+            report.left_out[f"{guesses.name}: no answer names a class"] = unanswered
             continue
         if unanswered_is_no:
             guesses = replace(guesses, values=[bool(value) for value in guesses.values])
@@ -244,7 +249,7 @@ def write_meds_predictions(
 
 def _samples(run: Path, benchmark: Path | None) -> Mapping[str, Sample]:
     if benchmark is None and not (run / "manifest.json").is_file():
-        raise UserError(f"{run}: holds predictors only; say where their benchmark is (--benchmark)")
+        raise UserError(f"{run}: has only predictors; name the folder of their benchmark (--benchmark)")
     path = benchmark or Path(RunFolder.open(run).settings.run.benchmark)
     return {sample.id: sample for sample in Benchmark.open(path).all_samples}
 
@@ -271,7 +276,7 @@ def _of_agents(
 
 
 def _classes(answer: Sequence[str] | None, task: str) -> list[str] | None:
-    """Return the classes that an answer names; None if it names none, or several where one is asked for."""
+    """Return the classes that an answer names; None without any, or if it names several where one is expected."""
     kind = get_task(task).answer
     labels = kind.labels(task, None)
     named = {label for text in answer or () if labels is not None and (label := labels.resolve(text)) is not None}
@@ -299,14 +304,14 @@ def _of_predictors(
 
 
 def _question_of(row: FitRow) -> BinaryQuestion | None:
-    """Return the yes-or-no question that a fit answers; None if it answers one of several classes."""
+    """Return the yes-or-no question that a fit answers; None if it has several classes."""
     questions = binary_questions(get_task(row.task))
     return next((question for question in questions if question.view == row.view), None)
 
 
 def _sample(samples: Mapping[str, Sample], name: str) -> Sample:
     if name not in samples:
-        raise UserError(f"sample {name!r} is not in the benchmark; is it the one that the run was made on?")
+        raise UserError(f"sample {name!r} is not in the benchmark; was the run made on another one?")
     return samples[name]
 
 

@@ -75,7 +75,7 @@ from wardround.tasks.scoring.bootstrap import FEWEST_SUBJECTS
 from wardround.tasks.scoring.stay_tables import ADHERENCE_COLUMNS, RECALL_COLUMNS
 from wardround.tasks.scoring.tables import FIGURE_COLUMNS
 
-# What every page of a run is made with: the templates, their style and its hash, and what an episode's page shows.
+# Shared by all pages of a run: the templates, their style and its hash, and the content of an episode's page.
 
 
 _HERE = "wardround.reports"
@@ -83,7 +83,8 @@ _HERE = "wardround.reports"
 
 @cache
 def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -> jinja2.Environment:
-    """Return the templates of runs behind those of ``packages``; pages allow the named styles and no others."""
+    """Return the Jinja environment of the report's templates, after those of ``packages``; pages allow only the named
+    styles."""
     loader = jinja2.ChoiceLoader([jinja2.PackageLoader(package, "templates") for package in (*packages, _HERE)])
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -108,8 +109,11 @@ def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -
 
 
 def _html_table(*headings: str | Sequence[Any] | None, caller: Callable[[], str], css: str = "") -> Markup:
-    """The table around the rows of a template's ``call`` block. A heading: ``#name`` of numbers, or (name, kind); None
-    is left out, of a list every one is of numbers."""
+    """Return the table around the rows of a template's ``call`` block.
+
+    A heading is a name, ``#name`` for numbers, or (name, kind); None is left out; a list is several headings of
+    numbers.
+    """
     columns: list[tuple[str, Kind]] = []
     for one in headings:
         if isinstance(one, tuple):
@@ -123,8 +127,7 @@ def _html_table(*headings: str | Sequence[Any] | None, caller: Callable[[], str]
 
 
 def _named_cells(body: str, names: Sequence[str]) -> str:
-    """Name each cell of rows by its column, but for the first: on a narrow screen a row is a list of names and values
-    below what it is of."""
+    """Add the column's name to each cell but the first: on a narrow screen a row becomes a list of names and values."""
     rows = re.split(r"(?=<tr\b)", body)
     for place, row in enumerate(rows):
         cells = re.split(r"(?=<t[dh]\b)", row)
@@ -142,7 +145,7 @@ def leak_test_page(found: PipelineReport) -> str:
 
 
 def episode_page(result: EpisodeScore) -> str:
-    """File name of an episode's page, relative to the report."""
+    """Return the file name of an episode's page, relative to the report."""
     return f"episodes/{content_hash(result.episode)[:16]}.html"
 
 
@@ -158,9 +161,11 @@ def episode_parts(
     missing: str = "",
     rules: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return what the template of an episode's page shows. ``hours``: those of a stay, where its store is there;
-    ``patient``: as of the question, None where there is no chart, and ``missing`` says why; ``rules``: a stay's rules
-    in words."""
+    """Return the variables of the template of an episode's page.
+
+    ``hours``: those of a stay, if its store is available; ``patient``: as of the question, None without a chart, and
+    ``missing`` says why; ``rules``: the text of a stay's rules.
+    """
     return {
         "result": result,
         "card": episode_card(result, sample, get_task(result.task), labels, patient, missing=missing),
@@ -184,7 +189,7 @@ def matrix(summary: RunSummary) -> Mapping[str, Mapping[str, SummaryRow]]:
 
 
 def _pictures(trajectory: Trajectory) -> Iterator[Picture]:
-    """Every picture that a page shows: of the first prompt and of results."""
+    """Yield every picture that a page shows: of the first prompt and of tool results."""
     for turn in trajectory.turns:
         for message in turn.prompt:
             yield from message.pictures
@@ -193,7 +198,7 @@ def _pictures(trajectory: Trajectory) -> Iterator[Picture]:
 
 
 def official_names(labels: LabelSet | None) -> Callable[[str], str | None]:
-    """Return what turns a spelling into an official label: any text is one where none are declared."""
+    """Return a function from a spelling to an official label; without declared labels every text is one."""
     return str if labels is None else labels.resolve
 
 
@@ -208,7 +213,7 @@ def no_pages(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
 
 
 def few_pages(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
-    """Write all pages of a run of at most ``MOST_PAGES`` episodes, none of a larger one."""
+    """Write all pages of a run of at most ``MOST_PAGES`` episodes, no page of a larger one."""
     return results if len(results) <= MOST_PAGES else ()
 
 
@@ -222,10 +227,10 @@ def report_run(
     by: str | None = None,
     report: Reporter | None = None,
 ) -> tuple[RunSummary, Path | None]:
-    """Score a run, write its report; return its figures and the path of the page, None where nobody may write.
+    """Score a run and write its report; return its figures and the path of the page, None if the folder is read-only.
 
-    ``others``: runs of the same benchmark that differ in a setting. ``pages``: chooses the episodes whose pages are
-    written. ``by``: what the results are also split by, one of ``GROUPINGS``.
+    ``others``: runs of the same benchmark that differ in a setting. ``pages``: chooses the episodes with a page.
+    ``by``: also split the results by this, one of ``GROUPINGS``.
     """
     for other in others:
         must_match(folder, other)
@@ -275,7 +280,7 @@ def summary_of(
 def run_points(
     folder: RunFolder, results: Sequence[EpisodeScore], others: Sequence[RunFolder], *, report: Reporter = silent
 ) -> list[Point]:
-    """Return the scores of a run and of others against each number in which their settings differ."""
+    """Return the scores of a run and of others against each numeric setting in which they differ."""
     return points_of(
         [(folder.settings, results), *((other.settings, score_run(other, report=report)) for other in others)]
     )
@@ -288,7 +293,7 @@ def _subgroups(folder: RunFolder, scores: Sequence[EpisodeScore], by: str) -> tu
 
 # The HTML report of a run: one page of tables and charts, and a page per episode. Static, no scripts, prints well.
 #
-# It holds record text, so it is patient data like the run it comes from.
+# It contains record text, so it is patient data like the run.
 
 
 def write_report(
@@ -304,8 +309,8 @@ def write_report(
 ) -> Path:
     """Write ``report/index.html`` (or into ``out``) and episode pages; return the path of the index.
 
-    ``points`` of runs that differ in a setting add a chart of the score against it, ``predictions`` the predictors.
-    ``pages``: the episodes whose pages are written, all if None; of others those are linked that were written before.
+    ``points`` of runs that differ in a setting add a chart of the score against it; ``predictions``: the predictors.
+    ``pages``: the episodes with a page, all if None; pages written before are linked too.
     """
     target = out or folder.path / "report"
     pages = results if pages is None else pages
@@ -347,22 +352,24 @@ def write_report(
 
 
 def _written_before(folder: RunFolder, target: Path) -> set[str]:
-    """Return the episode pages that lie there and are younger than anything that was played."""
-    written = [file.stat() for file in folder.logs.glob("*") if not file.name.endswith("-shm")]  # readers make those
+    """Return the existing episode pages that are newer than every episode."""
+    written = [
+        file.stat() for file in folder.logs.glob("*") if not file.name.endswith("-shm")
+    ]  # readers create these files
     played = max((facts.st_mtime for facts in written if facts.st_size), default=0.0)
     there = (target / "episodes").glob("*.html")
     return {f"episodes/{file.name}" for file in there if file.stat().st_mtime >= played}
 
 
 def report_predictors(path: Path) -> tuple[RunSummary, Path]:
-    """Report a folder in which predictors were fitted and no agent ran; return its figures and the path of the page."""
+    """Report a folder with fitted predictors and without agents; return its figures and the path of the page."""
     predictions = read_predictions(path)
     summary = summarise_run((), seed=0, predictions=predictions, trivial=_trivial_of(path, predictions))
     return summary, write_predictor_report(path, summary, predictions)
 
 
 def _trivial_of(path: Path, predictions: Sequence[FitRow]) -> tuple[TrivialScores, ...]:
-    """Score who reads nothing on the samples that were predicted; none where the benchmark is no longer there."""
+    """Score trivial baselines on the predicted samples; empty if the benchmark is missing."""
     benchmark = fitted_benchmark(path)
     if benchmark is None:
         return ()
@@ -370,7 +377,7 @@ def _trivial_of(path: Path, predictions: Sequence[FitRow]) -> tuple[TrivialScore
 
 
 def fitted_benchmark(path: Path) -> Benchmark | None:
-    """Open the benchmark on which the predictors of a folder were fitted; None where it is no longer there."""
+    """Open the benchmark on which the predictors of a folder were fitted; None if it is missing or has changed."""
     manifest = read_manifest(path) or {}
     folder = manifest.get("benchmark_folder")
     if folder is None or not (Path(folder) / "manifest.json").is_file():
@@ -380,7 +387,7 @@ def fitted_benchmark(path: Path) -> Benchmark | None:
 
 
 def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> Path:
-    """Write the report of a folder in which predictors were fitted and no agent played."""
+    """Write the report of a folder with fitted predictors and without agents."""
     private_folder(path / "report")
     page = (
         page_environment()
@@ -394,7 +401,7 @@ def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequenc
 
 
 def class_parts(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> dict[str, Any]:
-    """Return what the sections on classes show; empty where no task has any."""
+    """Return the variables of the sections on classes; empty if no task has classes."""
     with_curve = has_curve(predictions)
     return {
         "class_tables": class_tables(summary),
@@ -409,7 +416,7 @@ def class_parts(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) 
 
 
 class EpisodePages:
-    """Makes the pages of a run's episodes; what they share is read once."""
+    """Makes the pages of a run's episodes; shared files are read once."""
 
     def __init__(self, folder: RunFolder, results: Sequence[EpisodeScore]) -> None:
         benchmark = open_benchmark(folder)
@@ -456,7 +463,7 @@ def _write_episodes(folder: RunFolder, target: Path, results: Sequence[EpisodeSc
 
 
 def _store_or_reason(folder: RunFolder) -> tuple[Store | None, str]:
-    """The store of a run, or why it cannot be shown: it is not there, or no longer what it was."""
+    """Return the store of a run, or why it cannot be used: missing or changed."""
     try:
         return open_store(folder), ""
     except UserError as error:
@@ -464,8 +471,8 @@ def _store_or_reason(folder: RunFolder) -> tuple[Store | None, str]:
 
 
 def _metrics_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
-    """Return what the figure of each task is called where it is not the set's F1, and whether all of it stands under
-    the answers by class."""
+    """Return the tasks by the name of their figure, without those scored by the set's F1, and whether all tasks are in
+    the section on classes."""
     scorers = {task: scorer_of(get_task(task).answer) for task in sorted({result.task for result in results})}
     metrics: dict[str, list[str]] = {}
     for task, scorer in scorers.items():

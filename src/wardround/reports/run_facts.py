@@ -1,6 +1,6 @@
-"""What a run can say of itself for a paper, each fact as a plain sentence: only what was recorded, nothing guessed.
+"""The facts of a run for a paper, each as a plain sentence: only what was recorded, nothing guessed.
 
-Checklists and the methods paragraph are made of these sentences. A fact that the run does not know is not there.
+Checklists and the methods paragraph use these sentences. A fact that the run does not have is left out.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class RunFacts:
         summary: RunSummary,
         audits: Sequence[AuditResult] = (),
     ) -> RunFacts:
-        """Collect what is known of a run. UserError: an audit is of another store than the run's."""
+        """Collect the facts of a run. UserError: an audit is of another store than the run's."""
         for audit in audits:
             if audit.store_digest != folder.manifest.get("store_digest"):
                 raise UserError(
-                    f"the audit of {audit.made} is of another store than the run's, so it says nothing of it"
+                    f"the audit of {audit.made} is of another store than the run's, so it does not apply to it"
                 )
         with LogReader(folder.logs) as reader:
             answering = reader.answering()
@@ -68,13 +68,13 @@ class RunFacts:
         )
 
     def texts(self) -> dict[str, str]:
-        """Return the facts by name; one that is not known is not there."""
+        """Return the facts by name; unknown ones are left out."""
         found = {name: " ".join(sentences) for name, sentences in self._facts().items()}
         return {name: text for name, text in found.items() if text}
 
     @property
     def fact_names(self) -> tuple[str, ...]:
-        """The names of all facts that a run may know."""
+        """The names of all facts that a run may have."""
         return tuple(self._facts())
 
     def _facts(self) -> dict[str, Iterator[str]]:
@@ -136,13 +136,13 @@ class RunFacts:
         digest = self._manifest.get("store_digest")
         store = f" into a store ({_short(digest)})" if digest else ""
         spec = _short(self._manifest["spec_sha256"])
-        yield f"Records are of the source {self._manifest['source']}, read by its spec ({spec}){store}."
+        yield f"Records are from the source {self._manifest['source']}, read by its spec ({spec}){store}."
 
     def _moments(self) -> Iterator[str]:
         moments = sorted(sample.moment for sample in self._asked if not sample.is_text_case)
         if moments:
             first, last = format_time(moments[0]), format_time(moments[-1])
-            yield f"Questions are asked between {first} and {last} in the source's own dates, which may be shifted."
+            yield f"Questions lie between {first} and {last} in the source's own dates, which may be shifted."
 
     def _people(self) -> Iterator[str]:
         subjects = self.benchmark.manifest.get("subjects") or {}
@@ -349,7 +349,7 @@ class RunFacts:
 
 
 def _access(identity: str) -> str:
-    """How a model was asked; the address of an endpoint is nobody else's business."""
+    """Return how a model was called, without the address of its endpoint."""
     _, at, address = identity.partition("@")
     if not at:
         return f"called as {identity}"

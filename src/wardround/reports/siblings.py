@@ -1,4 +1,4 @@
-"""The runs beside a run: those in the same folder that answer the questions of the same benchmark."""
+"""Other runs in the same folder that answer the questions of the same benchmark."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SAME_FOR_ALL = ("run.store", "run.benchmark", "run.executor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sibling:
-    """A run beside another. ``page``: its report, relative to the other's page, None where none was written;
-    ``differs``: in which settings the two differ."""
+    """Another run in the same folder. ``page``: its report, relative to this run's page, None without one; ``differs``:
+    the settings in which the two differ."""
 
     name: str
     page: str | None
@@ -28,7 +28,7 @@ class Sibling:
 
 
 def siblings(folder: RunFolder, page_folder: Path) -> list[Sibling]:
-    """Return the runs beside one, by name; only those of the same benchmark."""
+    """Return the other runs in a run's folder, by name; only those of the same benchmark."""
     found = []
     for path, manifest in _runs_beside(folder.path.resolve()):
         if manifest.get("benchmark_digest") != folder.manifest["benchmark_digest"]:
@@ -40,7 +40,7 @@ def siblings(folder: RunFolder, page_folder: Path) -> list[Sibling]:
 
 
 def _runs_beside(own: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield the folders of runs beside one, and their manifests; what cannot be read is no run."""
+    """Yield the folders of other runs, and their manifests; folders that cannot be read are ignored."""
     for file in sorted(own.parent.glob("*/manifest.json")):
         try:
             manifest = json.loads(file.read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def _runs_beside(own: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 
 def _differs(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    """Return the settings of the second that are not the first's, the changed values for a few."""
+    """Return the settings in which the second differs from the first, with values for a few."""
     if first["policy"] != second.get("policy"):
         return f"on the clocks {second.get('policy')}"
     ours, theirs = flat(first["settings"]), flat(second.get("settings", {}))

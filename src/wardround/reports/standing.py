@@ -1,4 +1,4 @@
-"""What stood on a record at a moment: its events as they read then, and rows in words."""
+"""The record as of a moment: its events in their last version, and rows in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wardround.clinical.bundles import BundleEvent, EventKind, bundles_of, event
 from wardround.core import UserError
 from wardround.records import Chart, Event, SourceSpec
 
-# What stands on a record at a moment: each event as it reads then, none that happened or was known later.
+# The record as of a moment: each event in its version at that time, none that happened or was known later.
 
 
 _LONGEST = 240
@@ -20,7 +20,7 @@ _LONGEST = 240
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingEvent:
-    """An event with the reference limits of its own row, None where it has none."""
+    """An event with the reference limits of its own row, None if it has none."""
 
     event: BundleEvent
     low: float | None
@@ -29,10 +29,9 @@ class StandingEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingRecord:
-    """The record of a subject as of a moment: events that play a role, rows in words by their ids, notes and images.
-
-    ``missing``: why there are no events, None where there are. ``moments``: tables of procedures that have no end.
-    """
+    """The record of a subject as of a moment: events of tables with a role, rows in words by their ids, notes and
+    images. ``missing``: why there are no events, None if there are. ``moments``: tables of procedures that have no
+    end."""
 
     as_of: datetime
     events: Sequence[StandingEvent]
@@ -43,7 +42,7 @@ class StandingRecord:
 
 
 def standing_record(chart: Chart, wanted: frozenset[str]) -> StandingRecord:
-    """Return what stands on a chart with the clock of knowledge; of its rows those in ``wanted`` are told in words."""
+    """Return the record on a chart under the policy ``known_at``; rows in ``wanted`` are given in words."""
     rows: dict[str, str] = {}
     documents: list[Event] = []
     tables = document_tables(chart.spec)
@@ -61,14 +60,14 @@ def standing_record(chart: Chart, wanted: frozenset[str]) -> StandingRecord:
 
 
 def document_tables(spec: SourceSpec) -> tuple[set[str], set[str]]:
-    """Return the tables of texts and those of images."""
+    """Return the tables of texts and of images."""
     notes = {role.table for role in (*spec.roles.note, *spec.roles.summary)}
     reports = {role.report for role in spec.roles.image if role.report is not None}
     return notes | reports, {role.table for role in spec.roles.image}
 
 
 def row_text(event: Event) -> str:
-    """Say one row: when, what, its value."""
+    """Write one row in words: time, name, value."""
     value = event.text_value if event.numeric_value is None else f"{event.numeric_value:g}"
     when = "" if event.time is None else f"{event.time:%Y-%m-%d %H:%M}"
     said = " ".join(part for part in (when, event.description or event.code, value, event.unit) if part)
@@ -76,12 +75,12 @@ def row_text(event: Event) -> str:
 
 
 def event_label(event: BundleEvent) -> str:
-    """Say an event with both of its clocks."""
+    """Write an event with both of its times."""
     return f"{event_text(event)}, {event.time:%Y-%m-%d %H:%M} (known {event.known:%Y-%m-%d %H:%M})"
 
 
 def _standing(chart: Chart) -> Sequence[StandingEvent]:
-    """Fold the bundles: a row that was told again reads as it did last, one that was withdrawn is gone."""
+    """Apply the bundles in order: the last version of a row counts, a withdrawn row is removed."""
     columns = bundles_of(chart).columns
     limits = zip(columns.low.tolist(), columns.high.tolist(), strict=True)
     events = [

@@ -20,7 +20,7 @@ from wardround.tasks.answers import StepAction
 from wardround.tasks.benchmarks import Sample
 from wardround.tasks.scoring.stays import MOST, step_hits
 
-# The hours of a stay for its page, out of the store: the bundle, what it changed in the state, what it amended.
+# The hours of a stay for its page, from the store: the bundle, the changes of the state, the amended rows.
 
 
 _LONGEST = 4_000
@@ -29,8 +29,8 @@ _LONGEST = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StayHour:
-    """One hour in words. ``changes``: entries of the state that came, went or changed; ``amended``: rows that were
-    told before and read differently from now on, or are withdrawn."""
+    """One hour in words. ``changes``: entries of the state that were added, removed or changed; ``amended``: rows shown
+    before whose content changed now, or that were withdrawn."""
 
     bundle: str
     changes: tuple[str, ...]
@@ -38,7 +38,7 @@ class StayHour:
 
 
 def stay_hours(store: Store, sample: Sample) -> tuple[StayHour, ...]:
-    """Return the hours of a stay's steps, in order. Raises UserError where the store cannot tell."""
+    """Return the hours of a stay's steps, in order. UserError: the store does not have them."""
     past, bundles = played_bundles(store, sample)
     every = [*past, *bundles]
     before = PatientState(subject_id=sample.subject_id)
@@ -50,7 +50,7 @@ def stay_hours(store: Store, sample: Sample) -> tuple[StayHour, ...]:
 
 
 def stay_state(store: Store, sample: Sample, step: int) -> PatientState | None:
-    """Return the state of a stay after a step; None where it has no such step. Raises UserError as ``stay_hours``."""
+    """Return the state of a stay after a step; None if there is no such step. UserError as for ``stay_hours``."""
     past, bundles = played_bundles(store, sample)
     every = list(states([*past, *bundles]))[len(past) :]
     return every[step] if 0 <= step < len(every) else None
@@ -65,7 +65,7 @@ def _hour(bundle: Bundle, before: PatientState, after: PatientState) -> StayHour
 
 
 def _changes(before: PatientState, after: PatientState) -> Iterator[str]:
-    """Yield what the state holds otherwise than before: by name, and of trends those that are new or turn."""
+    """Yield the changes of the state: by name, and of trends those that are new or change direction."""
     for section in ("problems", "allergies"):
         yield from _came_and_went(
             section, Counter(getattr(before, section).keys()), Counter(getattr(after, section).keys())
@@ -93,8 +93,8 @@ def _trends(before: PatientState, after: PatientState) -> Iterator[str]:
 
 
 def _turns(before: Trend, now: Trend) -> bool:
-    """Whether the newest value of a trend is of another level, or goes elsewhere, than the one before; or is the same
-    reading that reads otherwise now."""
+    """Return whether the newest value of a trend has another level or direction than the one before, or is an amended
+    reading."""
     same = before.last.time == now.last.time
     return same or (before.last.level, before.direction) != (now.last.level, now.direction)
 
@@ -114,7 +114,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text) - _LONGEST:,} characters more)"
 
 
-# A stay's timeline for its page: at every step what was foretold, what came, and what the audit said.
+# A stay's timeline for its page: at every step the predictions, the actual decisions, and the audit's result.
 
 
 _MOST_RULES, _LONGEST_RULE = 15, 300
@@ -122,8 +122,8 @@ _MOST_RULES, _LONGEST_RULE = 15, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StayProposal:
-    """Actions that stand on the same rules. ``actions``: by type in words; ``reasons``: each rule's id and its text,
-    empty where the protocol is not there; no rule where a model proposed by itself."""
+    """Actions based on the same rules. ``actions``: by type, in words; ``reasons``: each rule's id and text, without
+    the text if the protocol is missing; no rule if a model proposed the action by itself."""
 
     actions: str
     reasons: tuple[tuple[str, str], ...]
@@ -131,9 +131,9 @@ class StayProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineStep:
-    """One step in words. ``proposals``: what was proposed, by the rules that it stands on; ``done``: what was decided
-    until the next step, and whether it had been proposed; ``stopped``: what the audit objected to, and what took its
-    place. ``recall``: by type, hits of decisions, empty where nothing was decided."""
+    """One step in words. ``proposals``: what was proposed, by its rules; ``done``: what was decided until the next
+    step, and whether it had been proposed; ``stopped``: what the audit rejected, and its replacement. ``recall``: by
+    type, hits of decisions, empty without decisions."""
 
     step: int
     hour: str
@@ -148,7 +148,7 @@ class TimelineStep:
 
 
 def rule_texts(settings: RunSettings) -> dict[str, str]:
-    """Return the rules of a run's protocols in words, by id, as their files say it now; none where a file is gone."""
+    """Return the text of the rules of a run's protocols, by id, as in their files now; empty if a file is missing."""
     try:
         return {rule.id: _short(rule.wording) for protocol in protocols_of(settings) for rule in protocol.rules}
     except (UserError, OSError):
@@ -162,7 +162,7 @@ def _short(text: str) -> str:
 def timeline(
     trajectory: Trajectory, sample: Sample, rules: Mapping[str, str] | None = None
 ) -> tuple[TimelineStep, ...]:
-    """Return a stay's steps in order; none of an episode that was played by turns. ``rules``: their texts by id."""
+    """Return a stay's steps in order; empty for an episode without steps. ``rules``: their texts by id."""
     came: dict[int, list[str]] = {}
     for action in map(StepAction.parse, sample.target if _by_steps(trajectory) else ()):
         came.setdefault(action.step or 0, []).append(action.name)
@@ -175,7 +175,7 @@ def timeline(
             step=note.detail["step"],
             hour=note.detail["hour"],
             rules=_rules(note.detail),
-            foretold=_foretold(note.detail),
+            foretold=_by_kind(note.detail["actions"]),
             proposals=tuple(_proposals(note.detail, rules or {})),
             done=tuple(_done(came.get(note.detail["step"], ()), note.detail)),
             came=", ".join(came.get(note.detail["step"], ())),
@@ -193,19 +193,16 @@ def _by_steps(trajectory: Trajectory) -> bool:
 
 
 def _rules(detail: Mapping[str, Any]) -> str:
-    """The rules that were read, those that predictions stand on first; of many the rest is counted."""
+    """Return the rules that were read, first those used by predictions; only some of many, and the number of the
+    rest."""
     cited = [one for action in detail["actions"] for one in action.get("because", ())]
     read = sorted(detail.get("read", ()), key=lambda one: one not in cited)
     more = f" and {len(read) - _MOST_RULES} more" if len(read) > _MOST_RULES else ""
     return ", ".join(read[:_MOST_RULES]) + more
 
 
-def _foretold(detail: Mapping[str, Any]) -> str:
-    """At most so many names of each type."""
-    return _by_kind(detail["actions"])
-
-
 def _by_kind(actions: Iterable[Mapping[str, Any]]) -> str:
+    """Return the first few predicted names of each type."""
     by_kind: dict[str, list[str]] = {}
     for action in actions:
         by_kind.setdefault(action["kind"], []).append(action["name"])
@@ -213,7 +210,7 @@ def _by_kind(actions: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _proposals(detail: Mapping[str, Any], rules: Mapping[str, str]) -> Iterator[StayProposal]:
-    """Group the actions by the rules that they stand on, in the order in which they were proposed."""
+    """Group the actions by their rules, in the order in which they were proposed."""
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for action in detail["actions"]:
         groups.setdefault(tuple(action.get("because", ())), []).append(action)
@@ -222,13 +219,13 @@ def _proposals(detail: Mapping[str, Any], rules: Mapping[str, str]) -> Iterator[
 
 
 def _done(names: Sequence[str], detail: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """What was decided, and whether it is among the names that were proposed."""
+    """Return what was decided, and whether it is among the proposed names."""
     proposed = {normalise_label(action["name"]) for action in detail["actions"]}
     yield from ((name, normalise_label(name) in proposed) for name in names)
 
 
 def _stopped(audit: Mapping[str, Any]) -> Iterator[str]:
-    """Each objection with its reason, then what took the place of what was objected to."""
+    """Return each objection with its reason, then the replacement of the rejected action."""
     for one in audit.get("objections", ()):
         yield f"{one['action']}: {one['flaw']}, because {one['because']}"
     corrected = _by_kind(audit.get("corrected_action", ()))
@@ -237,7 +234,7 @@ def _stopped(audit: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _audit(audit: Mapping[str, Any]) -> str:
-    """Why the model was asked, what code or model found, and what nobody could check."""
+    """Return why the model was called, what code or model found, and what could not be checked."""
     fired, said, unchecked = audit.get("fired", ()), audit.get("critique", ""), audit.get("unchecked", ())
     gate = f" ({', '.join(fired)})" if fired else ""
     found = f"{audit.get('status', '')}{gate}{f': {said}' if said else ''}" if fired or said else ""

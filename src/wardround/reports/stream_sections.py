@@ -1,4 +1,4 @@
-"""What a report shows of a stream: its score, the quality of experiences and the weights of edges over its updates."""
+"""Charts of a stream: its score, the quality of experiences and the weights of edges over its updates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wardround.reports import charts
 from wardround.reports.analyses import Section
 
 WINDOW = 20
-"""Over so many updates the score is a running mean."""
+"""The score is a running mean over this number of updates."""
 _SPREAD = ("lowest tenth", "middle", "highest tenth")
 _MOST_TICKS = 6
 _LONGEST_NAME = 26
@@ -19,7 +19,7 @@ Line = list[tuple[float, float]]
 
 
 def stream_sections(record: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield the charts of a stream's record; none where it has no update."""
+    """Yield the charts of a stream's record; none without updates."""
     if not record["updates"]:
         return
     yield _score(record)
@@ -38,8 +38,8 @@ def _score(record: Mapping[str, Any]) -> Section:
     shown, masked = (sum(step[side] for step in record["updates"]) for side in ("shown", "masked"))
     return Section(
         title="Score over the stream",
-        text=f"Mean score of the last {WINDOW} updates. Coins masked {masked:,} of {shown + masked:,} experiences that "
-        "were met, so the stream itself scores less than a run with the same bank.",
+        text=f"Mean score of the last {WINDOW} updates. {masked:,} of {shown + masked:,} recalled experiences were "
+        "masked at random, so the stream itself scores less than a run with the same bank.",
         chart=charts.lines(
             {"score": means}, title="Score over the stream", axis="updates", ticks=_ticks(record["after"])
         ),
@@ -47,7 +47,7 @@ def _score(record: Mapping[str, Any]) -> Section:
 
 
 def _values(record: Mapping[str, Any], name: str, title: str, text: str, titles: Mapping[str, str]) -> Section:
-    """The spread of all, and those that moved most."""
+    """Draw the spread of all, and those that changed most."""
     told, after = record[name], record["after"]
     series: dict[str, Line] = {}
     for place, label in enumerate(_SPREAD):
@@ -70,7 +70,7 @@ def _values(record: Mapping[str, Any], name: str, title: str, text: str, titles:
 
 
 def _short(name: str, taken: Mapping[str, Line]) -> str:
-    """A name that fits beside a line, and is not there yet."""
+    """Return a name that fits beside a line and is not used yet."""
     short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
     number = 2
     found = short

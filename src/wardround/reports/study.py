@@ -48,7 +48,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResult:
-    """What a study came to: its runs by name, the differences to the baseline, and the first page."""
+    """The results of a study: its runs by name, the differences to the baseline, and the first page."""
 
     folders: Mapping[str, RunFolder]
     comparisons: Sequence[Comparison]
@@ -56,18 +56,18 @@ class StudyResult:
 
 
 def read_study(path: Path) -> Study:
-    """Read a study file; paths in it begin where it lies. UserError: unknown keys or settings, fewer than two runs."""
+    """Read a study file; paths in it are relative to it. UserError: unknown keys or settings, fewer than two runs."""
     body = read_toml(path)
     refuse_unknown(body, _KEYS, str(path))
     shared, runs = body.get("settings", {}), body.get("runs", {})
     if not isinstance(runs, dict) or len(runs) < 2:
-        raise UserError(f"{path}: a study has two runs or more: [runs.NAME] for each")
+        raise UserError(f"{path}: a study needs two runs or more: [runs.NAME] for each")
     odd = [name for name in runs if Path(name).name != name or name.startswith(".")]
     if odd:
-        raise UserError(f"{path}: {odd[0]!r} cannot be the name of a folder, and a run is one")
+        raise UserError(f"{path}: {odd[0]!r} cannot be the name of a run: it cannot be a folder's name")
     baseline = body.get("baseline", next(iter(runs)))
     if baseline not in runs:
-        raise UserError(f"{path}: the baseline {baseline!r} is none of its runs: {', '.join(runs)}")
+        raise UserError(f"{path}: the baseline {baseline!r} is not one of its runs: {', '.join(runs)}")
     names = [baseline, *(name for name in runs if name != baseline)]
     return Study(runs={name: experiment_of(merged(shared, runs[name]), path, f"runs.{name}") for name in names})
 
@@ -75,13 +75,13 @@ def read_study(path: Path) -> Study:
 def play_study(study: Study, out: Path, *, play: Callable[[RunFolder], bool], report: Reporter = silent) -> StudyResult:
     """Run what is not finished below ``out/runs``, then report each run and all of them together.
 
-    ``play`` runs what is not finished of one run, and returns whether all is done. UserError: episodes are left, or
-    the runs answer different questions.
+    ``play`` runs the unfinished episodes of one run and returns whether all are finished. UserError: episodes are left,
+    or the runs answer different questions.
     """
     folders = {name: open_or_start(out / "runs" / name, settings) for name, settings in study.runs.items()}
     for name, folder in folders.items():
         if not play(folder):
-            raise UserError(f"some episodes of the run {name} are not done; give the command again")
+            raise UserError(f"some episodes of the run {name} are not finished; run the same command again")
     for folder in folders.values():
         report_run(folder, pages=no_pages, report=report)
     names = list(folders)
@@ -105,7 +105,7 @@ def write_study_figures(folders: Sequence[RunFolder], comparisons: Sequence[Comp
 
 
 def run_names(folders: Sequence[RunFolder]) -> list[str]:
-    """Return short names of runs: their folders' names, the whole paths where two are alike."""
+    """Return short names of runs: their folders' names, or whole paths if two are equal."""
     names = [folder.path.resolve().name for folder in folders]
     return names if len(set(names)) == len(names) else [str(folder.path) for folder in folders]
 

@@ -1,4 +1,4 @@
-"""A run in figures: means, intervals, Best@K, pass^k, results by subgroup."""
+"""The figures of a run: means, intervals, Best@K, pass^k, results by subgroup."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from wardround.tasks.scoring import (
     summarise,
 )
 
-# A run in figures: the table's rows, Best@K and pass^k where there are epochs, and paired tests against a baseline.
+# The figures of a run: the table's rows, Best@K and pass^k if there are epochs, and paired tests against a baseline.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestRow:
-    """Best@K F1 of a contender on a task for K = 1, 2, ... up to the epochs that every sample has, and ``passes``,
-    their pass^k: how likely K epochs of a sample are all right."""
+    """Best@K F1 of a contender on a task for K = 1, 2, ... up to the epochs that every sample has, and ``passes``:
+    pass^k, the chance that K epochs of a sample are all right."""
 
     contender: str
     task: str
@@ -56,12 +56,13 @@ class BestRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """Everything the report's tables show. ``classes`` are the agents' rows on tasks with classes, ``predictors`` those
-    of the classical baselines, ``figures`` those of kinds of answers that have figures of their own;
-    ``arms`` and ``arm_cells`` set curated input against seeking the evidence, where both were played;
-    ``card`` and ``against_trivial`` say what no reading at all scores, and who beats it. ``subgroups`` are rows
-    whose ``stratum`` is the group of ``by`` that a patient was known to be of; ``sizes`` are billions of parameters by
-    model."""
+    """Everything that the report's tables show.
+
+    ``classes``: the agents' rows on tasks with classes; ``predictors``: those of classical baselines; ``figures``: of
+    kinds of answers with figures of their own; ``arms`` and ``arm_cells``: curated input against evidence seeking, if
+    both were run; ``card`` and ``against_trivial``: scores of trivial baselines, and who is better; ``subgroups``: rows
+    whose ``stratum`` is the patient's group of ``by``; ``sizes``: billions of parameters by model.
+    """
 
     rows: tuple[SummaryRow, ...]
     best: tuple[BestRow, ...]
@@ -81,7 +82,7 @@ class RunSummary:
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:
-    """Who answered: agent and model."""
+    """Return the contender's name: agent and model."""
     return f"{score.agent} · {score.model}"
 
 
@@ -95,11 +96,11 @@ def summarise_run(
     trivial: Sequence[TrivialScores] = (),
     sizes: Mapping[str, float] = MappingProxyType({}),
 ) -> RunSummary:
-    """Aggregate. ``baseline`` of the paired tests: a contender, or an agent, then of everybody's own model; by default
-    the first contender. ``order``: the contenders as they were named, which is the order of all tables; others follow.
+    """Aggregate the scores of a run.
 
-    ``predictions`` are the fits of predictors that lie in the run's folder, ``trivial`` the scores of the contenders
-    that read nothing, ``sizes`` how large the models are.
+    ``baseline`` of the paired tests: a contender, or an agent (then with each contender's own model); by default the
+    first contender. ``order``: the order of contenders in all tables; others follow. ``predictions``: fits of
+    predictors in the run's folder; ``trivial``: scores of trivial baselines; ``sizes``: how large the models are.
     """
     places = {name: place for place, name in enumerate(order)}
     scores = sorted(scores, key=lambda score: places.get(contender(score), len(places)))
@@ -131,7 +132,7 @@ def summarise_run(
 
 
 def _baseline_of(one: EpisodeScore, groups: Mapping[str, Sequence[EpisodeScore]], baseline: str | None) -> str | None:
-    """Return whom a contender is compared with; None where the named agent has not played with its model."""
+    """Return the baseline of a contender; None if the named agent was not run with its model."""
     agents = {group[0].agent for group in groups.values()}
     named = baseline or next(iter(groups))
     if named in agents:
@@ -143,7 +144,7 @@ def _baseline_of(one: EpisodeScore, groups: Mapping[str, Sequence[EpisodeScore]]
 
 
 def named_contenders(settings: RunSettings) -> list[str]:
-    """Return the contenders of a run as it names them: by agent, then by model."""
+    """Return the contenders of a run in the order of its settings: by agent, then by model."""
     return [f"{agent} · {model}" for agent in settings.run.agents for model in settings.run.models]
 
 
@@ -152,7 +153,7 @@ def _share_samples(first: Sequence[EpisodeScore], second: Sequence[EpisodeScore]
 
 
 def by_contender(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
-    """Group scores by who answered, in order of first appearance."""
+    """Group scores by contender, in order of first appearance."""
     groups: dict[str, list[EpisodeScore]] = {}
     for score in scores:
         groups.setdefault(contender(score), []).append(score)
@@ -187,7 +188,7 @@ def _epochs(scores: Sequence[EpisodeScore]) -> Mapping[str, list[EpisodeScore]]:
     return found
 
 
-# Results by subgroup: who the patient was, as far as the chart told when the question was asked.
+# Results by subgroup of patients, as recorded by the moment of the question.
 
 
 UNKNOWN = "unknown"
@@ -196,7 +197,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "ethnicity": ("race", "ethnicity"),
     "insurance": ("insurance",),
 }
-"""What the columns are called in sources whose spec has no role ``person``, best first."""
+"""Column names in sources whose spec has no role ``person``, best first."""
 _SEXES = {"f": "female", "m": "male"}
 _SAYS_NOTHING = frozenset({"", "unknown", "?", "unable to obtain", "patient declined to answer", "not specified"})
 _BANDS = ((18, "under 18"), (45, "18-44"), (65, "45-64"), (80, "65-79"))
@@ -206,10 +207,10 @@ _OLDEST = "80 and over"
 def by_subgroup(
     scores: Sequence[EpisodeScore], samples: Iterable[Sample], store: Store, by: str, *, seed: int
 ) -> tuple[SummaryRow, ...]:
-    """Return a row per contender, task and subgroup, which stands in ``stratum``, and those over all subgroups.
+    """Return a row per contender, task and subgroup (in ``stratum``), and the rows over all subgroups.
 
     ``by`` is one of ``GROUPINGS``. Charts are opened as of each sample's prediction time under the policy ``known_at``:
-    a group that was not told by then is "unknown".
+    a group that was not recorded by then is "unknown".
     """
     played = {score.sample for score in scores}
     group_of = {sample.id: GROUPINGS[by](sample.chart(store)) for sample in samples if sample.id in played}
@@ -217,13 +218,13 @@ def by_subgroup(
 
 
 def sex_of(chart: Chart) -> str:
-    """Return the sex as registered, "female" and "male" where a letter stands for it."""
+    """Return the recorded sex; the letters f and m become "female" and "male"."""
     told = _told(chart, "sex").casefold()
     return _SEXES.get(told, told)
 
 
 def age_band_of(chart: Chart) -> str:
-    """Return the band in which the age at the moment lies; sources cap ages at 90, which the oldest band holds."""
+    """Return the band of the age at the moment; sources limit ages to 90, which is in the oldest band."""
     if chart.age is None:
         return UNKNOWN
     return next((name for end, name in _BANDS if chart.age < end), _OLDEST)
@@ -235,12 +236,12 @@ def ethnicity_of(chart: Chart) -> str:
 
 
 def insurance_of(chart: Chart) -> str:
-    """Return who paid, as last recorded."""
+    """Return the insurance, as last recorded."""
     return _told(chart, "insurance")
 
 
 def unit_of(chart: Chart) -> str:
-    """Return the unit that the patient last came to, by the role ``transfer`` that tasks ask about."""
+    """Return the patient's last unit, by the role ``transfer`` that tasks use."""
     role = chart.spec.roles.first("transfer")
     if role is None or role.table not in chart.table_names:
         return UNKNOWN
@@ -258,16 +259,16 @@ GROUPINGS: Mapping[str, Callable[[Chart], str]] = {
     "insurance": insurance_of,
     "unit": unit_of,
 }
-"""How a chart tells its subgroup, by what results may be split by."""
+"""Functions from a chart to its subgroup, by the name of the grouping."""
 
 
 def _told(chart: Chart, what: str) -> str:
-    """Return what the first column of the role ``person`` that says anything says last."""
+    """Return the last value of the first column of the role ``person`` that has one."""
     return next((text for table, column in _columns(chart, what) if (text := _text(chart, table, column))), UNKNOWN)
 
 
 def _columns(chart: Chart, what: str) -> Iterator[tuple[str, str]]:
-    """Yield the columns that tell something of a person, with their tables, best first."""
+    """Yield the columns that describe a person, with their tables, best first."""
     people = chart.spec.roles.person
     for role in people:
         column: str | None = getattr(role, what)
@@ -278,7 +279,7 @@ def _columns(chart: Chart, what: str) -> Iterator[tuple[str, str]]:
 
 
 def _text(chart: Chart, table: str, column: str) -> str | None:
-    """Return the latest text of a column; None where the chart has no such table or column, or it says nothing."""
+    """Return the latest text of a column; None if the chart has no such table or column, or no value."""
     if table not in chart.table_names or column not in chart.layouts[table].columns:
         return None
     rows = chart.table(table)
@@ -286,7 +287,7 @@ def _text(chart: Chart, table: str, column: str) -> str | None:
 
 
 def _latest(table: ChartTable, column: str, met: npt.NDArray[np.bool_], nothing: frozenset[str]) -> str | None:
-    """Return the last cell that says something, of the rows that are met; rows are in the order of their time."""
+    """Return the last cell with a value, among the rows that are met; rows are ordered by time."""
     cells = table.batch.column(column).to_pylist()
     told = [str(cell) for cell, counts in zip(cells, met, strict=True) if counts and cell is not None]
     return next((text for text in reversed(told) if text.strip().casefold() not in nothing), None)

@@ -1,4 +1,4 @@
-"""Round numbers for the axes of charts: each label says exactly where its line stands."""
+"""Round numbers for the axes of charts: each label is exactly the value of its line."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def round_ticks(low: float, high: float, *, most: int = 6) -> list[float]:
 
 
 def tick_labels(ticks: Sequence[float], *, signed: bool = False) -> list[str]:
-    """Write ticks with as few decimals as tell all of them exactly; ``signed``: with a plus where above 0."""
+    """Write ticks with as few decimals as are needed for exact values; ``signed``: with a plus above 0."""
     digits = next((n for n in range(12) if all(abs(round(tick, n) - tick) < 1e-9 for tick in ticks)), 12)
     return [f"{tick:+,.{digits}f}" if signed and tick else f"{tick:,.{digits}f}" for tick in ticks]

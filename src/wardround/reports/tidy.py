@@ -1,7 +1,8 @@
 """Tables as data: every figure of a run as one row of numbers, for R, pandas or a spreadsheet (CSV and Parquet).
 
-A row is one figure of one contender on one task and stratum. ``metric`` names it; a difference to a baseline is the
-metric "F1 difference" (or another's) with that baseline and its p-values. What was not computed is missing, never 0.
+A row is one figure of one contender on one task and stratum, named by ``metric``. A difference to a baseline has the
+metric "F1 difference" (or another's), that baseline and its p-values. Figures that were not computed are missing, never
+0.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from wardround.tasks.scoring import ClassificationRow, Interval, SummaryRow
 from wardround.tasks.scoring.tables import ALL, SCORE_COLUMNS
 
 TRIVIAL = "trivial baseline"
-"""What stands as the model of a contender that reads nothing."""
+"""The model of a trivial baseline, in the column ``model``."""
 TIDY_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("run", "agent", "model", "task", "stratum")),
@@ -60,7 +61,7 @@ class TidyRow:
 
 
 class _Where(TypedDict):
-    """Whose figure it is, and of what."""
+    """The contender of a figure, and its task and stratum."""
 
     run: str
     agent: str
@@ -70,7 +71,7 @@ class _Where(TypedDict):
 
 
 class _Tested(TypedDict, total=False):
-    """Against whom, with which p-values."""
+    """The baseline of a difference, and the p-values."""
 
     p: float | None
     p_adjusted: float | None
@@ -100,8 +101,10 @@ def tidy_run(summary: RunSummary, run: str) -> list[TidyRow]:
 def tidy_differences(
     comparisons: Iterable[Comparison], whose: Mapping[str, tuple[str, str, str]], run: str = ""
 ) -> list[TidyRow]:
-    """Return two rows of every comparison: the difference, and the smallest one that so many patients could show.
-    ``whose``: run, agent and model of the contenders by name; of others the name is taken apart."""
+    """Return two rows per comparison: the difference, and the smallest one that this many patients could show.
+
+    ``whose``: run, agent and model of the contenders by name; a name that is not in it is split.
+    """
     rows = []
     for comparison in comparisons:
         agent, _, model = comparison.contender.partition(" · ")

@@ -1,4 +1,4 @@
-"""Reporting guidelines as files: their items by number, in our words, and which facts of a run answer them."""
+"""Reporting guidelines as files: their items by number, in our words, and the facts of a run that answer them."""
 
 from wardround.reports.checklists.filling import (
     CHECKLISTS,

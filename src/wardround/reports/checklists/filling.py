@@ -1,4 +1,4 @@
-"""Fill the checklist of a reporting guideline with what a run recorded; the rest is named as the authors'."""
+"""Fill the checklist of a reporting guideline with facts that a run recorded; the rest is left to the authors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HEADER = ("item", "section", "what it asks", "from the run", "left to the autho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecklistItem:
-    """One item: its ``number`` in the guideline, what it ``asks`` in our words, the ``facts`` of a run that answer it,
-    and what only an ``author`` can say."""
+    """One item: its ``number`` in the guideline, what it ``asks`` (in our words), the ``facts`` of a run that answer
+    it, and what only an ``author`` can answer."""
 
     number: str
     section: str
@@ -27,7 +27,7 @@ class ChecklistItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checklist:
-    """A guideline. ``citation`` is where it was published, ``note`` what to know of its numbers."""
+    """A guideline. ``citation``: where it was published; ``note``: a remark on its numbers."""
 
     title: str
     citation: str
@@ -37,7 +37,7 @@ class Checklist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledItem:
-    """An item with what a run says to it, and what is left to the authors; either may be empty."""
+    """An item with the run's answer and the part left to the authors; either may be empty."""
 
     item: ChecklistItem
     answer: str
@@ -59,13 +59,13 @@ for _file in sorted(Path(__file__).parent.glob("*.toml")):
 
 
 def fill_checklist(checklist: Checklist, facts: Mapping[str, str]) -> list[FilledItem]:
-    """Return the items with their answers. A fact that the run lacks is left to the authors by name."""
+    """Return the items with their answers. A fact that the run does not have is left to the authors by name."""
     filled = []
     for item in checklist.items:
         answer = " ".join(facts[name] for name in item.facts if name in facts)
         lacking = [name for name in item.facts if name not in facts]
         notes = [item.author] if item.author else []
-        notes += [f"The run has nothing of: {', '.join(lacking)}."] if lacking else []
+        notes += [f"The run does not record: {', '.join(lacking)}."] if lacking else []
         filled.append(FilledItem(item=item, answer=answer, author=" ".join(notes)))
     return filled
 
@@ -82,8 +82,10 @@ def checklist_table(checklist: Checklist, filled: Sequence[FilledItem]) -> Table
 
 
 def write_checklist(name: str, facts: Mapping[str, str], folder: Path) -> tuple[Path, str]:
-    """Fill a checklist and write it as ``NAME.md``; return the file, and how far it is filled. UserError: no such
-    checklist."""
+    """Fill a checklist and write it as ``NAME.md``; return the file, and how many items are answered.
+
+    UserError: no such checklist.
+    """
     if name not in CHECKLISTS:
         raise UserError(f"no checklist {name!r}; there are {', '.join(CHECKLISTS.names)}")
     checklist = CHECKLISTS.get(name)
@@ -94,4 +96,4 @@ def write_checklist(name: str, facts: Mapping[str, str], folder: Path) -> tuple[
     answered, whole = (
         sum(map(bool, some)) for some in zip(*((one.answer, not one.author) for one in filled), strict=True)
     )
-    return file, f"{answered} of {len(filled)} items answered by the run, {whole} of them wholly"
+    return file, f"{answered} of {len(filled)} items answered by the run, {whole} of them completely"

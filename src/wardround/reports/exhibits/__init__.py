@@ -1,7 +1,5 @@
-"""Exhibits: the tables and figures of the papers, each as the sweep of runs that shows it here. One file per paper.
-
-A plug-in adds its own with ``EXHIBITS.add(name, Exhibit(...))``.
-"""
+"""Exhibits: tables and figures of the papers, each as the runs that produce it here. One file per paper. A plug-in adds
+its own with ``EXHIBITS.add(name, Exhibit(...))``."""
 
 from __future__ import annotations
 

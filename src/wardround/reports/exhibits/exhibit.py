@@ -1,4 +1,4 @@
-"""A table or figure of a paper as a sweep of runs, beside the published figures."""
+"""A table or figure of a paper as a set of runs, beside the published figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from wardround.core import Registry, UserError, strict
 from wardround.runs.names import nested
 
-# What a table or figure of a paper is: who plays, what is varied, what is shown, and what cannot be had here.
+# The declaration of a table or figure: agents, what is varied, what is shown, and what is not available here.
 
 
 Point = int | str | None
@@ -23,15 +23,14 @@ Kind = Literal["table", "arms", "curve", "best", "analysis", "command", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhibit:
-    """One table or figure. ``paper`` is also the preset that its runs begin with.
+    """One table or figure. ``paper`` is also the preset with which its runs begin.
 
-    ``kind``: a ``table`` of one run or a ``curve`` over runs that differ in ``sweep``; ``arms`` sets
-    curated input against evidence seeking (with ``section`` "map", drawn task by task); ``best`` is Best@K and
-    ``analysis`` the section of the report called ``section``; of ``command`` another command shows it; ``none`` cannot
-    be had. ``settings`` stand over the preset, by name; ``missing`` says what is not filled and why.
-    ``cases`` are runs by name, each with settings of its own, where what is varied is no one number.
-    ``each_model``: what is varied is set to each model of the run in turn; ``varies`` is what that is called.
-    ``reference``: the paper's model whose figures stand beside ours by default.
+    ``kind``: a ``table`` of one run, or a ``curve`` over runs that differ in ``sweep``; ``arms`` compares curated input
+    with evidence seeking (with ``section`` "map", drawn task by task); ``best`` is Best@K; ``analysis`` is the section
+    of the report named ``section``; ``command``: another command prints it; ``none``: not available. ``settings``
+    override the preset, by name; ``missing`` says what is not filled and why. ``cases``: runs by name, each with its
+    own settings, if more than one number is varied. ``each_model``: the varied setting is set to each model of the run
+    in turn; ``varies`` is its name. ``reference``: the paper's model whose figures are printed beside ours by default.
     """
 
     name: str
@@ -54,27 +53,27 @@ class Exhibit:
 
     @property
     def is_played(self) -> bool:
-        """Whether ``wardround reproduce`` plays it."""
+        """Whether ``wardround reproduce`` runs it."""
         return self.kind in ("table", "arms", "curve", "best", "analysis")
 
     def points_of(self, models: Sequence[str]) -> tuple[Point, ...]:
-        """The values of what is varied or the names of its cases, a run each; one run where nothing is. ``models``
-        will play."""
+        """Return the values of the varied setting or the names of its cases, one run each; one run if nothing is
+        varied. ``models``: the models of the runs."""
         return self.values or tuple(self.cases) or (tuple(models) if self.each_model else (None,))
 
     @property
     def how(self) -> str:
-        """The command that shows it, or why there is none."""
+        """Return the command that prints it, or why there is none."""
         said = f"wardround reproduce {self.name}" if self.is_played else self.command
         return "; ".join(part for part in (said, self.missing) if part)
 
     def body(self) -> dict[str, Any]:
-        """Return the settings of every run of it, as nested tables; what a person sets stands over them."""
+        """Return the settings of every run, as nested tables; settings of the user override them."""
         own = {"run.preset": self.paper, "run.tasks": list(self.tasks), **self.settings}
         return nested(own)
 
     def varied(self, point: Point) -> dict[str, Any]:
-        """Return what is set at one point of the sweep, over everything else."""
+        """Return the settings of one point of the sweep, which override all others."""
         if point in self.cases:
             return nested(self.cases[str(point)])
         return {} if point is None else nested(dict.fromkeys(self.sweep, point))
@@ -85,12 +84,12 @@ EXHIBITS: Registry[Exhibit] = Registry("exhibits", one="table or figure", of=Exh
 
 
 def read_exhibits(text: str, where: str) -> list[Exhibit]:
-    """Read a paper's file: its ``paper`` and an ``[[exhibit]]`` each; UserError names what is wrong, and ``where``."""
+    """Read a paper's file: its ``paper`` and ``[[exhibit]]`` entries. UserError names the error and ``where``."""
     try:
         found = tomllib.loads(text)
         paper, entries = found["paper"], found["exhibit"]
     except (tomllib.TOMLDecodeError, KeyError) as error:
-        raise UserError(f"{where} is no TOML with a paper and [[exhibit]] entries: {error}") from error
+        raise UserError(f"{where}: not TOML with a paper and [[exhibit]] entries: {error}") from error
     return [strict(Exhibit, {"paper": paper, **entry}, f"{where} [[exhibit]]") for entry in entries]
 
 
@@ -100,7 +99,7 @@ for _file in sorted(files("wardround.reports.exhibits").iterdir(), key=lambda fi
             EXHIBITS.add(_exhibit.name, _exhibit)
 
 
-# The figures that the papers print, read off them: facts for comparison, never a target of a test.
+# The figures printed in the papers, copied for comparison; no test aims at them.
 
 
 @cache
@@ -110,10 +109,8 @@ def _printed() -> tuple[dict[str, str], ...]:
 
 
 def published_figures(exhibit: str, model: str) -> Mapping[tuple[str, str, str], str]:
-    """Return what a paper prints of one of its models, by agent, task (``all``: its average) and metric.
-
-    The text is as printed: F1 of AgentEHR's tasks in 0..1, figures of classes in per cent.
-    """
+    """Return the figures that a paper prints for one of its models, by agent, task (``all``: its average) and metric.
+    The text is as printed: F1 of AgentEHR's tasks in 0..1, figures of classes in per cent."""
     return {
         (row["agent"], row["task"], row["metric"]): row["value"]
         for row in _printed()
@@ -122,5 +119,5 @@ def published_figures(exhibit: str, model: str) -> Mapping[tuple[str, str, str],
 
 
 def published_models(exhibit: str) -> tuple[str, ...]:
-    """Return the models of which a paper prints figures in a table."""
+    """Return the models whose figures a paper prints in a table."""
     return tuple(dict.fromkeys(row["model"] for row in _printed() if row["exhibit"] == exhibit))

@@ -1,4 +1,4 @@
-"""The runs of one exhibit as one table or one picture, the paper's own figures beside ours."""
+"""The runs of one exhibit as one table or one picture, with the paper's own figures beside ours."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Played = tuple[Point, Sequence[EpisodeScore], RunSummary]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRow:
-    """One figure of one contender. ``point`` is the value of what is varied, or K; figures of classes are in per cent.
-    ``interval`` is as tables have it; ``published`` the paper's figure as printed, empty where it prints none."""
+    """One figure of one contender. ``point``: the value of the varied setting, or K; figures of classes are in per
+    cent. ``interval`` is as in tables; ``published``: the paper's figure as printed, empty if there is none."""
 
     point: Point
     agent: str
@@ -58,7 +58,7 @@ def merged_rows(
 
 
 def _arm_rows(row: ArmRow, published: Mapping[tuple[str, str, str], str]) -> Iterable[MergedRow]:
-    """Both arms of a model on a group of tasks, and their difference."""
+    """Yield both arms of a model on a group of tasks, and their difference."""
     for figure in filter(None, (row.curated, row.seeking)):
         yield _arm_row(row, figure.agent, figure.n, figure.interval, published)
     if row.difference is not None:
@@ -103,8 +103,8 @@ def _set_rows(point: Point, summary: RunSummary, published: Mapping[tuple[str, s
 
 
 def _right_rows(point: Point, row: SummaryRow, published: Mapping[tuple[str, str, str], str]) -> Iterable[MergedRow]:
-    """How many answers are right, in per cent: of several tasks over all samples, as papers average, and the mean of
-    the tasks beside it. ``point`` says which of the paper's figures stands beside it, where it prints several."""
+    """Yield the share of right answers, in per cent: of several tasks over all samples, as papers average, and the mean
+    of the tasks. ``point`` chooses the paper's figure, if it prints several."""
     shown = {"accuracy": row.over_samples or row.f1}
     if row.over_samples is not None:
         shown["mean of tasks"] = row.f1
@@ -125,7 +125,7 @@ def _right_rows(point: Point, row: SummaryRow, published: Mapping[tuple[str, str
 def _figure_rows(
     point: Point, summary: RunSummary, published: Mapping[tuple[str, str, str], str]
 ) -> Iterable[MergedRow]:
-    """Other figures of answers: those of the reasoning, where a judge marked it."""
+    """Yield other figures of answers: those of the reasoning, if a judge scored it."""
     for row in summary.figures:
         yield MergedRow(
             point=point,
@@ -141,7 +141,7 @@ def _figure_rows(
 
 
 def _printed(published: Mapping[tuple[str, str, str], str], point: Point, key: tuple[str, str, str]) -> str:
-    """The paper's figure; where it prints one for every case, under its agent and the case's name."""
+    """Return the paper's figure; if it prints one for every case, by its agent and the case's name."""
     agent, task, metric = key
     return published.get((f"{agent} {point}", task, metric), published.get(key, "") if point is None else "")
 
@@ -165,7 +165,7 @@ def _class_rows(
 
 
 def _stay_rows(point: Point, summary: RunSummary, published: Mapping[tuple[str, str, str], str]) -> Iterable[MergedRow]:
-    """Recall@5 of each type, micro and by name, and the shares of steps that adhere and are audited."""
+    """Yield Recall@5 of each type, micro and by name, and the shares of steps that adhere and are audited."""
     for who, kind, metric, n, interval in _stay_figures(summary):
         agent, _, model = who.partition(" · ")
         yield MergedRow(
@@ -203,7 +203,7 @@ def _in_per_cent(interval: Interval) -> str:
 
 
 def best_rows(summary: RunSummary) -> list[MergedRow]:
-    """Return Best@K of every contender and task (eq. 15), a row per K; the report computes no interval of these."""
+    """Return Best@K of every contender and task (eq. 15), a row per K; without intervals."""
     whole = {(contender(row), row.task): row for row in summary.rows}
     return [
         MergedRow(
@@ -222,7 +222,7 @@ def best_rows(summary: RunSummary) -> list[MergedRow]:
 
 
 def drawn(exhibit: Exhibit, rows: Sequence[MergedRow], played: Sequence[Played]) -> Markup | None:
-    """Return the figure; None of a table, and where the report has no such section of these runs."""
+    """Return the figure; None for a table, and if the report has no such section for these runs."""
     if exhibit.kind == "analysis":
         _, scores, summary = played[0]
         return next(
@@ -243,7 +243,7 @@ def drawn(exhibit: Exhibit, rows: Sequence[MergedRow], played: Sequence[Played])
 
 
 def _intervals(exhibit: Exhibit, played: Sequence[Played]) -> Markup:
-    """The figures of a table as dots with their intervals."""
+    """Draw the figures of a table as dots with their intervals."""
     rows = [row for _, _, summary in played for row in summary.figures if row.figure in exhibit.metrics]
     means = [(f"{row.agent} · {row.task} · {row.figure}", row.mean) for row in rows]
     shown = [(name, mean.estimate, mean.low, mean.high) for name, mean in means]

@@ -1,4 +1,4 @@
-"""Reproduce a table or figure of a paper: run its sweep, merge the runs, set the paper's own figures beside ours."""
+"""Reproduce a table or figure of a paper: run its sweep, merge the runs, print the paper's own figures beside ours."""
 
 from __future__ import annotations
 
@@ -31,11 +31,8 @@ from wardround.tasks.benchmarks import Benchmark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """An exhibit as it was run here.
-
-    ``published_model``: whose figures of the paper stand beside ours, empty without. ``picture``: its chart as SVG.
-    ``methods``: what was done, in sentences, with a BibTeX entry (Markdown).
-    """
+    """An exhibit as it was run here. ``published_model``: the paper's model whose figures are beside ours, or empty.
+    ``picture``: its chart as SVG. ``methods``: the methods in sentences, with a BibTeX entry (Markdown)."""
 
     exhibit: Exhibit
     rows: tuple[MergedRow, ...]
@@ -58,13 +55,12 @@ def reproduce_exhibit(
 ) -> Reproduction:
     """Run the sweep of an exhibit below ``out`` and merge it; the same call again continues.
 
-    ``asked``: settings as nested tables, over those of the exhibit. ``play`` runs what is not finished of one
-    run, and returns whether all is done.
-    UserError: no such exhibit, it is not run here, or episodes are left.
+    ``asked``: settings as nested tables, which override those of the exhibit. ``play`` runs the unfinished episodes of
+    one run and returns whether all are finished. UserError: no such exhibit, it is not run here, or episodes are left.
     """
     exhibit = EXHIBITS.get(name)
     if not exhibit.is_played:
-        raise UserError(f"{exhibit.name} is not played: {exhibit.how}")
+        raise UserError(f"{exhibit.name} is not run here: {exhibit.how}")
     model = _published_model(exhibit, published_model)
     models = RunSettings.read(merged(exhibit.body(), asked)).run.models
     without = agents_without_bank(exhibit, asked)
@@ -78,7 +74,7 @@ def reproduce_exhibit(
 
 
 def agents_without_bank(exhibit: Exhibit, asked: Mapping[str, Any]) -> list[str]:
-    """Return the agents of an exhibit that are left out, because they read a bank and none was given."""
+    """Return the agents of an exhibit that are left out because they read a bank and none was given."""
     memory = asked.get("memory", {})
     return [agent for agent in exhibit.agents if kinds_read(agent) and not has_bank(memory, agent)]
 
@@ -93,22 +89,22 @@ def _published_model(exhibit: Exhibit, asked: str | None) -> str:
 def _played(
     exhibit: Exhibit, point: Point, asked: Mapping[str, Any], out: Path, play: Callable[[RunFolder], bool]
 ) -> Played:
-    """Run, or continue, what stands at one point of the sweep, and score it."""
+    """Run or continue one point of the sweep, and score it."""
     place = _place_of(out, point)
     folder = open_or_start(place, merged(merged(exhibit.body(), asked), exhibit.varied(point)))
     if not play(folder):
-        raise UserError(f"some episodes of {place} are not done; give the command again")
+        raise UserError(f"some episodes of {place} are not finished; run the same command again")
     summary, _ = report_run(folder, pages=no_pages)
     return point, read_results(folder), summary
 
 
 def _place_of(out: Path, point: Point) -> Path:
-    """The folder of a run; the name of a model has slashes in it."""
+    """Return the folder of a point's run; characters such as ``/`` become ``-``."""
     return out / ("run" if point is None else "run-" + re.sub(r"[^\w.+-]", "-", str(point)))
 
 
 def _write_methods(exhibit: Exhibit, points: Sequence[Point], out: Path) -> Path:
-    """Write the methods of the first run, and in what the others differ."""
+    """Write the methods of the first run, and how the others differ."""
     folder = RunFolder.open(_place_of(out, points[0]))
     results = read_results(folder)
     text = methods_text(RunFacts.of(folder, results, summary_of(folder, results)))
@@ -137,10 +133,11 @@ def reproduce(
     report: Reporter | None = None,
     **settings: Any,
 ) -> Reproduction:
-    """Run a paper's table or figure here and set its own figures beside ours; the same call again continues.
+    """Run a paper's table or figure here, with its own figures beside ours; the same call again continues.
 
     ``name``: one of ``EXHIBITS``, such as "retrosum-table-2" (``wardround reproduce --list``). ``published_model``: the
-    paper's model whose figures stand beside ours. ``settings``: as of :func:`wardround.run`, over those of the exhibit.
+    paper's model whose figures are beside ours. ``settings``: as for :func:`wardround.run`; they override those of the
+    exhibit.
     """
 
     def play(folder: RunFolder) -> bool:
