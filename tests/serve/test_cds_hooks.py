@@ -312,7 +312,7 @@ def test_feedback_that_says_something_else_is_not_kept(
 
 
 def test_feedback_is_never_kept_in_the_run(folder: RunFolder, shelf: CardShelf) -> None:
-    with pytest.raises(UserError, match="beside a run"):
+    with pytest.raises(UserError, match="choose a file outside it"):
         FeedbackFile(folder.path / "said.jsonl", folder.path, shelf)
 
 

@@ -464,7 +464,7 @@ def test_private_shared_and_useless_keys_are_refused(ehr: Signer) -> None:
     with pytest.raises(UserError, match="private or shared"):
         keys_of({"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "ec"}]}, ["ES384"])
     for told in ({}, [], {"keys": {}}, {"keys": ["text"]}):
-        with pytest.raises(UserError, match="no JWK Set"):
+        with pytest.raises(UserError, match="not a JWK Set"):
             keys_of(told, ["ES384"])
     for one in ({"use": "enc"}, {"alg": "ES256"}, {"kid": 7}, {"crv": "P-256"}, {"x": "AA"}, {"kty": "RSA"}):
         with pytest.raises(UserError, match="no key with a kid that signs with ES384"):

@@ -106,7 +106,7 @@ async def test_a_token_that_bombs_spends_its_own_share(synthetic_store: Store) -
     neighbour = ServedSession(environment_of(synthetic_store, 1), name="neighbour", sql=lane)
     bombs = [await bomber.call("run_sql_query", {"sql_query": f"{BOMB} AND {n} = {n}"}) for n in range(20)]
     stopped = [bomb for bomb in bombs if "the query was stopped" in bomb.text]
-    refused = [bomb for bomb in bombs if "SQL time of this session is spent" in bomb.text]
+    refused = [bomb for bomb in bombs if "SQL time of this session is used up" in bomb.text]
     assert len(stopped) + len(refused) == 20
     assert 1 <= len(stopped) <= 12, "stopped at the budget of one statement, refused when the share is spent"
     assert not (await bomber.call("get_table_names", {})).is_error
@@ -118,7 +118,7 @@ async def test_no_other_name_for_the_tool_goes_past_the_share(synthetic_store: S
     lane = SqlLane(SqlShare(seconds=0.5))
     session = ServedSession(environment_of(synthetic_store, 0), name="bomber", sql=lane)
     lane.note(session, 0.5)
-    assert "SQL time of this session is spent" in (await session.call(name, {"sql_query": "SELECT 1"})).text
+    assert "SQL time of this session is used up" in (await session.call(name, {"sql_query": "SELECT 1"})).text
 
 
 async def test_a_neighbour_does_not_wait_for_twenty_bombs(synthetic_store: Store) -> None:

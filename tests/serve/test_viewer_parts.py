@@ -232,8 +232,8 @@ def test_what_was_served_masked_and_kept_back_is_told_with_why() -> None:
     assert serving is not None
     assert [(one.title, one.why, one.became) for one in serving.served] == [
         ("Look at A", "recalled; conflicts with b", "no room in the prompt"),
-        ("m", "", "masked by a coin"),
-        ("x", "allergy on the chart", "kept back"),
+        ("m", "", "masked at random"),
+        ("x", "allergy on the chart", "not served"),
     ]
     assert (serving.withheld, serving.revision) == ({"same_subject": 2}, 7)
     assert serving_of([left], str) is None
@@ -307,7 +307,7 @@ def test_a_corrected_value_is_told_as_it_was_and_as_it_became(tmp_path: Path) ->
 def test_an_empty_list_says_whether_the_source_could_have_filled_it() -> None:
     """MIMIC-IV has no table of allergies: that none stands there is unknown, not "no allergies"."""
     mimic, fhir = load_source_spec("mimiciv"), load_source_spec("fhir")
-    assert when_empty(mimic, "allergy") == "unknown: source mimiciv keeps no rows of the role allergy"
+    assert when_empty(mimic, "allergy") == "unknown: the source mimiciv has no rows of the role allergy"
     assert when_empty(fhir, "allergy") == when_empty(None, "allergy") == "none recorded by then"
     sections = {one.name: one.when_empty for one in state_sections(PatientState(subject_id=1), mimic)}
     assert sections["allergies"].startswith("unknown: ")

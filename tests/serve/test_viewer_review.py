@@ -160,7 +160,7 @@ def test_agreement_and_csv_are_of_the_marks(client: TestClient, file: MarksFile,
     assert between.kappa is not None
     assert between.kappa.estimate == pytest.approx(3 / 11)  # p_o 1/2, p_e (2 x 2 + 1 x 0 + 1 x 1) / 16
     assert between.kappa == cohen_kappa(pairs, [score.subject_id for score in chosen], seed=3)
-    assert rows["evidence", "ann and bob"].missing == "not defined: all marks are alike"
+    assert rows["evidence", "ann and bob"].missing == "not defined: all marks are equal"
     assert rows["answer", "bob and scorer"].items == 3, "what cannot be told is not held against the scorer"
     table = list(csv.DictReader(io.StringIO(marks_csv(episodes))))
     assert len(table) == 8
@@ -186,10 +186,10 @@ def test_marks_stand_in_the_viewer_where_they_are_named(client: TestClient, file
 
 
 def test_a_file_in_the_run_or_of_something_else_is_refused(run: ViewedRun, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="beside a run, never in it"):
+    with pytest.raises(UserError, match="choose a file outside it"):
         MarksFile(run.folder.path / "marks.jsonl", [run])
     (tmp_path / "other").write_text("no marks\n")
-    with pytest.raises(UserError, match="is no file of marks"):
+    with pytest.raises(UserError, match="is not a file of marks"):
         MarksFile(tmp_path / "other", [run])
 
 

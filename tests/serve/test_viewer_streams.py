@@ -106,7 +106,7 @@ def test_a_patient_is_told_what_is_proposed_on_which_rows_and_what_was_amended(c
     ("address", "said"),
     [
         ("/streams/2/", "no stream 2; there are 1"),
-        ("/streams/1/patients/11.html", "nothing is told of a patient 11"),
+        ("/streams/1/patients/11.html", "has no bundle of a patient 11"),
         ("/streams/1/patients/x.html", "no patient 'x'"),
         ("/streams/1/patients/7.bundles-2.html", "the patient has 1 pages of bundles, not 2"),
         ("/streams/1/?page=2", "the list has 1 pages, not 2"),

@@ -1,4 +1,4 @@
-"""Serve: the toolset for outside agents over MCP, and episodes they play. Needs the extra ``[mcp]``."""
+"""Serve: tools over MCP for outside agents, and benchmark episodes that they run. Needs the extra ``[mcp]``."""
 
 from wardround.serve.access import TOKEN_SECONDS, Listening, SessionTokens
 from wardround.serve.access_log import AccessLog

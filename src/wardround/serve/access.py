@@ -1,4 +1,4 @@
-"""Access: bearer tokens that open one session each, and where a server may listen."""
+"""Access: bearer tokens that open one session each, and the addresses on which a server may listen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wardround.core import Sensitivity, UserError
 from wardround.models.guard import is_loopback
 from wardround.serve.session import ServedSession
 
-# Bearer tokens: each opens exactly one session, and nothing else says whose chart a caller sees.
+# Bearer tokens: each opens exactly one session; nothing else decides which chart a caller sees.
 
 
 SCOPE = "chart"
@@ -26,8 +26,11 @@ TOKEN_SECONDS = 12 * 3600.0
 
 
 class SessionTokens:
-    """Sessions by token; also the SDK's token verifier. Bounded: more than ``most`` open sessions are refused, and a
-    token opens nothing ``seconds`` after it was issued, however the wall clock is set meanwhile."""
+    """Sessions by token; also the token verifier of the MCP SDK.
+
+    More than ``most`` open sessions are refused, and a token expires ``seconds`` after it was issued, even if the wall
+    clock is changed meanwhile.
+    """
 
     def __init__(
         self, *, most: int = 1_000, seconds: float = TOKEN_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -38,7 +41,7 @@ class SessionTokens:
         self._clock = clock
 
     def issue(self, session: ServedSession, token: str | None = None) -> str:
-        """Open a session to whoever holds the token that is returned (made here unless one is given)."""
+        """Open a session and return its token (a new one unless it is given)."""
         for key in [key for key in self._sessions if self._open(key) is None]:
             del self._sessions[key]
         if len(self._sessions) >= self._most:
@@ -47,7 +50,7 @@ class SessionTokens:
         if len(token) < 16:
             raise UserError("a token needs at least 16 characters")
         if _key(token) in self._sessions:
-            raise UserError("the same token was given twice")
+            raise UserError("this token is already in use")
         self._sessions[_key(token)] = (session, self._clock() + self._seconds)
         return token
 
@@ -56,41 +59,42 @@ class SessionTokens:
         self._sessions.pop(_key(token), None)
 
     def is_open(self, token: str) -> bool:
-        """Whether a token still opens a session."""
+        """Return whether a token still opens a session."""
         return self._open(_key(token)) is not None
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what the SDK needs for a known token, None for any other."""
+        """Return the SDK's access token for a known token, None for any other."""
         found = self._open(_key(token))
         if found is None:
             return None
-        return AccessToken(token=token, client_id=found[0].name, scopes=[SCOPE])  # its end is ours to know
+        return AccessToken(token=token, client_id=found[0].name, scopes=[SCOPE])  # expiry is checked here
 
     def current(self) -> ServedSession:
         """Return the session of the request being served; PermissionError without a valid token."""
         access = get_access_token()
         found = self._open(_key(access.token)) if access else None
         if found is None:
-            raise PermissionError("no session belongs to this token, or it has expired")
+            raise PermissionError("there is no session for this token, or it has expired")
         return found[0]
 
     def _open(self, key: bytes) -> tuple[ServedSession, float] | None:
-        """Return a session and when its token ends; None of an unknown or an expired one."""
+        """Return a session and the expiry of its token; None for an unknown or expired token."""
         found = self._sessions.get(key)
         return None if found is None or found[1] <= self._clock() else found
 
 
 def _key(token: str) -> bytes:
-    """Sessions are kept by the token's hash: a look-up tells nothing of how much of a guess was right."""
+    """Return the hash of a token, which is the key of its session: the time of a look-up reveals nothing about a
+    guess."""
     return sha256(token.encode()).digest()
 
 
-# Where a server may listen: record text and tokens leave this machine encrypted, or because somebody says so.
+# Where a server may listen: record text and tokens leave this machine encrypted, unless a person allows plain HTTP.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """Address, and how it is protected: a certificate with its key, or ``plain_http`` where that is said aloud."""
+    """An address and its protection: a certificate with its key, or ``plain_http`` if a person allows it explicitly."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -100,7 +104,7 @@ class Listening:
 
     @property
     def scheme(self) -> str:
-        """``https`` where there is a certificate."""
+        """``https`` with a certificate, else ``http``."""
         return "http" if self.certificate is None else "https"
 
     @property
@@ -111,19 +115,19 @@ class Listening:
 
     @property
     def url(self) -> str:
-        """Where clients connect to."""
+        """The URL for clients."""
         return f"{self.origin}/mcp"
 
     @property
     def tls_options(self) -> dict[str, Any]:
-        """What uvicorn is told of it."""
+        """The options for uvicorn."""
         return {} if self.certificate is None else {"ssl_certfile": self.certificate, "ssl_keyfile": self.key}
 
     def check(self, sensitivity: Sensitivity) -> None:
-        """Raise UserError where credentialed records would go over a network for all to read."""
+        """Raise UserError if credentialed records would be sent unencrypted over a network."""
         for file in (self.certificate, self.key):
             if file is not None and not file.is_file():
-                raise UserError(f"{str(file)!r}: no such file; give a certificate and its key in PEM form")
+                raise UserError(f"{str(file)!r}: no such file; give a certificate and its key in PEM format")
         if sensitivity != "credentialed" or self.scheme == "https" or self.plain_http:
             return
         if not is_loopback(httpx2.URL(self.url)):

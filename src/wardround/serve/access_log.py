@@ -1,4 +1,4 @@
-"""The access log: who called which tool on whose chart, in private JSON lines."""
+"""The access log: who called which tool on which chart, in private JSON lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from wardround.core import format_time, private_file, private_folder
 from wardround.tools import Environment
 
-# JSON lines in a private file, appended whole, so that several servers may write one file.
+# JSON lines in a private file. Each line is appended in one write, so that several servers may share a file.
 
 
 class PrivateLines:
-    """A file that lines are only ever added to."""
+    """A file to which lines are only appended."""
 
     def __init__(self, path: Path) -> None:
         private_folder(path.parent)
@@ -24,7 +24,7 @@ class PrivateLines:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
 
     def write(self, bodies: Iterable[Mapping[str, Any]]) -> None:
-        """Append a line for each, all in one write."""
+        """Append a line for each body, all in one write."""
         lines = "".join(json.dumps(body, ensure_ascii=False) + "\n" for body in bodies)
         os.write(self._file, lines.encode("utf-8", "replace"))
 
@@ -33,18 +33,18 @@ class PrivateLines:
         os.close(self._file)
 
 
-# The access log: who called which tool on whose chart, and when. Never a value, an argument or a result.
+# The access log: who called which tool on which chart, and when. Never a value, an argument or a result.
 
 
 class AccessLog:
-    """JSON lines, appended whole, so that several servers may write one file."""
+    """JSON lines, each appended in one write, so that several servers may share a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines = PrivateLines(path)
 
     def write(self, *, who: str, environment: Environment, tool: str, is_error: bool) -> None:
-        """Note one call. A tool that does not exist is ``unknown``: its name is the caller's own text."""
+        """Log one call. A tool that does not exist is logged as ``unknown``: its name is the caller's text."""
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "who": who,

@@ -1,6 +1,6 @@
-"""How much a caller may send, and for how long: no body fills the memory, none that drips is waited for.
+"""Limits on a caller's request: its size and its time, so that no request fills the memory or blocks the server.
 
-A body is read while the application asks for it, so callers whose token does not open send theirs to nobody.
+A body is read only when the application reads it, so a caller with an invalid token is refused before.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MOST_BYTES = 1_000_000
 MOST_SECONDS = 30.0
 LONGEST_ADDRESS = 4_000
-"""Characters, what is asked for included: fewer than the digits that Python makes no number of."""
+"""Characters, including the query: fewer than the digits that Python refuses to convert to a number."""
 
 
 class _Refused(Exception):
-    """Ends an application whose caller has been answered."""
+    """Ends an application whose caller has already received an error."""
 
 
 class BoundedRequests:
-    """Answers 413 to a body of more than ``most_bytes``, 408 to one that is not there after ``seconds``, and 414 to an
+    """Answers 413 to a body of more than ``most_bytes``, 408 to one that is incomplete after ``seconds``, and 414 to an
     address that is too long."""
 
     def __init__(self, app: ASGIApp, *, most_bytes: int = MOST_BYTES, seconds: float = MOST_SECONDS) -> None:
@@ -30,7 +30,7 @@ class BoundedRequests:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request whose body is looked at as it comes."""
+        """Pass on a request; its body is checked while it arrives."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -47,7 +47,7 @@ class BoundedRequests:
 
 
 class _Body:
-    """One request: what came of its body, and whether it was answered here."""
+    """One request: the part of its body received so far, and whether an error was sent."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, most_bytes: int, seconds: float) -> None:
         self.is_over = False
@@ -59,7 +59,8 @@ class _Body:
         self._is_answered = False
 
     async def receive(self) -> Message:
-        """The next part. Raises once a caller was refused or is gone before its body was whole."""
+        """Return the next part. Raises after an error was sent, or if the caller disconnects before the body is
+        complete."""
         if self._is_whole:
             return await self._receive()
         message = await self._part()
@@ -72,7 +73,7 @@ class _Body:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass on an answer, unless there was one."""
+        """Pass on a response, unless an error was sent."""
         if not self.is_over:
             self._is_answered = True
             await self._send(message)
@@ -84,7 +85,7 @@ class _Body:
             async with asyncio.timeout_at(self._ends):
                 return await self._receive()
         except TimeoutError:
-            return await self._refuse(408, f"the body was not there after {self._seconds:g} s")
+            return await self._refuse(408, f"the body was not complete after {self._seconds:g} s")
 
     async def _refuse(self, status: int, text: str) -> Message:
         if not self._is_answered:

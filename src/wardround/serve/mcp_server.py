@@ -1,6 +1,6 @@
-"""The MCP server: the same toolset our own agents use, offered to outside agents over stdio or streamable HTTP.
+"""The MCP server: the tools of our own agents, for outside agents over stdio or streamable HTTP.
 
-Who is asking decides whose chart is shown: the access token over HTTP, the process over stdio. No argument does.
+The access token (HTTP) or the process (stdio) decides which chart is shown, never an argument.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROMPT = "task"
 
 
 def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
-    """Return a server whose every answer comes from the session of whoever is calling."""
+    """Return a server; every call is answered by the session of its caller."""
 
     async def list_tools(context: Any, parameters: Any) -> types.ListToolsResult:
         tools = session_of_caller().environment.toolset.tools
@@ -36,7 +36,9 @@ def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
         session = session_of_caller()
         result = await session.call(parameters.name, parameters.arguments or {})
         if not session.environment.toolset.offers(parameters.name):
-            raise MCPError(types.INVALID_PARAMS, result.text)  # recorded like any call, but an error of the protocol
+            raise MCPError(
+                types.INVALID_PARAMS, result.text
+            )  # recorded like any call, but reported as a protocol error
         return types.CallToolResult(content=_content(result), is_error=result.is_error)
 
     async def list_prompts(context: Any, parameters: Any) -> types.ListPromptsResult:
@@ -63,7 +65,7 @@ def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
 
 
 async def serve_stdio(session: ServedSession) -> None:
-    """Serve one session over standard input and output until the client goes away."""
+    """Serve one session over standard input and output until the client disconnects."""
     server = build_server(lambda: session)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
@@ -77,7 +79,7 @@ def http_app(tokens: SessionTokens, *, host: str, port: int, scheme: str = "http
             "issuer_url": address,
             "resource_server_url": f"{address}/mcp",
             "required_scopes": [SCOPE],
-            "validate_token_resource": False,  # tokens are this server's own: no other resource could have issued one
+            "validate_token_resource": False,  # tokens are issued only by this server
         }
     )
     server = build_server(tokens.current)
@@ -89,7 +91,7 @@ def http_app(tokens: SessionTokens, *, host: str, port: int, scheme: str = "http
 
 
 def _content(result: ToolResult) -> list[types.ContentBlock]:
-    """A result as text, and each of its pictures behind it."""
+    """Return a result as text, followed by its pictures."""
     pictures = (
         types.ImageContent(type="image", data=picture.base64, mime_type=picture.media_type)
         for picture in result.pictures
@@ -98,7 +100,7 @@ def _content(result: ToolResult) -> list[types.ContentBlock]:
 
 
 def _as_mcp(tool: Tool) -> types.Tool:
-    """A client may call what only reads without asking its person; ``finish`` ends the session."""
+    """Return a tool with hints: a client may call reading tools without confirmation; ``finish`` ends the session."""
     hints = types.ToolAnnotations(
         read_only_hint=tool.reads_only, destructive_hint=False, idempotent_hint=tool.reads_only, open_world_hint=False
     )

@@ -1,7 +1,7 @@
-"""Play: outside agents play a benchmark's episodes over MCP; each is recorded and scored like one of our own.
+"""Outside agents run a benchmark's episodes over MCP; each is recorded and scored like those of our own agents.
 
-The handout, one JSON line per episode, holds the prompt, the address and the token. It opens patient charts, so only
-the owner of the file may read it.
+The handout, one JSON line per episode, has the prompt, the address and the token. It opens patient charts, so only the
+owner of the file may read it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaySettings:
-    """``together`` episodes are open at once; ``seconds`` bound one from its first call."""
+    """``together``: the number of episodes open at once; ``seconds``: the time limit of one, from its first call."""
 
     listening: Listening = field(default_factory=Listening)
     together: int = 100
@@ -52,7 +52,7 @@ class PlaySettings:
 
 
 class PlayedRun:
-    """One run being played by outside agents."""
+    """One run with outside agents."""
 
     def __init__(self, folder: RunFolder, settings: PlaySettings, report: Reporter = silent) -> None:
         self.folder = folder
@@ -71,7 +71,7 @@ class PlayedRun:
         self._report = report
 
     def open_session(self, key: str) -> ServedSession:
-        """Bind an episode's subject and clock to a new session that is recorded under its key."""
+        """Return a new session on an episode's subject and moment, recorded under its key."""
         episode = EpisodeKey.parse(key)
         sample = self.samples[episode.sample]
         run = self.folder.settings
@@ -126,7 +126,7 @@ class PlayedRun:
             self.queue.close()
 
     async def over_stdio(self) -> None:
-        """Serve the run's next episode to the client at the other end of standard input and output."""
+        """Serve the run's next episode to the client on standard input and output."""
         leased = self.queue.lease(1)
         if not leased:
             raise UserError("every episode of this run is finished")
@@ -140,7 +140,7 @@ class PlayedRun:
             self.queue.close()
 
     async def _hand_out(self) -> None:
-        """Keep up to ``together`` episodes open, write their handout lines, close the ones that are over."""
+        """Keep up to ``together`` episodes open, write their handout lines, and close those that are over."""
         handout = self.folder.path / HANDOUT
         handout.unlink(missing_ok=True)
         open_sessions: dict[str, tuple[str, ServedSession]] = {}
@@ -183,6 +183,6 @@ class PlayedRun:
 
 
 def read_handout(folder: RunFolder) -> Iterable[dict[str, str]]:
-    """Read the lines handed out so far."""
+    """Read the lines of the handout written so far."""
     for line in (folder.path / HANDOUT).read_text(encoding="utf-8").splitlines():
         yield json.loads(line)

@@ -1,4 +1,4 @@
-"""One outside agent on one chart: bounded calls, recorded; SQL scheduled fairly."""
+"""One outside agent on one chart: its calls are limited and recorded; SQL time is shared fairly."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-# The SQL of all sessions of a server: quick statements first, slow ones behind each other, a share for each session.
+# The SQL of all sessions of a server: quick statements first, slow ones one after another, a share for each session.
 #
-# A statement is bounded by itself (``sql_gate``); twenty of them at once are not, and a neighbour would wait for all.
-# So each gets a moment at first, in which nearly every statement is done; one that is not starts again in the slow
-# lane.
+# The SQL gate limits one statement; twenty at once would make other sessions wait. So each statement first gets a short
+# time, in which nearly all finish; the others start again in the slow lane.
 
 
 SQL_TOOL = "run_sql_query"
@@ -38,8 +37,8 @@ SQL_TOOL = "run_sql_query"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlShare:
-    """A session may use ``seconds`` of CPU time in any ``window_seconds``. ``together`` statements have their
-    ``quick_seconds`` at once; ``slow_together`` of those that need more run to their own limit."""
+    """A session may use ``seconds`` of CPU time in any ``window_seconds``. ``together`` statements run for
+    ``quick_seconds`` at once; ``slow_together`` of those that need more run up to their own limit."""
 
     seconds: float = 2.0
     window_seconds: float = 30.0
@@ -49,7 +48,8 @@ class SqlShare:
 
 
 class SqlLane:
-    """Runs statements in threads of their own; of those that wait, the one whose session used least goes first."""
+    """Runs statements in their own threads; among waiting ones, that of the session with the least time used is
+    next."""
 
     def __init__(self, share: SqlShare | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.share = share or SqlShare()
@@ -60,7 +60,7 @@ class SqlLane:
         self._used: dict[Hashable, deque[tuple[float, float]]] = {}
 
     async def run(self, session: Hashable, environment: Environment, arguments: Mapping[str, Any]) -> ToolResult:
-        """Run one statement of a session, or say that its share is spent."""
+        """Run one statement of a session, or return an error if its share is used up."""
         spent = self.spent(session)
         if spent >= self.share.seconds:
             return self._refusal(self._used[session][0][0])
@@ -74,18 +74,18 @@ class SqlLane:
         return result
 
     def spent(self, session: Hashable) -> float:
-        """Return what a session used in the window that ends now."""
+        """Return the CPU time that a session used in the present window."""
         used = self._used.get(session, deque())
         while used and used[0][0] <= self._clock() - self.share.window_seconds:
             used.popleft()
         return sum(seconds for _, seconds in used)
 
     def note(self, session: Hashable, seconds: float) -> None:
-        """Count what a session used."""
+        """Count the time that a session used."""
         self._used.setdefault(session, deque()).append((self._clock(), seconds))
 
     def forget(self, session: Hashable) -> None:
-        """Forget a session that is over."""
+        """Remove a session that is over."""
         self._used.pop(session, None)
 
     async def _in_thread(self, work: Callable[..., _Run], *arguments: Any) -> _Run:
@@ -94,7 +94,7 @@ class SqlLane:
     def _refusal(self, oldest: float) -> ToolResult:
         wait = max(1, round(oldest + self.share.window_seconds - self._clock()))
         share = f"{self.share.seconds:g} s in {self.share.window_seconds:g} s"
-        text = f"Error: the SQL time of this session is spent ({share}); try again in {wait} s, or use another tool."
+        text = f"Error: the SQL time of this session is used up ({share}); try again in {wait} s, or use another tool."
         return ToolResult(text=text, is_error=True)
 
 
@@ -103,7 +103,7 @@ _Run = tuple[ToolResult, bool, float]
 
 
 def _briefly(environment: Environment, arguments: Mapping[str, Any], seconds: float | None) -> _Run:
-    """Run a statement for at most some time, its own limit if None. A session's statements never overlap."""
+    """Run a statement for a limited time (None: its own limit). A session's statements never overlap."""
     gate, started = environment.gate, time.thread_time()
     whole = gate.limits
     try:
@@ -116,7 +116,7 @@ def _briefly(environment: Environment, arguments: Mapping[str, Any], seconds: fl
 
 
 class _Places:
-    """So many places at once; of those who wait, the one who has spent least is next."""
+    """A limited number of places; among those that wait, the session with the least time used is next."""
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -142,7 +142,7 @@ class _Places:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._give()  # the place had come already: pass it on
+                self._give()  # the place was assigned already: pass it on
             raise
 
     def _give(self) -> None:
@@ -154,27 +154,25 @@ class _Places:
         self._free += 1
 
 
-# One outside agent on one chart: its calls are bounded, run one after another, and recorded like our own agents'.
+# One outside agent on one chart: its calls are limited, run one after another, and recorded like our own agents'.
 #
-# The subject and the clock are in the environment, set before the session exists; nothing a caller sends can move them.
+# Subject and moment are in the environment, set before the session exists; no request can change them.
 
 
-_FINISHED = "this episode is finished; no more calls are answered"
+_FINISHED = "this episode is finished; further calls are refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """``calls`` tool calls; ``seconds`` of wall time from the first call on, unlimited if None."""
+    """``calls``: tool calls; ``seconds``: wall time from the first call on, unlimited if None."""
 
     calls: int = 200
     seconds: float | None = None
 
 
 class ServedSession:
-    """Calls of one outside agent. ``recorder`` is None where nothing is to be scored (a plain tool server).
-
-    ``access`` notes every call; ``sql`` is what the SQL of all sessions of a server runs through.
-    """
+    """The calls of one outside agent. ``recorder`` is None if nothing is scored (a plain tool server). ``access`` logs
+    every call; ``sql`` schedules the SQL of all sessions of a server."""
 
     def __init__(
         self,
@@ -206,7 +204,7 @@ class ServedSession:
         self._started: float | None = None
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Answer one call. Past a limit or after ``finish`` the answer is an error that says so."""
+        """Answer one call. Beyond a limit or after ``finish`` the answer is an error."""
         async with self._lock:
             if self.finished.is_set():
                 return ToolResult(text=f"Error: {_FINISHED}", is_error=True)
@@ -225,7 +223,7 @@ class ServedSession:
             return result
 
     def _next_ordinal(self) -> int:
-        """Number a call; before the first one, see to it that what tools ask of models is recorded beside the calls."""
+        """Number a call; before the first one, arrange that model calls of tools are recorded too."""
         if self._questions is None and self._recorder is not None:
             self._questions = EpisodeQuestions(
                 self._recorder.episode, player=None, ordinal=lambda: self._ordinal, record=self._record_question
@@ -241,7 +239,7 @@ class ServedSession:
             self._recorder.turn(request, reply, (), purpose=PURPOSE)
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        tool = self.environment.toolset.own_name(name)  # by whichever of its names: SQL has no other way in
+        tool = self.environment.toolset.own_name(name)  # under any of its names: SQL is reached only here
         if self._sql is not None and tool == SQL_TOOL:
             result = await self._sql.run(self, self.environment, arguments)
         else:
@@ -251,13 +249,13 @@ class ServedSession:
         return result
 
     async def close(self) -> None:
-        """End the session without an answer, if it has not ended, and free what it held."""
+        """End the session without an answer, if it has not ended, and free its resources."""
         async with self._lock:
             if not self.finished.is_set():
                 self._end("error", error="the outside agent never finished")
 
     def overdue(self) -> bool:
-        """Whether the wall-time limit has passed."""
+        """Whether the time limit has passed."""
         limit = self._limits.seconds
         return limit is not None and self._started is not None and time.monotonic() - self._started > limit
 
@@ -291,7 +289,7 @@ class ServedSession:
     def _record(
         self, ordinal: int, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float
     ) -> None:
-        """Write the call as a turn: what an outside model was thinking is not ours to see, what it did is."""
+        """Write the call as a turn: the outside model's reasoning is not visible, its calls are."""
         if self._recorder is None:
             return
         text = json.dumps(dict(arguments), ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""CDS Hooks 2.0: the answers of a finished run as cards for a hospital's system, and what its users did with them.
+"""CDS Hooks 2.0: the answers of a finished run as cards for a hospital's system, and the feedback of its users.
 
-Needs the extra ``[view]``. Cards hold record text: they are patient data. Research, not for care.
+Needs the extra ``[view]``. Cards contain record text: they are patient data. For research, not for care.
 """
 
 from wardround.serve.cds.app import FeedbackFile, cds_app

@@ -22,30 +22,30 @@ from wardround.serve.cds.services import SERVICES, CardShelf, discovery
 from wardround.serve.cds.signing import SignedCallers, SignedDoor
 from wardround.serve.viewer.app import page_door
 
-# What users did with the cards: one JSON line each, appended to a file beside the run.
+# Feedback of users on cards: one JSON line each, appended to a file beside the run.
 
 
 class FeedbackFile:
-    """A file of feedback on the cards of one shelf. UserError: it lies in the run's folder."""
+    """A file of feedback on the cards of one shelf. UserError: it is in the run's folder."""
 
     def __init__(self, path: Path, run: Path, shelf: CardShelf) -> None:
         if path.resolve().is_relative_to(run.resolve()):
-            raise UserError(f"{path} lies in the run; feedback is kept beside a run, never in it")
+            raise UserError(f"{path} is in the run's folder; choose a file outside it")
         self._lines = PrivateLines(path)
         self._run = shelf.run
         self._cards = shelf.names()
 
     def store(self, service: str, body: bytes) -> int:
-        """Append all that a request says, and return of how many cards. MalformedRequest: none of it was kept."""
+        """Append the feedback of a request; return the number of cards. MalformedRequest: nothing was stored."""
         told = read_body(FeedbackRequest, body).feedback
         if any(one.card not in self._cards for one in told):
-            raise MalformedRequest("card: it is none of this run's cards")
+            raise MalformedRequest("card: it is not one of this run's cards")
         head = {"received": datetime.now(UTC).isoformat(timespec="milliseconds"), "run": self._run, "service": service}
         self._lines.write(head | one.model_dump(mode="json", by_alias=True, exclude_unset=True) for one in told)
         return len(told)
 
 
-# CDS Hooks 2.0 over HTTP: discovery, services, feedback. Bodies are JSON; every mistake is answered in one line.
+# CDS Hooks 2.0 over HTTP: discovery, services, feedback. Bodies are JSON; every error is one line.
 
 
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -59,8 +59,11 @@ def cds_app(
     signed: SignedCallers | None = None,
     origins: Sequence[str] = (),
 ) -> Starlette:
-    """Return the application. It asks for a token, or lets in who is ``signed``; with neither it answers only to
-    loopback names. ``origins``: of the pages in whose name a browser may call it, and no others."""
+    """Return the application.
+
+    It requires a token, or a call that is ``signed``; without either it answers only to loopback names. ``origins``:
+    the only web pages from which a browser may call it.
+    """
 
     async def services(request: Request) -> Response:
         return _json(discovery())

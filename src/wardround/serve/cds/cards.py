@@ -1,4 +1,4 @@
-"""Cards of a finished run: an answer with its evidence and the moment that it is as of. No target or score is read."""
+"""Cards of a finished run: an answer with its evidence and the moment of its chart. Targets and scores are not read."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ _REASONS = {
     "wrong": "The answer is wrong",
     "unsupported": "The evidence does not support it",
     "known": "Nothing new",
-    "not-now": "Not of use at this moment",
+    "not-now": "Not useful at this moment",
 }
 REASON_SYSTEM = "urn:wardround:override-reasons"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCard:
-    """One answer of a run as a card. ``encounter``: of the latest row on the chart; ``labels`` may be answered."""
+    """One answer of a run as a card. ``encounter``: that of the latest row on the chart; ``labels``: allowed
+    answers."""
 
     uuid: UUID
     subject_id: int
@@ -49,7 +50,7 @@ class PreparedCard:
     source: str
 
     def body(self, summary: str | None = None) -> dict[str, Any]:
-        """Return the card as JSON, with a summary of its own where the hook has one."""
+        """Return the card as JSON; a hook may have a summary of its own."""
         return {
             "uuid": str(self.uuid),
             "summary": summary or short_summary(self.task.title, self.names, self.as_of),
@@ -63,11 +64,11 @@ class PreparedCard:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The answer in words: of classes what they mean."""
+        """The answer in words: classes by their meaning."""
         return answer_words(self.task, self.answer)
 
     def order_summary(self, orders: Sequence[str]) -> str | None:
-        """Say whether the answer names selected orders. None: they are none of what this task asks for."""
+        """Return whether the answer names selected orders. None: the task does not ask about any of them."""
         known = [] if self.labels is None else [self.labels.resolve(order) for order in orders]
         named = [one for one in dict.fromkeys(known) if one is not None]
         if not named:
@@ -78,7 +79,7 @@ class PreparedCard:
 
 
 def short_summary(head: str, names: Sequence[str], as_of: str) -> str:
-    """Say an answer in one sentence of at most SUMMARY_LENGTH characters; names that do not fit are counted."""
+    """Return an answer in one sentence of at most SUMMARY_LENGTH characters; names that do not fit are counted."""
     tail = f" (as of {as_of}; {NOTICE})"
     told = ""
     for number in range(len(names), 0, -1):
@@ -92,7 +93,8 @@ def short_summary(head: str, names: Sequence[str], as_of: str) -> str:
 
 
 def prepare_cards(folder: RunFolder, *, agent: str | None = None, model: str | None = None) -> tuple[PreparedCard, ...]:
-    """Return a card for each answered sample of one contender, by sample. UserError: it has several, or no such one."""
+    """Return a card for each answered sample of one contender, by sample. UserError: there are several contenders, or
+    not the requested one."""
     benchmark, store = open_benchmark(folder), open_store(folder)
     samples = {sample.id: sample for sample in benchmark.all_samples}
     labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
@@ -117,7 +119,7 @@ def _unchecked(folder: RunFolder) -> Mapping[str, tuple[str, ...]]:
 
 
 def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator[tuple[EpisodeKey, Outline]]:
-    """The first finished episode of each sample, of the one contender that is asked for."""
+    """Return the first finished episode of each sample, of the requested contender."""
     with LogReader(folder.logs, may_be_empty=True) as reader:
         found = [(EpisodeKey.parse(outline.episode), outline) for outline in reader.outlines()]
     contenders = sorted({(key.agent, key.model) for key, _ in found})
@@ -127,7 +129,7 @@ def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator
         raise UserError(unknown("contender", said, [" · ".join(contender) for contender in contenders]))
     if len(fitting) > 1:
         told = ", ".join(" · ".join(one) for one in fitting)
-        raise UserError(f"several answered in {str(folder.path)!r} ({told}); choose one with --agent and --model")
+        raise UserError(f"{str(folder.path)!r} has several contenders ({told}); choose one with --agent and --model")
     first: dict[tuple[str, str], tuple[EpisodeKey, Outline]] = {}
     for key, outline in sorted(found, key=lambda one: one[0].epoch):
         if (key.agent, key.model) in fitting:
@@ -162,7 +164,7 @@ def _card(
 
 
 def _detail(who: str, task: Task, moment: str, told: Mapping[str, Any], chart: Chart) -> Iterator[str]:
-    """Markdown: the answer, and below each of its names the rows that it cites as they stood."""
+    """Return Markdown: the answer, and below each of its names the rows that it cites, as they were then."""
     yield f"**{NOTICE.capitalize()}.** {_escaped(task.title)}, by {_escaped(who)}, as of {_escaped(moment)}."
     yield ""
     citations: Sequence[Mapping[str, Any]] = told.get("citations", ())[:MOST_ROWS]
@@ -171,15 +173,15 @@ def _detail(who: str, task: Task, moment: str, told: Mapping[str, Any], chart: C
         yield f"- {_escaped(words)}"
         for citation in citations:
             if citation["answer"] == name:
-                row = rows.get(citation["row_id"], "not on the chart as of then")
+                row = rows.get(citation["row_id"], "not on the chart at that time")
                 yield f"  - {_escaped(citation['row_id'])}: {_escaped(row)} {_escaped(_standing(citation))}"
 
 
 def _not_checked(unchecked: Sequence[str]) -> Iterator[str]:
-    """Markdown: the drugs and allergies that no table could judge; a silent check is no approval."""
+    """Return Markdown: the drugs and allergies that no table could judge; a missing check is not an approval."""
     if unchecked:
         yield ""
-        yield "**Not checked**, no table could judge:"
+        yield "**Not checked**, because no table has them:"
         yield from (f"- {_escaped(note)}" for note in unchecked[:MOST_ROWS])
         if len(unchecked) > MOST_ROWS:
             yield f"- and {len(unchecked) - MOST_ROWS} more"
@@ -196,7 +198,7 @@ def _rows_in_words(chart: Chart, wanted: frozenset[str]) -> Mapping[str, str]:
 
 
 def latest_encounter(chart: Chart) -> str | None:
-    """Return the encounter that the latest row on a chart names: nothing of later is asked. None: no row names one."""
+    """Return the encounter of the latest row on a chart. None: no row names one."""
     latest: tuple[int, str] | None = None
     for name in chart.table_names:
         table = chart.table(name)
@@ -213,7 +215,7 @@ def latest_encounter(chart: Chart) -> str | None:
 
 
 def answer_words(task: Task, answer: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of an answer, of classes what they mean."""
+    """Return the names of an answer; classes by their meaning."""
     return tuple(task.answer.class_names.get(name, name) for name in answer)
 
 
@@ -222,5 +224,5 @@ def _plain(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """No text of a model or a record is markup: no link, no picture, no HTML."""
+    """Escape a text of a model or a record, so that it cannot contain a link, a picture or HTML."""
     return _MARKUP.sub(r"\\\g<0>", _plain(text))

@@ -1,6 +1,6 @@
-"""What a CDS Hooks client sends: calls of a service and feedback on its cards, checked as CDS Hooks 2.0 asks.
+"""Requests of CDS Hooks clients: calls of a service and feedback on its cards, checked against CDS Hooks 2.0.
 
-An element that is there is neither null nor empty; elements that the specification does not name are passed over.
+An element that is present is neither null nor empty; elements that the specification does not name are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 class MalformedRequest(UserError):
-    """The client sent something that CDS Hooks does not allow; says what, without the values."""
+    """The request violates CDS Hooks; the message says how, without values."""
 
 
 class _Wire(BaseModel):
@@ -31,7 +31,7 @@ class _Wire(BaseModel):
 
 
 class FhirAuthorization(BaseModel):
-    """A token for the client's FHIR server. It is checked and forgotten: no card here asks another server anything."""
+    """A token for the client's FHIR server. It is checked and discarded: cards never call another server."""
 
     access_token: Text = Field(repr=False)
     token_type: Literal["Bearer"]
@@ -41,14 +41,14 @@ class FhirAuthorization(BaseModel):
 
 
 class DraftOrders(_Wire):
-    """The FHIR bundle of the orders that are not signed yet."""
+    """The FHIR bundle of orders that are not signed yet."""
 
     resource_type: Literal["Bundle"]
     entry: list[dict[str, Any]] = Field(min_length=1)
 
 
 class PatientContext(_Wire):
-    """Context of ``patient-view``, and what every hook has."""
+    """Context of ``patient-view``, and the elements that every hook has."""
 
     user_id: Text
     patient_id: Text
@@ -71,7 +71,7 @@ class OrderContext(PatientContext):
     def _names_drafts(self) -> Self:
         missing = set(self.selections) - self._drafts().keys()
         if missing:
-            raise ValueError("selections name no resource of draftOrders")
+            raise ValueError("selections: not a resource of draftOrders")
         return self
 
     def _drafts(self) -> Mapping[str, Mapping[str, Any]]:
@@ -80,7 +80,7 @@ class OrderContext(PatientContext):
 
     @property
     def order_names(self) -> tuple[str, ...]:
-        """What the selected orders are called, by their texts and the displays of their codes."""
+        """The names of the selected orders: their texts and the displays of their codes."""
         drafts = self._drafts()
         return tuple(dict.fromkeys(name for selection in self.selections for name in _names_of(drafts[selection])))
 
@@ -116,7 +116,7 @@ class OrderRequest(HookRequest):
 
 
 class ReasonCode(_Wire):
-    """A code and what it means."""
+    """A code and its meaning."""
 
     code: Text
     system: Text = _UNSAID
@@ -137,7 +137,7 @@ class AcceptedSuggestion(_Wire):
 
 
 class CardFeedback(_Wire):
-    """What became of one card."""
+    """The outcome of one card."""
 
     card: UUID
     outcome: Literal["accepted", "overridden"]
@@ -166,7 +166,7 @@ class FeedbackRequest(_Wire):
 
 
 def read_body(kind: type[Body], body: bytes) -> Body:
-    """Read a body of JSON. MalformedRequest: it is something else."""
+    """Parse a body of JSON. MalformedRequest: it is not valid."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The services of CDS Hooks that a finished run gives: which cards of a patient each hook is answered with."""
+"""The CDS Hooks services of a finished run: which cards of a patient answer each hook."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Cards = Sequence[PreparedCard]
 
 
 class PatientView:
-    """Every answer on a patient: of each task the latest."""
+    """The latest answer of each task on a patient."""
 
     hook = "patient-view"
     title = "Answers on this patient"
@@ -25,7 +25,7 @@ class PatientView:
     request: type[HookRequest] = HookRequest
 
     def meant(self, cards: Cards, context: Any) -> Cards:
-        """The cards that a call is about."""
+        """Return the cards for a request."""
         return cards
 
     def bodies(self, cards: Cards, context: Any) -> Iterator[dict[str, Any]]:
@@ -42,7 +42,7 @@ class EncounterStart(PatientView):
     request = EncounterRequest
 
     def meant(self, cards: Cards, context: Any) -> Cards:
-        """Those whose chart ended in the encounter."""
+        """Return the cards whose chart ended in the encounter."""
         return [card for card in cards if card.encounter == context.encounter_id]
 
 
@@ -70,7 +70,7 @@ SERVICES: Mapping[str, Service] = {
 
 
 def discovery() -> dict[str, Any]:
-    """Return what the discovery endpoint answers."""
+    """Return the answer of the discovery endpoint."""
     services = [
         {"hook": one.hook, "title": one.title, "description": f"{one.description} ({NOTICE})", "id": name}
         for name, one in SERVICES.items()
@@ -79,14 +79,14 @@ def discovery() -> dict[str, Any]:
 
 
 def latest_by_task(cards: Cards) -> Cards:
-    """Return of each task the card with the latest moment."""
+    """Return for each task the card with the latest moment."""
     latest = {card.task.name: card for card in sorted(cards, key=lambda card: card.as_of)}
     return [latest[name] for name in sorted(latest)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardShelf:
-    """The cards of a run by patient. ``run`` names where they are from."""
+    """The cards of a run by patient. ``run``: the run's name."""
 
     run: str
     store: Store
@@ -94,7 +94,7 @@ class CardShelf:
 
     @classmethod
     def of(cls, run: str, store: Store, cards: Cards) -> CardShelf:
-        """Put cards on the shelf."""
+        """Build a shelf from cards."""
         by_subject: dict[int, list[PreparedCard]] = {}
         for card in cards:
             by_subject.setdefault(card.subject_id, []).append(card)
@@ -105,7 +105,8 @@ class CardShelf:
         return frozenset(card.uuid for cards in self.by_subject.values() for card in cards)
 
     def answer(self, service: Service, body: bytes) -> dict[str, Any]:
-        """Answer a call: no cards for a patient whom nobody asked about. MalformedRequest: it is no call of this."""
+        """Answer a request; no cards for a patient without an answer. MalformedRequest: it is not a request of this
+        service."""
         asked = read_request(service.request, body)
         if asked.hook != service.hook:
             raise MalformedRequest(f"hook: this service answers {service.hook}")

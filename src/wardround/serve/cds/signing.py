@@ -1,4 +1,4 @@
-"""Signed calls of CDS Hooks: JWT checks, client keys, trusted systems."""
+"""Signed calls of CDS Hooks: checks of JWTs, keys of clients, trusted systems."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from wardround.models.guard import environment_proxy, is_loopback, parse_endpoin
 from wardround.serve.access_log import PrivateLines
 from wardround.serve.cds.services import SERVICES
 
-# Which systems' calls are answered, where each is known by its signed JWTs: settings, in a file, as flags, in Python.
+# Settings of the trusted systems, each identified by its signed JWTs: in a file, as flags, or in Python.
 #
-# CDS Hooks 2.0, "Trusting CDS Clients": who calls (``iss``) and its keys are agreed on beforehand.
+# CDS Hooks 2.0, "Trusting CDS Clients": the client (``iss``) and its keys are agreed on beforehand.
 
 
 Algorithm = Literal["ES384", "RS384", "ES256", "RS256", "ES512", "RS512"]
@@ -37,7 +37,7 @@ Algorithm = Literal["ES384", "RS384", "ES256", "RS256", "ES512", "RS512"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustSettings:
-    """Clients and how their JWTs are checked. ``clients`` maps what a client calls itself to its keys."""
+    """Clients and how their JWTs are checked. ``clients`` maps a client's ``iss`` to its keys."""
 
     clients: dict[str, str] = setting(
         dict,
@@ -75,7 +75,7 @@ class TrustSettings:
 
 
 def read_trust(path: Path) -> dict[str, Any]:
-    """Read a file of these settings. Files of keys begin where it lies."""
+    """Read a file of these settings. Paths of key files are relative to it."""
     told = read_toml(path)
     read = strict(TrustSettings, told, str(path))
     clients = {issuer: _beginning(path.parent, keys) for issuer, keys in read.clients.items()}
@@ -83,13 +83,13 @@ def read_trust(path: Path) -> dict[str, Any]:
 
 
 def trust_of(file: Mapping[str, Any], given: Mapping[str, Any]) -> TrustSettings:
-    """Return the settings of a file, over them those that were given."""
+    """Return the settings of a file, overridden by those that were given."""
     clients = {**file.get("clients", {}), **given.get("clients", {})}
     return strict(TrustSettings, {**file, **given, "clients": clients}, "the clients")
 
 
 def is_url(keys: str) -> bool:
-    """Whether keys lie at a URL, not in a file."""
+    """Return whether keys are at a URL, not in a file."""
     return keys.startswith(("http://", "https://"))
 
 
@@ -97,9 +97,9 @@ def _beginning(folder: Path, keys: str) -> str:
     return keys if is_url(keys) else str(folder / keys)
 
 
-# The public keys of a client: a JWK Set (RFC 7517) from a file or a URL that was named beforehand.
+# The public keys of a client: a JWK Set (RFC 7517) from a file or a URL that was configured beforehand.
 #
-# No address that a JWT names is ever asked. What is read is public keys only, of a kind that the settings allow.
+# An address in a JWT is never fetched. Only public keys are read, of a kind that the settings allow.
 
 
 KEPT_SECONDS = 3600.0
@@ -114,7 +114,7 @@ Keys = Mapping[tuple[str, str], jwt.PyJWK]
 
 
 class ClientKeys:
-    """The keys of one client. ``jku`` is where they are, None of a file. Those that cannot be read again are gone."""
+    """The keys of one client. ``jku``: their URL, None for a file. Keys are dropped if they cannot be read again."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class ClientKeys:
         self._tried: float | None = None
 
     async def find(self, name: str, algorithm: str) -> jwt.PyJWK | None:
-        """Return a key, read again if it is not known or too old. None: there is no such key."""
+        """Return a key; keys are read again if it is unknown or too old. None: there is no such key."""
         if (name, algorithm) not in self._keys or self._age() >= KEPT_SECONDS:
             async with self._lock:
                 if self._age() >= ASK_AGAIN_SECONDS:
@@ -142,7 +142,7 @@ class ClientKeys:
 
     @property
     def are_there(self) -> bool:
-        """Whether any could be read."""
+        """Whether any key could be read."""
         return bool(self._keys)
 
     async def _read_again(self) -> None:
@@ -157,7 +157,8 @@ class ClientKeys:
 
 
 def keys_of_clients(settings: TrustSettings, guard: DataUseGuard) -> dict[str, ClientKeys]:
-    """Return the keys of each client by its ``iss``. UserError: a file without keys, or an address not permitted."""
+    """Return the keys of each client by its ``iss``. UserError: a file without keys, or an address that is not
+    allowed."""
     return {
         issuer: _at_url(keys, settings, guard) if is_url(keys) else _in_file(Path(keys), settings)
         for issuer, keys in settings.clients.items()
@@ -168,9 +169,9 @@ def keys_of(told: Any, algorithms: Sequence[str]) -> Keys:
     """Return the keys of a JWK Set that sign with one of ``algorithms``. UserError: there are none, or private ones."""
     listed = told.get("keys") if isinstance(told, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise UserError("is no JWK Set: an object with a list of keys")
+        raise UserError("not a JWK Set (an object with a list of keys)")
     if any(_PRIVATE & one.keys() for one in listed):
-        raise UserError("holds a private or shared key: give the public keys alone")
+        raise UserError("contains a private or shared key: give only the public keys")
     found: dict[tuple[str, str], jwt.PyJWK] = {}
     for one in listed:
         for algorithm in algorithms:
@@ -182,7 +183,7 @@ def keys_of(told: Any, algorithms: Sequence[str]) -> Keys:
 
 
 def _usable(one: Mapping[str, Any], algorithm: str) -> Iterator[jwt.PyJWK]:
-    """A key for an algorithm, where it is of its kind, curve and length."""
+    """Return a key for an algorithm, if its kind, curve and length are right."""
     said = one.get("alg", algorithm) == algorithm and one.get("use", "sig") == "sig"
     if not said or not isinstance(one.get("kid"), str) or one.get("kty") != _KINDS[algorithm[:2]]:
         return
@@ -219,7 +220,7 @@ def _at_url(address: str, settings: TrustSettings, guard: DataUseGuard) -> Clien
     guard.check(address)
     url = parse_endpoint(address)
     if url.scheme != "https" and not is_loopback(url):
-        raise UserError(f"the keys at {address!r}: who can change them can sign; give an https URL")
+        raise UserError(f"the keys at {address!r}: anybody on the way could exchange them; give an https URL")
 
     async def read() -> Any:
         return await _fetch(url)
@@ -231,7 +232,7 @@ async def _fetch(url: httpx2.URL) -> Any:
     """Read a JWK Set from its address; no redirect is followed."""
     client = httpx2.AsyncClient(
         verify=httpx2.create_ssl_context(trust_env=not is_loopback(url)),
-        trust_env=False,  # the guard and the client must mean the same proxy
+        trust_env=False,  # the guard and the client must use the same proxy
         proxy=environment_proxy(url),
         follow_redirects=False,
     )
@@ -241,9 +242,9 @@ async def _fetch(url: httpx2.URL) -> Any:
         return read_json(await read_body(response, None), None)
 
 
-# Checks the JWT of a call: signed by a client that is trusted, for this very address, in time, and only once.
+# Checks the JWT of a call: signed by a trusted client, for this address, not expired, and used only once.
 #
-# CDS Hooks 2.0, "Trusting CDS Clients"; RFC 7519. Why a call is refused is for the access log, not for the caller.
+# CDS Hooks 2.0, "Trusting CDS Clients"; RFC 7519. The reason of a refusal is in the access log, not in the answer.
 
 
 MOST_CHARACTERS = 8_000
@@ -259,7 +260,7 @@ _REASONS: Mapping[type[Exception], str] = {
 
 
 class RefusedCall(Exception):
-    """A call whose JWT does not open; ``reason`` is a word or two, none of them the caller's."""
+    """A call whose JWT is not accepted; ``reason`` is a word or two, never the caller's text."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -267,9 +268,10 @@ class RefusedCall(Exception):
 
 
 class SeenTokens:
-    """The JWTs that opened once, until they end. At most ``most``: with more, none opens until some have ended.
+    """The JWTs that were used, until they expire.
 
-    ``path``: the file that keeps them over a restart (0600; hashes and times alone).
+    At most ``most``: with more, calls are refused until some have expired. ``path``: a file that keeps them over a
+    restart (mode 0600; hashes and times only).
     """
 
     def __init__(
@@ -287,7 +289,7 @@ class SeenTokens:
             self._write_whole(path)
 
     def take(self, issuer: str, name: str, until: float) -> None:
-        """Note a JWT by its issuer and ``jti``. RefusedCall: it was there before, or there is no room."""
+        """Record a JWT by its issuer and ``jti``. RefusedCall: it was used before, or there are too many."""
         while self._ends and self._ends[0][0] < self._clock():
             self._names.discard(heapq.heappop(self._ends)[1])
         key = sha256(f"{len(issuer)}:{issuer}{name}".encode("utf-8", "replace")).digest()
@@ -301,7 +303,7 @@ class SeenTokens:
             self._lines.write([_line(until, key)])
 
     def _write_whole(self, path: Path) -> None:
-        """Write what is kept, in place of what the file held."""
+        """Replace the file's content."""
         path.unlink(missing_ok=True)
         self._lines = PrivateLines(path)
         self._lines.write(_line(until, key) for until, key in self._ends)
@@ -312,7 +314,7 @@ def _line(until: float, key: bytes) -> Mapping[str, Any]:
 
 
 def _kept(path: Path) -> Iterator[tuple[float, bytes]]:
-    """What a file keeps; a line that was cut off by the end of a server is none."""
+    """Return the content of a file; an incomplete line (the server was stopped) is ignored."""
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             body = json.loads(line)
@@ -322,8 +324,11 @@ def _kept(path: Path) -> Iterator[tuple[float, bytes]]:
 
 
 class SignedCalls:
-    """Who calls, by a JWT. ``base_url`` is what addresses begin with. ``seen``: the JWTs that opened already, also on a
-    server that ran before; beside it, a JWT from before ``started`` opens nothing."""
+    """Identifies callers by their JWT.
+
+    ``base_url``: the start of all addresses. ``seen``: JWTs used before, also with an earlier server. JWTs issued
+    before ``started`` are refused.
+    """
 
     def __init__(
         self,
@@ -341,7 +346,7 @@ class SignedCalls:
         self._started = math.floor(time.time() if started is None else started)
 
     async def caller(self, token: str, path: str) -> str:
-        """Return the ``iss`` of whoever signed this call of an address. RefusedCall: it does not open."""
+        """Return the ``iss`` of the signer of a call to an address. RefusedCall: the JWT is not accepted."""
         header, issuer = _claimed(token)
         key = await self._key(header, issuer)
         address = f"{self._base}{path}"
@@ -376,12 +381,12 @@ class SignedCalls:
         return key
 
     def _check_once(self, told: Mapping[str, Any], address: str, issuer: str) -> None:
-        """What a library does not ask: an audience of one, a life that is short, a name that is new."""
+        """Check what the library does not: one audience, a short life, an unused ``jti``."""
         if told["aud"] not in (address, [address]):
             raise RefusedCall("audience")
         if not isinstance(told["jti"], str) or not 0 < len(told["jti"]) <= 1_000:
             raise RefusedCall("claim missing")
-        issued, ends = int(told["iat"]), int(told["exp"])  # whole seconds: of a larger number float() makes an error
+        issued, ends = int(told["iat"]), int(told["exp"])  # whole seconds: float() fails for larger numbers
         if not issued <= ends <= issued + self._settings.longest_seconds:
             raise RefusedCall("valid for too long")
         if issued < self._started:
@@ -390,7 +395,7 @@ class SignedCalls:
 
 
 def _claimed(token: str) -> tuple[Mapping[str, Any], str]:
-    """What a JWT says of itself, before anything is believed. RefusedCall: it is none."""
+    """Return the unverified content of a JWT. RefusedCall: it is not a JWT."""
     if not token:
         raise RefusedCall("no JWT")
     if len(token) > MOST_CHARACTERS:
@@ -405,17 +410,18 @@ def _claimed(token: str) -> tuple[Mapping[str, Any], str]:
     return told["header"], issuer
 
 
-# Lets in calls that a trusted client signed, and notes who called; all others hear the same 401.
+# Accepts calls signed by a trusted client, and logs the caller; every other call is answered with the same 401.
 
 
 _ASKING = {"WWW-Authenticate": 'Bearer realm="wardround", error="invalid_token"', "Cache-Control": "no-store"}
-_SAID = {"error": "a JWT is needed that a trusted client signed for this address, and that was not used before"}
+_SAID = {"error": "a JWT is required: signed by a trusted client for this address, and not used before"}
 
 
 class CallLog:
-    """JSON lines: when, who, which service, and why a call was refused. No token and nothing that a caller wrote.
+    """JSON lines: when, who, which service, and why a call was refused. No token and no text of the caller.
 
-    Of refusals one line a second: whoever is not let in does not fill the disk; ``unsaid`` counts the others before it.
+    At most one refusal per second is written, so that refused callers cannot fill the disk; ``unsaid`` counts those in
+    between.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -426,11 +432,11 @@ class CallLog:
         self._unsaid = 0
 
     def answered(self, who: str, service: str) -> None:
-        """Note a call by a client that was let in."""
+        """Log an accepted call."""
         self._write({"who": who, "service": service})
 
     def refused(self, reason: str, service: str) -> None:
-        """Note a call that was not let in, or count it."""
+        """Log a refused call, or count it."""
         if self._clock() - self._last < 1.0:
             self._unsaid += 1
             return
@@ -443,28 +449,28 @@ class CallLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedCallers:
-    """Whose calls are let in, and where it is noted."""
+    """Which callers are accepted, and the log."""
 
     calls: SignedCalls
     log: CallLog
 
     @classmethod
     def of(cls, settings: TrustSettings, guard: DataUseGuard, *, base_url: str, log: Path) -> SignedCallers:
-        """Make what lets in the clients of the settings. UserError: keys that cannot be read or may not be fetched."""
+        """Build it from settings. UserError: keys that cannot be read or may not be fetched."""
         keys = keys_of_clients(settings, guard)
         seen = SeenTokens(path=log.with_name(f"{log.stem}-seen.jsonl"))
         return cls(calls=SignedCalls(settings, keys, base_url=base_url, seen=seen), log=CallLog(log))
 
 
 class SignedDoor:
-    """Asks every request for its JWT, discovery and feedback too."""
+    """Requires a JWT for every request, also for discovery and feedback."""
 
     def __init__(self, app: ASGIApp, *, callers: SignedCallers) -> None:
         self._app = app
         self._calls, self._log = callers.calls, callers.log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a call of a client that is trusted; answer 401 to all else."""
+        """Pass on a call of a trusted client; answer 401 to all others."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -481,7 +487,7 @@ class SignedDoor:
 
 
 def _service(path: str) -> str:
-    """The service that is called, by a name of ours."""
+    """Return the service of a call, by one of our names."""
     parts = path.strip("/").split("/")
     if parts == ["cds-services"]:
         return "discovery"

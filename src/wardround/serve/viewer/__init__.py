@@ -1,6 +1,6 @@
-"""Viewer: runs, episodes with the record beside them, and live streams as pages, served or written as a static site.
+"""Viewer: pages of runs, episodes with their record, and live streams, served or written as a static site.
 
-Needs the extra ``[view]``. The pages hold record text: they are patient data like the runs they come from.
+Needs the extra ``[view]``. The pages contain record text: they are patient data like the runs.
 """
 
 from wardround.serve.viewer.app import must_be_token, viewer_app

@@ -21,7 +21,7 @@ from wardround.serve.bounded import BoundedRequests
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.run import NotFound, listed, read_query
 
-# A token before every page: as the password that a browser asks for (any user name), or as a bearer token.
+# Every page requires a token: as the password in the browser's dialog (any user name), or as a bearer token.
 
 
 _SHORTEST = 16
@@ -29,7 +29,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 
 class TokenDoor:
-    """Lets nobody in without the token. UserError: it is too short to be one."""
+    """Refuses requests without the token. UserError: it is too short."""
 
     def __init__(self, app: ASGIApp, *, token: str) -> None:
         must_be_token(token)
@@ -37,12 +37,12 @@ class TokenDoor:
         self._digest = _digest(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what carries the token; answer 401 to all else."""
+        """Pass on requests with the token; answer 401 to all others."""
         if scope["type"] == "lifespan" or self._opens(HTTPConnection(scope).headers.get("authorization", "")):
             await self._app(scope, receive, send)
             return
         asking = {"WWW-Authenticate": 'Basic realm="wardround", charset="UTF-8"'}
-        await PlainTextResponse("the token is needed, as password or bearer\n", 401, asking)(scope, receive, send)
+        await PlainTextResponse("a token is required, as password or bearer token\n", 401, asking)(scope, receive, send)
 
     def _opens(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
@@ -51,14 +51,14 @@ class TokenDoor:
 
 
 def page_door(token: str | None) -> Middleware:
-    """What stands before every page: a token, or without one only loopback names."""
+    """Return the check for every page: a token, or without one only loopback names."""
     if token is None:
         return Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
     return Middleware(TokenDoor, token=token)
 
 
 def must_be_token(token: str) -> None:
-    """Raise UserError where a token is too short to keep anybody out."""
+    """Raise UserError if a token is too short to protect anything."""
     if len(token) < _SHORTEST:
         raise UserError(f"a token needs at least {_SHORTEST} characters")
 
@@ -71,15 +71,15 @@ def _password(given: str) -> str:
 
 
 def _digest(token: str) -> bytes:
-    """Digests of one length are compared: the time tells nothing of the token."""
+    """Return a digest: comparing digests of one length reveals nothing about the token."""
     return sha256(token.encode()).digest()
 
 
-# The viewer over HTTP: reads only, answers every mistake in one line, and lets nothing be kept or framed elsewhere.
+# The viewer over HTTP: it only reads, reports every error in one line, and forbids caching and framing.
 
 
 _HEADERS = {
-    "Cache-Control": "no-store",  # record text stays out of the browser's files
+    "Cache-Control": "no-store",  # the browser must not store record text
     "Content-Security-Policy": "frame-ancestors 'none'",  # the rest stands in every page, as in reports
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -87,8 +87,8 @@ _HEADERS = {
 
 
 def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
-    """Return the application. Without a token it answers only to a loopback name, so that no page of the web can reach
-    it under a name of its own; with one it asks every caller for it."""
+    """Return the application. With a token it requires it from every caller; without one it answers only to loopback
+    names, so that a web page cannot reach it under a name of its own."""
 
     def runs(request: Request) -> Response:
         return html_page(pages.runs_page())
@@ -106,7 +106,7 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         return html_page(pages.episode_page(request.path_params["number"], _episode(request)))
 
     def part_of(make: Callable[[int, str, int], str]) -> Callable[[Request], Response]:
-        """What answers with one of the numbered pages of an episode."""
+        """Return a handler for one of the numbered pages of an episode."""
 
         def answer(request: Request) -> Response:
             return html_page(make(request.path_params["number"], _episode(request), request.path_params["part"]))
@@ -180,5 +180,5 @@ def _episode(request: Request) -> str:
 
 
 def html_page(html: str, status: int = 200) -> Response:
-    """A page that no browser keeps or frames."""
+    """Return a page that browsers neither store nor frame."""
     return HTMLResponse(html, status, headers=_HEADERS)

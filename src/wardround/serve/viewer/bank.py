@@ -22,7 +22,8 @@ SIZE, RING = 420, 180
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnNode:
-    """An experience: its place, the side of its number, whether it advises against, whether it still serves."""
+    """An experience: its place, on which side its number is, whether it advises against something, whether it is still
+    active."""
 
     id: str
     number: int
@@ -47,7 +48,7 @@ class DrawnEdge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnGraph:
-    """Some experiences and the edges among them, of ``joined`` experiences that have any."""
+    """Some experiences and the edges among them; ``joined``: how many experiences have any edge."""
 
     nodes: tuple[DrawnNode, ...]
     edges: tuple[DrawnEdge, ...]
@@ -55,7 +56,7 @@ class DrawnGraph:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The number that each experience has on the drawing."""
+        """The number of each experience on the drawing."""
         return {node.id: node.number for node in self.nodes}
 
 
@@ -67,7 +68,7 @@ def draw_bank(bank: ViewedBank) -> DrawnGraph:
 
 
 def draw_neighbours(bank: ViewedBank, name: str) -> DrawnGraph:
-    """Draw an experience in the middle of those that its heaviest edges join it with."""
+    """Draw an experience in the middle of its neighbours with the heaviest edges."""
     edges = bank.edges_of[name]
     others = dict.fromkeys(edge.target if edge.source == name else edge.source for edge in edges)
     known = [other for other in others if other in bank.experiences]
@@ -85,7 +86,7 @@ def _drawn(
     inside = [edge for edge in edges if edge.source in places and edge.target in places]
     pairs: dict[tuple[str, ...], Edge] = {}
     for edge in sorted(inside, key=lambda edge: (-edge.weight, edge.source, edge.target)):
-        pairs.setdefault((edge.relation, *sorted((edge.source, edge.target))), edge)  # there and back is one line
+        pairs.setdefault((edge.relation, *sorted((edge.source, edge.target))), edge)  # both directions are one line
     return DrawnGraph(
         nodes=tuple(_node(bank, name, number, *place) for number, (name, place) in enumerate(places.items(), start=1)),
         edges=tuple(_edge(edge, places) for edge in [*pairs.values()][:MOST_EDGES]),
@@ -113,7 +114,7 @@ def _edge(edge: Edge, places: dict[str, tuple[float, float]]) -> DrawnEdge:
     return DrawnEdge(x1=x1, y1=y1, x2=x2, y2=y2, relation=edge.relation, told=told)
 
 
-# What the pages of a bank show: its graph, its experiences page by page, and one experience with its past.
+# The content of a bank's pages: its graph, its experiences page by page, and one experience with its history.
 
 
 ROWS = 100
@@ -121,7 +122,7 @@ ROWS = 100
 
 
 def bank_of(run: ViewedRun) -> ViewedBank:
-    """Return the bank of a run. NotThere: it had none, or its file is gone."""
+    """Return the bank of a run. NotThere: it had none, or its file is missing."""
     bank = bank_or_reason(run)
     if not isinstance(bank, ViewedBank):
         raise NotFound(bank or f"the run {run.name!r} read no bank")
@@ -129,12 +130,12 @@ def bank_of(run: ViewedRun) -> ViewedBank:
 
 
 def bank_pages(bank: ViewedBank) -> int:
-    """How many pages list a bank's experiences, at least one."""
+    """Return the number of pages of a bank's experiences, at least one."""
     return max(1, -(-len(bank.experiences) // ROWS))
 
 
 def bank_view(run: ViewedRun, number: int) -> dict[str, Any]:
-    """Return what a page of the bank shows, from 1; the graph stands on the first. NotThere: no such page."""
+    """Return the content of a page of the bank, from 1; the graph is on the first. NotThere: no such page."""
     bank = bank_of(run)
     pages = bank_pages(bank)
     if not 1 <= number <= pages:
@@ -155,7 +156,7 @@ def bank_view(run: ViewedRun, number: int) -> dict[str, Any]:
 
 
 def experience_view(run: ViewedRun, name: str) -> dict[str, Any]:
-    """Return what the page of an experience shows. NotThere: the bank has none of that id."""
+    """Return the content of an experience's page. NotThere: the bank has none with that id."""
     bank = bank_of(run)
     if name not in bank.experiences:
         raise NotFound(f"the bank has no experience {name!r}")

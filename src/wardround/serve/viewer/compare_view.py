@@ -23,7 +23,7 @@ _CALL = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSide:
-    """One of the two: its run's number, its key in the page's address, what it did."""
+    """One of the two episodes: its run's number, its key in the page's address, its content."""
 
     number: int
     key: str
@@ -34,21 +34,21 @@ class EpisodeSide:
 
     @property
     def name(self) -> str:
-        """Who played."""
+        """The contender."""
         epoch = f", epoch {self.score.epoch}" if self.score.epoch else ""
         return f"{contender(self.score)}{epoch}"
 
     @property
     def page(self) -> str:
-        """Its own page, from the page on which both stand."""
+        """The address of its own page, relative to this one."""
         return f"../../{self.number}/{episode_page(self.score)}"
 
 
 def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the page of a sample shows; ``asked``: ``left`` and ``right`` by key, the first two else. One
-    episode stands alone.
+    """Return the content of a sample's page; ``asked``: ``left`` and ``right`` by key, else the first two.
 
-    Episodes of other runs take part where their sample is the same. NotThere: no such sample or episode.
+    A single episode is shown alone. Episodes of other runs are included if their sample is the same. NotThere: no such
+    sample or episode.
     """
     own = runs[number - 1].by_sample.get(page)
     if own is None:
@@ -79,7 +79,7 @@ def sides_view(runs: Sequence[ViewedRun], number: int, page: str, asked: Mapping
 def _entries(
     runs: Sequence[ViewedRun], number: int, page: str, sample: Sample
 ) -> list[tuple[str, tuple[int, EpisodeScore]]]:
-    """Every episode on the sample by its key, those of the run itself first."""
+    """Return every episode on the sample by its key, those of this run first."""
     order = [number, *(other for other in range(1, len(runs) + 1) if other != number)]
     return [
         (f"{one}-{episode_stem(episode_page(score))}", (one, score))
@@ -109,7 +109,7 @@ def _name(score: EpisodeScore) -> str:
 
 
 def _calls(trajectory: Trajectory) -> list[tuple[str, ...]]:
-    """The calls of each turn in a line each; of a turn without any the beginning of its text."""
+    """Return the calls of each turn in one line; for a turn without calls the beginning of its text."""
     acts = [turn for turn in trajectory.turns if turn.purpose == "act"]
     return [
         tuple(_short(f"{call.name} {call.arguments}") for call in turn.reply.tool_calls)

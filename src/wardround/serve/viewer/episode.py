@@ -23,8 +23,8 @@ from wardround.serve.viewer.transcript import TranscriptPage, labels, places, se
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import EpisodeScore
 
-# The course of an episode as places on a drawing: tokens of every model call under the line of the window, cost as it
-# adds up, and a lane for each purpose with a mark where a prompt was begun anew (a branch of the message tree).
+# The plot of an episode: tokens of every model call below the line of the context window, the cumulative cost, and a
+# lane for each purpose, with a mark where a new prompt begins (a branch of the message tree).
 
 
 EPISODE_WIDTH, EPISODE_HEIGHT, LANE, LABEL = 760, 110, 18, 110
@@ -35,7 +35,7 @@ MOST_CALLS = 150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnCall:
-    """One model call: its bars, lane and branch. Heights are 0 where an endpoint did not count its tokens."""
+    """One model call: its bars, lane and branch. Heights are 0 if the endpoint did not count its tokens."""
 
     ordinal: int
     x: float
@@ -50,8 +50,8 @@ class DrawnCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCourse:
-    """``water``: the height of the window's line; ``costs``: points of the sum of costs, empty where a price is not
-    known; ``total``: that sum in US dollars; ``branches``: root-to-leaf paths of the message tree."""
+    """``water``: the height of the window's line; ``costs``: points of the cumulative cost, empty if a price is
+    unknown; ``total``: the sum in US dollars; ``branches``: root-to-leaf paths of the message tree."""
 
     calls: tuple[DrawnCall, ...]
     lanes: tuple[tuple[str, float], ...]
@@ -67,8 +67,8 @@ class EpisodeCourse:
 
 
 def branches_of(turns: Sequence[Turn]) -> list[int]:
-    """Return the branch of each call, from 1: a prompt that does not repeat the whole one before it of its purpose
-    begins one."""
+    """Return the branch of each call, from 1: a prompt that does not repeat the whole previous one of its purpose
+    begins a new branch."""
     last: dict[str, tuple[Turn, int]] = {}
     found: list[int] = []
     for turn in turns:
@@ -81,7 +81,7 @@ def branches_of(turns: Sequence[Turn]) -> list[int]:
 
 
 def draw_course(turns: Sequence[Turn], window: int) -> EpisodeCourse | None:
-    """Lay out the calls of an episode; None where none was made. ``window``: tokens that prompt and reply may take."""
+    """Lay out the calls of an episode; None without calls. ``window``: tokens available for prompt and reply."""
     if not turns:
         return None
     counted = [_tokens(turn) for turn in turns]
@@ -137,7 +137,7 @@ def _lane(number: int) -> float:
 
 
 def _costs(turns: Sequence[Turn], step: float) -> tuple[str, float | None]:
-    """The line of costs as they add up; none where one of them is not known: a part would be a wrong number."""
+    """Return the line of cumulative cost; empty if a cost is unknown, because a partial sum would be wrong."""
     costs = [turn.cost for turn in turns if turn.cost is not None]
     if len(costs) < len(turns):
         return "", None
@@ -157,7 +157,7 @@ def _told(turn: Turn, branch: int) -> str:
     return f"call {turn.ordinal + 1}, {turn.purpose}, branch {branch}: {counted}{cost}, {turn.seconds:.2f} s"
 
 
-# What the pages of one episode show: its record as of then, its course, its transcript page by page.
+# The content of an episode's pages: its record as of the question, its plot, its transcript page by page.
 
 
 MOST_CITATIONS = 100
@@ -180,8 +180,8 @@ def rows_read(trajectory: Trajectory) -> frozenset[str]:
 
 
 def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest, *, hours_before: int = 0) -> dict[str, Any]:
-    """Return the record as of the prediction time or some hours before it, by the clock of knowledge, drawn, or why
-    there is none: a store that was moved leaves the rest of the page as it is."""
+    """Return the drawn record as of the prediction time or some hours before it (policy ``known_at``), or why there is
+    none: without a store the rest of the page stays as it is."""
     chart, record, missing = _record(run, score, interest, timedelta(hours=hours_before))
     drawing = None if record is None or not record.events else draw_timeline(record, interest)
     documents = None
@@ -220,8 +220,8 @@ def _record(
 
 
 def episode_view(run: ViewedRun, page: str, *, is_static: bool = False) -> dict[str, Any]:
-    """Return what the first page of an episode shows; ``is_static``: without the steps through the record, whose pages
-    are only served. NotFound: there is none."""
+    """Return the content of an episode's first page; ``is_static``: without the steps through the record, whose pages
+    are only served. NotFound: no such episode."""
     score = run.score(page)
     sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
     interest = interest_of(trajectory)
@@ -252,7 +252,7 @@ MOST_HOURS = 24 * 90
 
 
 def stepping(stem: str, hours_before: int) -> list[tuple[str, str]]:
-    """Return the steps from a record some hours before the question, with their pages, empty where there is none."""
+    """Return the steps through a record some hours before the question, with their pages; empty without a record."""
 
     def page(hours: int) -> str:
         return (
@@ -269,7 +269,7 @@ def stepping(stem: str, hours_before: int) -> list[tuple[str, str]]:
 
 
 def record_then_view(run: ViewedRun, page: str, hours_before: int) -> dict[str, Any]:
-    """Return what the page of a record some hours before the question shows. NotFound: that is none of its moments."""
+    """Return the content of the page of a record some hours before the question. NotFound: not one of its moments."""
     score = run.score(page)
     sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
     if sample.is_text_case or not 1 <= hours_before <= MOST_HOURS:
@@ -288,7 +288,7 @@ def record_then_view(run: ViewedRun, page: str, hours_before: int) -> dict[str, 
 
 
 def transcript_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
-    """Return what one page of an episode's transcript shows, from 1. NotThere: there is none of that number."""
+    """Return the content of a page of an episode's transcript, from 1. NotThere: no such page."""
     score = run.score(page)
     trajectory = run.trajectory(score.episode)
     pages = run.turns(score.episode)
@@ -322,12 +322,12 @@ def page_counts(run: ViewedRun, page: str) -> tuple[int, int]:
 
 
 def episode_stem(page: str) -> str:
-    """The name of an episode's pages without ending, relative to one another."""
+    """Return the file name of an episode's pages without ending, relative to one another."""
     return page.removeprefix("episodes/").removesuffix(".html")
 
 
 def bank_or_reason(run: ViewedRun) -> Any:
-    """Return the bank of a run, None where it had none, or why it cannot be shown."""
+    """Return the bank of a run, None without one, or why it cannot be shown."""
     try:
         return run.bank
     except UserError as error:
@@ -335,6 +335,6 @@ def bank_or_reason(run: ViewedRun) -> Any:
 
 
 def bank_title(run: ViewedRun) -> Any:
-    """Return what names an experience by its id; nothing where the bank is not there."""
+    """Return a function from an id to the name of an experience; no names if the bank is missing."""
     bank = bank_or_reason(run)
     return (lambda name: None) if bank is None or isinstance(bank, str) else bank.title

@@ -13,7 +13,7 @@ from wardround.serve.viewer.run import ROWS, SampleQuery, ViewedBank, listed
 
 
 def write_site(pages: ViewerPages, target: Path, *, report: Reporter = silent) -> Path:
-    """Write every page under a folder that is new or empty; return the first one's path. UserError: it is not empty."""
+    """Write every page into a new or empty folder; return the first page's path. UserError: the folder is not empty."""
     must_be_new(target)
     private_folder(target)
     for number in range(1, len(pages.runs) + 1):
@@ -71,7 +71,7 @@ def _write_bank(pages: ViewerPages, number: int, folder: Path) -> None:
 
 
 def _write_samples(pages: ViewerPages, number: int, folder: Path) -> None:
-    """Nothing can be asked of a file: all episodes by sample, in files of so many rows."""
+    """Write all episodes by sample into files of a limited number of rows, since files cannot filter."""
     run, query, place = pages.run(number), SampleQuery(filters={}), 1
     last = max(1, -(-len(run.scores) // ROWS))
     while place <= last:

@@ -1,6 +1,6 @@
-"""What the clock held back: the rows and cells of a subject that were not yet known at a moment. For people.
+"""The rows and cells of a subject that were not yet known at a moment, for people.
 
-An import contract lets the viewer alone import this: no agent, tool, scorer or export can reach it by accident.
+An import contract allows only the viewer to import this: no agent, tool, scorer or export can use it by accident.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROWS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRow:
-    """A row that was not there: when it happened and when it was first known, None where it has no such time."""
+    """A row that was hidden: when it happened and when it was first known, None without such a time."""
 
     table: str
     happened: datetime | None
@@ -32,7 +32,7 @@ class HeldRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldCell:
-    """A cell of a row that was there, which read otherwise then: mostly it was still empty."""
+    """A cell of a visible row that had another value then; mostly it was still empty."""
 
     row_id: str
     column: str
@@ -42,7 +42,8 @@ class HeldCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenRows:
-    """What a subject's record gained after a moment: its rows by when they were known, and cells of earlier rows."""
+    """What a subject's record gained after a moment: rows by the time at which they were known, and cells of earlier
+    rows."""
 
     as_of: datetime
     rows: Sequence[HeldRow]
@@ -51,7 +52,7 @@ class HiddenRows:
 
 
 def held_back(store: Store, subject_id: int, as_of: datetime) -> HiddenRows:
-    """Read a subject's record to its end, less what stood on it at a moment by the clock of knowledge."""
+    """Return the whole record of a subject without the part known at a moment (policy ``known_at``)."""
     then, later = store.chart(subject_id, as_of), store.chart(subject_id, END_OF_TIME)
     standing = {event.row_id for event in then.events()}
     known = dict(_known_times(store, subject_id))
@@ -65,7 +66,7 @@ def held_back(store: Store, subject_id: int, as_of: datetime) -> HiddenRows:
 
 
 def _known_times(store: Store, subject_id: int) -> Iterator[tuple[str, datetime]]:
-    """When each row was first known; rows that always were, or never are, have no such time."""
+    """Return when each row was first known; rows that always or never are have no such time."""
     for table in store.table_names:
         batch = store.rows(subject_id, table)
         times = microseconds(batch.column(batch.schema.get_field_index(AVAILABLE))).tolist()
@@ -76,7 +77,7 @@ def _known_times(store: Store, subject_id: int) -> Iterator[tuple[str, datetime]
 
 
 def _late_cells(then: Chart, later: Chart) -> Iterator[HeldCell]:
-    """Cells that read otherwise on the whole record. A row's place differs between the two: rows go by their ids."""
+    """Return cells that differ in the whole record. Rows are matched by their ids, since their places differ."""
     for table in then.table_names:
         before, after = then.table(table).batch, later.table(table).batch
         row_ids, late = before.column("row_id").to_pylist(), _may_change(then, table)
@@ -92,7 +93,7 @@ def _late_cells(then: Chart, later: Chart) -> Iterator[HeldCell]:
 
 
 def _may_change(chart: Chart, table: str) -> set[str]:
-    """The columns of a table that are filled late; all of one whose rows can be amended."""
+    """Return the columns of a table that are filled late; all columns if its rows can be amended."""
     layout, stored = chart.layouts[table], stored_rows(chart, table)
     if stored is not None and VERSION in stored.schema.names:
         return set(layout.all_columns)
@@ -104,7 +105,7 @@ def _said(value: object) -> str:
 
 
 def page_count(held: HiddenRows) -> int:
-    """How many pages there are of rows and cells, at least one."""
+    """Return the number of pages of rows and cells, at least one."""
     return max(1, -(-max(len(held.rows), len(held.cells)) // ROWS))
 
 

@@ -1,4 +1,4 @@
-"""The viewer's pages as text. Served and exported ones come from the same templates and link each other alike."""
+"""The viewer's pages as text. Served and exported pages come from the same templates and have the same links."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _HELD = 4
 
 
 class ViewerPages:
-    """Pages of some runs, which are numbered from 1. All links are relative: they hold under any address or folder.
+    """Pages of some runs, numbered from 1.
 
-    ``shows_later``: whether there is a tab with what the clock held back; ``marks``: the marks of a review round;
-    ``live``: the pages of the streams that stand beside the runs.
+    All links are relative: they work under any address or folder. ``shows_later``: whether there is a tab with the rows
+    hidden by the clock; ``marks``: the marks of a review round; ``live``: the pages of the streams beside the runs.
     """
 
     def __init__(
@@ -62,18 +62,18 @@ class ViewerPages:
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
 
     def run(self, number: int) -> ViewedRun:
-        """Return a run. NotThere: there is none of that number."""
+        """Return a run. NotThere: no run with that number."""
         if not 1 <= number <= len(self.runs):
             raise NotFound(f"no run {number}; there are {len(self.runs)}")
         return self.runs[number - 1]
 
     def runs_page(self) -> str:
-        """The list of runs and streams."""
+        """Return the list of runs and streams."""
         names = [run.name for run in self.runs] + [stream.name for stream in self.live.streams]
         return self._render("runs.html.jinja", runs=self.runs, streams=self.live.streams, names=names)
 
     def run_page(self, number: int) -> str:
-        """Methods by tasks with intervals, and paired tests."""
+        """Return the page of a run: methods by tasks with intervals, and paired tests."""
         run = self.run(number)
         return self._render(
             "run.html.jinja",
@@ -90,7 +90,7 @@ class ViewerPages:
     def samples_page(
         self, number: int, query: SampleQuery, found: ListedSamples, *, following: str | None = None
     ) -> str:
-        """A page of episodes. ``following``: the file of the next page in an export, where nothing can be asked for."""
+        """Return a page of episodes. ``following``: the file of the next page, in an export."""
         run = self.run(number)
         return self._render(
             "samples.html.jinja",
@@ -107,25 +107,27 @@ class ViewerPages:
         )
 
     def episode_page(self, number: int, page: str, *, is_static: bool = False) -> str:
-        """One episode with its card, the record as of its prediction time, its citations and its first turns."""
+        """Return the page of one episode: its card, the record as of its prediction time, its citations and its first
+        turns."""
         shown = episode_view(self.run(number), page, is_static=is_static)
         return self._render("viewed_episode.html.jinja", **self._shared(number), **shown)
 
     def record_page(self, number: int, page: str, hours_before: int) -> str:
-        """The record some hours before the question of an episode."""
+        """Return the page of the record some hours before the question of an episode."""
         shown = record_then_view(self.run(number), page, hours_before)
         return self._render("record_then.html.jinja", **self._shared(number), **shown)
 
     def turns_page(self, number: int, page: str, part: int) -> str:
-        """A further page of an episode's turns."""
+        """Return a further page of an episode's turns."""
         return self._render("turns.html.jinja", **self._shared(number), **transcript_view(self.run(number), page, part))
 
     def steps_page(self, number: int, page: str, part: int) -> str:
-        """A page of the steps of a stay that was played bundle by bundle."""
+        """Return a page of the steps of a stay."""
         return self._render("steps.html.jinja", **self._shared(number), **steps_view(self.run(number), page, part))
 
     def later_page(self, number: int, page: str, part: int) -> str:
-        """What the clock held back from an episode. NotThere: these pages are without it, or there is no such page."""
+        """Return a page of the rows that the clock hid from an episode. NotThere: these pages do not show them, or no
+        such page."""
         if not self.shows_later:
             raise NotFound("these pages do not show what was not yet known")
         run = self.run(number)
@@ -142,8 +144,8 @@ class ViewerPages:
         )
 
     def later_pages(self, number: int, page: str) -> int:
-        """How many pages show what was not yet known of an episode; none where these pages do not, or the records are
-        not there."""
+        """Return the number of pages of hidden rows of an episode; 0 if these pages do not show them, or without the
+        records."""
         if not self.shows_later:
             return 0
         run = self.run(number)
@@ -154,20 +156,20 @@ class ViewerPages:
             return 0
 
     def sides_page(self, number: int, page: str, asked: Mapping[str, str], *, is_static: bool = False) -> str:
-        """Two episodes on one sample side by side."""
+        """Return the page of two episodes on one sample, side by side."""
         self.run(number)
         return self._render("sides.html.jinja", is_static=is_static, **sides_view(self.runs, number, page, asked))
 
     def bank_page(self, number: int, part: int) -> str:
-        """The graph and the experiences of a run's bank."""
+        """Return the page of the graph and the experiences of a run's bank."""
         return self._render("bank.html.jinja", **bank_view(self.run(number), part))
 
     def experience_page(self, number: int, name: str) -> str:
-        """One experience: what it says, its neighbours, its past, and where it was served and why."""
+        """Return the page of one experience: its text, its neighbours, its history, and where it was served and why."""
         return self._render("experience.html.jinja", **experience_view(self.run(number), name))
 
     def marks_page(self, number: int) -> str:
-        """What reviewers marked and how far they agree. NotThere: no marks were named."""
+        """Return the page of reviewers' marks and their agreement. NotThere: no file of marks was given."""
         run, episodes = self.run(number), self._marked(number)
         return self._render(
             "marks.html.jinja",
@@ -182,19 +184,19 @@ class ViewerPages:
         )
 
     def marks_csv(self, number: int) -> str:
-        """Every mark as CSV. NotThere: no marks were named."""
+        """Return every mark as CSV. NotThere: no file of marks was given."""
         return marks_csv(self._marked(number))
 
     def _marked(self, number: int) -> list[MarkedEpisode]:
         if self.marks is None:
-            raise NotFound("no marks of reviewers were named; open the viewer with --marks FILE")
+            raise NotFound("no file of reviewers' marks was given; open the viewer with --marks FILE")
         return marked_episodes(self.run(number), self.marks)
 
     def _shared(self, number: int) -> dict[str, Any]:
         return {"run": self.run(number), "shows_later": self.shows_later}
 
     def error_page(self, message: str) -> str:
-        """What is wrong, in one line."""
+        """Return the page of an error, in one line."""
         return self._render("error.html.jinja", message=message)
 
     def _render(self, template: str, **parts: Any) -> str:

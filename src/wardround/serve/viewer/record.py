@@ -1,4 +1,4 @@
-"""The record at a moment as places on a drawing: stays, tests, drugs, documents."""
+"""The drawing of a record as of a moment: stays, tests, drugs, documents."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from wardround.clinical.bundles import EventKind, ValueLevel
 from wardround.clinical.bundles.text import LEVEL_WORDS, panel_of
 from wardround.reports.standing import StandingEvent, StandingRecord, event_label
 
-# The as-of timeline as places on a drawing: stays, measurements as small charts, drugs and procedures as bars.
+# The as-of timeline: stays, measurements as small charts, drugs and procedures as bars.
 #
-# Only what stands on the record at the moment is drawn (``reports/standing.py``); the right edge is that moment.
+# Only the record as of the moment is drawn (``reports/standing.py``); the right edge is that moment.
 
 
 SHORTEST, USUAL, LONGEST = timedelta(hours=6), timedelta(days=7), timedelta(days=90)
@@ -37,7 +37,7 @@ _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """The rows that the agent was shown, and the number in the citation table of those that it cited."""
+    """The rows that the agent was shown, and for those that it cited the number in the citation table."""
 
     read: Collection[str]
     cited: Mapping[str, int]
@@ -45,7 +45,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnMark:
-    """A result: its place, what it says, whether the agent read it, its citation's number if it was cited."""
+    """A result: its place, its text, whether the agent read it, its citation's number if it was cited."""
 
     row_id: str
     x: float
@@ -57,7 +57,7 @@ class DrawnMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnBar:
-    """A stay, an order or an infusion: from ``x``, so wide; ``is_open`` where no end is known yet."""
+    """A stay, an order or an infusion: its start ``x`` and its width; ``is_open`` if no end is known yet."""
 
     row_id: str
     name: str
@@ -71,10 +71,12 @@ class DrawnBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTest:
-    """One measurement: its results, the line through all of them, how many there are, and the reference limits of its
-    last row, as top and height of a band. ``least`` and ``most``: the values at the lower and upper edge;
-    ``abnormal``: how many results lie outside the limits; ``level``: how the last one lies, empty where it is normal or
-    not known."""
+    """One measurement: its results, the line through all of them, their number, and the reference limits of its last
+    row, as top and height of a band.
+
+    ``least`` and ``most``: the values at the lower and upper edge; ``abnormal``: how many results are outside the
+    limits; ``level``: low or high for the last one, empty if it is normal or unknown.
+    """
 
     name: str
     unit: str
@@ -115,7 +117,7 @@ class BarSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOfTimeline:
-    """All that is drawn, and how much of it there is. ``days``: places of midnights in the window."""
+    """Everything that is drawn, and how much there is. ``days``: places of midnights in the window."""
 
     first: datetime
     start: datetime
@@ -127,7 +129,7 @@ class AsOfTimeline:
 
     @property
     def marks(self) -> list[DrawnMark | DrawnBar]:
-        """Everything that stands for a row."""
+        """Everything drawn for a row."""
         results = (mark for section in self.charts for panel in section.panels for mark in panel.marks)
         return [*self.stays, *results, *(bar for section in self.spans for bar in section.bars)]
 
@@ -138,7 +140,7 @@ class AsOfTimeline:
 
     @property
     def read(self) -> int:
-        """How many rows that the agent read are drawn."""
+        """The number of drawn rows that the agent read."""
         return len({mark.row_id for mark in self.marks if mark.is_read})
 
 
@@ -169,7 +171,7 @@ def draw_timeline(record: StandingRecord, interest: Interest) -> AsOfTimeline:
 
 
 def _chart_section(title: str, ranked: Sequence[DrawnTest], share: int) -> ChartSection:
-    """Choose the charts by rank, then put those of a panel together: those out of their limits first."""
+    """Choose the charts by rank, then group them by panel: those outside their limits first."""
     groups: dict[str, list[DrawnTest]] = {}
     for panel in ranked[:MOST_PANELS]:
         fewer = replace(panel, marks=_most_wanted(panel.marks, share))
@@ -187,7 +189,7 @@ def _bar_section(title: str, bars: Iterable[DrawnBar]) -> BarSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeScale:
-    """From moments to places on a drawing."""
+    """Maps times to places on a drawing."""
 
     start: datetime
     end: datetime
@@ -199,7 +201,7 @@ class TimeScale:
 
 
 def window_start(events: Iterable[StandingEvent], end: datetime) -> datetime:
-    """Return where the window begins: with the latest stay, or the first event of the day before it."""
+    """Return the start of the window: that of the latest stay, or the first event of the day before it."""
     every = [(event.event.kind, event.event.time) for event in events]
     admitted = max((time for kind, time in every if kind is EventKind.ADMISSION), default=None)
     if admitted is None:
@@ -209,7 +211,7 @@ def window_start(events: Iterable[StandingEvent], end: datetime) -> datetime:
 
 
 def _days(window: TimeScale) -> Iterator[float]:
-    """The places of midnights; of many every so-manieth."""
+    """Return the places of midnights; only every n-th of many."""
     day = datetime.combine(window.start.date(), time()) + timedelta(days=1)
     step = timedelta(days=1 + (window.end - window.start).days // _MOST_DAYS)
     while day < window.end:
@@ -224,7 +226,7 @@ def _bars(
     interest: Interest,
     moments: Collection[str] = (),
 ) -> Iterable[DrawnBar]:
-    """Yield spans. ``moments``: tables whose rows have no end; they are a mark."""
+    """Yield bars. ``moments``: tables whose rows have no end; they are drawn as a mark."""
     ends = {event.event.row_id: event.event.time for event in events if event.event.kind in kinds.values()}
     dated = "%Y-%m-%d" if EventKind.ADMISSION in kinds else "%m-%d %H:%M"
     for event in (event.event for event in events if event.event.kind in kinds):
@@ -281,7 +283,8 @@ def measured(events: Iterable[StandingEvent]) -> Mapping[str, list[StandingEvent
 
 
 def _panels(events: Iterable[StandingEvent], scale: TimeScale, interest: Interest) -> list[DrawnTest]:
-    """The measurements of the window: cited ones first, then those read most, then those most often out of limits."""
+    """Return the measurements of the window: cited ones first, then those read most, then those most often outside
+    limits."""
     tests: dict[tuple[str, str], list[StandingEvent]] = {}
     for event in events:
         if event.event.time >= scale.start:
@@ -341,7 +344,7 @@ def _most_wanted(marks: Sequence[DrawnMark], share: int) -> tuple[DrawnMark, ...
 
 
 def _line(marks: Sequence[DrawnMark]) -> str:
-    """The points of the line; of very many results every so-manieth and the last."""
+    """Return the points of the line; of very many results every n-th and the last."""
     step = 1 + len(marks) // _MOST_POINTS
     points = [*marks[::step], *([marks[-1]] if (len(marks) - 1) % step else [])]
     return " ".join(f"{mark.x},{mark.y}" for mark in points)

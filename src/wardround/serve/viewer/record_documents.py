@@ -1,4 +1,4 @@
-"""Notes and images that stand on a record at a moment, as marks on a line over the whole of it."""
+"""Notes and images on a record as of a moment, as marks on a timeline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DrawnDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnDocuments:
-    """Those that are drawn, in order of time, of how many there are."""
+    """The drawn documents in order of time, and the number of all."""
 
     shown: tuple[DrawnDocument, ...]
     total: int

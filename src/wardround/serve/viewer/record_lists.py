@@ -1,4 +1,4 @@
-"""What stands on a record as lists: problems, allergies, cultures, doses given, fluid balance."""
+"""Lists of a record as of a moment: problems, allergies, cultures, doses given, fluid balance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MILLILITRES = ("ml", "milliliter", "millilitre")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedEntry:
-    """A line of a list: what, since when or when last, and what more is known."""
+    """A line of a list: a name, its first or last time, and further facts."""
 
     what: str
     when: datetime
@@ -44,9 +44,9 @@ NONE_RECORDED = "none recorded by then"
 
 
 def when_empty(spec: SourceSpec | None, role: str) -> str:
-    """Say what an empty list of a role means: nothing recorded, or nothing that the source could record."""
+    """Return what an empty list of a role means: nothing recorded, or nothing that the source could record."""
     if spec is not None and not spec.roles.rows(role):
-        return f"unknown: source {spec.name} keeps no rows of the role {role}"
+        return f"unknown: the source {spec.name} has no rows of the role {role}"
     return NONE_RECORDED
 
 
@@ -65,7 +65,7 @@ def record_lists(events: Sequence[StandingEvent], start: datetime) -> RecordList
 
 
 def _first_of_each(events: Iterable[BundleEvent]) -> tuple[ListedEntry, ...]:
-    """Each concept since it was first recorded, the latest first."""
+    """Return each concept with the time when it was first recorded, the latest first."""
     found: dict[str, ListedEntry] = {}
     for event in events:
         found.setdefault(event.concept, ListedEntry(what=event.concept, when=event.time, more=event.text or ""))
@@ -80,7 +80,7 @@ def _last_of_each(events: Iterable[BundleEvent]) -> tuple[ListedEntry, ...]:
 
 
 def _cultures(events: Sequence[BundleEvent]) -> tuple[ListedEntry, ...]:
-    """Specimens by when they were taken, the latest first; one without any result is pending."""
+    """Return specimens by the time when they were taken, the latest first; one without any result is pending."""
     results = {event.row_id: event for event in events if event.kind is EventKind.CULTURE}
     taken = {event.row_id: event for event in events if event.kind is EventKind.CULTURE_TAKEN}
     rows = sorted({**taken, **results}.values(), key=lambda event: (event.time, event.row_id), reverse=True)
@@ -96,7 +96,7 @@ def _result(event: BundleEvent | None) -> str:
 
 
 def _doses(events: Iterable[BundleEvent]) -> tuple[ListedEntry, ...]:
-    """Each drug with how often what was recorded, the latest first."""
+    """Return each drug with the number of its doses, the latest first."""
     by_drug: dict[str, list[BundleEvent]] = {}
     for event in events:
         by_drug.setdefault(event.concept, []).append(event)
@@ -109,7 +109,7 @@ def _doses(events: Iterable[BundleEvent]) -> tuple[ListedEntry, ...]:
 
 
 def _balance(events: Sequence[BundleEvent]) -> Iterable[tuple[str, float, int]]:
-    """Sum what is an amount in millilitres: infusions are rates, and are left out."""
+    """Sum amounts in millilitres; infusions are rates and are left out."""
     for title, kind in (("intake", EventKind.INTAKE), ("output", EventKind.OUTPUT)):
         amounts = [
             event.value

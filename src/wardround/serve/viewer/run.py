@@ -1,4 +1,4 @@
-"""A run as the viewer holds it: summary, sample queries, its bank."""
+"""A run in the viewer: summary, sample queries, its bank."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from wardround.serve.viewer.transcript import ServedExperience, TranscriptPage, 
 from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tasks.scoring import EpisodeScore
 
-# The bank of a run as the viewer holds it: its experiences and its graph as of the revision that the run read, whole
-# and in plain data, so that any thread may draw it. A stream's bank is shown as the stream left it.
+# The bank of a run in the viewer: its experiences and its graph as of the revision that the run read, as plain data for
+# any thread. A stream's bank is shown as of the end of the stream.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ExperiencePast:
 
 
 class ViewedBank:
-    """Experiences by id, retired ones among them, their qualities and the edges that lead from and to each."""
+    """Experiences by id (also retired ones), their qualities, and the edges from and to each."""
 
     def __init__(self, path: Path, revision: int | None) -> None:
         with Bank.open(path, writable=False) as bank:
@@ -53,18 +53,18 @@ class ViewedBank:
 
     @classmethod
     def of_run(cls, folder: RunFolder) -> ViewedBank | None:
-        """Open the bank of a run; None where it had none. UserError: its file is not there any more."""
+        """Open the bank of a run; None without one. UserError: its file is missing."""
         name = folder.settings.memory.bank
         if name is None:
             return None
         if not Path(name).is_file():
-            raise UserError(f"the bank {name!r} is not there any more")
+            raise UserError(f"the bank {name!r} is missing")
         facts = folder.manifest.get("bank") or {}
         return cls(Path(name), None if read_record(folder) is not None else facts.get("revision"))
 
     @cached_property
     def edges_of(self) -> Mapping[str, Sequence[Edge]]:
-        """The edges that lead from an experience or to it, the heaviest first."""
+        """Return the edges from or to an experience, the heaviest first."""
         found: dict[str, list[Edge]] = {name: [] for name in self.experiences}
         for edge in sorted(self.edges, key=lambda edge: -edge.weight):
             for end in (edge.source, edge.target):
@@ -72,12 +72,12 @@ class ViewedBank:
         return found
 
     def title(self, name: str) -> str | None:
-        """What an experience is called; None where the bank has none of that id."""
+        """Return the title of an experience; None if the bank has none with that id."""
         found = self.experiences.get(name)
         return None if found is None else found.title
 
     def past(self, name: str) -> ExperiencePast:
-        """Read what the file says of an experience, up to the revision."""
+        """Return the history of an experience in the file, up to the revision."""
         with Bank.open(self.path, writable=False) as bank:
             return ExperiencePast(
                 revisions=tuple(one for one in bank.history(name) if one.number <= self.revision),
@@ -87,7 +87,7 @@ class ViewedBank:
             )
 
 
-# A run as the viewer holds it: scored when it is opened; its summary, benchmark and store when first asked for.
+# A run in the viewer: scored when it is opened; its summary, benchmark and store are read at their first use.
 
 
 _HELD = 4
@@ -95,19 +95,17 @@ _HELD = 4
 
 
 class NotFound(UserError):
-    """What an address names does not exist."""
+    """There is nothing at an address."""
 
 
 def sample_page(sample: str) -> str:
-    """File name of a sample's page, on which its episodes stand side by side."""
+    """Return the file name of a sample's page, which compares its episodes."""
     return f"{content_hash(sample)[:16]}.html"
 
 
 class ViewedRun:
-    """The finished episodes of one run, by the names of their pages.
-
-    ``trajectory`` reads what an episode did, ``turns`` cuts it into pages; both by its key.
-    """
+    """The finished episodes of one run, by the names of their pages. ``trajectory`` reads an episode's log, ``turns``
+    divides it into pages; both by its key."""
 
     def __init__(self, path: Path) -> None:
         self.folder = RunFolder.open(path)
@@ -118,12 +116,12 @@ class ViewedRun:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of its folder."""
         return self.folder.path.resolve().name
 
     @cached_property
     def settings(self) -> RunSettings:
-        """What it was run with, read once."""
+        """Its settings, read once."""
         return self.folder.settings
 
     @cached_property
@@ -134,12 +132,12 @@ class ViewedRun:
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        """What it was played on. UserError: it is another one by now."""
+        """Its benchmark. UserError: it has changed."""
         return open_benchmark(self.folder)
 
     @cached_property
     def bank(self) -> ViewedBank | None:
-        """The bank that it read, None where it had none. UserError: it is not there any more."""
+        """Its bank, None without one. UserError: the file is missing."""
         return ViewedBank.of_run(self.folder)
 
     @cached_property
@@ -167,7 +165,7 @@ class ViewedRun:
 
     @cached_property
     def store(self) -> Store:
-        """The records it was played on. UserError: they are others by now."""
+        """Its store. UserError: it has changed."""
         return open_store(self.folder)
 
     @cached_property
@@ -177,11 +175,11 @@ class ViewedRun:
 
     @cached_property
     def labels(self) -> Mapping[str, LabelSet | None]:
-        """The labels that answers to each task may have."""
+        """The allowed labels of answers by task."""
         return {task.name: self.benchmark.labels(task) for task in self.benchmark.tasks}
 
     def score(self, page: str) -> EpisodeScore:
-        """Return the episode of a page. NotThere: there is none."""
+        """Return the episode of a page. NotThere: no such episode."""
         if page not in self.pages:
             raise NotFound(f"no finished episode {page!r} in the run {self.name!r}")
         return self.pages[page]
@@ -194,10 +192,10 @@ class ViewedRun:
         return paged(transcript(self.trajectory(episode)))
 
 
-# Which episodes a page of samples lists: filters, order and where it goes on, read from an address.
+# Which episodes a page of samples lists: filters, order and start, read from an address.
 #
-# Rows are chosen among scores in memory: nothing of an address reaches a database. A page goes on after the last row of
-# the one before (keyset), so it neither skips nor repeats rows, whatever its number.
+# Rows are chosen among scores in memory: no text of an address reaches a database. A page begins after the last row of
+# the one before (keyset), so it neither skips nor repeats rows.
 
 
 ROWS = 100
@@ -227,8 +225,8 @@ ORDERS = tuple(order for name in _ORDERS for order in (name, f"-{name}"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleQuery:
-    """``filters``: the value that each named field must have; ``order``: one of ``ORDERS``, a minus for falling;
-    ``after``: the page of the episode after which the list goes on."""
+    """``filters``: the required value of each named field; ``order``: one of ``ORDERS``, with a minus for descending;
+    ``after``: the page of the episode after which the list continues."""
 
     filters: Mapping[str, str]
     order: str = "sample"
@@ -237,7 +235,8 @@ class SampleQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSamples:
-    """One page of the list: its rows, of how many that fit, and after which episode the next page begins, if any."""
+    """One page of the list: its rows, the number of all that match, and after which episode the next page begins, if
+    any."""
 
     rows: Sequence[EpisodeScore]
     fitting: int
@@ -246,12 +245,12 @@ class ListedSamples:
 
 @lru_cache(maxsize=8)
 def choices(run: ViewedRun) -> Mapping[str, tuple[str, ...]]:
-    """Return the values that each field has among a run's episodes, which do not change while it is viewed."""
+    """Return the values of each field among a run's episodes, which do not change while it is viewed."""
     return {name: tuple(sorted({one for score in run.scores for one in of(score)})) for name, of in _FIELDS.items()}
 
 
 def read_query(run: ViewedRun, asked: Mapping[str, str]) -> SampleQuery:
-    """Read an address's parameters; empty ones ask for nothing. NotThere: one names what the run does not have."""
+    """Read an address's parameters; empty ones are ignored. NotThere: a value that the run does not have."""
     given = {name: value for name, value in asked.items() if value}
     order, after = given.pop("sort", "sample"), given.pop("after", None)
     there = choices(run)
@@ -268,7 +267,7 @@ def read_query(run: ViewedRun, asked: Mapping[str, str]) -> SampleQuery:
 
 
 def listed(run: ViewedRun, query: SampleQuery, *, rows: int = ROWS) -> ListedSamples:
-    """Return the page that a query asks for; rows of equal rank stand in the order of their keys."""
+    """Return the page of a query; rows of equal rank are in the order of their keys."""
     falling = query.order.startswith("-")
     rank = _ORDERS[query.order.removeprefix("-")]
 

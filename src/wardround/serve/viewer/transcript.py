@@ -16,9 +16,9 @@ from wardround.core import Message, Picture
 from wardround.log import Note, ToolRecord, Trajectory, Turn
 from wardround.tools.render import DITTO, SEPARATOR
 
-# A tool's result as a typed table: what its text says in lines of cells, with the kind of every column.
+# A tool's result as a typed table: the cells of its text, with the kind of every column.
 #
-# The text is what the model was shown, so nothing is read but it: a text that is no table stays a text.
+# Only the text that the model was shown is read; a text that is not a table stays a text.
 
 
 ColumnKind = Literal["number", "time", "text"]
@@ -30,7 +30,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultTable:
-    """Lines before the header, the columns with their kinds, rows of cells, and lines behind them."""
+    """Lines before the header, the columns with their kinds, rows of cells, and lines after them."""
 
     caption: str
     columns: tuple[tuple[str, ColumnKind], ...]
@@ -38,13 +38,13 @@ class ResultTable:
     rest: str = ""
 
     def part(self, start: int, stop: int) -> ResultTable:
-        """Some of its rows; what stands behind them only with the last."""
+        """Return some of its rows; the lines after them only with the last part."""
         rest = self.rest if stop >= len(self.rows) else ""
         return replace(self, rows=self.rows[start:stop], rest=rest)
 
 
 def read_table(text: str) -> ResultTable | None:
-    """Read the table of a result's text; None where it is none, or a cell holds what parts cells."""
+    """Return the table in a result's text; None if there is none, or if a cell contains the separator."""
     lines = text.split("\n")
     first = next((n for n, line in enumerate(lines) if SEPARATOR in line), None)
     if first is None:
@@ -63,7 +63,7 @@ def read_table(text: str) -> ResultTable | None:
 
 
 def _rows(lines: Sequence[str], width: int) -> list[tuple[str, ...]]:
-    """The lines of so many cells up to the first that is none."""
+    """Return the lines with this number of cells, up to the first other line."""
     found: list[tuple[str, ...]] = []
     for line in lines:
         cells = tuple(line.split(SEPARATOR))
@@ -74,17 +74,17 @@ def _rows(lines: Sequence[str], width: int) -> list[tuple[str, ...]]:
 
 
 def _kind(cells: Sequence[str]) -> ColumnKind:
-    """What all cells are that say anything; a sign for the cell above says nothing."""
+    """Return the common kind of all filled cells; a sign for "as above" is ignored."""
     said = [cell for cell in cells if cell and cell != DITTO]
     if said and all(_NUMBER.fullmatch(cell) for cell in said):
         return "number"
     return "time" if said and all(_TIME.fullmatch(cell) for cell in said) else "text"
 
 
-# What an episode said and read, in order: every message stands once, under the model call that was first shown it.
+# The messages of an episode, in order: each once, under the first model call whose prompt has it.
 #
-# An assistant's messages are the replies, a tool's are the results; the others (question, reminders, summaries that are
-# carried, experiences) stand where they came in.
+# An assistant's messages are the replies, a tool's are the results; the others (question, reminders, summaries,
+# experiences) are where they were added.
 
 
 BlockKind = Literal["shown", "reasoning", "reply", "call", "result", "note"]
@@ -93,8 +93,8 @@ _SAID_ELSEWHERE = ("assistant", "tool")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBlock:
-    """One text, or a part of one. ``table``: the same text as cells; ``missed``: the tool refused; ``part``: which of
-    how many parts."""
+    """One text, or a part of one. ``table``: the same text as cells; ``missed``: the tool refused the call; ``part``:
+    which of how many parts."""
 
     kind: BlockKind
     title: str
@@ -107,7 +107,7 @@ class TextBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSection:
-    """The blocks of one model call, or of the runtime's notes where there is no ``turn``."""
+    """The blocks of one model call, or the runtime's notes if there is no ``turn``."""
 
     turn: Turn | None
     blocks: tuple[TextBlock, ...]
@@ -119,7 +119,7 @@ class CallSection:
 
 
 def transcript(trajectory: Trajectory) -> tuple[CallSection, ...]:
-    """Return everything of an episode in the order in which it happened, the runtime's notes last."""
+    """Return the whole episode in order, the runtime's notes last."""
     shown: set[tuple[str, str | None]] = set()
     sections = [CallSection(turn=turn, blocks=tuple(_blocks(turn, shown))) for turn in trajectory.turns]
     notes = CallSection(turn=None, blocks=tuple(map(_note, trajectory.notes)))
@@ -170,9 +170,9 @@ def _note(note: Note) -> TextBlock:
     return TextBlock(kind="note", title=title, text=json.dumps(note.detail, ensure_ascii=False))
 
 
-# A transcript cut into pages of a bounded size: whole calls where they fit, texts in parts where one alone is long.
+# A transcript in pages of limited size: whole calls if they fit; a long text is divided into parts.
 #
-# Sizes are characters of the page, after escaping: a text of quotes is five times as long there.
+# Sizes are characters of the page, after escaping, which can make a text five times as long.
 
 
 FIRST_PAGE, PAGE = 60_000, 180_000
@@ -192,7 +192,7 @@ class TranscriptPage:
 
     @property
     def label(self) -> str:
-        """Which calls stand on it."""
+        """The calls on the page."""
         turns = [section.turn.ordinal + 1 for section in self.sections if section.turn is not None]
         if not turns:
             return "notes" if self.sections else "none"
@@ -200,7 +200,7 @@ class TranscriptPage:
 
 
 def paged(sections: Sequence[CallSection], *, first: int = FIRST_PAGE, most: int = PAGE) -> tuple[TranscriptPage, ...]:
-    """Cut a transcript into pages, the first of at most ``first`` characters; at least one page."""
+    """Divide a transcript into pages, the first of at most ``first`` characters; at least one page."""
     filler = _Filler(room=first, most=most)
     for section in sections:
         filler.add(section)
@@ -209,7 +209,7 @@ def paged(sections: Sequence[CallSection], *, first: int = FIRST_PAGE, most: int
 
 @dataclass(slots=True, kw_only=True)
 class _Filler:
-    """Pages that are full, and the one that is being filled."""
+    """Full pages, and the one that is being filled."""
 
     room: int
     most: int
@@ -218,7 +218,7 @@ class _Filler:
     goes_on: bool = False
 
     def add(self, section: CallSection) -> None:
-        """Put a section on the page, whole on the next one where it fits there alone, else block by block."""
+        """Add a section: to this page, to the next one if it fits there as a whole, else block by block."""
         parts = [part for block in section.blocks for part in parts_of(block)]
         size = _FRAME + sum(map(block_size, parts))
         if self.room < size <= self.most and self.held:
@@ -244,12 +244,12 @@ class _Filler:
         self.held, self.room, self.goes_on = [], self.most, goes_on
 
     def finish(self) -> tuple[TranscriptPage, ...]:
-        """The pages with the last one."""
+        """Return the pages, with the last one."""
         return (*self.pages, TranscriptPage(sections=tuple(self.held), goes_on=self.goes_on))
 
 
 def labels(pages: Iterable[TranscriptPage]) -> list[str]:
-    """Return what each page is called; where one is called as one before it, it is numbered."""
+    """Return the label of each page; a repeated label gets a number."""
     called: Counter[str] = Counter()
     found = []
     for page in pages:
@@ -268,7 +268,7 @@ def places(pages: Iterable[TranscriptPage]) -> dict[str, int]:
 
 
 def block_size(block: TextBlock) -> int:
-    """Characters that a block takes on a page."""
+    """Return the characters of a block on a page."""
     if block.table is None:
         return _FRAME + escaped_size(block.text)
     table = block.table
@@ -277,12 +277,13 @@ def block_size(block: TextBlock) -> int:
 
 
 def parts_of(block: TextBlock) -> Iterator[TextBlock]:
-    """A block, or the parts of a long one: tables between rows, texts between lines or, where need be, within one."""
+    """Yield a block, or the parts of a long one: tables are divided between rows, texts between lines or, if necessary,
+    within one."""
     if block_size(block) <= PART:
         yield block
         return
     if block.table is not None and max(map(_row_size, block.table.rows)) + len(block.table.caption) > PART:
-        block = replace(block, table=None)  # a row alone is too long: its text can be cut anywhere
+        block = replace(block, table=None)  # a single row is too long: its text is divided anywhere
     parts = list(_table_parts(block) if block.table is not None else _text_parts(block))
     for number, part in enumerate(parts, start=1):
         yield replace(part, part=(number, len(parts)), pictures=block.pictures if number == 1 else ())
@@ -321,11 +322,11 @@ def _row_size(cells: Iterable[str]) -> int:
 
 
 def escaped_size(text: str) -> int:
-    """Characters of a text after escaping."""
+    """Return the characters of a text after escaping."""
     return len(escape(text))
 
 
-# The experiences that an episode was served and why, as its runtime noted them.
+# The experiences that an episode was served, and why, from the runtime's notes.
 
 
 Title = Callable[[str], str | None]
@@ -333,7 +334,8 @@ Title = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedExperience:
-    """One experience: its name, why it came, and what became of it (shown, masked by a coin, kept back, no room)."""
+    """One experience: its name, why it was served, and the result (shown, masked at random, rejected by a guard, no
+    room in the prompt)."""
 
     id: str
     kind: str
@@ -344,7 +346,7 @@ class ServedExperience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """All of an episode, and how many were kept back by the bank's guards, by reason."""
+    """All experiences of an episode, and by reason how many the bank's guards rejected."""
 
     served: tuple[ServedExperience, ...]
     withheld: Mapping[str, int]
@@ -352,7 +354,7 @@ class Serving:
 
 
 def serving_of(notes: Sequence[Note], title: Title) -> Serving | None:
-    """Return what an episode was served; None where it asked no bank."""
+    """Return the experiences of an episode; None if it used no bank."""
     asked = [note.detail for note in notes if note.kind == "experiences"]
     if not asked:
         return None
@@ -371,16 +373,17 @@ def serving_of(notes: Sequence[Note], title: Title) -> Serving | None:
 def served_by(
     detail: Mapping[str, Any], no_room: Collection[str] = (), title: Title = str
 ) -> Iterator[ServedExperience]:
-    """Yield the experiences of one note: those served, those masked by a coin, those that the case kept back."""
+    """Yield the experiences of one note: served ones, those masked at random, and those that did not apply to the
+    case."""
     kind = str(detail.get("kind", ""))
     for one in detail.get("served", ()):
         name = str(one["id"])
         became = "no room in the prompt" if name in no_room else "shown"
         yield _served(name, str(one.get("kind", kind)), title, became, _why(one))
     for name in detail.get("masked", ()):
-        yield _served(name, kind, title, "masked by a coin")
+        yield _served(name, kind, title, "masked at random")
     for name, reason in detail.get("barred", {}).items():
-        yield _served(name, "", title, "kept back", str(reason))
+        yield _served(name, "", title, "not served", str(reason))
 
 
 def _served(name: str, kind: str, title: Title, became: str, why: str = "") -> ServedExperience:
@@ -388,7 +391,7 @@ def _served(name: str, kind: str, title: Title, became: str, why: str = "") -> S
 
 
 def _why(one: Mapping[str, Any]) -> str:
-    """Why it came: in words where there are any, with what stood against it or could not be checked."""
+    """Return why an experience was served: in words, with what did not match or could not be checked."""
     parts = [str(one["why"])] if one.get("why") else []
     if one.get("similarity") is not None:
         parts.append(f"similarity {one['similarity']:.3f}")

@@ -1,4 +1,4 @@
-"""A stay that was played hour by hour, as a ward round: curves, state, proposals, audit and decisions."""
+"""The page of a stay in hours: curves, state, proposals, audit and decisions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MOST_CURVES = 12
 
 
 def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
-    """Return what a page of hours shows, from 1: curves and state as of its last hour, then the hours. NotFound: the
-    episode has no such page."""
+    """Return the content of a page of hours, from 1: curves and state as of its last hour, then the hours. NotFound: no
+    such page."""
     score = run.score(page)
     sample, trajectory = run.samples[score.sample], run.trajectory(score.episode)
     every = timeline(trajectory, sample, rule_texts(run.settings))
@@ -52,7 +52,7 @@ def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
 def _as_of(
     run: ViewedRun, sample: Sample, trajectory: Trajectory, until: datetime, step: int, missing: str | None
 ) -> Mapping[str, Any]:
-    """Curves and state as of the last hour of a page, by the clock of knowledge."""
+    """Return curves and state as of the last hour of a page (policy ``known_at``)."""
     shown = {"drawing": None, "state": (), "size": (WIDTH, HEIGHT), "cite_page": ""}
     if missing:
         return shown
@@ -67,7 +67,7 @@ def _as_of(
 
 
 def _fewer(drawing: AsOfTimeline) -> AsOfTimeline:
-    """The drawing with the few curves that are most often out of their limits, bars of what runs left out."""
+    """Return the drawing with only the curves most often outside their limits, and without bars."""
     panels = [panel for section in drawing.charts for panel in section.panels if panel.results > 1]
     chosen = {id(panel) for panel in sorted(panels, key=lambda panel: (-panel.abnormal, -panel.results))[:MOST_CURVES]}
     charts = [
@@ -87,7 +87,7 @@ def _fewer(drawing: AsOfTimeline) -> AsOfTimeline:
 def _hours(run: ViewedRun, sample: Sample) -> tuple[Sequence[StayHour], str | None]:
     try:
         return stay_hours(run.store, sample), None
-    except UserError as error:  # a store that was moved leaves the rest of the page as it is
+    except UserError as error:  # without a store the rest of the page stays as it is
         return (), str(error)
 
 

@@ -1,1 +1,1 @@
-"""Pages of a live stream: what another process follows, as of its last commit, and nothing later."""
+"""Pages of a live stream, as of the last commit of the process that follows it."""

@@ -15,28 +15,28 @@ Render = Callable[..., str]
 
 
 class StreamPages:
-    """Pages of some streams, which are numbered from 1. What a page shows is committed, and of hours that are over."""
+    """Pages of some streams, numbered from 1. They show only committed data of hours that are over."""
 
     def __init__(self, streams: Sequence[ViewedStream], render: Render) -> None:
         self.streams = tuple(streams)
         self._render = render
 
     def stream(self, number: int) -> ViewedStream:
-        """Return a stream. NotThere: there is none of that number."""
+        """Return a stream. NotThere: no stream with that number."""
         if not 1 <= number <= len(self.streams):
             raise NotFound(f"no stream {number}; there are {len(self.streams)}")
         return self.streams[number - 1]
 
     def stream_page(self, number: int, asked: Mapping[str, str]) -> str:
-        """How a stream keeps up, and its patients."""
+        """Return the page of a stream: its progress and its patients."""
         return self._overview(number, read_query(asked), is_static=False)
 
     def static_page(self, number: int, page: int) -> str:
-        """A page of an export: nothing can be asked of it, and it does not look again."""
+        """Return a page of an export: without filters, and without automatic refresh."""
         return self._overview(number, PatientQuery(page=page), is_static=True)
 
     def patient_page(self, number: int, subject: str, asked: Mapping[str, str], *, is_static: bool = False) -> str:
-        """A patient: the state, what is proposed and why, and the latest bundles."""
+        """Return the page of a patient: the state, the proposals and reasons, and the latest bundles."""
         refresh = asked.get("refresh", "")
         if refresh and refresh not in REFRESHES:
             raise NotFound(f"no refresh {refresh!r}, only {', '.join(REFRESHES)}")
@@ -44,7 +44,7 @@ class StreamPages:
         return self._render("live_patient.html.jinja", is_static=is_static, **view)
 
     def bundles_page(self, number: int, subject: str, part: int) -> str:
-        """A page of a patient's bundles."""
+        """Return a page of a patient's bundles."""
         return self._render("live_bundles.html.jinja", **bundles_view(self.stream(number), _number(subject), part))
 
     def _overview(self, number: int, query: PatientQuery, *, is_static: bool) -> str:
@@ -61,7 +61,7 @@ def _number(subject: str) -> int:
         raise NotFound(f"no patient {subject!r}") from None
 
 
-# A stream's pages as files, all of one moment, however the stream goes on while they are written.
+# A stream's pages as files, all of one moment, even if the stream continues while they are written.
 
 
 def write_stream(pages: StreamPages, number: int, folder: Path, report: Reporter) -> None:

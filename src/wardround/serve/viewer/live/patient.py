@@ -17,7 +17,7 @@ from wardround.serve.viewer.record_lists import NONE_RECORDED, when_empty
 from wardround.serve.viewer.run import NotFound
 from wardround.stream import OutputBundle, patient_events, patient_state
 
-# A bundle of a live patient as a page shows it: what was told of it, what it stands on, and its rows in words.
+# A bundle of a live patient on a page: its record in the ledger, the rows behind it, and these rows in words.
 
 
 MOST_ROWS = 25
@@ -36,7 +36,7 @@ class ShownRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownAction:
-    """A proposed action. ``reasons``: each rule that it stands on, in words, with the rows that made it hold."""
+    """A proposed action. ``reasons``: each rule that led to it, in words, with the rows that made it true."""
 
     kind: str
     name: str
@@ -46,8 +46,8 @@ class ShownAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownBundle:
-    """A bundle as it was told, and its rows. ``amendments``: rows that were told before and read differently from it
-    on, or are withdrawn; ``rows_in_all``: None where rows cannot be read here."""
+    """A bundle as recorded, and its rows. ``amendments``: rows shown before that changed with it, or were withdrawn;
+    ``rows_in_all``: None if rows cannot be read here."""
 
     number: int
     told: OutputBundle
@@ -62,7 +62,7 @@ class ShownBundle:
 def shown_bundle(
     rules: Mapping[str, str], told: OutputBundle, number: int, events: Sequence[BundleEvent] | None = None
 ) -> ShownBundle:
-    """Return a bundle with its events, None where these cannot be read here."""
+    """Return a bundle with its events, None if these cannot be read here."""
     cited = frozenset(row for rows in told.rows.values() for row in rows)
     every = sorted(events or (), key=lambda event: (event.time, event.known))
     wanted = sorted(every, key=lambda event: event.row_id not in cited)[:MOST_ROWS]
@@ -95,7 +95,7 @@ def _action(rules: Mapping[str, str], told: OutputBundle, action: Mapping[str, A
     )
 
 
-# A patient's state in words, section by section, each entry with the row it stands on.
+# A patient's state in words, section by section, each entry with its row.
 
 
 MOST_ENTRIES = 60
@@ -104,8 +104,8 @@ MOST_ENTRIES = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEntry:
-    """One entry. ``words``: what it is; ``more``: value or dose, where it goes, since when; ``is_abnormal``: out of
-    limits or baseline."""
+    """One entry. ``words``: its name; ``more``: value or dose, direction, since when; ``is_abnormal``: outside limits
+    or baseline."""
 
     words: str
     more: str
@@ -115,7 +115,7 @@ class StateEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSection:
-    """A section of the state, of ``total`` entries. ``when_empty``: what it means that there are none."""
+    """A section of the state, of ``total`` entries. ``when_empty``: what it means if there are none."""
 
     name: str
     entries: Sequence[StateEntry]
@@ -127,14 +127,12 @@ _ROLES = {"allergies": "allergy", "problems": "diagnosis"}
 
 
 def state_sections(state: PatientState, spec: SourceSpec | None) -> Sequence[StateSection]:
-    """Return the sections in the order in which a clinician reads them; none is left out for being empty.
-
-    ``spec``: that of the source, None where it is not known here.
-    """
+    """Return the sections in a clinician's reading order; empty sections are included. ``spec``: that of the source,
+    None if unknown here."""
     found = {
         "allergies": list(_allergies(state)),
         "problems": list(_problems(state)),
-        "orders and infusions that run": list(_medications(state)),
+        "active orders and infusions": list(_medications(state)),
         "measurements": sorted(_trends(state), key=lambda entry: entry.is_abnormal),
         "done": list(_actions(state)),
     }
@@ -150,7 +148,7 @@ def state_sections(state: PatientState, spec: SourceSpec | None) -> Sequence[Sta
 
 
 def row_words(state: PatientState) -> Mapping[str, str]:
-    """Return the rows that a state stands on, in words."""
+    """Return the rows behind a state, in words."""
     words = {row: problem.concept for problem in state.problems.values() for row in problem.row_ids}
     words |= {row: one.concept for row, one in state.medications.items()}
     words |= {allergy.row_id: allergy.concept for allergy in state.allergies.values()}
@@ -207,7 +205,7 @@ def _actions(state: PatientState) -> Iterator[StateEntry]:
         yield StateEntry(words=action.concept, more=f"last {action.last:%Y-%m-%d %H:%M}{times}", row_id=action.row_id)
 
 
-# What the page of a live patient shows: what is proposed now and why, the state, and the bundles as they were told.
+# The content of a live patient's page: current proposals and reasons, the state, and the recorded bundles.
 
 
 BUNDLES = 24
@@ -217,7 +215,7 @@ MOST_SAID = 20
 
 
 def patient_view(stream: ViewedStream, subject: int, *, refresh: str = "") -> dict[str, Any]:
-    """Return what a patient's first page shows: the state, and the latest bundles, the newest first."""
+    """Return the content of a patient's first page: the state, and the latest bundles, the newest first."""
     line, places = stream.patient(subject)
     first = max(0, len(places) - BUNDLES)
     read = _read(stream, subject, places[first:], first)
@@ -238,13 +236,13 @@ def patient_view(stream: ViewedStream, subject: int, *, refresh: str = "") -> di
 def _spec_of(stream: ViewedStream) -> SourceSpec | None:
     try:
         return stream.spec
-    except UserError:  # a source of one's own whose spec is not here
+    except UserError:  # the user's own source, whose spec is not here
         return None
 
 
 def bundles_view(stream: ViewedStream, subject: int, number: int) -> dict[str, Any]:
-    """Return what a page of a patient's bundles shows, from 1, oldest first: once it is full it changes no more.
-    NotThere: there are not so many."""
+    """Return the content of a page of a patient's bundles, from 1, oldest first: a full page does not change again.
+    NotThere: no such page."""
     line, places = stream.patient(subject)
     pages = bundle_pages(len(places))
     if not 1 <= number <= pages:
@@ -255,7 +253,7 @@ def bundles_view(stream: ViewedStream, subject: int, number: int) -> dict[str, A
 
 
 def bundle_pages(bundles: int) -> int:
-    """How many pages hold so many bundles."""
+    """Return the number of pages for this number of bundles."""
     return -(-bundles // BUNDLES)
 
 
@@ -284,7 +282,7 @@ class _Read:
 
 
 def _read(stream: ViewedStream, subject: int, places: Sequence[int], first: int) -> _Read:
-    """Return the bundles at some places, numbered after the ``first`` so many."""
+    """Return the bundles at some places, numbered after the ``first`` ones."""
     numbered = list(enumerate(stream.bundles(places), first + 1))
     with stream.ledger() as ledger:
         events = patient_events(ledger, subject, [_hour(one) for _, one in numbered])

@@ -1,4 +1,4 @@
-"""A live stream as the viewer holds it: overview, patients, queries."""
+"""A live stream in the viewer: overview, patients, queries."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from wardround.stream import OutputBundle, OutputReader, watched_ledger
 from wardround.stream.ledger import LedgerReading, PaceMinute
 from wardround.stream.watching import TOLD
 
-# A live stream as the viewer holds it: where each patient's bundles are told, and what the last of them said.
+# A live stream in the viewer: where each patient's bundles are recorded, and the content of the last one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatientLine:
-    """A patient after the last bundle that was told. ``findings``: what the audit held against actions; ``raised``:
-    rules that hold and did not after the bundle before; ``alerts``: how many both are; ``proposed``: names of actions.
-    """
+    """A patient after the last recorded bundle. ``findings``: objections of the audit to actions; ``raised``: rules
+    that are true now and were not after the bundle before; ``alerts``: the number of both; ``proposed``: names of
+    actions."""
 
     subject: int
     hour: str
@@ -47,10 +47,12 @@ class PatientLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMoment:
-    """A stream as one commit left it. ``clock``: the hour that is open, nothing of it or later is shown; ``open``:
-    patients with a bundle that is not closed; ``parked``: lines that lie further ahead than is allowed; ``waiting``:
-    bytes of the source's files that are not taken, None where these are not there; ``looked``: when, in seconds of the
-    epoch."""
+    """A stream as of one commit.
+
+    ``clock``: the open hour; nothing of it or later is shown. ``open``: patients with a bundle that is not closed;
+    ``parked``: lines further in the future than allowed; ``waiting``: bytes of the source's files not read yet, None if
+    the files are missing; ``looked``: when, in seconds since 1970.
+    """
 
     clock: str | None
     patients: Sequence[PatientLine]
@@ -66,7 +68,7 @@ class StreamMoment:
 
 
 class ViewedStream:
-    """The folder of one stream. UserError: it is none, or of another version. Many threads may ask."""
+    """The folder of one stream. UserError: it is not one, or has another version. Safe to share between threads."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,23 +86,23 @@ class ViewedStream:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of its folder."""
         return self.folder.resolve().name
 
     @cached_property
     def rules(self) -> Mapping[str, str]:
-        """Its rules in words, by their ids; nothing where it goes by none, or does not say."""
+        """Its rules in words, by their ids; empty if it uses none, or does not record them."""
         rules: Mapping[str, str] = json.loads(self.facts.get("rules", "{}"))
         return rules
 
     @property
     def spec(self) -> SourceSpec:
-        """What its rows are. UserError: the source is not known here."""
+        """The spec of its rows. UserError: the source is unknown here."""
         return load_source_spec(self.facts["source"])
 
     @contextmanager
     def ledger(self) -> Iterator[LedgerReading]:
-        """The ledger as of now, or of the moment that is held."""
+        """The ledger as of now, or of the fixed moment."""
         if self._held is not None:
             yield self._held
             return
@@ -109,7 +111,7 @@ class ViewedStream:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Show one moment only, however the stream goes on: for pages that are written one after another."""
+        """Show only one moment, even if the stream continues: for pages that are written one after another."""
         with watched_ledger(self.folder) as ledger:
             self._held = ledger
             try:
@@ -118,24 +120,24 @@ class ViewedStream:
                 self._held = None
 
     def look(self) -> StreamMoment:
-        """Read on, and return the stream as it is now."""
+        """Read new data, and return the stream as it is now."""
         with self._lock, self.ledger() as ledger:
-            if ledger.length < self._told.place:  # another stream lies here now
+            if ledger.length < self._told.place:  # the folder now has another stream
                 self._begin()
             for place, bundle in self._told.next(ledger.length):
                 self._take(place, bundle)
             return self._moment(ledger)
 
     def patient(self, subject: int) -> tuple[PatientLine, Sequence[int]]:
-        """Return a patient and where the bundles are told, oldest first. NotThere: none was told."""
+        """Return a patient and where the bundles are recorded, oldest first. NotThere: no such patient."""
         self.look()
         with self._lock:
             if subject not in self._patients:
-                raise NotFound(f"nothing is told of a patient {subject} in the stream {self.name!r}")
+                raise NotFound(f"the stream {self.name!r} has no bundle of a patient {subject}")
             return self._patients[subject], tuple(self._places[subject])
 
     def bundles(self, places: Sequence[int]) -> list[OutputBundle]:
-        """Return what is told at some places."""
+        """Return the records at some places."""
         return self._told.at(places)
 
     def _take(self, place: int, bundle: OutputBundle) -> None:
@@ -160,7 +162,7 @@ class ViewedStream:
 
 
 def line_of(bundle: OutputBundle, before: PatientLine | None) -> PatientLine:
-    """Return a patient after a bundle; what is raised by it hangs on the one before."""
+    """Return a patient after a bundle; which rules are new depends on the bundle before."""
     was_held = () if before is None else before.held
     findings, raised = findings_of(bundle), tuple(rule for rule in bundle.held if rule not in was_held)
     return PatientLine(
@@ -173,13 +175,13 @@ def line_of(bundle: OutputBundle, before: PatientLine | None) -> PatientLine:
         findings=findings,
         raised=raised,
         alerts=len(findings) + len(raised),
-        held=was_held if list(was_held) == bundle.held else tuple(bundle.held),  # one for all that say the same
+        held=was_held if list(was_held) == bundle.held else tuple(bundle.held),  # one object for equal values
         proposed=tuple(str(one.get("name")) for one in bundle.predicted),
     )
 
 
 def findings_of(bundle: OutputBundle) -> tuple[str, ...]:
-    """Return what the audit held against actions, in words."""
+    """Return the objections of the audit to actions, in words."""
     objections = bundle.audit.get("objections", ())
     return tuple(f"{objection.get('action')}: {objection.get('flaw')}" for objection in objections)
 
@@ -189,7 +191,7 @@ def _hour_text(hour: int | None) -> str | None:
 
 
 def _waiting(ledger: LedgerReading) -> int | None:
-    """How many bytes of the source's files are not taken yet."""
+    """Return how many bytes of the source's files are not read yet."""
     folder = Path(ledger.facts().get("lines", ""))
     files = sorted(folder.glob("*.jsonl")) if folder.is_absolute() else []
     if not files:
@@ -197,7 +199,7 @@ def _waiting(ledger: LedgerReading) -> int | None:
     return sum(max(0, file.stat().st_size - ledger.offsets.get(file.name, 0)) for file in files)
 
 
-# Which patients of a stream are listed: chosen by what the last bundle raised, and those with new alerts first.
+# Which patients of a stream are listed: chosen by the alerts of the last bundle, those with new alerts first.
 
 
 ROWS = 100
@@ -217,7 +219,7 @@ ORDERS = ("alerts", "hour", "abnormal", "bundles", "patient")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatientQuery:
-    """What an address asks of the list; ``refresh``: seconds, empty for never."""
+    """The query of a list, from an address; ``refresh``: seconds, empty for never."""
 
     show: str = ""
     rule: str = ""
@@ -227,7 +229,7 @@ class PatientQuery:
     refresh: str = ""
 
     def address(self, **other: object) -> str:
-        """Return the address of the same list with something else asked."""
+        """Return the address of the same list with some parameters changed."""
         asked = {name: getattr(self, name) for name in _ASKED} | other
         plain = {"sort": "alerts", "page": 1}
         told = {name: value for name, value in asked.items() if value and value != plain.get(name)}
@@ -236,7 +238,7 @@ class PatientQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPatients:
-    """The patients of one page; ``fitting``: how many the filters leave; ``newest``: since when an alert is new."""
+    """The patients of one page; ``fitting``: how many match the filters; ``newest``: since when an alert is new."""
 
     rows: Sequence[PatientLine]
     fitting: int
@@ -246,7 +248,7 @@ class ListedPatients:
 
 
 def read_query(asked: Mapping[str, str]) -> PatientQuery:
-    """Read an address's parameters; empty ones ask for nothing. NotThere: one asks for what no list has."""
+    """Read an address's parameters; empty ones are ignored. NotThere: a value that the list does not have."""
     given = {name: value for name, value in asked.items() if value}
     for name in given:
         if name not in _ASKED:
@@ -268,7 +270,7 @@ def read_query(asked: Mapping[str, str]) -> PatientQuery:
 
 
 def listed(moment: StreamMoment, query: PatientQuery, *, rows: int = ROWS) -> ListedPatients:
-    """Return the page of the list that is asked for. NotThere: there are not so many."""
+    """Return the requested page of the list. NotThere: no such page."""
     fitting = [line for line in moment.patients if _fits(line, query)]
     pages = max(1, -(-len(fitting) // rows))
     if not 1 <= query.page <= pages:
@@ -281,7 +283,7 @@ def listed(moment: StreamMoment, query: PatientQuery, *, rows: int = ROWS) -> Li
 
 
 def _newest(moment: StreamMoment) -> str:
-    """The hour, as it is written, from which on an alert is new."""
+    """Return the hour, as text, since which an alert is new."""
     if moment.clock is None:
         return ""
     clock = datetime.strptime(moment.clock, "%Y-%m-%d %H:%M")
@@ -297,7 +299,7 @@ def _fits(line: PatientLine, query: PatientQuery) -> bool:
 
 
 def _rank(order: str, newest: str) -> Callable[[PatientLine], Any]:
-    """What a row is ordered by, the highest first: of alerts, whether they are new, then the hour, then how many."""
+    """Return a row's sort key, the highest first: new alerts, then the hour, then their number."""
     ranks: Mapping[str, Callable[[PatientLine], Any]] = {
         "alerts": lambda line: (bool(line.alerts) and line.hour >= newest, line.hour, line.alerts, line.abnormal),
         "hour": lambda line: line.hour,
@@ -308,7 +310,7 @@ def _rank(order: str, newest: str) -> Callable[[PatientLine], Any]:
     return ranks[order]
 
 
-# What the page of a stream shows: how it keeps up, and its patients, those with new alerts first.
+# The content of a stream's page: its progress, and its patients, those with new alerts first.
 
 
 MINUTES = 60
@@ -330,8 +332,8 @@ class DrawnMinute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnPace:
-    """The last hour. ``rate``: bundles a minute over it; ``longest``: seconds; ``ago``: seconds since the last commit,
-    None where there was none; ``most``: bundles of the fullest minute."""
+    """The last hour. ``rate``: bundles a minute; ``longest``: seconds; ``ago``: seconds since the last commit, None
+    without one; ``most``: bundles of the minute with most."""
 
     bars: Sequence[DrawnMinute]
     rate: float
@@ -341,7 +343,7 @@ class DrawnPace:
 
 
 def overview(stream: ViewedStream, moment: StreamMoment, query: PatientQuery, found: ListedPatients) -> dict[str, Any]:
-    """Return what the page shows."""
+    """Return the content of the page."""
     held = {rule for line in moment.patients for rule in line.held}
     return {
         "stream": stream,
@@ -359,12 +361,12 @@ def overview(stream: ViewedStream, moment: StreamMoment, query: PatientQuery, fo
 
 
 def told_time(seconds: float) -> str:
-    """Say a moment of the wall clock."""
+    """Write a time in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def draw_pace(moment: StreamMoment) -> DrawnPace:
-    """Draw the hour before the moment, minute by minute; of a stream without a commit in it nothing is drawn."""
+    """Draw the hour before the moment, minute by minute; None for a stream without a commit in it."""
     last = int(moment.looked // 60)
     by_minute = {each.minute: each for each in moment.pace if last - MINUTES < each.minute <= last}
     most = max((each.told for each in by_minute.values()), default=0)

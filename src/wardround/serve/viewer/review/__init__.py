@@ -1,1 +1,1 @@
-"""Blinded review: people mark episodes without knowing who played or what it scored; marks lie beside the run."""
+"""Blinded review: people mark episodes without knowing the contender or the score; marks are kept beside the run."""

@@ -26,8 +26,8 @@ from wardround.tasks.scoring.agreement import cohen_kappa, fleiss_kappa
 
 # Marks of reviewers in a file of JSON lines beside a run: one line each, appended, never changed.
 #
-# The first line holds a secret of the file. Items are named by it: no name tells the episode, its contender or its
-# place.
+# The first line has a secret of the file, from which the names of items are made: a name does not reveal the episode,
+# its contender or its place.
 
 
 _SCHEMA = 1
@@ -36,14 +36,17 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "answer": ("Is the answer right?", ("right", "partly", "wrong", "cannot tell")),
     "evidence": ("Do the cited rows support it?", ("support", "partly", "do not support", "cannot tell")),
 }
-"""What is asked of an episode, and what may be said; of its evidence only where it cites any."""
+"""The questions on an episode and the allowed answers; the one on evidence only if the answer cites rows."""
 UNDECIDED = "cannot tell"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewMark:
-    """What one reviewer said of one item. ``evidence`` is empty where the answer cites no rows; ``seconds``: from the
-    first showing to the mark, None where the viewer was started again in between. ``at`` is UTC, ISO 8601."""
+    """The mark of one reviewer on one item.
+
+    ``evidence`` is empty if the answer cites no rows; ``seconds``: from the first display to the mark, None if the
+    viewer was restarted in between. ``at`` is UTC, ISO 8601.
+    """
 
     item: str
     reviewer: str
@@ -55,38 +58,38 @@ class ReviewMark:
 
 
 class MarksFile:
-    """One file of marks. UserError: it lies in a run's folder, or is something else."""
+    """One file of marks. UserError: it is in a run's folder, or is not such a file."""
 
     def __init__(self, path: Path, runs: Sequence[ViewedRun]) -> None:
         for run in runs:
             if path.resolve().is_relative_to(run.folder.path.resolve()):
-                raise UserError(f"{path} lies in the run {run.name!r}; marks are kept beside a run, never in it")
+                raise UserError(f"{path} is in the folder of the run {run.name!r}; choose a file outside it")
         self.path = path
         if not path.exists() or not path.stat().st_size:
             private_file(path)
             self._append({"schema": _SCHEMA, "secret": secrets.token_hex(16)})
         head = self._lines()[0]
         if head.get("schema") != _SCHEMA or "secret" not in head:
-            raise UserError(f"{path} is no file of marks that this wardround can read; name a new one")
+            raise UserError(f"{path} is not a file of marks that this wardround can read; name a new file")
         self._secret = bytes.fromhex(head["secret"])
 
     def item_of(self, run: ViewedRun, episode: str) -> str:
-        """The name of an episode in this file; the order of names is one that nothing of an episode decides."""
+        """Return the name of an episode in this file; the order of names depends on nothing of an episode."""
         told = f"{run.folder.manifest['settings_sha256']}|{episode}".encode()
         return hmac.new(self._secret, told, sha256).hexdigest()[:20]
 
     def add(self, mark: ReviewMark) -> None:
-        """Append a mark: a later one of the same reviewer on the same item takes the place of an earlier one."""
+        """Append a mark: a later one of the same reviewer on the same item replaces an earlier one."""
         self._append(asdict(mark))
 
     def marks(self) -> dict[tuple[str, str], ReviewMark]:
-        """The marks that hold, by item and reviewer."""
+        """Return the current marks, by item and reviewer."""
         names = {one.name for one in fields(ReviewMark)}
         told = [{name: value for name, value in line.items() if name in names} for line in self._lines()[1:]]
         return {(one.item, one.reviewer): one for one in (ReviewMark(**line) for line in told)}
 
     def _append(self, body: Mapping[str, Any]) -> None:
-        """One write of one line: several reviewers' viewers may share a file."""
+        """Write one line in one write: several reviewers' viewers may share a file."""
         line = json.dumps(body, ensure_ascii=False) + "\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         try:
@@ -99,18 +102,18 @@ class MarksFile:
             lines = self.path.read_text(encoding="utf-8").split("\n")
             return [json.loads(line) for line in lines if line] or [{}]
         except (ValueError, OSError) as error:
-            raise UserError(f"{self.path} is no file of marks: {error}") from error
+            raise UserError(f"{self.path} is not a file of marks: {error}") from error
 
 
 def questions_of(*, has_citations: bool) -> Mapping[str, tuple[str, Sequence[str]]]:
-    """Return what is asked of an episode that cites rows, or none."""
+    """Return the questions on an episode, with or without cited rows."""
     return {name: asked for name, asked in QUESTIONS.items() if has_citations or name != "evidence"}
 
 
 def read_mark(
     item: str, reviewer: str, given: Mapping[str, str], *, has_citations: bool = True, seconds: float | None = None
 ) -> ReviewMark:
-    """Read what a form says. UserError: a question has no answer, or one that was not offered."""
+    """Read the answers of a form. UserError: a question without an answer, or an answer that is not allowed."""
     for name, (question, offered) in questions_of(has_citations=has_citations).items():
         if given.get(name) not in offered:
             raise UserError(f"{question} Choose one of: {', '.join(offered)}")
@@ -135,7 +138,7 @@ def read_reviewer(name: str) -> str:
     return said
 
 
-# A review round when it is over: who marked what, how far reviewers agree with each other and with the scorer.
+# The results of a review round: marks, and the agreement of reviewers with each other and with the scorer.
 
 
 SCORER = "scorer"
@@ -155,7 +158,7 @@ class MarkedEpisode:
 
     @property
     def scorer(self) -> str:
-        """What the scorer would have marked."""
+        """The mark that the scorer would have given."""
         if self.score.right:
             return "right"
         return "partly" if self.score.value > 0 else "wrong"
@@ -163,7 +166,8 @@ class MarkedEpisode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementRow:
-    """How far some agree on one question: ``kappa`` is None where nothing can be said, and ``missing`` says why."""
+    """The agreement of some reviewers on one question: ``kappa`` is None if it is undefined, and ``missing`` says
+    why."""
 
     question: str
     who: str
@@ -175,7 +179,7 @@ class AgreementRow:
 
 
 def marked_episodes(run: ViewedRun, file: MarksFile) -> list[MarkedEpisode]:
-    """Return the episodes of a run that somebody marked, by key."""
+    """Return the marked episodes of a run, by key."""
     by_item: dict[str, dict[str, ReviewMark]] = {}
     for (item, reviewer), mark in sorted(file.marks().items()):
         by_item.setdefault(item, {})[reviewer] = mark
@@ -184,8 +188,8 @@ def marked_episodes(run: ViewedRun, file: MarksFile) -> list[MarkedEpisode]:
 
 
 def agreement_rows(episodes: Sequence[MarkedEpisode], *, seed: int) -> list[AgreementRow]:
-    """Return Cohen's kappa of every two reviewers, Fleiss' of all of three or more on what all of them marked, and
-    Cohen's of every reviewer with the scorer; an answer that could not be told is not held against the scorer."""
+    """Return Cohen's kappa of every two reviewers, Fleiss' kappa of three or more on episodes that all marked, and
+    Cohen's kappa of every reviewer with the scorer, without answers marked as undecidable."""
     reviewers = sorted({name for episode in episodes for name in episode.marks})
     rows: list[AgreementRow] = []
     for question in QUESTIONS:
@@ -205,7 +209,7 @@ def agreement_rows(episodes: Sequence[MarkedEpisode], *, seed: int) -> list[Agre
 def _said(
     episodes: Sequence[MarkedEpisode], question: str, reviewers: Sequence[str]
 ) -> list[tuple[int, tuple[str, ...]]]:
-    """The marks of some reviewers on what all of them were asked, with whose record it is."""
+    """Return the marks of some reviewers on episodes that all of them marked, with the episode's subject."""
     both = [
         episode
         for episode in episodes
@@ -218,13 +222,13 @@ def _row(
     question: str, reviewers: Sequence[str], told: Sequence[tuple[int, tuple[str, ...]]], seed: int
 ) -> AgreementRow:
     subjects, marks = [subject for subject, _ in told], [said for _, said in told]
-    kappa, missing = None, "" if told else "no episode that all of them marked"
+    kappa, missing = None, "" if told else "no episode was marked by all of them"
     if told:
         pairs = [(said[0], said[1]) for said in marks]
         many = len(reviewers) > 2
         kappa = fleiss_kappa(marks, subjects, seed=seed) if many else cohen_kappa(pairs, subjects, seed=seed)
         if isnan(kappa.estimate):
-            kappa, missing = None, "not defined: all marks are alike"
+            kappa, missing = None, "not defined: all marks are equal"
     return AgreementRow(
         question=question,
         who=" and ".join(reviewers),
@@ -237,7 +241,7 @@ def _row(
 
 
 def median_seconds(episodes: Sequence[MarkedEpisode]) -> dict[str, tuple[int, float]]:
-    """Return by reviewer how many marks have a time, and the median of their seconds."""
+    """Return by reviewer how many marks have a time, and their median in seconds."""
     times: dict[str, list[float]] = {}
     for episode in episodes:
         for name, mark in episode.marks.items():
@@ -246,7 +250,7 @@ def median_seconds(episodes: Sequence[MarkedEpisode]) -> dict[str, tuple[int, fl
 
 
 def marks_csv(episodes: Sequence[MarkedEpisode]) -> str:
-    """Return every mark as a row of CSV. A text that a spreadsheet would run as a formula begins with an apostrophe."""
+    """Return every mark as a row of CSV. Texts that a spreadsheet would run as a formula get an apostrophe in front."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(_HEAD)

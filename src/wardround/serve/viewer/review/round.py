@@ -30,9 +30,9 @@ from wardround.serve.viewer.transcript import CallSection, paged, transcript
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import EpisodeScore
 
-# What a reviewer is shown of an episode: the question, the answer, its citations, the record, what was looked at.
+# What a reviewer sees of an episode: the question, the answer, its citations, the record, the rows that were read.
 #
-# Not who played, nor the score, the target, tokens, time, cost, or what the checks said of a citation.
+# Hidden: the contender, the score, the target, tokens, time, cost, and the result of citation checks.
 
 
 _SHOWN = ("call", "result")
@@ -40,9 +40,11 @@ _LISTED, _LONGEST_QUESTION = 100, 6_000
 
 
 class ReviewPages:
-    """The pages of a review round: items in an order that nothing of an episode decides. Stays that were played bundle
-    by bundle have no one answer to mark: they are left out. When a reviewer was first shown an item is held in memory:
-    a viewer that was started again measures from the next showing."""
+    """The pages of a review round, with items in an order that depends on nothing of an episode.
+
+    Stays are left out: they have no single answer to mark. The first display of an item to a reviewer is kept in
+    memory: after a restart time is measured from the next display.
+    """
 
     def __init__(self, runs: Sequence[ViewedRun], marks: MarksFile) -> None:
         self.marks = marks
@@ -57,14 +59,14 @@ class ReviewPages:
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
 
     def round_page(self, reviewer: str | None) -> str:
-        """Who reviews; and what is marked so far where that is known."""
+        """Return the first page: the reviewer, and the marks so far if the reviewer is known."""
         own = {} if reviewer is None else self._own(reviewer)
         listed = [(item, own[item]) for item in self.items if item in own][:_LISTED]
         following = None if reviewer is None else self.following(reviewer)
         return self._render("round.html.jinja", reviewer=reviewer, own=own, listed=listed, following=following)
 
     def item_page(self, item: str, reviewer: str, *, token: str, part: int = 1, problem: str | None = None) -> str:
-        """One episode with the form. NotThere: there is no such item or part."""
+        """Return the page of one episode with the form. NotThere: no such item or part."""
         if item not in self.items:
             raise NotFound(f"no item {item!r} in this round")
         run, score = self.items[item]
@@ -97,7 +99,7 @@ class ReviewPages:
         )
 
     def add(self, item: str, reviewer: str, given: Mapping[str, str]) -> None:
-        """Keep a mark. UserError: the form lacks something; NotFound: there is no such item."""
+        """Store a mark. UserError: the form is incomplete; NotFound: no such item."""
         if item not in self.items:
             raise NotFound(f"no item {item!r} in this round")
         run, score = self.items[item]
@@ -108,12 +110,12 @@ class ReviewPages:
         self._shown.pop((item, reviewer), None)
 
     def following(self, reviewer: str) -> str | None:
-        """The first item that a reviewer has not marked; None where all are."""
+        """Return the first item that a reviewer has not marked; None if all are marked."""
         own = self._own(reviewer)
         return next((item for item in self.items if item not in own), None)
 
     def error_page(self, message: str) -> str:
-        """What is wrong, in one line."""
+        """Return the page of an error, in one line."""
         return self._render("error.html.jinja", message=message)
 
     def _own(self, reviewer: str) -> dict[str, ReviewMark]:
@@ -124,20 +126,20 @@ class ReviewPages:
 
 
 def _looked_at(trajectory: Trajectory) -> list[CallSection]:
-    """The calls that acted and their results: no texts of the agent, whose manner would tell the method."""
+    """Return the calls of the agent and their results, without its texts, whose style would reveal the method."""
     acts = [one for one in transcript(trajectory) if one.turn is not None and one.turn.purpose == "act"]
     kept = [replace(act, blocks=tuple(block for block in act.blocks if block.kind in _SHOWN)) for act in acts]
     return [one for one in kept if one.blocks]
 
 
 def _citations(trajectory: Trajectory) -> Sequence[Mapping[str, Any]]:
-    """The rows that the answer cites."""
+    """Return the rows that the answer cites."""
     found: Sequence[Mapping[str, Any]] = (trajectory.outcome or {}).get("citations", ())
     return found
 
 
 def _unmarked_card(run: ViewedRun, score: EpisodeScore, record: Mapping[str, Any]) -> EpisodeCard:
-    """The card of an episode without what happened: its answer is neither right nor wrong."""
+    """Return the card of an episode without what happened: the answer is neither right nor wrong."""
     sample, task = run.samples[score.sample], get_task(score.task)
     meanings, labels = task.answer.for_sample(sample.facts).class_names, run.labels[score.task]
     official = [(text, (labels.resolve(text) if labels is not None else None) or text) for text in score.answer or ()]
@@ -152,7 +154,7 @@ def _unmarked_card(run: ViewedRun, score: EpisodeScore, record: Mapping[str, Any
 
 
 def _question(trajectory: Trajectory) -> str:
-    """The first message of a person that an agent was shown."""
+    """Return the first user message that an agent was sent."""
     for turn in trajectory.turns:
         for message in turn.prompt:
             if message.role == "user":
@@ -160,15 +162,15 @@ def _question(trajectory: Trajectory) -> str:
     return ""
 
 
-# A review round over HTTP: a form for each item. It serves nothing else, so that no address tells who played.
+# A review round over HTTP: a form for each item, and nothing else, so that no address reveals the contender.
 
 
 _LONGEST_BODY = 64_000
 
 
 def review_app(pages: ReviewPages, *, token: str | None = None) -> Starlette:
-    """Return the application; ``token`` as for the viewer. A form carries a secret of this process: no page of
-    another origin can send one."""
+    """Return the application; ``token`` as for the viewer. A form has a secret of this process, so that a page of
+    another origin cannot send one."""
     form_token = secrets.token_urlsafe(24)
 
     def first(request: Request) -> Response:
@@ -220,7 +222,7 @@ def _reviewer(request: Request) -> str:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Read a small form. HTTPException 413: it is too long, 400: it is none."""
+    """Read a small form. HTTPException 413: it is too long, 400: it is not a form."""
     body = b""
     async for piece in request.stream():
         body += piece
