@@ -23,6 +23,7 @@ from declared import SAID, TABLE, settings_of  # noqa: E402
 from wardround.agents import NoSettings, get_method  # noqa: E402
 from wardround.agents.catalogue import list_agents  # noqa: E402
 from wardround.learning.induction import InductionSettings  # noqa: E402
+from wardround.learning.recipe import TrainingRecipe  # noqa: E402
 from wardround.runs.settings import SECTIONS  # noqa: E402
 
 
@@ -44,7 +45,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     ).parse_args()
     methods = {f"agent.{one.section_name}": one.settings for one in list_agents() if one.settings is not NoSettings}
-    sections = dict(SECTIONS) | methods | {"induction": InductionSettings}
+    sections = {**SECTIONS, **methods, "induction": InductionSettings, "train": TrainingRecipe}
     rows = [(name, *row) for name, section in sections.items() for row in settings_of(section)]
     write(TABLE, [("section", "name", "default", *SAID), *rows])
     write(AGENT_TABLE, [(*LISTED, *described(made("react"))), *map(agent_row, names_to_list())])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +25,21 @@ def events(subjects: list[int], known: list[datetime], event: list[datetime] | N
     )
 
 
-def test_a_birth_300_years_before_the_first_event_hides_an_age_and_is_left_out() -> None:
+def test_a_birth_so_long_before_the_own_first_event_hides_an_age_and_is_left_out() -> None:
+    """People get 125 years old, of 365 days. Of the fifth nothing happened; the fourth has no birthday."""
     counts = EventCounts()
-    first = datetime(2150, 1, 1)
-    born = [date(1850, 1, 1), date(2051, 6, 1), None, date(2149, 1, 1)]
+    oldest = timedelta(days=125 * 365)
+    first = {1: datetime(2150, 1, 1), 2: datetime(2160, 6, 1), 3: datetime(2050, 1, 1), 4: datetime(2150, 1, 1)}
+    seen = events([3, 2, 1, 4, 2], [first[3], first[2], first[1], first[4], first[2] + timedelta(days=9)])
+    born: list[date | None] = [date(1850, 1, 1), (first[2] - oldest).date(), (first[3] - oldest).date(), None]
+    born[2] = born[2] and born[2] - timedelta(days=1)
     made = births_of(
-        np.array([1, 2, 3, 4]), born, pa.array(list("abcd")), [events([1, 2], [first, first])], CodeBook(), counts
+        np.array([1, 2, 3, 4, 5]), [*born, date(1850, 1, 1)], pa.array(list("abcde")), [seen], CodeBook(), counts
     )
-    assert made.subject.tolist() == [2, 4]
-    assert made.time.tolist() == [to_microseconds(datetime(2051, 6, 1)), to_microseconds(datetime(2149, 1, 1))]
-    assert (counts.births, counts.masked_births) == (2, 1)
+    assert made.subject.tolist() == [2, 5]
+    assert made.row_id.to_pylist() == ["b", "e"]
+    assert made.time.tolist() == [to_microseconds(first[2] - oldest), to_microseconds(datetime(1850, 1, 1))]
+    assert (counts.births, counts.masked_births) == (2, 2)
 
 
 def test_the_death_that_is_known_first_is_the_one_told() -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from declared import declared, settings_of
 from wardround.cli import main
 from wardround.core import LeakError, UserError
 from wardround.learning import DataSettings, ExportCounts, HeldOut, export_folder, export_rows, read_recipe, read_rows
+from wardround.learning.recipe import TrainingRecipe
 from wardround.log import LogReader
 from wardround.runs import RunFolder, open_store, score_run
 from wardround.tasks.benchmarks import Benchmark
@@ -149,8 +151,13 @@ def test_a_recipe_is_read_strictly(tmp_path: Path) -> None:
         read_recipe(file, ["sft.bach=8"])
     with pytest.raises(UserError, match="must divide"):
         read_recipe(file, ["sft.rows_at_once=3"])
-    with pytest.raises(UserError, match="at least 1"):
-        read_recipe(None, ["sft.batch=0"])
+    for name in ("sft.batch", "data.max_tokens"):
+        with pytest.raises(UserError, match="at least 1"):
+            read_recipe(None, [f"{name}=0"])
+
+
+def test_a_recipe_has_the_settings_of_the_table() -> None:
+    assert settings_of(TrainingRecipe) == declared()["train"]
 
 
 def test_the_defaults_are_table_9() -> None:
