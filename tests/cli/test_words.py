@@ -109,6 +109,33 @@ def test_a_name_is_suggested_only_where_it_looks_alike(written: str, meant: list
     assert ("Did you mean" in unknown("table", written, TABLES)) == bool(meant)
 
 
+@pytest.mark.parametrize(
+    ("written", "name", "is_alike"),
+    [
+        ("lab", "labevents_of_icu", True),
+        ("la", "labevents_of_icu", False),
+        ("DETAIL", "pharmacy_detail_table", True),
+        ("orders of the poe table", "poe", True),
+        ("orders of the po table", "po", False),
+        ("the prescriptoins of today", "prescriptions", True),
+        ("the emra of today", "emar", False),
+    ],
+)
+def test_a_part_is_alike_from_three_letters_on_and_with_a_slip_from_six(
+    written: str, name: str, is_alike: bool
+) -> None:
+    assert nearest(written, ["zzz", name]) == ([name] if is_alike else [])
+
+
+def test_what_does_not_exist_is_told_with_what_does_in_a_line_that_does_not_grow() -> None:
+    said = unknown("table", "x" * 1_000, [f"t{number}" for number in range(41)])
+    assert said.startswith(f"there is no table '{'x' * 400}...'. Available: t0, t1, ")
+    assert said.endswith(", t39 and 1 more.")
+    assert unknown("table", "labss", ["emar", "labs", "labsx"]) == (
+        "there is no table 'labss'. Did you mean 'labs', 'labsx'? Available: emar, labs, labsx."
+    )
+
+
 def test_no_release_is_named_before_there_is_one() -> None:
     sources = Path(__file__).parents[2] / "src" / "wardround"
     assert [path for path in sources.rglob("*.py") if "pip install 'wardround[" in path.read_text()] == []

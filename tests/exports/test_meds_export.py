@@ -239,6 +239,13 @@ columns = { person = "int", at = "time", icd = "text", words = "text" }
 system = "ccs-diagnoses"
 code = "icd"
 fixed_version = 10
+[tables.visits]
+path = "visits"
+id_columns = ["person", "at"]
+subject = "person"
+event_time = "at"
+available_at = "at"
+columns = { person = "int", at = "time" }
 """
 
 
@@ -251,6 +258,7 @@ def test_a_code_is_described_by_its_usual_words_and_has_the_group_of_its_own(tmp
     (tmp_path / "raw").mkdir()
     lines = [f"{1 + place % 2},2150-01-01 0{place}:00,{code},{words}" for place, (code, words) in enumerate(said)]
     (tmp_path / "raw" / "problems.csv").write_text("\n".join(["person,at,icd,words", *lines]) + "\n")
+    (tmp_path / "raw" / "visits.csv").write_text("person,at\n1,2150-01-01 09:00\n")
     (tmp_path / "ward.toml").write_text(WARD)
     ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
     export_meds(Store.open(tmp_path / "store"), tmp_path / "meds")
@@ -260,6 +268,7 @@ def test_a_code_is_described_by_its_usual_words_and_has_the_group_of_its_own(tmp
         "problems//I10": ("pressure", ["ccs-diagnoses//Essential hypertension"]),
         "problems//J449": ("COPD", ["ccs-diagnoses//Chronic obstructive pulmonary disease and bronchiectasis"]),
         "problems//XX1": ("house rule", []),
+        "visits": (None, []),
     }
 
 

@@ -15,6 +15,7 @@ from wardround.learning import (
     BaseWeights,
     DataSettings,
     RowTokenizer,
+    SftResult,
     TrainingRecipe,
     TrainingRow,
     fine_tune,
@@ -247,3 +248,28 @@ def test_rows_with_pictures_are_left_out_of_training_on_text(tmp_path: Path) -> 
         UserError, match="none of 1 rows holds anything to learn within 52000 tokens; 1 with pictures left out"
     ):
         fine_tune(cast(BaseWeights, Weights()), [shown], "", TrainingRecipe(), tmp_path / "out")
+
+
+def test_a_training_says_what_was_read_and_learnt_and_what_was_left_out() -> None:
+    done = SftResult(
+        rows=1_200,
+        rows_dropped=0,
+        rows_with_pictures=0,
+        validation_rows=0,
+        tokens=20_000,
+        learnt_tokens=3_000,
+        updates=38,
+        losses=(2.0, 1.5, 0.25),
+        validation_losses=(),
+    )
+    head, last = "38 updates over 1,200 rows, 3,000 of 20,000 tokens learnt", "loss 2.000 at first, 0.250 at last"
+    nobody = "validation: none (rows of one person alone, or sft.validation_share=0)"
+    assert done.as_text().splitlines() == [head, nobody, last]
+    more = replace(done, rows_dropped=7, rows_with_pictures=5, validation_rows=90, validation_losses=(3.0, 2.5, 2.25))
+    assert more.as_text().splitlines() == [
+        head,
+        "dropped: 7 rows too long",
+        "left out: 5 rows with pictures, because training reads text alone",
+        "validation: loss 3.000 at first, 2.250 at last, 90 rows of other people",
+        last,
+    ]

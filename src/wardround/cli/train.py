@@ -340,19 +340,7 @@ def _sft(arguments: argparse.Namespace) -> int:
         resume=arguments.resume,
         report=TerminalProgress(),
     )
-    print(f"{done.updates:,} updates over {done.rows:,} rows, {done.learnt_tokens:,} of {done.tokens:,} tokens learnt")
-    if done.rows_dropped:
-        print(f"dropped: {done.rows_dropped:,} rows too long")
-    if done.rows_with_pictures:
-        print(f"left out: {done.rows_with_pictures:,} rows with pictures, because training reads text alone")
-    if done.validation_losses:
-        first, last = done.validation_losses[0], done.validation_losses[-1]
-        print(
-            f"validation: loss {first:.3f} at first, {last:.3f} at last, {done.validation_rows:,} rows of other people"
-        )
-    else:
-        print("validation: none (rows of one person alone, or sft.validation_share=0)")
-    print(f"loss {done.losses[0]:.3f} at first, {done.losses[-1]:.3f} at last: {arguments.out}")
+    print(f"{done.as_text()}: {arguments.out}")
     return 0
 
 

@@ -115,7 +115,7 @@ def _resembles(text: str, name: str) -> bool:
     """Whether a name is a likely slip of the text: most letters in order, or one within the other."""
     if len(text) >= _SHORTEST_PART and (text in name or (len(name) >= _SHORTEST_PART and name in text)):
         return True
-    return fuzz.ratio(text, name) >= 60 or (len(text) > 5 and fuzz.partial_ratio(text, name) >= 80)
+    return fuzz.ratio(text, name) >= 60 or (min(len(text), len(name)) > 5 and fuzz.partial_ratio(text, name) >= 80)
 
 
 def unknown(kind: str, text: str, names: Iterable[str]) -> str:

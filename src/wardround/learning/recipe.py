@@ -40,7 +40,9 @@ class DataSettings:
     compress: bool = setting(True, "leave out repeated calls that got the same result")
     episodes_per_task: int | None = setting(None, "at most so many episodes of a task, drawn by the seed", least=1)
     seed: int = setting(0, "seed of that draw")
-    max_tokens: int | None = setting(52_000, "longer rows are dropped and counted", unit="tokens", source=TABLE_9, least=1)
+    max_tokens: int | None = setting(
+        52_000, "longer rows are dropped and counted", unit="tokens", source=TABLE_9, least=1
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

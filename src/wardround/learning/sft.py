@@ -41,6 +41,26 @@ class SftResult:
     losses: tuple[float, ...]
     validation_losses: tuple[float, ...]
 
+    def as_text(self) -> str:
+        """Return what was read and learnt, the losses last."""
+        lines = [
+            f"{self.updates:,} updates over {self.rows:,} rows, {self.learnt_tokens:,} of {self.tokens:,} tokens learnt"
+        ]
+        if self.rows_dropped:
+            lines.append(f"dropped: {self.rows_dropped:,} rows too long")
+        if self.rows_with_pictures:
+            lines.append(f"left out: {self.rows_with_pictures:,} rows with pictures, because training reads text alone")
+        if self.validation_losses:
+            of_others = f"{self.validation_rows:,} rows of other people"
+            lines.append(f"validation: loss {_first_and_last(self.validation_losses)}, {of_others}")
+        else:
+            lines.append("validation: none (rows of one person alone, or sft.validation_share=0)")
+        return "\n".join([*lines, f"loss {_first_and_last(self.losses)}"])
+
+
+def _first_and_last(losses: Sequence[float]) -> str:
+    return f"{losses[0]:.3f} at first, {losses[-1]:.3f} at last"
+
 
 def fine_tune(
     base: BaseWeights,
