@@ -34,7 +34,7 @@ def future(*others: dict[str, str], **settings: Any) -> Future:
     seen = SeenValues()
     for other in others:
         seen.note(TableRow(other))
-    return Future(as_of=NOW, work=settings.pop("work", Clockwork()), stretch=2.0, subject="person", seen=seen)
+    return Future(**{"as_of": NOW, "work": Clockwork(), "stretch": 2.0, "subject": "person", "seen": seen} | settings)
 
 
 def rows(one: Future, row: dict[str, str], by: KnowledgeRule, number: int) -> list[dict[str, str]]:
@@ -232,6 +232,24 @@ def test_parts_of_lists_with_times_of_their_own() -> None:
         {"at": PAST, "text": "c", "due": MOVED},
         {"text": "d"},
     ]
+
+
+@pytest.mark.parametrize("number", [LEFT_OUT, TWICE, CHANGED])
+def test_in_files_that_end_at_the_moment_nothing_has_come_after_it(number: int) -> None:
+    late = cell("end", "outcome", known="end")
+    state = cell("state", known="end", values=("stopped",), to=("stopped", "begun"))
+    by = rule("time", cells=(late, state))
+    row = {"person": "1", "time": PAST, "end": LATER, "outcome": "well", "state": "stopped", "value": "5"}
+    cut = row | {"end": "", "outcome": "", "state": "begun"}
+    assert rows(future({"outcome": "dead"}, cut=True), row, by, number) == [cut]
+    over = row | {"end": "2150-01-02 00:00:00"}
+    assert rows(future(cut=True), over, by, number) == [over], "what ended at the moment was known"
+    assert rows(future(cut=True), row | {"time": LATER}, by, number) == []
+    parts = [{"at": LATER, "text": "a"}, {"at": PAST, "text": "b"}, {"text": "c"}]
+    listed = rule("time", items={"notes": clocks("at")})
+    (found,) = future(cut=True).rows(Resource({"time": PAST, "notes": parts}), listed, number)
+    assert isinstance(found, Resource)
+    assert found.body["notes"] == parts[1:]
 
 
 def test_a_text_that_decides_the_rule_and_is_the_only_one_stays() -> None:

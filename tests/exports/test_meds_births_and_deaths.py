@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from wardround.core import to_microseconds
+from wardround.core import from_microseconds, to_microseconds
+from wardround.exports.meds import ExportSettings, export_meds
 from wardround.exports.meds.events import CodeBook, EventCounts, EventRows, births_of, first_deaths, plain_events
+from wardround.records import Store, ingest, load_source_spec
 
 
 def events(subjects: list[int], known: list[datetime], event: list[datetime] | None = None) -> EventRows:
@@ -43,13 +47,52 @@ def test_a_birth_so_long_before_the_own_first_event_hides_an_age_and_is_left_out
 
 
 def test_the_death_that_is_known_first_is_the_one_told() -> None:
-    """The ward's time of death comes before the register's day, which ends later."""
+    """The ward's time of death comes before the register's day, which ends later; of two known at once the earlier."""
     counts = EventCounts()
     day_end, at_night = datetime(2150, 1, 2, 23, 59, 59), datetime(2150, 1, 2, 3, 10)
-    (made,) = first_deaths([events([1, 2], [day_end, day_end]), events([1], [at_night])], CodeBook(), counts)
-    assert dict(zip(made.subject.tolist(), made.known.tolist(), strict=True)) == {
-        1: to_microseconds(at_night),
-        2: to_microseconds(day_end),
-    }
+    register = events([1, 2, 3], [day_end] * 3, [day_end] * 3)
+    ward = events([3, 1], [day_end, at_night], [at_night, at_night])
+    (made,) = first_deaths([register, ward], CodeBook(), counts)
+    known, event = ([from_microseconds(one) for one in times.tolist()] for times in (made.known, made.event))
+    assert list(zip(made.subject.tolist(), known, event, strict=True)) == [
+        (1, at_night, at_night),
+        (2, day_end, day_end),
+        (3, day_end, at_night),
+    ]
+    assert made.row_id.to_pylist() == ["r1", "r2", "r3"]
     assert made.codes == ("MEDS_DEATH",)
-    assert counts.deaths == 2
+    assert counts.deaths == 3
+
+
+WARD = """
+[source]
+name = "ward"
+title = "A ward"
+sensitivity = "synthetic"
+[tables.people]
+path = "people"
+key = ["person"]
+subject = "person"
+event_time = "always"
+available_at = "always"
+death = "died"
+columns = { person = "int", died = "time", told = "time", of = "text", until = "text" }
+late = { "died, until" = "told" }
+"""
+
+
+def test_a_death_is_told_when_somebody_heard_of_it_and_never_where_nobody_did(tmp_path: Path) -> None:
+    """Of who is known to have died nothing else that came late stands among the things that never change."""
+    rows = ["1,2150-01-05 10:00,2150-02-01 12:00,town,a", "2,2150-01-05 10:00,,town,b", "3,,2150-02-01 12:00,,c"]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "people.csv").write_text("\n".join(["person,died,told,of,until", *rows]) + "\n")
+    (tmp_path / "ward.toml").write_text(WARD)
+    ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
+    for mode, at in (("known", datetime(2150, 2, 1, 12)), ("event", datetime(2150, 1, 5, 10))):
+        settings = ExportSettings(time=mode)  # type: ignore[arg-type]
+        export_meds(Store.open(tmp_path / "store"), tmp_path / mode, settings=settings)
+        (path,) = (tmp_path / mode / "data").rglob("*.parquet")
+        rows_of = {(row["subject_id"], row["code"]): row for row in pq.read_table(path).to_pylist()}
+        assert {key: row["time"] for key, row in rows_of.items() if key[1] == "MEDS_DEATH"} == {(1, "MEDS_DEATH"): at}
+        told = {key: (row["time"], row["available_at"]) for key, row in rows_of.items() if "//" in key[1]}
+        assert told == dict.fromkeys([(1, "OF//town"), (2, "OF//town")], (None, None))

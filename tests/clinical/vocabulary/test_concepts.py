@@ -17,6 +17,7 @@ from wardround.clinical.vocabulary import (
     is_a,
     is_test_and_drug,
     names_a_drug,
+    words_of,
 )
 from wardround.core import UserError, load_plugins
 
@@ -69,6 +70,17 @@ def test_a_short_name_is_not_read_in_the_wrong_sense(text: str, wrong: str) -> N
 )  # fmt: skip
 def test_a_short_name_is_read_where_nothing_beside_it_says_otherwise(text: str, name: str) -> None:
     assert name in {one.concept.name for one in concepts_in(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Blood Cultures", ("blood", "culture")), ("biopsies", ("biopsy",)), ("ties", ("tie",)), ("labs", ("lab",)),
+        ("gas", ("gas",)), ("mass", ("mass",)), ("D-dimer", ("d", "dimer")), ("(pO2)", ("po2",)), ("", ()),
+    ],
+)  # fmt: skip
+def test_names_are_compared_by_their_words_without_plurals(text: str, words: tuple[str, ...]) -> None:
+    assert words_of(text) == words
 
 
 def test_a_kind_chooses_and_what_no_table_has_is_nothing() -> None:

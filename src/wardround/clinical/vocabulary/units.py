@@ -175,5 +175,4 @@ def _without_tens(spelt: str) -> tuple[str, float]:
     match = _TENS.match(spelt)
     if match is None:
         return spelt, 1.0
-    rest = spelt[match.end() :]
-    return (rest if rest.startswith("/") or not rest else f"/{rest}"), 10.0 ** int(match[1])
+    return f"/{spelt[match.end() :]}", 10.0 ** int(match[1])  # an empty part between two strokes is a number: 1

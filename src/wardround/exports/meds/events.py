@@ -237,9 +237,10 @@ def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, cou
     deaths: list[EventRows] = []
     for table in tables:
         layout, subject, stored = table.layout, table.subject, table.stored
-        counts.never_visible += int(np.count_nonzero(first_known(stored) == NEVER_TIME))
+        first = first_known(stored)
+        counts.never_visible += int(np.count_nonzero(first == NEVER_TIME))
         made = (last_revisions if mode == "event" else read_revisions)(layout, stored, subject)
-        parts += _of_table(layout, made, mode, book)
+        parts += _of_table(layout, made, first, mode, book)
         if layout.spec.age is not None:
             births.append((subject, birth_dates(layout.spec.age, stored), stored.column(0)))
         if layout.spec.death in stored.schema.names:
@@ -251,7 +252,9 @@ def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, cou
     return parts
 
 
-def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, book: CodeBook) -> Iterator[EventRows]:
+def _of_table(
+    layout: TableLayout, made: Iterable[Revisions], first: Times, mode: TimeMode, book: CodeBook
+) -> Iterator[EventRows]:
     for rows in made:
         if rows.is_withdrawn:
             book.saw(WITHDRAWN, "The row of this id was entered in error or cancelled", len(rows.subject))
@@ -260,7 +263,7 @@ def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, bo
         if rows.answered is not None:
             yield from _answered(rows, rows.answered, mode, book)
         if layout.spec.is_static:
-            yield from _attributes(layout, rows, book)
+            yield from _attributes(layout, rows, first, mode, book)
             if layout.spec.code is None:
                 continue
         columns = _in_order(layout, rows)
@@ -336,8 +339,12 @@ def _note_groups(system: str, columns: EventColumns, labels: Any, book: CodeBook
             book.parents[columns.codes[concept]].add(f"{system}//{names[place - 1]}")
 
 
-def _attributes(layout: TableLayout, rows: Revisions, book: CodeBook) -> Iterator[EventRows]:
-    """Say what a table without times tells of a person beside its code as codes: ``GENDER//F``. Late cells stay out."""
+def _attributes(
+    layout: TableLayout, rows: Revisions, first: Times, mode: TimeMode, book: CodeBook
+) -> Iterator[EventRows]:
+    """Say what a table without times tells of a person beside its code as codes: ``GENDER//F``. Late cells stay out, so
+    all of it was known with the row (``first``), whenever the rest of that was."""
+    known = first[rows.rows]
     spec = layout.spec
     keys = {spec.subject, spec.encounter, *spec.key, *spec.late, spec.code, spec.label, spec.text, spec.unit}
     wanted = [name for name in spec.default_columns if name in layout.columns] or list(layout.columns)
@@ -356,8 +363,8 @@ def _attributes(layout: TableLayout, rows: Revisions, book: CodeBook) -> Iterato
         yield plain_events(
             subject=rows.subject[filled],
             event=rows.event[filled],
-            known=rows.known[filled],
-            time=rows.known[filled],
+            known=known[filled],
+            time=(known if mode == "known" else rows.event)[filled],
             concept=concept,
             codes=tuple(f"{name.upper()}//{word}" for word in words),
             row_id=rows.batch.column(0).filter(pa.array(filled)),
