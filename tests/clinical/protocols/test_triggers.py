@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.clinical.protocols import (
+    ChangedBy,
     CompiledRule,
+    CourseReading,
     Facts,
     GivenFacts,
     GlobalProtocol,
     Node,
     ProtocolRule,
+    ReadingCourse,
     RuleIndex,
     can_hold_together,
     compile_trigger,
     implies,
 )
+
+NOON = datetime(2150, 1, 2, 12)
 
 
 def node(text: str) -> Node:
@@ -106,6 +113,28 @@ def test_a_unit_that_differs_is_converted_and_what_cannot_be_is_unknown() -> Non
     assert truth("platelets < 50,000", GivenFacts(values={"platelets": 120}, units={"platelets": "K/uL"})) is False
     assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "mmol / l"})) is True
     assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40})) is True
+
+
+@pytest.mark.parametrize(
+    ("concept", "charted", "rose"),
+    [
+        ("mystery marker", (), True),
+        ("mystery marker", ("U/L",), True),
+        ("mystery marker", ("U/L", "mU/L"), None),
+        ("INR", ("INR", "ratio"), True),
+        ("lactate", ("mmol/L",), True),
+        ("lactate", ("mmol/L", "mg/dL"), None),
+    ],
+)
+def test_bare_numbers_are_of_one_unit_where_a_source_has_no_other(
+    concept: str, charted: tuple[str, ...], rose: bool | None
+) -> None:
+    readings = tuple(
+        CourseReading(time=NOON - timedelta(hours=hours), value=value) for hours, value in ((6, 3), (1, 6))
+    )
+    rises = node(f'"{concept}" rises by >= 2 within 24 h')
+    assert isinstance(rises, ChangedBy)
+    assert rises.holds_of(ReadingCourse(now=NOON, readings=readings, charted=frozenset(charted))) is rose
 
 
 def test_names_are_known_by_their_spellings_and_drugs_by_their_class() -> None:
