@@ -60,6 +60,21 @@ def test_roots_say_the_site_and_endings_the_act(word: str, first: str) -> None:
     assert {"repair", "excision"} & set(found)
 
 
-@pytest.mark.parametrize("word", ["", "ectomy", "bicycle", "anatomy", "gastro", "telegram", "xyzotomy"])
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("gastroenterostomy", "stomach small intestine bypass opening"),
+        ("salpingooophorectomy", "fallopian tube ovary excision resection removal"),
+        ("otoplasty", "ear repair"),
+    ],
+)
+def test_several_roots_are_joined_by_vowels(word: str, said: str) -> None:
+    assert plain_words(word) == said
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "ectomy", "bicycle", "anatomy", "gastro", "telegram", "xyzotomy", "nephroxyzpexy", "gastroenterx", "bpexy"],
+)
 def test_other_words_are_left_alone(word: str) -> None:
     assert plain_words(word) == ""
