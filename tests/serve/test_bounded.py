@@ -87,7 +87,9 @@ def test_a_long_address_is_not_read() -> None:
     assert status(answered([], path="/" + "9" * LONGEST_ADDRESS)) == [414]
 
 
-def test_waiting_for_a_client_to_go_is_not_bounded() -> None:
+@pytest.mark.parametrize("body", [part(b"", more=False), {"type": "http.request"}])
+def test_waiting_for_a_client_to_go_is_not_bounded(body: dict[str, Any]) -> None:
+    """A part that does not say whether there is more is the last one."""
     waited: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +99,7 @@ def test_waiting_for_a_client_to_go_is_not_bounded() -> None:
     async def receive() -> dict[str, Any]:
         if not waited:
             waited.append("body")
-            return part(b"", more=False)
+            return body
         await asyncio.sleep(0.05)
         return GONE
 

@@ -81,17 +81,18 @@ async def test_tokens_expire(synthetic_store: Store) -> None:
 async def test_the_access_log_says_who_and_what_and_no_value(synthetic_store: Store, tmp_path: Path) -> None:
     log = AccessLog(tmp_path / "new" / "access.jsonl")
     environment = environment_of(synthetic_store, 0)
-    session = ServedSession(environment, name="ward 7", access=log)
+    session = ServedSession(environment, name="Süd 7", access=log)
     await session.call("get_records_by_keyword", {"table_name": "labevents", "keyword": "secret word"})
     await session.call("run_sql_query", {"sql_query": "SELECT nonsense"})
     await session.call("Mr Smith's tool", {})
     log.close()
-    text = log.path.read_text()
+    text = log.path.read_text(encoding="utf-8")
+    assert text.count("Süd 7") == 3, "people search it for names"
     lines = [json.loads(line) for line in text.splitlines()]
     assert [(line["who"], line["tool"], line["is_error"]) for line in lines] == [
-        ("ward 7", "get_records_by_keyword", False),
-        ("ward 7", "run_sql_query", True),
-        ("ward 7", "unknown", True),
+        ("Süd 7", "get_records_by_keyword", False),
+        ("Süd 7", "run_sql_query", True),
+        ("Süd 7", "unknown", True),
     ]
     assert all(line.keys() == {"time", "who", "subject_id", "as_of", "tool", "is_error"} for line in lines)
     assert {line["subject_id"] for line in lines} == {environment.chart.subject_id}

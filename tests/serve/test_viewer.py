@@ -36,6 +36,7 @@ from wardround.serve.viewer.hidden_rows import held_back
 from wardround.serve.viewer.record import (
     HEIGHT,
     MARGIN,
+    MOST_PANELS,
     WIDTH,
     Interest,
     draw_timeline,
@@ -243,6 +244,28 @@ def test_places_are_those_of_the_times_and_values() -> None:
     assert places["orders:1"] == (WIDTH / 2, WIDTH / 4, False, False)
     assert places["orders:2"] == (WIDTH * 3 / 4, WIDTH / 4, True, True)
     assert (drawn.drawn, drawn.read) == ({"labs:2": 3}, 2)
+
+
+@pytest.mark.parametrize("better", range(1, 5))
+def test_of_too_many_charts_those_are_drawn_that_were_looked_at(better: int) -> None:
+    """Cited ones before those read, these before those out of their limits, these before those measured often."""
+
+    def measured_as(rank: int, name: str) -> list[StandingEvent]:
+        level = ValueLevel.HIGH if rank == 2 else ValueLevel.NORMAL
+        count = 2 if rank == 1 else 1
+        return [event(EventKind.LAB, name, 9 - n, f"{rank}:{name}{n}", 2.0, level=level) for n in range(count)]
+
+    events = [one for place in range(MOST_PANELS) for one in measured_as(better - 1, f"a{place:03}")]
+    events += measured_as(better, "last")
+    rows = [one.event.row_id for one in events]
+    interest = Interest(
+        read={row for row in rows if row.startswith("3")}, cited={row: 1 for row in rows if row.startswith("4")}
+    )
+    drawn = draw_timeline(StandingRecord(as_of=MOMENT, rows={}, events=events), interest)
+    (section,) = (one for one in drawn.charts if one.total)
+    assert section.total == MOST_PANELS + 1
+    expected = {"last", *(f"a{place:03}" for place in range(MOST_PANELS - 1))}
+    assert {panel.name for panel in section.panels} == expected
 
 
 def test_the_export_opens_from_disk(run: ViewedRun, tmp_path: Path) -> None:

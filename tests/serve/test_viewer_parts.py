@@ -94,6 +94,29 @@ def test_pages_hold_everything_once_in_order_and_are_bounded(texts: list[str]) -
     assert set(places(pages)) == set(said)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "first", "most", "expected"),
+    [
+        ([1, 1], 2_800, 9_000, [(2, False)]),
+        ([1, 1], 2_799, 9_000, [(1, False), (1, False)]),
+        ([2], 2_400, 9_000, [(2, False)]),
+        ([2], 2_399, 9_000, [(1, False), (1, True)]),  # there is nothing to turn over yet
+        ([1, 2], 2_800, 2_400, [(1, False), (2, False)]),  # the second is whole on the next page
+        ([1, 2], 2_800, 2_399, [(2, False), (1, True)]),  # it would not fit there either
+        ([1, 2], 3_800, 2_399, [(3, False)]),
+        ([1, 4], 2_800, 2_400, [(2, False), (2, True), (1, True)]),
+    ],
+)
+def test_a_page_is_filled_to_its_last_character(
+    blocks: list[int], first: int, most: int, expected: list[tuple[int, bool]]
+) -> None:
+    """A section takes 400 characters, a block of 600 letters 1,000 with what stands around it."""
+    block = TextBlock(kind="reply", title="reply", text="x" * 600)
+    sections = [CallSection(turn=turn(number), blocks=(block,) * count) for number, count in enumerate(blocks)]
+    pages = paged(sections, first=first, most=most)
+    assert [(sum(len(one.blocks) for one in page.sections), page.goes_on) for page in pages] == expected
+
+
 def test_a_hundred_turns_of_quotes_fit_page_by_page() -> None:
     """A text of quotes takes five times its length on a page."""
     pages = paged([replace(reply_of('"' * 8_000), turn=turn(number)) for number in range(100)])

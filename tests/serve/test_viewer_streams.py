@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -23,9 +24,9 @@ from wardround.core import UserError, register_seals
 from wardround.records import load_source_spec
 from wardround.serve.viewer import ViewedStream, ViewerPages, viewer_app, write_site
 from wardround.serve.viewer.live.patient import BUNDLES
-from wardround.serve.viewer.live.stream import PatientQuery, listed
+from wardround.serve.viewer.live.stream import PatientQuery, draw_pace, listed
 from wardround.stream import FollowSettings, coded_responder, follow
-from wardround.stream.ledger import Commit, LoggedLine, StreamLedger
+from wardround.stream.ledger import Commit, LoggedLine, PaceMinute, StreamLedger
 from wardround.stream.output import sealed_line
 
 HOSTILE = '"><script>alert(1)</script>'
@@ -242,8 +243,14 @@ def test_another_stream_in_the_same_place_is_read_from_its_beginning(
     first = (live_stream_path.parent / "lines" / "a.jsonl").read_bytes().splitlines(keepends=True)[:4]
     (tmp_path / "lines" / "a.jsonl").write_bytes(b"".join([*first, b'{"clock":"2150-01-01 02:00:00"}\n']))
     followed(tmp_path / "lines", tmp_path / "live", live_rules)
-    assert {line.subject for line in stream.look().patients} == {7, 8, 9}
-    assert stream.look().told == 3
+    moment = stream.look()
+    assert {line.subject for line in moment.patients} == {7, 8, 9}
+    assert (moment.told, moment.waiting) == (3, 0)
+    shutil.copytree(tmp_path / "lines", tmp_path / "moved")
+    followed(tmp_path / "moved", tmp_path / "live", live_rules)
+    (tmp_path / "moved" / "b.jsonl").write_bytes(first[0])
+    assert stream.look().waiting == len(first[0]), "where its lines were last"
+    assert ViewedStream(tmp_path / "live").rules.keys() == {"SHOCK", "KIDNEY"}
 
 
 def test_how_the_stream_keeps_up_is_of_its_commits(live_stream_path: Path) -> None:
@@ -260,6 +267,23 @@ def test_how_the_stream_keeps_up_is_of_its_commits(live_stream_path: Path) -> No
         assert ViewedStream(live_stream_path).look().waiting == 100
     finally:
         Path(target.name).unlink()
+
+
+def test_the_last_hour_is_drawn_minute_by_minute(live_stream_path: Path) -> None:
+    """At 10:30:30: the minute before the hour and the one of a clock that was set back are not of it."""
+    minutes = [
+        PaceMinute(minute=minute, commits=2, lines=9, told=told, longest=longest, last=minute * 60.0 + 5)
+        for minute, told, longest in ((570, 500, 9.0), (571, 30, 0.5), (630, 90, 0.25), (631, 700, 8.0))
+    ]
+    moment = replace(ViewedStream(live_stream_path).look(), looked=630 * 60.0 + 30, pace=minutes[:3])
+    pace = draw_pace(moment)
+    assert [(bar.x, bar.y, bar.height) for bar in pace.bars] == [(0, 40.7, 19.3), (59 * 12, 2.0, 58.0)]
+    assert pace.bars[0].told.startswith("09:31 UTC: 30 bundles, 9 lines in 2 commits")
+    assert (pace.rate, pace.longest, pace.ago, pace.most) == (2.0, 0.5, 25.0, 90)
+    ahead = draw_pace(replace(moment, pace=minutes))
+    assert (ahead.bars, ahead.rate, ahead.ago) == (pace.bars, 2.0, 0.0)
+    none = draw_pace(replace(moment, pace=()))
+    assert (none.bars, none.rate, none.longest, none.ago, none.most) == ((), 0.0, 0.0, None, 0)
 
 
 def test_pages_of_patients_neither_skip_nor_repeat(live_stream_path: Path) -> None:

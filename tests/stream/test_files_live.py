@@ -474,3 +474,27 @@ def test_a_source_without_a_store_has_the_delays_that_its_spec_declares() -> Non
         "labevents.charttime.storetime": (65 * minute, 65 * minute),
         "outputevents.charttime.storetime": (17 * minute, 17 * minute),
     }
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "cells", "is_so"),
+    [
+        ("meds", "events", {"code": "HOSPITAL_ADMISSION//EMERGENCY"}, True),
+        ("meds", "events", {"code": "HOSPITAL_DISCHARGE//HOME"}, True),
+        ("meds", "events", {"code": "MEDS_DEATH"}, True),
+        ("meds", "events", {"code": "INFUSION_START//221906"}, True),
+        ("meds", "events", {"code": "LAB//50813"}, False),
+        ("meds", "events", {"code": "MEDS_BIRTH"}, False),
+        ("meds", "events", {"code": "PRE_MEDS_DEATH"}, False),
+        ("meds", "events", {}, False),
+        ("omop", "visit_occurrence", {}, True),
+        ("omop", "measurement", {}, False),
+        ("mimiciv", "microbiologyevents", {}, True),
+        ("mimiciv", "labevents", {}, False),
+        ("mimiciv", "pharmacy", {}, True),  # when a prescription was entered
+        ("mimiciv", "drgcodes", {}, False),
+    ],
+)
+def test_rows_on_which_clocks_of_others_depend(source: str, table: str, cells: dict[str, str], is_so: bool) -> None:
+    """Stays, infusions and what names an order are read with all of their patient's rows; a result alone."""
+    assert SourceRules.of_source(load_source_spec(source)).concerns_others(table, cells) is is_so

@@ -177,6 +177,30 @@ def test_a_row_that_comes_again_without_a_revision_is_one_reading(again: str, tm
     assert told_of(tmp_path / "out") == told_of(tmp_path / "alone")
 
 
+@pytest.mark.parametrize(
+    ("source", "table", "first", "second", "is_again"),
+    [
+        ("mimiciii", "admissions", {"row_id": 1}, {"row_id": 2}, True),  # numbers of a file name nobody
+        ("mimiciii", "admissions", {"row_id": 1, "hadm_id": 1}, {"row_id": 1, "hadm_id": 2}, False),
+        ("mimiciii", "labevents", {"row_id": 1}, {"row_id": 2}, False),
+        ("mimiciii", "labevents", {"row_id": 1}, {"row_id": 1}, True),
+        ("mimiciv", "admissions", {"row_id": "1"}, {"row_id": "admissions:1"}, True),
+        ("mimiciv", "admissions", {"row_id": "1"}, {"row_id": "2"}, False),
+    ],
+)
+def test_which_rows_of_files_are_one_row(
+    source: str, table: str, first: dict[str, object], second: dict[str, object], is_again: bool, tmp_path: Path
+) -> None:
+    """A row's own id where the line gives one, else its key, else the number that the file gives it."""
+    shared = {"subject_id": 7, "hadm_id": 1, "admittime": "2150-01-01 08:00:00", "charttime": "2150-01-01 08:00:00"}
+    shared |= {"itemid": 50813, "label": "Lactate", "valuenum": 4.5, "dischtime": "2150-01-02 08:00:00"}
+    lines = [json.dumps({"table": table, "row": shared | own}) for own in (first, second)]
+    spec = load_source_spec(source)
+    report = follow(spec, written(tmp_path / "in", lines), tmp_path / "out", settings=AT_ONCE)
+    told = json.loads(told_of(tmp_path / "out")[7][0])
+    assert (report.silent, told["events"]) == (({"repeated": 1}, 1) if is_again else ({}, 2))
+
+
 def test_a_row_that_comes_again_and_reads_differently_is_a_correction(tmp_path: Path) -> None:
     lines = [GOOD[0], lab(7, "2150-01-01 09:40:00", 2.5, "own:8")]
     follow(SPEC, written(tmp_path / "in", lines), tmp_path / "out", settings=AT_ONCE)
@@ -198,6 +222,22 @@ def test_a_number_given_as_text_keeps_its_value(subject: object, tmp_path: Path)
     trend = states_of(SPEC, tmp_path / "out")[7].trend("Lactate")
     assert trend is not None
     assert trend.last.value == 10.0
+
+
+@pytest.mark.parametrize(
+    ("known", "is_read"),
+    [
+        ("1699-12-31 23:59:59", False),
+        ("1700-01-01 00:00:00", True),
+        ("9000-01-01 00:00:00", True),
+        ("9000-12-31 23:59:59", True),
+        ("9001-01-01 00:00:00", False),
+    ],
+)
+def test_a_line_of_the_first_and_of_the_last_year_is_told(known: str, is_read: bool, tmp_path: Path) -> None:
+    """What is in neither is set aside: no line is taken and then forgotten."""
+    report = follow(SPEC, written(tmp_path / "in", [lab(7, known, 4.5, "a")]), tmp_path / "out", settings=AT_ONCE)
+    assert (report.told, report.refused) == ((1, 0) if is_read else (0, 1))
 
 
 @pytest.mark.parametrize("value", ["4,5", "4.5.1", "high", [4.5], True])

@@ -176,7 +176,7 @@ def unpacked_events(body: bytes) -> TakenEvents:
 # A planned end, later than the row, becomes known by the source's own late clock, from the row's cells alone.
 
 
-_FIRST, _LAST = (to_microseconds(datetime(year, 1, 1)) for year in (FIRST_YEAR, LAST_YEAR))
+_FIRST, _BEHIND = (to_microseconds(datetime(year, 1, 1)) for year in (FIRST_YEAR, LAST_YEAR + 1))
 
 
 @dataclass(slots=True)
@@ -318,7 +318,7 @@ class LineReader:
 
 def is_timely(events: BundleEvents) -> Mask:
     """Return which events have times in the years of records; other times stand for never and always."""
-    return np.asarray((events.known < _LAST) & (events.known > _FIRST) & (events.event > _FIRST))
+    return np.asarray((events.known < _BEHIND) & (events.known >= _FIRST) & (events.event >= _FIRST))
 
 
 def timely_events(events: BundleEvents) -> BundleEvents:
