@@ -387,7 +387,7 @@ def open_agents(settings: RunSettings, memories: Memories, *, retriever: Model |
 
 
 def _walked_by(retriever: Model | None, memory: Memory | None) -> Memory | None:
-    return memory if memory is None or retriever is None else replace(memory, retriever=retriever)
+    return None if memory is None else replace(memory, retriever=retriever)
 
 
 def plain_agent(settings: RunSettings, name: str) -> AgentSpec:

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.core import from_microseconds, to_microseconds
-from wardround.records import Policy, SpanRole
+from wardround.records import Policy, SpanRole, load_source_spec
+from wardround.tasks.benchmarks import get_task
 from wardround.tasks.benchmarks.drawing import choose_event
 from wardround.tasks.benchmarks.encounters import Encounters
-from wardround.tasks.benchmarks.label_events import EventFinder, LabelEvent, LabelSource
+from wardround.tasks.benchmarks.label_events import EventFinder, LabelEvent, LabelSource, label_source
 
 TIME = pa.timestamp("us")
 
@@ -193,6 +194,28 @@ def test_a_row_with_only_a_date_has_no_moment_to_ask_at() -> None:
     events, dropped = find(batch, EventFinder(source=source, policy="known_at"))
     assert [event.target for event in events] == [("Sodium",)]
     assert dropped == {"row_without_time": 1}
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "dropped"),
+    [
+        ("known_at", {"Blood Culture, Routine"}, {"row_of_reflex_test": 1, "row_without_time": 1}),
+        ("published", {"Blood Culture, Routine", "Urine Culture", "Aerobic Bottle Gram Stain"}, {}),
+    ],
+)
+def test_which_cultures_of_a_hospital_are_asked_for(policy: Policy, asked: set[str], dropped: dict[str, int]) -> None:
+    """Under ``known_at`` neither what the laboratory added because of a result, nor what has only a day."""
+    spec = load_source_spec("mimiciv")
+    role = spec.roles.first("culture")
+    assert role is not None
+    source = label_source(get_task("microbiology"), role, spec, policy, None)
+    rows = [("Blood Culture, Routine", 10, at(2, 6), at(4)), ("Urine Culture", 10, at(3, 6), at(4))]
+    batch = table(*rows, ("Aerobic Bottle Gram Stain", 10, at(3, 9), at(4)))
+    batch = batch.rename_columns({"name": "test_name"})
+    batch = batch.append_column("charttime", pa.array([at(2, 6), None, at(3, 9)], TIME))
+    events, left_out = find(batch, EventFinder(source=source, policy=policy))
+    assert {label for event in events for label in event.target} == asked
+    assert left_out == dropped
 
 
 def test_a_label_is_mapped_once_per_code() -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="needs the extra [imaging]")
 pytest.importorskip("pydicom", reason="needs the extra [imaging]")
 
 from dicom_files import film, written
-from known_networks import CLASSIFIER, SEGMENTATION, brightness_classifier, drawn_segmentation
+from known_networks import CLASSIFIER, SEGMENTATION, brightness_classifier, drawn_segmentation, handed_back
 from test_pictures_on_their_way import first_film
 
 from fake_server import FakeServer, text
@@ -143,6 +143,19 @@ def test_organs_are_measured_and_the_ratio_is_the_drawn_one(weights: Path) -> No
     assert by_name["Spine"].box is None
     assert cardiothoracic_ratio(found) == pytest.approx(OPACITY.cardiothoracic_ratio, abs=1e-6)
     assert cardiothoracic_ratio([by_name["Heart"]]) is None
+
+
+def test_a_film_comes_to_the_network_as_the_pictures_that_it_was_trained_on(tmp_path: Path) -> None:
+    """Its three channels less their means, over their deviations (ImageNet's, of red, green and blue): a network that
+    gives back what it gets is certain of a grey of 0.9 by the sigmoids of (0.9 - 0.485) / 0.229 = 1.8122,
+    (0.9 - 0.456) / 0.224 = 1.9821 and (0.9 - 0.406) / 0.225 = 2.1956; of one of 0.42 by that of the last, 0.0622."""
+    network = NeuralNetwork(handed_back(tmp_path / "back.onnx"))
+    read = read_radiograph(opacity_file())
+    for grey, certain in ((0.9, (0.85962, 0.87890, 0.89986)), (0.42, (0.0, 0.0, 0.51555))):
+        plain = replace(read, pixels=np.full((512, 512), grey, np.float32))
+        found = segment(plain, network, find_known(SEGMENTATION))
+        assert [organ.certainty for organ in found[:3]] == pytest.approx(certain, abs=1e-4)
+        assert [organ.area > 0 for organ in found[:3]] == [share > 0 for share in certain]
 
 
 def test_areas_in_cm2_need_the_size_of_a_pixel(film_store: Store, weights: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import pickle
 import struct
 import zipfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime", reason="needs the extra [imaging]")
+pytest.importorskip("onnx", reason="needs the extra [imaging]")
 
+import onnx
 from torch_files import normalisation, tiny_densenet, write_stream, write_zip
 
 from wardround.cli.main import main
@@ -20,6 +24,7 @@ from wardround.core import UserError
 from wardround.tools.imaging.weights import ModelStore, known_models, read_torch_file
 from wardround.tools.imaging.weights.architectures import densenet_graph, pspnet_graph, resnet_graph
 from wardround.tools.imaging.weights.model_store import NeuralNetwork
+from wardround.tools.imaging.weights.torch_file import read_pickle
 
 ARRAYS = tiny_densenet()
 
@@ -34,6 +39,24 @@ def test_both_formats_give_the_tensors_that_were_written(tmp_path: Path) -> None
         read = read_torch_file(file)
         assert read.keys() == ARRAYS.keys()
         assert all(np.array_equal(read[name], array) for name, array in ARRAYS.items())
+
+
+SHARED = ("x", 1)
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "value",
+    [
+        [(), (1,), (1, "b"), (1, (2, (3,)), 4), (1, 2, 3, 4), ((1, 2, 3), (4, 5), (6,))],
+        {"a": [1, -2, 300, 70_000, 1 << 40, -(1 << 80), 0.25, True, False, None], 3: {"b": [], 2.5: {}}},
+        [SHARED, SHARED, [SHARED], "ü" * 300],
+        ["one"],
+        {"one": 1},
+    ],
+)
+def test_plain_values_are_what_they_were_in_whatever_form_they_are_written(value: Any, protocol: int) -> None:
+    assert read_pickle(BytesIO(pickle.dumps(value, protocol))) == value
 
 
 def test_a_checkpoint_that_wants_to_run_something_runs_nothing(tmp_path: Path) -> None:
@@ -214,49 +237,116 @@ def _tiny_resnet() -> dict[str, Any]:
     return arrays
 
 
-def _numpy_resnet(arrays: dict[str, Any], x: Any) -> Any:
-    """The same network by its published order of layers, with loops over places."""
+class ByHand:
+    """Layers by their published formulas, in NumPy: pictures are channel by row by column."""
 
-    def convolved(x: Any, name: str, stride: int = 1, padding: int = 0) -> Any:
-        weight = arrays[f"{name}.weight"].astype(np.float64)
-        side = weight.shape[-1]
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        self.arrays = {name: array.astype(np.float64) for name, array in arrays.items()}
+
+    def convolved(self, x: Any, name: str, *, stride: int = 1, padding: int = 0, dilation: int = 1) -> Any:
+        weight = self.arrays[f"{name}.weight"]
+        reach = (weight.shape[-1] - 1) * dilation + 1
         x = np.pad(x, ((0, 0), (padding, padding), (padding, padding)))
-        windows = np.lib.stride_tricks.sliding_window_view(x, (side, side), axis=(1, 2))[:, ::stride, ::stride]
-        return np.einsum("chwij,ocij->ohw", windows, weight)
+        windows = np.lib.stride_tricks.sliding_window_view(x, (reach, reach), axis=(1, 2))[:, ::stride, ::stride]
+        made = np.einsum("chwij,ocij->ohw", windows[..., ::dilation, ::dilation], weight)
+        return made + self.arrays.get(f"{name}.bias", np.zeros(len(weight)))[:, None, None]
 
-    def normed(x: Any, name: str) -> Any:
+    def normed(self, x: Any, name: str) -> Any:
         weight, bias, mean, spread = (
-            arrays[f"{name}.{part}"][:, None, None] for part in ("weight", "bias", "running_mean", "running_var")
+            self.arrays[f"{name}.{part}"][:, None, None] for part in ("weight", "bias", "running_mean", "running_var")
         )
         return (x - mean) / np.sqrt(spread + 1e-5) * weight + bias
 
-    def rectified(x: Any) -> Any:
+    def rectified(self, x: Any) -> Any:
         return np.maximum(x, 0)
 
-    x = rectified(normed(convolved(x, "conv1", 2, 3), "bn1"))
-    x = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
-    x = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))[:, ::2, ::2].max(axis=(3, 4))
+    def most(self, x: Any) -> Any:
+        """The largest of every 3 x 3 places, two apart."""
+        x = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+        return np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))[:, ::2, ::2].max(axis=(3, 4))
+
+    def mean(self, x: Any, side: int) -> Any:
+        """The mean of every square; what is left over at the end is in none."""
+        rows, columns = x.shape[1] // side, x.shape[2] // side
+        x = x[:, : rows * side, : columns * side]
+        return x.reshape(len(x), rows, side, columns, side).mean(axis=(2, 4))
+
+    def resized(self, x: Any, side: int) -> Any:
+        """Bilinear between the middles of pixels, along one axis after the other."""
+        for axis in (1, 2):
+            given = x.shape[axis]
+            places = np.clip((np.arange(side) + 0.5) * given / side - 0.5, 0, given - 1)
+            left = np.floor(places).astype(int)
+            share = (places - left).reshape([-1 if one == axis else 1 for one in range(3)])
+            right = np.minimum(left + 1, given - 1)
+            x = np.take(x, left, axis) * (1 - share) + np.take(x, right, axis) * share
+        return x
+
+
+def _resnet_by_hand(arrays: dict[str, Any], x: Any) -> Any:
+    """The network by its published order of layers."""
+    by = ByHand(arrays)
+    x = by.most(by.rectified(by.normed(by.convolved(x, "conv1", stride=2, padding=3), "bn1")))
     for stage in (1, 2, 3, 4):
         number = 0
         while f"layer{stage}.{number}.conv1.weight" in arrays:
             here, stride = f"layer{stage}.{number}", 2 if stage > 1 and number == 0 else 1
-            inner = rectified(normed(convolved(x, f"{here}.conv1"), f"{here}.bn1"))
-            inner = rectified(normed(convolved(inner, f"{here}.conv2", stride, 1), f"{here}.bn2"))
-            inner = normed(convolved(inner, f"{here}.conv3"), f"{here}.bn3")
+            inner = by.rectified(by.normed(by.convolved(x, f"{here}.conv1"), f"{here}.bn1"))
+            inner = by.convolved(inner, f"{here}.conv2", stride=stride, padding=1)
+            inner = by.rectified(by.normed(inner, f"{here}.bn2"))
+            inner = by.normed(by.convolved(inner, f"{here}.conv3"), f"{here}.bn3")
             if f"{here}.downsample.0.weight" in arrays:
-                x = normed(convolved(x, f"{here}.downsample.0", stride), f"{here}.downsample.1")
-            x = rectified(inner + x)
+                x = by.normed(by.convolved(x, f"{here}.downsample.0", stride=stride), f"{here}.downsample.1")
+            x = by.rectified(inner + x)
             number += 1
-    return arrays["fc.weight"].astype(np.float64) @ x.mean(axis=(1, 2)) + arrays["fc.bias"]
+    return by.arrays["fc.weight"] @ x.mean(axis=(1, 2)) + by.arrays["fc.bias"]
+
+
+def _densenet_by_hand(arrays: dict[str, Any], x: Any) -> Any:
+    by = ByHand(arrays)
+    x = by.most(by.rectified(by.normed(by.convolved(x, "features.conv0", stride=2, padding=3), "features.norm0")))
+    for block in (1, 2):
+        here = f"features.denseblock{block}.denselayer1"
+        new = by.convolved(by.rectified(by.normed(x, f"{here}.norm1")), f"{here}.conv1")
+        new = by.convolved(by.rectified(by.normed(new, f"{here}.norm2")), f"{here}.conv2", padding=1)
+        x = np.concatenate([x, new])
+        if block == 1:
+            x = by.rectified(by.normed(x, "features.transition1.norm"))
+            x = by.mean(by.convolved(x, "features.transition1.conv"), 2)
+    x = by.rectified(by.normed(x, "features.norm5"))
+    return by.arrays["classifier.weight"] @ x.mean(axis=(1, 2)) + by.arrays["classifier.bias"]
+
+
+def _spread(arrays: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The same network with normalisations that change what they get."""
+    dice = np.random.default_rng(seed)
+    drawn = {"weight": (1.0, 0.2), "bias": (0.1, 0.2), "running_mean": (0.0, 0.2), "running_var": (1.0, 0.1)}
+    found = dict(arrays)
+    for name in [name.removesuffix(".running_var") for name in arrays if name.endswith(".running_var")]:
+        for part, (mean, spread) in drawn.items():
+            size = arrays[f"{name}.{part}"].shape
+            found[f"{name}.{part}"] = np.abs(dice.normal(mean, spread, size)).astype(np.float32)
+    return found
+
+
+def test_a_densenet_computes_what_its_layers_say(tmp_path: Path) -> None:
+    arrays = _spread(ARRAYS, 8)
+    file = tmp_path / "graph.onnx"
+    file.write_bytes(densenet_graph(read_torch_file(write_zip(tmp_path / "dense.pt", arrays)), size=72))
+    onnx.checker.check_model(onnx.load(file), full_check=True)
+    picture = np.random.default_rng(2).normal(size=(1, 72, 72)).astype(np.float32)
+    found, expected = NeuralNetwork(file).run(picture[None]), _densenet_by_hand(arrays, picture)
+    assert np.abs(found["logits"][0] - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
 def test_a_resnet_computes_what_its_layers_say(tmp_path: Path) -> None:
-    arrays = _tiny_resnet()
+    arrays = _spread(_tiny_resnet(), 9)
     file = write_zip(tmp_path / "resnet.pt", arrays)
     (tmp_path / "graph.onnx").write_bytes(resnet_graph(read_torch_file(file), size=64))
+    onnx.checker.check_model(onnx.load(tmp_path / "graph.onnx"), full_check=True)
     picture = np.random.default_rng(2).normal(size=(1, 64, 64)).astype(np.float32)
     found = NeuralNetwork(tmp_path / "graph.onnx").run(picture[None])
-    expected = _numpy_resnet(arrays, picture)
+    expected = _resnet_by_hand(arrays, picture)
     assert np.abs(found["logits"][0] - expected).max() <= 1e-4 * np.abs(expected).max()
     assert found["maps"].shape == (1, 18, 2, 2)
     model = ModelStore(tmp_path / "store").add("resnet50-res512-all", file)
@@ -294,11 +384,6 @@ def test_what_torch_saves_computes_what_torch_computes(tmp_path: Path) -> None:
         (tmp_path / "graph.onnx").write_bytes(densenet_graph(read_torch_file(tmp_path / name), size=64))
         found = NeuralNetwork(tmp_path / "graph.onnx").run(picture)["logits"]
         assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
-        pspnet = _tiny_pspnet()
-        (tmp_path / "psp.onnx").write_bytes(pspnet_graph(pspnet, size=48))
-        colours = np.random.default_rng(3).normal(size=(1, 3, 48, 48)).astype(np.float32)
-        masks = NeuralNetwork(tmp_path / "psp.onnx").run(colours)["masks"]
-        assert np.abs(masks - _torch_pspnet(torch, pspnet, colours)).max() < 1e-4
 
 
 def _tiny_pspnet() -> dict[str, Any]:
@@ -329,29 +414,27 @@ def _tiny_pspnet() -> dict[str, Any]:
     return arrays
 
 
-def _torch_pspnet(torch: Any, arrays: dict[str, Any], picture: Any) -> Any:
-    """The same network with torch's functions, by the published code's order of layers."""
-    given = {name.removeprefix("module."): torch.from_numpy(value) for name, value in arrays.items()}
-    functions = torch.nn.functional
+def _pspnet_by_hand(arrays: dict[str, Any], x: Any) -> Any:
+    """The network by the published code's order of layers."""
+    by = ByHand({name.removeprefix("module."): array for name, array in arrays.items()})
 
     def unit(x: Any, name: str, **how: int) -> Any:
-        x = functions.conv2d(x, given[f"{name}.0.weight"], **how)
-        parts = [given[f"{name}.1.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
-        return functions.batch_norm(x, *parts, training=False, eps=1e-5)
+        return by.normed(by.convolved(x, f"{name}.0", **how), f"{name}.1")
 
     def stage(x: Any, name: str, stride: int, dilation: int) -> Any:
         for number in (0, 1):
             here = f"{name}.layers.{number}"
             step = stride if number == 0 else 1
-            inner = torch.relu(unit(x, f"{here}.cbr1.cbr_unit"))
-            inner = torch.relu(unit(inner, f"{here}.cbr2.cbr_unit", stride=step, padding=dilation, dilation=dilation))
+            inner = by.rectified(unit(x, f"{here}.cbr1.cbr_unit"))
+            inner = unit(inner, f"{here}.cbr2.cbr_unit", stride=step, padding=dilation, dilation=dilation)
             around = unit(x, f"{here}.cb4.cb_unit", stride=step) if number == 0 else x
-            x = torch.relu(unit(inner, f"{here}.cb3.cb_unit") + around)
+            x = by.rectified(unit(by.rectified(inner), f"{here}.cb3.cb_unit") + around)
         return x
 
-    x = torch.relu(unit(torch.from_numpy(picture), "convbnrelu1_1.cbr_unit", stride=2, padding=1))
-    x = torch.relu(unit(x, "convbnrelu1_2.cbr_unit", padding=1))
-    x = functions.max_pool2d(torch.relu(unit(x, "convbnrelu1_3.cbr_unit", padding=1)), 3, 2, 1)
+    size = x.shape[-1]
+    x = by.rectified(unit(x, "convbnrelu1_1.cbr_unit", stride=2, padding=1))
+    x = by.rectified(unit(x, "convbnrelu1_2.cbr_unit", padding=1))
+    x = by.most(by.rectified(unit(x, "convbnrelu1_3.cbr_unit", padding=1)))
     for name, stride, dilation in (
         ("res_block2", 1, 1),
         ("res_block3", 2, 1),
@@ -361,9 +444,19 @@ def _torch_pspnet(torch: Any, arrays: dict[str, Any], picture: Any) -> Any:
         x = stage(x, name, stride, dilation)
     side, parts = x.shape[-1], [x]
     for number, pieces in enumerate((6, 3, 2, 1)):
-        pooled = functions.avg_pool2d(x, side // pieces, side // pieces)
-        pooled = torch.relu(unit(pooled, f"pyramid_pooling.path_module_list.{number}.cbr_unit"))
-        parts.append(functions.interpolate(pooled, size=(side, side), mode="bilinear"))
-    x = torch.relu(unit(torch.cat(parts, 1), "cbr_final.cbr_unit", padding=1))
-    x = functions.conv2d(x, given["classification.weight"], given["classification.bias"])
-    return functions.interpolate(x, size=picture.shape[2:], mode="bilinear").numpy()
+        pooled = by.rectified(unit(by.mean(x, side // pieces), f"pyramid_pooling.path_module_list.{number}.cbr_unit"))
+        parts.append(by.resized(pooled, side))
+    x = by.rectified(unit(np.concatenate(parts), "cbr_final.cbr_unit", padding=1))
+    return by.resized(by.convolved(x, "classification"), size)
+
+
+def test_a_pyramid_network_computes_what_its_layers_say(tmp_path: Path) -> None:
+    arrays, file = _spread(_tiny_pspnet(), 10), tmp_path / "psp.onnx"
+    file.write_bytes(pspnet_graph(arrays, size=72))
+    onnx.checker.check_model(onnx.load(file), full_check=True)
+    picture = np.random.default_rng(3).normal(size=(3, 72, 72)).astype(np.float32)
+    masks, expected = NeuralNetwork(file).run(picture[None])["masks"][0], _pspnet_by_hand(arrays, picture)
+    assert np.abs(masks - expected).max() <= 1e-4 * np.abs(expected).max()
+    for size in (44, 40):  # no multiple of eight, and one too small for the pyramid
+        with pytest.raises(UserError, match=f"not {size}"):
+            pspnet_graph(arrays, size=size)
