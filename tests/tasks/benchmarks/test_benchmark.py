@@ -18,8 +18,9 @@ import pytest
 import wardround.tasks.benchmarks
 from wardround.clinical.codes import LabelSet
 from wardround.core import RecordError, UserError
-from wardround.tasks.benchmarks import Benchmark, Sample, build_ehrshot, get_task
+from wardround.tasks.benchmarks import Benchmark, Sample, build_ehrshot, get_task, question_of
 from wardround.tasks.benchmarks.agentehr import build_agentehr
+from wardround.tasks.benchmarks.task import QuestionText
 from wardround.tools.candidates import CandidateSpace
 
 
@@ -127,6 +128,24 @@ def test_a_sample_must_have_a_target_and_a_known_split() -> None:
         Sample.from_json({**a_sample(1).to_json(), "split": "validation"})
     with pytest.raises(RecordError, match="not a sample"):
         Sample.from_json({"id": "x"})
+
+
+@pytest.mark.parametrize(
+    ("given", "queries"),
+    [
+        ({}, ("about it", "about it")),
+        ({"factual_query": "for"}, ("for", "about it")),
+        ({"counterfactual_query": "against"}, ("about it", "against")),
+        ({"factual_query": "for", "counterfactual_query": "against"}, ("for", "against")),
+    ],
+)
+def test_a_task_is_searched_with_its_queries_or_its_description(
+    given: dict[str, str], queries: tuple[str, str]
+) -> None:
+    words = QuestionText(category="ours", description="about it", **given)
+    asked = question_of(replace(get_task("transfers"), words=words), a_sample(1))
+    assert (asked.factual_query, asked.counterfactual_query) == queries
+    assert (asked.category, asked.prediction_time) == ("ours", datetime(2150, 1, 1, 7, 59, 30))
 
 
 def test_unknown_task_lists_the_known() -> None:

@@ -362,3 +362,77 @@ def test_a_source_without_stays_is_told_which_role_nothing_plays() -> None:
     meds = load_source_spec("meds")
     with pytest.raises(UserError, match=r"no table plays the role `admission` \(a stay in hospital"):
         places_of(replace(meds, roles=replace(meds.roles, admission=None)))
+
+
+OWN = """
+[source]
+name = "own"
+[tables.stays]
+path = "stays"
+key = ["stay_id"]
+subject = "person"
+encounter = "stay_id"
+event_time = "came"
+available_at = "came"
+columns = { person = "int", stay_id = "int", came = "time", left = "time" }
+late = { left = "left" }
+[tables.near]
+path = "near"
+key = ["row"]
+subject = "person"
+event_time = "taken"
+available_at = "taken"
+columns = { person = "int", row = "int", taken = "time", code = "text", value = "float", unit = "text" }
+[tables.sent]
+path = "sent"
+key = ["row"]
+subject = "person"
+event_time = "taken"
+available_at = "taken"
+columns = { person = "int", row = "int", taken = "time", code = "text", value = "float", unit = "text" }
+[roles.admission]
+table = "stays"
+start = "came"
+ends = ["left"]
+id = "stay_id"
+[[roles.lab]]
+table = "near"
+label = "code"
+time = "taken"
+value = "value"
+unit = "unit"
+code = "code"
+system = "loinc"
+[[roles.lab]]
+table = "sent"
+label = "code"
+time = "taken"
+value = "value"
+unit = "unit"
+code = "code"
+system = "loinc"
+"""
+"""A hospital with a laboratory at the bedside and one that samples are sent to."""
+
+
+@pytest.mark.parametrize("rows", [{"near": "718-7"}, {"sent": "718-7"}, {"near": "718-7", "sent": "718-7"}, {}])
+def test_a_concept_that_one_of_two_laboratories_measures_is_asked_about(rows: dict[str, str], tmp_path: Path) -> None:
+    """The other one has sodium; where both have nothing but sodium, the task says so of both."""
+    (tmp_path / "own.toml").write_text(OWN, encoding="utf-8")
+    (tmp_path / "raw").mkdir()
+    stay = "person,stay_id,came,left\n1,1,2150-01-01 08:00:00,2150-01-05 08:00:00\n"
+    (tmp_path / "raw" / "stays.csv").write_text(stay, encoding="utf-8")
+    for place, name in enumerate(("near", "sent")):
+        codes = ("2951-2", rows.get(name, "2951-2"))
+        lines = (f"1,{n},2150-01-02 1{place}:0{n}:00,{code},6.5,g/dL\n" for n, code in enumerate(codes))
+        text = "person,row,taken,code,value,unit\n" + "".join(lines)
+        (tmp_path / "raw" / f"{name}.csv").write_text(text, encoding="utf-8")
+    ingest(load_source_spec(tmp_path / "own.toml"), tmp_path / "raw", tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    if not rows:
+        with pytest.raises(UserError, match=r"no code of 'hemoglobin in blood' .*\(near\.code, sent\.code\)"):
+            build_ehrshot(store, tmp_path / "bench", tasks=["lab_anemia"], per_task=0)
+        return
+    built = build_ehrshot(store, tmp_path / "bench", tasks=["lab_anemia"], per_task=0)
+    hours = {"near": "10", "sent": "11"}
+    assert labels(built, "lab_anemia") == {(1, f"2150-01-02 {hours[name]}:00:00", "3"): 1 for name in rows}

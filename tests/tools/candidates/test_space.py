@@ -154,6 +154,25 @@ def test_saved_and_loaded_finds_the_same(ccs_spaces: dict[str, CandidateSpace], 
     assert (tmp_path / "a.space").read_bytes() == (tmp_path / "b.space").read_bytes()
 
 
+def test_a_space_without_a_group_is_kept_as_what_it_does_not_share(tmp_path: Path) -> None:
+    """With the same labels it is its uses alone, in the file and in memory; with others it has an index of its own."""
+    labels = LabelSet(name="x", labels=tuple(f"name {number} of many" for number in range(500)))
+    fewer = LabelSet(name="x", labels=labels.labels[:400])
+    space = CandidateSpace(name="x", labels=labels).with_uses({"name 7 of many": 3})
+    other = space.with_uses({"name 9 of many": 5})
+    sizes = []
+    for place, without in enumerate(({}, {0: other}, {0: other, 1: CandidateSpace(name="x", labels=fewer)})):
+        space.beside(without).save(tmp_path / f"{place}.space")
+        sizes.append((tmp_path / f"{place}.space").stat().st_size)
+        loaded = CandidateSpace.load(tmp_path / f"{place}.space")
+        assert {group: one.labels for group, one in loaded.without.items()} == {g: o.labels for g, o in without.items()}
+        for group, one in without.items():
+            assert loaded.without[group].by_meaning("name 9", 5) == one.by_meaning("name 9", 5)
+            assert (loaded.without[group].index is loaded.index) == (group == 0)
+    assert sizes[1] - sizes[0] < 5 * 500, "four bytes a label"
+    assert sizes[2] - sizes[1] > 10_000
+
+
 def test_files_that_are_something_else_are_refused(units: CandidateSpace, tmp_path: Path) -> None:
     path = tmp_path / "x.space"
     with pytest.raises(UserError, match="cannot read"):

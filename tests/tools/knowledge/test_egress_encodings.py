@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from urllib.parse import quote
@@ -19,20 +20,23 @@ from effort import drawn, often
 from wardround.core import ToolFailure
 from wardround.tools.knowledge.egress import EgressGuard, Fingerprint
 from wardround.tools.knowledge.egress.fingerprint import RecordDays, RecordNames, RecordNumbers
+from wardround.tools.knowledge.egress.guard import identifying_traits
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 ROMAN = ("0", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
 DAY = date(2197, 2, 18)
+RECORD = Fingerprint(
+    numbers=RecordNumbers.of(set(), set()),
+    days=RecordDays.of({DAY}),
+    names=RecordNames.of(set()),
+    shingles=frozenset(),
+)
+"""Of one day and nothing else."""
 
 
 def guard(numbers: set[str] = frozenset(), codes: set[str] = frozenset(), names: set[str] = frozenset()) -> EgressGuard:  # type: ignore[assignment]
     """A guard of a record with these, and with one day."""
-    made = Fingerprint(
-        numbers=RecordNumbers.of(numbers, codes),
-        days=RecordDays.of({DAY}),
-        names=RecordNames.of(names),
-        shingles=frozenset(),
-    )
+    made = replace(RECORD, numbers=RecordNumbers.of(numbers, codes), names=RecordNames.of(names))
     return EgressGuard(policy="guarded", fingerprint=lambda: made)
 
 
@@ -113,6 +117,8 @@ PACKED: dict[str, Callable[[str], str]] = {
     "base 32": lambda text: base64.b32encode(text.encode()).decode().rstrip("=").lower(),
     "base 16": lambda text: text.encode().hex(),
     "codes": lambda text: " ".join(str(byte) for byte in text.encode()),
+    "codes in hexadecimal": lambda text: " ".join(f"0x{byte:02x}" for byte in text.encode()),
+    "codes in octal": lambda text: " ".join(f"{byte:o}" for byte in text.encode()),
     "codes in binary": lambda text: " ".join(f"{byte:08b}" for byte in text.encode()),
 }
 CARRIERS: dict[str, Callable[[EgressGuard, str], str]] = {
@@ -223,6 +229,21 @@ def test_a_full_day_of_anybody_is_kept_in(written: str) -> None:
 )
 def test_an_age_above_89_is_kept_in_in_words_too(written: str) -> None:
     assert "an age above 89" in refusal(guard().check_query, f"{written} with pneumonia")
+
+
+@pytest.mark.parametrize("packed", sorted(PACKED.keys() - {"base 64 within", "backwards"}))
+@pytest.mark.parametrize(
+    ("written", "kinds"),
+    [
+        ("93 year old woman with sepsis", {"an age above 89"}),
+        ("age 93", {"an age above 89"}),
+        ("seen on 3 March 2024", {"a full date"}),
+        ("83 mg in March, age 63", set()),
+    ],
+)
+def test_an_age_and_a_day_of_anybody_are_told_in_every_packing(written: str, kinds: set[str], packed: str) -> None:
+    found = identifying_traits(f"dose of {PACKED[packed](written)} now", RECORD)
+    assert {kind for kind in found if kind in ("an age above 89", "a full date")} == kinds
 
 
 def test_a_text_of_too_many_layers_does_not_leave() -> None:
