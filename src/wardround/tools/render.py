@@ -100,7 +100,7 @@ class Layout:
     header: tuple[str, ...]
 
 
-def lay_out(view: TableView, rows: IntArray, *, short: bool = False, keep: Sequence[str] = ()) -> Layout:
+def lay_out(view: TableView, rows: IntArray, *, short: bool, keep: Sequence[str]) -> Layout:
     """Split the columns of some rows into varying ones and folded ones. ``short``: the main columns only, and ``keep``;
     the others are named if these rows have anything in them."""
     shown: list[ViewColumn] = []
