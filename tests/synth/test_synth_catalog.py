@@ -8,6 +8,7 @@ import pytest
 
 from wardround.clinical.codes import load_ccs
 from wardround.synth.catalog import Catalog, load_catalog
+from wardround.synth.dialects.mimiciii import PROCEDURES
 from wardround.synth.person import MOST_PATIENTS, scramble
 
 _SHAPES = {"steady", "resolve", "hump", "rise"}
@@ -66,6 +67,15 @@ def test_the_grouper_knows_the_diagnoses(catalog: Catalog) -> None:
     codes += [(code, 10) for c in catalog.conditions.values() for code, _ in c.icd10 + c.severe10]
     unknown = [pair for pair in codes if grouper.category(*pair) is None]
     assert len(unknown) <= 0.02 * len(codes), unknown
+
+
+def test_the_categories_of_mimic_iii_are_those_of_the_same_procedures_in_icd_10(catalog: Catalog) -> None:
+    """By the packaged grouper, which knows ICD-10-PCS alone."""
+    grouper = load_ccs("procedures")
+    acts = {act["icd9"][0]: act["icd10"][0] for act in catalog.procedures.values()}
+    acts["8872"] = "B245ZZZ"  # an ultrasound of the heart, which this hospital does not code
+    found = {code: grouper.category(acts[code], 10) for code in PROCEDURES}
+    assert {code: category and category.number for code, category in found.items()} == PROCEDURES
 
 
 def test_drugs_are_complete_and_substitutes_exist(catalog: Catalog) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import suppress
 
 from synth_rows import PATIENTS, SEED, Reader, Row
 
@@ -74,6 +77,57 @@ def test_numbers_that_must_agree_agree(rows: Reader) -> None:
         "anion gap is sodium + potassium - chloride - bicarbonate; 0.7 of potassium may be haemolysis"
     )
     assert 2.8 < min(ratios) <= max(ratios) < 3.3
+
+
+_RELATIONS: dict[str, tuple[Callable[[dict[str, float]], float], float]] = {
+    "MCV": (lambda v: v["Hematocrit"] * 10 / v["Red Blood Cells"], 0.015),
+    "MCH": (lambda v: v["Hemoglobin"] * 10 / v["Red Blood Cells"], 0.015),
+    "MCHC": (lambda v: v["Hemoglobin"] * 100 / v["Hematocrit"], 0.015),
+    "Neutrophils": (
+        lambda v: 100 - v["Lymphocytes"] - v["Monocytes"] - v["Eosinophils"] - v["Basophils"],
+        0.005,
+    ),
+    "Absolute Neutrophil Count": (lambda v: v["White Blood Cells"] * v["Neutrophils"] / 100, 0.015),
+    "Absolute Lymphocyte Count": (lambda v: v["White Blood Cells"] * v["Lymphocytes"] / 100, 0.02),
+    "Cholesterol, Total": (
+        lambda v: v["Cholesterol, LDL, Calculated"] + v["Cholesterol, HDL"] + v["Triglycerides"] / 5,
+        0.02,
+    ),
+    "Calculated Total CO2": (lambda v: v["Bicarbonate"] + 0.03 * v["pCO2"], 0.045),
+    "pH": (lambda v: 6.1 + math.log10(v["Bicarbonate"] / (0.0307 * v["pCO2"])), 0.004),
+    "PT": (lambda v: 11.1 * v["INR(PT)"], 0.07),
+}
+"""What a laboratory works out of its other results (pH by Henderson and Hasselbalch, cholesterol by Friedewald), and by
+which share the roundings may part them."""
+
+
+def test_small_red_cells_hold_less_hemoglobin(rows: Reader) -> None:
+    names = {row["itemid"]: row["label"] for row in rows("d_labitems")}
+    draws: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for row in rows("labevents"):
+        if row["valuenum"] and names[row["itemid"]] in ("MCHC", "MCV"):
+            draws[row["subject_id"], row["charttime"]][names[row["itemid"]]] = float(row["valuenum"])
+    cells = [(values["MCV"], values["MCHC"]) for values in draws.values() if len(values) == 2]
+    usual, small = ([held for size, held in cells if low <= size < high] for low, high in ((80, 130), (0, 72)))
+    assert 32.8 <= min(usual) <= max(usual) <= 33.8, "a clinic's 32 to 36 g/dL, whatever their size above 80 fL"
+    assert min(map(len, (usual, small))) > 10
+    assert max(small) < 33.2
+
+
+def test_what_is_worked_out_of_other_results_is_what_it_says(rows: Reader) -> None:
+    names = {row["itemid"]: row["label"] for row in rows("d_labitems") if row["fluid"] == "Blood"}
+    draws: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for row in rows("labevents"):
+        if row["valuenum"] and row["itemid"] in names:
+            draws[row["subject_id"], row["charttime"]][names[row["itemid"]]] = float(row["valuenum"])
+    found: dict[str, list[float]] = defaultdict(list)
+    for values in draws.values():
+        for name, (formula, _) in _RELATIONS.items():
+            with suppress(KeyError, ZeroDivisionError):
+                found[name].append(abs(formula(values) / values[name] - 1))
+    for name, (_, share) in _RELATIONS.items():
+        assert len(found[name]) > 100, name
+        assert max(found[name]) <= share, name
 
 
 def test_sex_and_diagnosis_agree(rows: Reader) -> None:
