@@ -54,17 +54,19 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalents:
-    """What is the same program however it is changed: constants and expressions by module, arguments by keyword."""
+    """What is the same program however it is changed: constants and expressions by module, arguments by keyword, and by
+    package the methods whose answer is no more than how often something is so."""
 
     constants: dict[str, dict[str, str]]
     expressions: dict[str, dict[str, str]]
     keywords: dict[str, str]
+    rates: dict[str, dict[str, str]]
 
     @classmethod
     def read(cls) -> Equivalents:
         """Read the list beside this file."""
         listed = tomllib.loads(Path(__file__).with_name("mutation_equivalents.toml").read_text())
-        return cls(constants=listed["constants"], expressions=listed["expressions"], keywords=listed["keywords"])
+        return cls(**{name: listed[name] for name in ("constants", "expressions", "keywords", "rates")})
 
     def names(self, path: Path) -> Collection[str]:
         """The constants of one module."""
@@ -74,14 +76,23 @@ class Equivalents:
         """The expressions and statements of one module, as they stand there."""
         return self.expressions.get(f"{path.parent.name}.{path.stem}", {})
 
+    def rates_of(self, path: Path) -> Collection[str]:
+        """The methods that draw how often something is so, in one module."""
+        return {name for package, methods in self.rates.items() if package in path.parts for name in methods}
 
-NONE = Equivalents(constants={}, expressions={}, keywords={})
+
+NONE = Equivalents(constants={}, expressions={}, keywords={}, rates={})
 
 
 def sites(source: str, path: Path = Path(), equivalents: Equivalents = NONE) -> list[ast.AST]:
     """Every node of a module that has a mutation and is not set aside, in reading order."""
     texts = {_unified(text) for text in equivalents.texts(path)}
-    walk = _Walk(constants=equivalents.names(path), texts=texts, keywords=equivalents.keywords)
+    walk = _Walk(
+        constants=equivalents.names(path),
+        texts=texts,
+        keywords=equivalents.keywords,
+        rates=equivalents.rates_of(path),
+    )
     return [node for node in walk.below(ast.parse(source)) if _changed(node, equivalents.keywords)]
 
 
@@ -98,6 +109,7 @@ class _Walk:
     constants: Collection[str]
     texts: Collection[str]
     keywords: Collection[str]
+    rates: Collection[str]
 
     def below(self, node: ast.AST) -> Iterator[ast.AST]:
         for name, value in ast.iter_fields(node):
@@ -105,16 +117,24 @@ class _Walk:
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr) and not self._is_aside(child):
-                    yield child
+                    if not self._is_rate(getattr(child, "test", None)):  # to turn it is to turn the rate
+                        yield child
                     yield from self.below(child)
 
     def _is_aside(self, node: ast.AST) -> bool:
         if isinstance(node, ast.keyword):
             return node.arg in self.keywords
+        if self._is_rate(node):
+            return True
         if self.texts and isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) in self.texts:
             return True
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         return isinstance(target, ast.Name) and target.id in self.constants and isinstance(node, ast.stmt)
+
+    def _is_rate(self, node: ast.AST | None) -> bool:
+        while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            node = node.operand
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in self.rates
 
 
 def _unified(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sqlite3
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ SOURCE = SCRIPTS.parent / "src" / "wardround"
 sys.path.insert(0, str(SCRIPTS))
 
 from mutation_sample import Coverage, wilson  # noqa: E402
-from mutation_sites import Equivalents, mutations, sites  # noqa: E402
+from mutation_sites import NONE, Equivalents, mutations, sites  # noqa: E402
 
 TEXT = """
 LIMIT: int = 5
@@ -26,7 +27,7 @@ def f(a: int, b: str = "x") -> bool:
 
 
 def changed(source: str, equivalents: Equivalents | None = None) -> set[tuple[str, str]]:
-    listed = equivalents or Equivalents(constants={}, expressions={}, keywords={})
+    listed = equivalents or NONE
     found = (mutation for node in sites(source, Path("r/m.py"), listed) for mutation in mutations(source, node, listed))
     return {(mutation.before, mutation.after) for mutation in found}
 
@@ -44,8 +45,17 @@ def test_a_fault_is_one_small_step_and_texts_are_left_alone() -> None:
 
 
 def test_what_is_set_aside_is_not_gone_into() -> None:
-    listed = Equivalents(constants={"r.m": {"LIMIT": "why"}}, expressions={"r.m": {"a < LIMIT": "why"}}, keywords={})
+    listed = replace(NONE, constants={"r.m": {"LIMIT": "why"}}, expressions={"r.m": {"a < LIMIT": "why"}})
     assert {before for before, _ in changed(TEXT, listed)} == {'a < LIMIT and b == f"{a + 1}"', 'b == f"{a + 1}"'}
+
+
+def test_a_rate_is_set_aside_and_what_hangs_on_it_is_not() -> None:
+    text = "if not dice.chance(0.5 + 0.1):\n    a = 7\nb = 1 if dice.chance(0.2) and c else dice.whole(1, 2)"
+    listed = replace(NONE, rates={"r": {"chance": "why"}})
+    of_rates = {"0.5 + 0.1", "0.5", "0.1", "0.2", "not dice.chance(0.5 + 0.1)"}
+    assert {before for before, _ in changed(text)} - {before for before, _ in changed(text, listed)} == of_rates
+    assert ("7", "8") in changed(text, listed)
+    assert ("dice.chance(0.2) and c", "(dice.chance(0.2) or c)") in changed(text, listed)
 
 
 def test_everything_that_is_set_aside_is_there() -> None:
@@ -58,6 +68,9 @@ def test_everything_that_is_set_aside_is_there() -> None:
         texts = {ast.unparse(node) for node in nodes if isinstance(node, ast.expr | ast.stmt)}
         wanted = {ast.unparse(ast.parse(text)) for text in listed.expressions.get(module, {})}
         assert wanted <= texts, module
+    for package, methods in listed.rates.items():
+        text = "".join(path.read_text() for path in (SOURCE / package).rglob("*.py"))
+        assert all(f".{method}(" in text for method in methods), package
 
 
 @pytest.mark.parametrize(("killed", "total", "low", "high"), [(53, 70, 0.645, 0.842), (340, 400, 0.812, 0.882)])
