@@ -235,7 +235,7 @@ def test_a_number_given_as_text_keeps_its_value(subject: object, tmp_path: Path)
     ],
 )
 def test_a_line_of_the_first_and_of_the_last_year_is_told(known: str, is_read: bool, tmp_path: Path) -> None:
-    """What is in neither is set aside, so that no line is taken and then forgotten; of a row of a file it means never."""
+    """What is in neither is set aside, so that no line is taken and forgotten; of a row of a file it means never."""
     report = follow(SPEC, written(tmp_path / "in", [lab(7, known, 4.5, "a")]), tmp_path / "out", settings=AT_ONCE)
     assert (report.told, report.refused) == ((1, 0) if is_read else (0, 1))
     row = {"subject_id": 7, "labevent_id": 1, "itemid": 50813, "label": "Lactate", "valuenum": 4.5}
