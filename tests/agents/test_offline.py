@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,9 +18,9 @@ from wardround.core import Message, ToolCall, format_time
 from wardround.models import ModelSettings, OfflineModel, Request
 from wardround.models.offline.conversation import read_conversation, read_result
 from wardround.models.offline.findings import Beliefs
-from wardround.models.offline.notes import OfflineFinding, load_rules, read_notes, rules_for
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings, load_rules, read_notes, rules_for
 from wardround.models.offline.plan import thoughts_on
-from wardround.models.offline.tasks import plan_for, task_plans
+from wardround.models.offline.tasks import labelled_plan, plan_for, task_plans
 from wardround.records import Store, ingest, load_source_spec
 from wardround.synth import synthesize
 from wardround.tasks.benchmarks import Benchmark, build_agentehr, render_prompt
@@ -79,6 +80,52 @@ How answers are counted
     plan = plan_for(talk.space, load_source_spec("mimiciv").roles)
     assert plan.task == "labevents"
     assert plan.answer(known, 0.0).labels == ("Sodium",), "a name that the question does not list is no answer"
+
+
+ROLES = load_source_spec("mimiciv").roles
+KEPT = "subject_id charttime starttime label long_title test_name drug"
+
+
+def chart_of(tables: str, columns: str = KEPT) -> OfflineFindings:
+    """What the policy knows of a chart with these tables, all with these columns."""
+    notes = [OfflineFinding(kind="tables", value=tables)]
+    notes += [OfflineFinding(kind="columns", value=f"{table} {columns}") for table in tables.split()]
+    return OfflineFindings(tuple(notes), now="2150-01-02 08:00:00", space="", listed=(), shown="")
+
+
+@pytest.mark.parametrize(
+    ("space", "table", "counted"),
+    [
+        ("diagnoses_ccs_candidates", "diagnoses_icd", "COUNT(*) AS n"),
+        ("procedures_ccs_candidates", "procedures_icd", "COUNT(*) AS n"),
+        ("labevents_candidates", "labevents", 'COUNT(DISTINCT "charttime") AS n'),
+        ("microbiologyevents_candidates", "microbiologyevents", 'COUNT(DISTINCT "charttime") AS n'),
+        ("prescriptions_drug_candidates", "prescriptions", 'COUNT(DISTINCT "starttime") AS n'),
+        ("transfers_candidates", "transfers", None),
+    ],
+)
+def test_the_past_is_counted_by_names_or_moments_and_of_places_not_at_all(
+    space: str, table: str, counted: str | None
+) -> None:
+    (past,) = [step for step in plan_for(space, ROLES).steps if step.name.startswith("every ")]
+    for tables, columns, wanted in (
+        (table, KEPT, counted),
+        (table, KEPT.replace("charttime starttime ", ""), counted and "COUNT(*) AS n"),
+        ("patients", KEPT, None),
+    ):
+        asks = past.ask(chart_of(tables, columns))
+        assert [ask.tool for ask in asks] == (["run_sql_query"] if wanted else [])
+        assert all(f'FROM "{table}"' in ask.arguments["sql_query"] for ask in asks)
+        assert all(str(wanted) in ask.arguments["sql_query"] for ask in asks)
+
+
+def test_a_question_with_labels_reads_results_diagnoses_and_drugs_where_the_chart_has_them() -> None:
+    question = "Will the latest hyperkalemia be severe? Answer with one of: yes, no."
+    step = labelled_plan(question, ROLES).steps[-1]
+    for tables in ("labevents diagnoses_icd prescriptions transfers", "transfers labevents", "transfers"):
+        asks = [ask for ask in step.ask(chart_of(tables)) if ask.tool == "run_sql_query"]
+        wanted = [table for table in ("labevents", "diagnoses_icd", "prescriptions") if table in tables]
+        assert [re.findall(r'FROM "(\w+)"', ask.arguments["sql_query"])[0] for ask in asks] == wanted
 
 
 def test_nothing_of_a_served_memory_counts_as_a_finding_about_the_patient() -> None:

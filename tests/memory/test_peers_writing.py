@@ -312,6 +312,17 @@ def test_a_community_that_cases_join_gets_one_report_and_a_new_one_when_it_grows
     assert second.content == "lactate, with, sepsis (2). pus, with, sepsis (1)"
 
 
+def test_a_report_by_rules_has_the_twelve_strongest_relations(bank: Bank) -> None:
+    memory = memory_of(bank, "graphrag")
+    names = ("f", "e", "d", "c", "b", "a")  # fifteen pairs
+    for subject, some in ((1, names), (2, names), (3, ("e", "f"))):
+        settle(memory, graph_note(bank, subject, *some))
+    close(memory)
+    (report,) = reports(memory)
+    said = report.content.split(". ")
+    assert (len(said), said[0], said[1]) == (12, "e, with, f (3)", "a, with, b (2)")
+
+
 def test_a_report_goes_with_any_case_it_speaks_of_and_is_kept_from_all_their_patients(bank: Bank) -> None:
     memory = memory_of(bank, "graphrag")
     for subject in (1, 2):

@@ -56,12 +56,14 @@ def test_what_is_sent() -> None:
 
 
 def test_extra_fields_go_along_and_are_part_of_the_identity() -> None:
-    extra = {"chat_template_kwargs": {"enable_thinking": False}, "temperature": None, "max_completion_tokens": 9}
+    more = {"temperature": None, "max_completion_tokens": 9, "user": "naïve"}
+    extra = {"chat_template_kwargs": {"enable_thinking": False}, **more}
     reply, server = completed([text("ok")], extra=extra)
     assert server.requests[0].json["chat_template_kwargs"] == {"enable_thinking": False}
     assert "temperature" not in server.requests[0].json
     assert "max_tokens" not in server.requests[0].json
     assert server.requests[0].json["max_completion_tokens"] == 9
+    assert "naïve".encode() in server.requests[0].body
     assert "#" in reply.identity
 
 

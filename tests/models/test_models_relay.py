@@ -94,6 +94,27 @@ def test_a_reply_that_cannot_be_read_is_complained_of_and_awaited_again(tmp_path
     assert not (tmp_path / "1.error.txt").exists()
 
 
+def test_a_reply_that_is_being_written_is_not_complained_of(tmp_path: Path) -> None:
+    """It grows a little between any two looks, and cannot be read until it is whole."""
+    whole = json.dumps({"content": "x" * 300})
+    complaints: list[bool] = []
+
+    async def person() -> None:
+        while not (tmp_path / "1.request.json").exists():
+            await asyncio.sleep(0.001)
+        for end in range(1, len(whole) + 1):
+            (tmp_path / "1.reply.json").write_text(whole[:end])
+            complaints.append((tmp_path / "1.error.txt").exists())
+            await asyncio.sleep(0.001)
+
+    async def main() -> Reply:
+        reply, _ = await asyncio.gather(RelayModel(tmp_path, timeout_seconds=30).complete(ask()), person())
+        return reply
+
+    assert asyncio.run(main()).message.content == "x" * 300
+    assert not any(complaints)
+
+
 def test_nobody_answers(tmp_path: Path) -> None:
     with pytest.raises(ProviderError, match=r"no readable 1\.reply\.json within 0\.1 s"):
         asyncio.run(RelayModel(tmp_path, timeout_seconds=0.1).complete(ask()))
