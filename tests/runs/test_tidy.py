@@ -12,7 +12,7 @@ import pytest
 from tasks.scoring.test_tables import scored
 from wardround.core.table import Table
 from wardround.reports import RunSummary, summarise_run
-from wardround.reports.run_tables import score_table, work_table
+from wardround.reports.run_tables import difference_table, score_table, subgroup_table, work_table
 from wardround.reports.tidy import TIDY_SCHEMA, TidyRow, tidy_run, write_tidy
 from wardround.tasks.scoring import EvidenceCut, render_table, summarise
 
@@ -65,6 +65,37 @@ def test_a_figure_is_the_same_on_the_page_in_a_terminal_and_in_the_files() -> No
     assert all("0.750" in line for line in render_table(rows).splitlines()[2:])
     figures = tidy_run(RunSummary(rows=(row,), best=(), comparisons=()), "my-run")
     assert [one.value for one in figures if one.metric == "recall possible"] == [0.75]
+
+
+def test_words_of_a_table_stand_on_the_left_and_numbers_on_the_right() -> None:
+    tasks = ("labevents", "transfers")
+    scores = [
+        replace(scored(n, n / 8, task=task, stratum="rare" if n % 2 else "common"), agent=agent)
+        for agent in ("zoom", "air")
+        for task in tasks
+        for n in range(6)
+    ]
+    summary = summarise_run(scores, seed=0, order=["zoom · offline", "air · offline"])
+    words = {"task", "agent · model", "contender", "stratum", "less", "in", "sex"}
+    for table in (
+        score_table(summary.rows, has_strata=True),
+        work_table(summary.rows),
+        difference_table(summary.comparisons, has_strata=True),
+        subgroup_table(summary.rows, "sex"),
+    ):
+        assert len(table.rows) > 1
+        kinds = dict(table.columns)
+        assert {name for name, kind in kinds.items() if kind == "text"} == words & set(kinds)
+        assert kinds.pop("95 % interval", "interval") == "interval"
+        assert {kind for name, kind in kinds.items() if name not in words} == {"number"}
+
+
+def test_summaries_that_failed_are_counted_where_any_were_tried() -> None:
+    (row,) = summarise([scored(1, 0.5)], resamples=50)
+    tried = replace(row, summarised=1, summaries=3, failed_summaries=1)
+    table = work_table([tried, replace(row, task="transfers")])
+    assert named(table, "summarised") == ["1 of 1", "–"]
+    assert named(table, "summaries failed") == ["1 of 3", "–"]
 
 
 def named(table: Table, column: str) -> list[str]:

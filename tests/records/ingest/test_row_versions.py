@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from wardround.records.ingest.shard_rows import version_clocks
-from wardround.records.rules.language import ALWAYS
+from wardround.records.ingest.shard_rows import keyed_rows, version_clocks, with_versions
+from wardround.records.rules.language import ALWAYS, parse_rule
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.spec import Amendments, TableSpec
 
@@ -82,3 +84,28 @@ def test_a_version_of_unknown_time_hides_no_other() -> None:
     assert found.available.tolist() == [NEVER, 10, 10, NEVER, 30]
     assert found.until.tolist() == [NEVER, NEVER, 30, NEVER, NEVER]
     assert found.number.tolist() == [1, 0, 0, 1, 2], "what was released is no correction of what never was"
+
+
+@pytest.mark.parametrize(
+    ("seen", "stays"),
+    [
+        (None, True),  # the file has no such column
+        ((5, 5), True),
+        ((5, 6), False),  # known at another time: which of the two was nobody knows
+    ],
+)
+def test_a_version_that_says_no_time_stays_with_what_the_next_says_too(seen: Any, stays: bool) -> None:
+    table = replace(TABLE, columns={**TABLE.columns, "seen": "time"}, available_at=parse_rule("seen"))
+    columns = {
+        "key": pa.array(["a", "a", "b"]),
+        "since": pa.array([None, 20, 7], pa.timestamp("us")),
+        "status": pa.array(["draft", "final", "final"]),
+    }
+    if seen:
+        columns["seen"] = pa.array([*seen, 5], pa.timestamp("us"))
+    batch = pa.record_batch(columns)
+    found = with_versions(table, keyed_rows(table, batch), batch)
+    rows = found.of(batch).select(["key", "status"]).to_pylist()
+    dated = [{"key": "a", "status": "final"}, {"key": "b", "status": "final"}]
+    assert rows == dated + ([{"key": "a", "status": None}] if stays else [])
+    assert found.conflicting.tolist() == ([] if stays else [0])

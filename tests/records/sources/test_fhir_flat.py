@@ -172,11 +172,13 @@ def test_bundles_bulk_files_and_single_resources_go_together(tmp_path: Path) -> 
 
 
 def test_a_bundle_too_large_to_read_whole_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST_BUNDLE", 100)
     bundle(tmp_path / "raw" / "big.json", [patient()])
+    (largest,) = (path.stat().st_size for path in (tmp_path / "raw").iterdir())
+    monkeypatch.setattr(files, "LARGEST_BUNDLE", largest)
+    bundle(tmp_path / "raw" / "larger.json", [patient("bobby")])
     (tmp_path / "raw" / "ann.ndjson").write_text(json.dumps(patient()))
     report = ingest("fhir", tmp_path / "raw", tmp_path / "store")
-    assert report.quarantined == {"raw_records": 1}
+    assert (report.quarantined, report.subjects) == ({"raw_records": 1}, 1), "what fits exactly is read"
     assert "export it as NDJSON" in (tmp_path / "store" / "quarantine" / "raw_records.jsonl").read_text()
 
 
