@@ -155,6 +155,21 @@ def test_a_class_is_told_with_its_meaning_and_a_missing_answer_is_said() -> None
     assert (none.answer, none.verdict) == ((), "No answer was given.")
 
 
+def test_words_of_its_own_are_shown_for_a_judge_without_right_or_wrong() -> None:
+    task = get_task("medr-bench.diagnosis")
+    found = episode_card(
+        scored(task.name, 1, 0.0, answer=("Gout.",)), sample(task.name, "Acute gout"), task, None, None
+    )
+    assert [(one.text, one.state) for one in (*found.answer, *found.happened)] == [
+        ("Gout.", "judged"),
+        ("Acute gout", "judged"),
+    ]
+    assert found.verdict.startswith("The answer is in words of its own")
+    none = episode_card(scored(task.name, 1, 0.0, answer=None), sample(task.name, "Acute gout"), task, None, None)
+    assert ([one.text for one in none.answer], none.verdict) == ([], "No answer was given.")
+    assert [one.text for one in none.happened] == ["Acute gout"]
+
+
 def test_a_stay_counts_its_decisions_and_shows_no_items() -> None:
     steps = sample("next_bundle", "00001|LABS|Lactate", "00002|LABS|Sodium")
     found = episode_card(scored("next_bundle", 1, 0.5), steps, get_task("next_bundle"), None, None)

@@ -126,6 +126,16 @@ def test_every_fact_that_an_item_asks_for_is_one_that_runs_have(name: str, count
     assert all(item.facts or item.author for item in items)
 
 
+def test_the_moments_of_the_questions_are_named_from_the_first_to_the_last(run: Path) -> None:
+    folder = RunFolder.open(run)
+    scores = score_run(folder)
+    facts = RunFacts.of(folder, scores, summary_of(folder, scores))
+    asked = {score.sample for score in scores}
+    times = sorted(one.prediction_time for one in facts.benchmark.all_samples if one.id in asked)
+    assert times[0] < times[-1]
+    assert f"between {times[0]} and {times[-1]} in" in facts.texts()["moments"]
+
+
 def test_the_page_begins_with_the_answer_and_names_the_runs_beside_it(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "beside"
     copytree(run, copy)

@@ -57,7 +57,7 @@ def _differs(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
     ours, theirs = flat(first["settings"]), flat(second.get("settings", {}))
     names = [name for name in theirs if theirs[name] != ours.get(name) and name not in _SAME_FOR_ALL]
     told = [f"{name.rpartition('.')[2]} {_text(theirs[name])}" for name in names[:2]]
-    more = [f"{len(names) - 2} more settings"] if len(names) > 2 else []
+    more = [f"{len(names) - 2} more setting{'s' * (len(names) > 3)}"] if len(names) > 2 else []
     return ", ".join([*told, *more]) or "the same settings"
 
 
