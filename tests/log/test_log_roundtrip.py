@@ -324,9 +324,10 @@ def test_spans_have_the_times_kinds_and_values_of_the_episode() -> None:
         turns=1,
     )
 
-    def spans(**other: Any) -> list[dict[str, Any]]:
+    def spans(*, content: bool = False, **other: Any) -> list[dict[str, Any]]:
         episode = Trajectory(entry=replace(entry, **other), turns=(turn,), notes=())
-        found: list[dict[str, Any]] = spans_document(episode, version="1")["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        (resource,) = spans_document(episode, version="1", content=content)["resourceSpans"]
+        found: list[dict[str, Any]] = resource["scopeSpans"][0]["spans"]
         return found
 
     second = 1_767_225_600
@@ -353,4 +354,10 @@ def test_spans_have_the_times_kinds_and_values_of_the_episode() -> None:
     assert _attributes(spans()[1])["gen_ai.response.finish_reasons"] == {
         "arrayValue": {"values": [{"stringValue": "tool_calls"}]}
     }
+    texts = [
+        {"gen_ai.input.messages", "gen_ai.output.messages"},
+        *[{"gen_ai.tool.call.arguments", "gen_ai.tool.call.result"}] * 2,
+    ]
+    both = zip(spans()[1:], spans(content=True)[1:], strict=True)
+    assert [_attributes(told).keys() - _attributes(quiet).keys() for quiet, told in both] == texts
     assert spans(state="open", ended=None)[0]["endTimeUnixNano"] == f"{second + 4}000000000", "its last turn's end"

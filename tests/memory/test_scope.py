@@ -96,6 +96,25 @@ def test_a_phrase_is_checked_against_what_is_told(phrase: str, holds: bool | Non
 
 
 @pytest.mark.parametrize(
+    ("told", "holds"),
+    [
+        ("A 30-year-old woman. She is pregnant.", True),
+        ("A 30-year-old woman. She is not pregnant.", False),
+        ("A 30-year-old woman with a cough.", None),
+        ("A 60-year-old woman with a cough.", None),
+        ("A 61-year-old woman with a cough.", False),
+        ("An 8-year-old girl with a cough.", False),
+        ("A 9-year-old girl with a cough.", None),
+        ("A 30-year-old man with a cough.", False),
+    ],
+)
+def test_who_may_be_pregnant(told: str, holds: bool | None) -> None:
+    check = read_phrase("pregnant patients")
+    assert check is not None
+    assert check(findings_of_text(told)) is holds
+
+
+@pytest.mark.parametrize(
     ("phrase", "holds"),
     [
         ("hepatitis b or c", True),

@@ -164,7 +164,7 @@ def test_words_of_its_own_are_shown_for_a_judge_without_right_or_wrong() -> None
         ("Gout.", "judged"),
         ("Acute gout", "judged"),
     ]
-    assert found.verdict.startswith("The answer is in words of its own")
+    assert found.verdict.startswith("The answer is free text; a judge compares")
     none = episode_card(scored(task.name, 1, 0.0, answer=None), sample(task.name, "Acute gout"), task, None, None)
     assert ([one.text for one in none.answer], none.verdict) == ([], "No answer was given.")
     assert [one.text for one in none.happened] == ["Acute gout"]
