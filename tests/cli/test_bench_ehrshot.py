@@ -51,6 +51,20 @@ def test_options_of_one_family_are_not_taken_for_the_other(
     assert "--per-subject is for ehrshot" in capsys.readouterr().err
 
 
+def test_the_published_clocks_are_those_of_a_benchmark_that_has_them(
+    synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = ["--out", str(tmp_path / "bench"), "--policy", "published"]
+    store = ["--store", str(synthetic_store_path), "--per-task", "1"]
+    assert main(["bench", "build", "trace", *store, *end]) == 2
+    assert "a bundle needs availability times" in capsys.readouterr().err
+    assert main(["bench", "build", "medr-bench", "--cases", "cases.json", *end]) == 2
+    assert "has no clocks" in capsys.readouterr().err
+    assert main(["bench", "build", "agentehr", *store, "--task", "labevents", *end]) == 0
+    assert main(["bench", "show", str(tmp_path / "bench")]) == 0
+    assert "agentehr, clock policy published, " in capsys.readouterr().out
+
+
 def test_the_fifteen_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "benchmarks"]) == 0
     listed = capsys.readouterr().out

@@ -296,8 +296,6 @@ def _build(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchma
         raise UserError(f"{family} describes its cases in words: it takes no --store and has no clocks")
     if arguments.store is None and family not in TEXT_CASE_FAMILIES:
         raise UserError(f"{family} is built from a store: --store FOLDER")
-    if arguments.policy != "known_at" and "policy" not in known:
-        raise UserError(f"{family} has no published clocks: a bundle is what became known within an hour")
     given = {"seed": arguments.seed, "fractions": tuple(arguments.fractions), "policy": arguments.policy}
     given |= {"workers": arguments.workers, "executor": arguments.executor}
     options = {name: value for name, value in given.items() if name in known}
