@@ -60,7 +60,7 @@ def test_the_published_clocks_are_those_of_a_benchmark_that_has_them(
     assert "a bundle needs availability times" in capsys.readouterr().err
     assert main(["bench", "build", "medr-bench", "--cases", "cases.json", *end]) == 2
     assert "has no clocks" in capsys.readouterr().err
-    assert main(["bench", "build", "agentehr", *store, "--task", "labevents", *end]) == 0
+    assert main(["bench", "build", "agentehr", *store, *end]) == 0
     assert main(["bench", "show", str(tmp_path / "bench")]) == 0
     assert "agentehr, clock policy published, " in capsys.readouterr().out
 

@@ -76,6 +76,50 @@ def test_conversions_by_hand(value: float, source: str, target: str, concept: st
     assert convert(found, target, source, concept) == pytest.approx(value, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("spellings", "value", "unit"),
+    [
+        ("kg|kgs|kilogram|kilograms", 1000, "g"), ("g|gm|gms|gram|grams", 1000, "mg"), ("lb|lbs", 453.59237, "g"),
+        ("mg|mgs|milligram|milligrams", 1000, "ug"), ("ug|mcg|mcgs|microgram|micrograms|µg", 1000, "ng"),
+        ("ng|nanogram|nanograms", 1000, "pg"), ("uug", 1, "pg"),
+        ("L|liter|liters|litre|litres", 10, "dL"), ("dL", 100, "mL"), ("u3", 1, "fL"), ("uL", 1e9, "fL"),
+        ("mL|mls|milliliter|milliliters|cc|ccs", 1000, "uL"),
+        ("uL|mcl|microliter|cmm|cumm|mm3|mm^3|mm³|mmcu", 0.001, "mL"),
+        ("mol", 1000, "mmol"), ("mmol|mmols|millimol", 1000, "umol"), ("umol|mcmol|micromol", 1000, "nmol"),
+        ("nmol", 1000, "pmol"), ("Eq", 1000, "mEq"), ("mEq|meqs", 0.001, "eq"), ("mmol/L|mm/l", 1000, "umol/L"),
+        ("U|unit|units|unt|IU|[iU]|[U]", 1000, "mU"), ("ku", 1000, "U"),
+        ("mU|miu|m[iU]|milliunit|milliunits|munits", 1000, "uU"),
+        ("uU|uiu|mcu|mciu|u[iU]|mcunit|mcunits|microiu", 0.001, "mU"),
+        ("s|sec|secs|second|seconds", 1000, "ms"), ("ms|msec", 0.001, "s"), ("min|mins|minute|minutes", 60, "s"),
+        ("h|hr|hrs|hour|hours", 60, "min"), ("d|day|days|24h|24hr|24hrs", 24, "h"), ("wk|week|weeks", 7, "d"),
+        ("yr|yrs|year|years", 365.25, "d"), ("bpm|rate|breaths|beats", 1, "/min"), ("lpm", 1, "L/min"),
+        ("mmHg|mm Hg|mm[Hg]|mm/hg|mm(hg)|torr", 1, "mmHg"), ("kPa", 7.50062, "mmHg"),
+        ("cmH2O|cm H2O|cm[H2O]|cm/h2o|cmH20|cmH?O|cmH₂O", 0.735559, "mmHg"),
+        ("osm", 1000, "mosm"), ("mosm|mosmol", 0.001, "osm"), ("mosm/kg|mosm/k|mosm/kgh2o|mmol/kgh2o", 1, "mosm/kg"),
+        ("in|inch|inches", 2.54, "cm"), ("m", 100, "cm"), ("cm", 10, "mm"), ("m2|m^2", 1, "m^2"),
+        ("mL/min/1.73m2|mL/min/1.73m^2|mL/min/1.73 m2", 60, "mL/h/1.73m^2"),
+        ("mg%", 10, "mg/L"), ("g%|gm%", 1, "g/dL"), ("vol%", 1, "mL/dL"),
+        ("%|percent|%sat|sat%|%thb|%totalhgb", 0.01, "ratio"),
+        ("ratio|fraction|points|#|cells|cell|copies|cop|insp|b|br", 100, "%"),
+        ("k|th|ths|thou|thous|thousand", 1000, "cells"), ("mil|mill|mi|million", 1e6, "cells"),
+        ("x103|x10^3/uL|10E3/mcL|10*9/L|K/cumm|thou/mm3", 1, "K/uL"), ("x106|10*12/L|m/uL|mil/mm3", 1000, "K/uL"),
+        ("C|degC|Celsius|degrees C|degree C|deg. C|Cel|degrees Celsius|°C", 310.15 - 273.15, "C"),
+    ],
+)  # fmt: skip
+def test_spellings_of_a_unit_are_one_and_of_its_size(spellings: str, value: float, unit: str) -> None:
+    """By the prefixes of the SI and the definitions of inch, pound, torr and week; 37 degrees are 37 degrees."""
+    amount = 37.0 if unit == "C" else 1.0
+    found = {each: convert(amount, each, unit) for each in spellings.split("|")}
+    assert found == dict.fromkeys(found, pytest.approx(value, rel=1e-5))
+
+
+@pytest.mark.parametrize(
+    "unit", ["F", "degF", "Fahrenheit", "degrees F", "degree F", "[degF]", "°F", "degrees Fahrenheit"]
+)
+def test_degrees_of_fahrenheit(unit: str) -> None:
+    assert (convert(32, unit, "C"), convert(212, unit, "C")) == (pytest.approx(0, abs=1e-9), pytest.approx(100))
+
+
 def test_what_cannot_be_converted_is_unknown() -> None:
     assert convert(5, "mg/hr", "ug/kg/min", weight=80) == pytest.approx(1.04167, rel=1e-5)
     assert convert(5, "mg/hr", "ug/kg/min") is None
@@ -85,6 +129,7 @@ def test_what_cannot_be_converted_is_unknown() -> None:
     assert convert(1, "mEq/L", "mmol/L", "phosphate") is None, "its valence depends on the pH"
     assert read_unit("K/uL") != read_unit("m/uL")
     assert read_unit("bananas") is None
+    assert convert(1, "/lpf", "/hpf") is None, "a microscope's fields are as large as the microscope makes them"
 
 
 @pytest.mark.parametrize(
