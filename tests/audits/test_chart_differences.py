@@ -42,6 +42,30 @@ def test_rows_of_a_table_that_the_other_copy_lacks_are_extra(
     assert found.differences == sum(extra.values()) + lacking
 
 
+@pytest.mark.parametrize(
+    ("shown", "expected", "columns", "said"),
+    [
+        (["a", "b"], ["a"], {"": 1}, ["1 extra rows in labs, for example b"]),
+        (["a"], ["a", "b", "c"], {"": 2}, ["2 missing rows in labs, for example b"]),
+        (
+            ["a", "d"],
+            ["a", "b"],
+            {"": 2},
+            ["1 extra rows in labs, for example d", "1 missing rows in labs, for example b"],
+        ),
+        (["a", "b", "c"], ["b", "a", "c"], {"the order of its rows": 1}, ["rows of labs stand in another order"]),
+        (["a", "b"], ["a", "b"], {}, []),
+    ],
+)
+def test_what_of_a_table_is_otherwise_is_counted_and_said(
+    shown: list[str], expected: list[str], columns: dict[str, int], said: list[str]
+) -> None:
+    found = ChartFindings(policy="known_at")
+    compare_charts(found, chart(labs=shown), chart(labs=expected), "then")
+    assert dict(found.of("labs").columns) == columns
+    assert found.examples == [f"7 as of 2150-01-01 00:00:00: {words}" for words in said]
+
+
 def test_a_table_without_rows_that_only_one_copy_has_is_a_difference() -> None:
     found = ChartFindings(policy="known_at")
     compare_charts(found, chart(labs=["l1"]), chart(labs=["l1"], notes=[]), "without it")

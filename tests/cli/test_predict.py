@@ -75,6 +75,14 @@ def test_predictors_are_paired_with_the_best_that_reads_nothing(
     moved.rename(folder)
 
 
+def test_fits_that_the_solver_did_not_finish_are_counted(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*words, "--out", str(tmp_path), "--shots", "all", "--task", "guo_los"]
+    assert main([*asked, "--final-iterations", "1"]) == 0
+    assert "1 of 1 fits ended at the solver's limit of iterations" in capsys.readouterr().out
+
+
 def test_other_settings_need_another_folder(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -86,6 +86,28 @@ def test_what_an_earlier_stay_said_is_past_now_but_for_what_lasts(text: str, nam
     assert [(one.allergen, one.is_denied) for one in told.allergies] == [("penicillin", False)]
 
 
+@pytest.mark.parametrize(
+    ("text", "asked", "statuses"),
+    [
+        ("chest pain/leg ulcer", "leg ulcer", {"present"}),
+        ("chest pain/leg ulcer", "leg pain", set()),
+        ("chest pain/leg ulcer", "chest ulcer", set()),
+        ("chest pain (old leg ulcer)", "chest pain", {"present"}),
+        ("chest pain (old leg ulcer)", "leg pain", set()),
+        ("chest pain, leg ulcer", "chest ulcer", set()),
+        ("chest pain and leg ulcer", "chest ulcer", set()),
+        ("no chest pain/leg ulcer", "leg ulcer", {"absent"}),
+        ("systolic (congestive) heart failure", "systolic heart failure", {"present"}),
+        ("leg (left) ulcer", "leg ulcer", {"present"}),
+        ("chest-wall pain", "chest pain", {"present"}),
+    ],
+)
+def test_words_of_two_statements_are_no_third(text: str, asked: str, statuses: set[str]) -> None:
+    known = KnownFindings()
+    known.add(read_text(text))
+    assert known.statuses(asked) == statuses
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_texts_say_what_a_clinician_reads_in_them(kept: bool) -> None:
     lines = lines_of(PHRASES, kept=kept)
