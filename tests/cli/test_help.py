@@ -64,6 +64,18 @@ def test_every_action_says_what_it_is_for(name: str, capsys: pytest.CaptureFixtu
     assert actions
     said = re.findall(r"^    ([a-z-]+)(?: \(([a-z-]+)\))?(?: +|\n {8,})\S", text, re.MULTILINE)
     assert set(actions) == {name for names in said for name in names if name}
+    for action in actions:
+        with pytest.raises(SystemExit):
+            main([name, action, "--help"])
+        assert _without_words(capsys.readouterr().out) == [], f"{name} {action}"
+
+
+def _without_words(text: str) -> list[str]:
+    """The arguments of which a help says nothing."""
+    listed = text.partition("\n\n")[2].partition("examples:")[0]
+    entries = re.findall(r"^  ((?:-|[A-Za-z_]+(?:  |\n)).*\n?(?: {3,}.*\n)*)", listed, re.MULTILINE)
+    assert entries
+    return [entry for entry in entries if not re.search(r"(?: {2,}|\n {3,})\w", entry)]
 
 
 def test_the_overview_fits_a_screen_and_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
