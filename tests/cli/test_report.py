@@ -72,6 +72,7 @@ def test_pages_of_a_large_run_are_made_on_demand(
         assert (out / "index.html").read_text().count('href="episodes/') == number
     assert main(["report", str(played), "--out", str(out), "--all-episodes"]) == 0
     assert len(pages(out)) == 4
+    assert all(re.search(r"\d+-year-old (wo)?man|90 years or older", page.read_text()) for page in pages(out))
     assert main(["report", str(played), "--out", str(out), "--episode", "nobody"]) == 2
     assert "no finished episode of sample nobody" in capsys.readouterr().err
 

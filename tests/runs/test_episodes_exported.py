@@ -90,10 +90,14 @@ def test_a_log_of_inspect_holds_every_prompt_once_and_whole(run: Path, episode: 
     assert score["metrics"]["mean"]["value"] == pytest.approx(sum(values) / 2)
     assert score["metrics"]["stderr"]["value"] == pytest.approx(abs(values[0] - values[1]) / 2)
     assert [summary["id"] for summary in summaries] == [result["sample"] for result in results]
+    assert sample["model_usage"]["offline"]["input_tokens"] == episode.usage.input_tokens
     pool = sample["events_data"]["messages"]
     assert len({message["id"] for message in pool}) == len(pool)
     asked = [event for event in sample["events"] if event["event"] == "model"]
     for event, turn in zip(asked, episode.turns, strict=True):
+        used, paid = event["output"]["usage"], turn.usage
+        assert (used["input_tokens"], used["output_tokens"]) == (paid.input_tokens, paid.output_tokens) > (0, 0)
+        assert used["total_tokens"] == paid.input_tokens + paid.output_tokens
         told = [pool[place]["content"] for first, end in event["input_refs"] for place in range(first, end)]
         assert told == [message.content or "" for message in turn.prompt]
 

@@ -170,6 +170,12 @@ ANOTHER_S_KEY = {
     "hosp/labs.csv": FILES["hosp/labs.csv"] + FILES["hosp/labs.csv"].splitlines()[1].replace("1,10", "2,20")
 }
 OTHER_SPECIMEN = {"hosp/cultures.csv": ANOTHER_S_SPECIMEN["hosp/cultures.csv"].replace("1,8,1", "1,10,1")}
+LATER_SPECIMEN = {
+    "hosp/cultures.csv": ANOTHER_S_SPECIMEN["hosp/cultures.csv"].replace(
+        "1,8,1,2150-01-02 00:00:00,,2150-01-02 18:00", "1,8,1,2150-01-02 00:00:00,,2150-01-02 19:00"
+    )
+}
+"""What the other had first is second now, so that both are numbered anew."""
 LATER_STAY = replaced("hosp/admissions.csv", "2150-01-02 08", "2150-01-04 08")
 
 
@@ -179,9 +185,16 @@ LATER_STAY = replaced("hosp/admissions.csv", "2150-01-02 08", "2150-01-04 08")
         ({}, ANOTHER_S_KEY, SPEC, {1}),
         (ANOTHER_S_STAY, ANOTHER_S_STAY | LATER_STAY, SPEC, {1, 2}),
         (ANOTHER_S_SPECIMEN, OTHER_SPECIMEN, SPEC, {1, 2}),
+        (ANOTHER_S_SPECIMEN, LATER_SPECIMEN, SPEC, {1, 2}),
         (numbered(1, 2, 3, 4), numbered(1, 1, 3, 4), NUMBERED, {1}),
     ],
-    ids=["one key", "a stay of somebody else", "a specimen of somebody else", "a key that is only checked"],
+    ids=[
+        "one key",
+        "a stay of somebody else",
+        "a specimen of somebody else",
+        "a later one",
+        "a key that is only checked",
+    ],
 )
 def test_rows_that_meet_across_people_are_not_finished_apart(
     tmp_path: Path, old: dict[str, str], new: dict[str, str], spec: str, changed: set[int]
