@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from wardround.reports.predictions import predictor_notes
+from wardround.reports.predictions import auroc_of, curves, predictor_notes
 
 
 def fit(dev_auroc: float | None, *, converged: bool = True, repeated: int = 0) -> Any:
@@ -29,3 +29,22 @@ def test_notes_count_fits_short_of_samples_without_a_choice_and_at_their_limit()
         "Left out: count-gbm, no library.",
     )
     assert predictor_notes(rows, None) == predictor_notes([], manifest) == ()
+
+
+def test_a_curve_is_of_the_fits_that_have_the_figure_its_points_the_mean_and_the_ends_of_the_replicates() -> None:
+    """Of test samples of one class there is no AUROC."""
+
+    def row(k: str, auroc: float | None, predictor: str = "count-lr") -> Any:
+        found = None if auroc is None else SimpleNamespace(estimate=auroc)
+        return SimpleNamespace(
+            task="guo_los", view="classes", predictor=predictor, k=k, scores=SimpleNamespace(auroc=found)
+        )
+
+    rows = [row("all", 0.9), row("8", 0.5), row("8", 0.75), row("2", None), row("1", 0.5), row("1", None, "count-gbm")]
+    (curve,) = curves(rows, auroc_of)
+    assert (curve.task, curve.view, curve.predictor) == ("guo_los", "classes", "count-lr")
+    assert [(point.k, point.mean, point.low, point.high, point.replicates) for point in curve.points] == [
+        (1, 0.5, 0.5, 0.5, 1),
+        (8, 0.625, 0.5, 0.75, 2),
+        (None, 0.9, 0.9, 0.9, 1),
+    ]

@@ -20,7 +20,7 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.results import read_results
 from wardround.tasks.benchmarks import Benchmark, Sample, get_task
 from wardround.tasks.benchmarks.meds_labels import BinaryQuestion, binary_questions, folder_name
-from wardround.tasks.scoring import ClassificationRow, EpisodeScore, Interval
+from wardround.tasks.scoring import ClassificationRow, EpisodeScore
 
 # The results of predictors in a run's folder, as rows of tables and as curves over the number of shots.
 
@@ -67,7 +67,7 @@ def macro_f1_of(row: FitRow) -> float | None:
 
 def auroc_of(row: FitRow) -> float | None:
     """Return the figure of EHRSHOT's figures."""
-    return _estimate(row.scores.auroc)
+    return None if row.scores.auroc is None else row.scores.auroc.estimate
 
 
 def curves(rows: Sequence[FitRow], value: Value) -> tuple[Curve, ...]:
@@ -175,10 +175,6 @@ def _table_row(row: FitRow) -> ClassificationRow:
 def _size(row: FitRow) -> float:
     """Return a sort key: the number of shots, and of equal numbers the first replicate last."""
     return (float("inf") if row.k == ALL_SHOTS else int(row.k)) - row.replicate / 1e6
-
-
-def _estimate(interval: Interval | None) -> float | None:
-    return None if interval is None else interval.estimate
 
 
 # Answers of agents and probabilities of predictors, in the form of meds-evaluation: one file per question and method.
