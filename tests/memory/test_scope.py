@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from memory_doubles import lesson, patient
+from test_scope_limits import Row, WrittenChart
 
 from effort import often
 from wardround.clinical.vocabulary import Quantity
@@ -151,6 +152,18 @@ def test_a_limit_is_checked_against_the_latest_value(phrase: str, holds: bool | 
     check = read_phrase(phrase)
     assert check is not None
     assert check(MEASURED) is holds
+
+
+def test_an_allergy_that_a_code_records_is_one_and_an_illness_by_an_allergy_is_none() -> None:
+    def allergic(code: str) -> bool | None:
+        return findings_of_chart(WrittenChart(age=40, rows=[Row("diagnosis", code)])).allergic_to("penicillin")
+
+    assert [allergic(code) for code in ("Z88.0", "V14.0", "Allergy status to penicillin", "J30.9")] == [
+        True,
+        True,
+        True,
+        None,
+    ]
 
 
 def test_ninety_stands_for_ninety_and_more_and_nothing_known_is_nothing_checked() -> None:

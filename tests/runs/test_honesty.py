@@ -88,6 +88,22 @@ def test_every_contender_is_paired_with_the_best_trivial_one(small: Benchmark) -
     assert found == {"prior": 0, "oracle": 0.25, "nothing": -0.75}
 
 
+def test_a_difference_to_the_best_trivial_one_is_corrected_for_all_contenders() -> None:
+    """Of eight test stays five are long; always long is right in five, and a patient is one of eight coins."""
+    samples = [a_sample(1, "1", "train"), *(a_sample(2 + n, "01"[n < 5], "test") for n in range(8))]
+    bench = Benchmark(manifest={"name": "ehrshot", "policy": "known_at"}, all_samples=tuple(samples), last={})
+    (trivial,) = trivial_scores(bench, {f"s{2 + n}" for n in range(8)})
+    groups = {name: trivial.scores[name] for name in ("oracle", "nothing", "constant")}
+    rows = {row.contender: row for row in against_trivial(groups, [trivial], seed=1)}
+    own = {name: row.test.p_value for name, row in rows.items()}
+    assert own["oracle"] == 2 / 2**3, "three patients, whose signs must all be alike"
+    assert own["nothing"] == 2 / 2**5
+    for name, row in rows.items():
+        assert row.adjusted_p is not None
+        assert row.adjusted_p >= (own[name] or 0.0)
+    assert (rows["oracle"].adjusted_p or 0.0) > 2 / 2**3, "one of three is less remarkable than one alone"
+
+
 def test_the_last_answer_is_one_that_the_chart_shows(synthetic_benchmark_path: Path, synthetic_store: Store) -> None:
     bench = Benchmark.open(synthetic_benchmark_path)
     names = bench.last["labevents"]
