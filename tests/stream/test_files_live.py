@@ -334,7 +334,7 @@ MORE = {
 DRAWN = f"""{reduce(lambda text, pair: text.replace(*pair), MORE.items(), OWN)}
 [tables.moves]
 path = "moves"
-key = ["move_id"]
+key = ["move_id", "moved"]
 subject = "person"
 event_time = "moved"
 available_at = "moved"

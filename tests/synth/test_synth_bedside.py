@@ -185,6 +185,17 @@ def test_what_a_ventilator_shows_agrees_with_how_it_is_set(rows: Reader) -> None
     assert min(modes["PSV/SBT"], modes["CMV/ASSIST/AutoFlow"]) > 10
 
 
+def test_nobody_who_dies_is_to_be_resuscitated(rows: Reader) -> None:
+    dead = {row["hadm_id"] for row in rows("admissions") if row["deathtime"]}
+    seen = set()
+    for said in _charted(rows).values():
+        if "code_status" in said:
+            is_dead = said["code_status"]["hadm_id"] in dead
+            assert said["code_status"]["value"] == ("DNR / DNI" if is_dead else "Full code")
+            seen.add(is_dead)
+    assert seen == {True, False}
+
+
 def test_scales_and_pressures_are_possible(rows: Reader) -> None:
     words: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     rhythms: dict[str, list[float]] = defaultdict(list)
