@@ -246,6 +246,32 @@ def test_places_are_those_of_the_times_and_values() -> None:
     assert (drawn.drawn, drawn.read) == ({"labs:2": 3}, 2)
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends", "place"),
+    [
+        (60, 24, None),  # at the moment the drawing begins
+        (60, 23, (0.0, WIDTH / 24)),
+        (24, 12, (0.0, WIDTH / 2)),
+        (12, 12, (WIDTH / 2, 2.0)),
+        (60, None, (0.0, WIDTH)),
+        (0, None, (WIDTH - 2.0, 2.0)),
+    ],
+)
+def test_what_was_over_before_the_drawing_begins_is_not_on_it(
+    begins: float, ends: float | None, place: tuple[float, float] | None
+) -> None:
+    """The drawing begins with the stay, a day before the moment; what began earlier is drawn from its edge."""
+    events = [event(EventKind.ADMISSION, "URGENT", 24, "admissions:1")]
+    events.append(event(EventKind.MEDICATION_START, "Heparin", begins, "orders:1"))
+    if ends is not None:
+        events.append(event(EventKind.MEDICATION_STOP, "Heparin", ends, "orders:1"))
+    record = StandingRecord(as_of=MOMENT, rows={}, events=events)
+    drawn = draw_timeline(record, Interest(read=frozenset(), cited={}))
+    assert drawn.start == MOMENT - timedelta(hours=24)
+    places = [(bar.x, bar.width) for bar in drawn.spans[0].bars]
+    assert places == ([] if place is None else [(place[0], pytest.approx(place[1], abs=0.05))])
+
+
 @pytest.mark.parametrize("better", range(1, 5))
 def test_of_too_many_charts_those_are_drawn_that_were_looked_at(better: int) -> None:
     """Cited ones before those read, these before those out of their limits, these before those measured often."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zlib
 from dataclasses import replace
 
@@ -84,10 +85,34 @@ def test_png_bombs_and_pictures_of_16_bits() -> None:
     assert read_radiograph(deep.getvalue()).pixels.tolist() == [[0.0, 1.0]]
 
 
-def test_the_size_that_a_codestream_claims() -> None:
-    assert claimed_size(b"\xff\xd8\xff\xe0\x00\x04xx\xff\xc0\x00\x0b\x08\x01\x00\x02\x00" + bytes(9)) == (256, 512)
-    assert claimed_size(b"\xff\xd8\xff\xff\xff\xff") is None
-    assert claimed_size(b"nothing of the kind") is None
+_SIZE = b"\x00\x0b\x08\x01\x00\x02\x00\x01\x11"
+"""The head of a frame of 256 rows and 512 columns."""
+_SIZ = b"\xff\x4f\xff\x51\x00\x29\x00\x00" + struct.pack(">IIII", 612, 300, 100, 44)
+
+
+@pytest.mark.parametrize(
+    ("frame", "size"),
+    [
+        (b"\xff\xd8\xff\xc0" + _SIZE, (256, 512)),
+        (b"\xff\xd8\xff\xf7" + _SIZE, (256, 512)),  # JPEG-LS
+        (b"\xff\xd8\xff\xe0\x00\x04xx\xff\xc3" + _SIZE, (256, 512)),
+        (b"\xff\xd8\xff\x01\xff\xd0\xff\xff\xff\xc0" + _SIZE, (256, 512)),  # marks alone, and one that is filled up
+        (b"\xff\xd8\xff\xc4\x00\x0b" + bytes(9) + b"\xff\xc0" + _SIZE, (256, 512)),  # a table is no frame
+        (b"\xff\xd8" + b"\xff\xe0\x00\x02" * 255 + b"\xff\xc0" + _SIZE, (256, 512)),
+        (b"\xff\xd8" + b"\xff\xe0\x00\x02" * 256 + b"\xff\xc0" + _SIZE, None),
+        (b"\xff\xd8\xff\xc0" + _SIZE[:7], (256, 512)),
+        (b"\xff\xd8\xff\xc0" + _SIZE[:6], None),
+        (b"\xff\xd8\xfe\xc0" + _SIZE, None),
+        (b"\xff\xd8\xff\xff\xff\xff", None),
+        (_SIZ, (256, 512)),
+        (_SIZ[:-1], None),
+        (bytes(4_092) + _SIZ, (256, 512)),
+        (bytes(4_093) + _SIZ, None),
+        (b"nothing of the kind", None),
+    ],
+)
+def test_the_size_that_a_codestream_claims(frame: bytes, size: tuple[int, int] | None) -> None:
+    assert claimed_size(frame) == size
 
 
 def test_a_folder_gives_only_what_lies_in_it_under_a_plain_name(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -15,9 +15,12 @@ pytest.importorskip("pydicom", reason="needs the extra [imaging]")
 
 from fake_server import Answer, FakeServer, text, tools
 from forking import commands, kill, wait_for
+from wardround.core import UserError
 from wardround.log import LogReader, Trajectory
-from wardround.records import Store
+from wardround.models import DataUseGuard
+from wardround.records import Store, load_source_spec
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
+from wardround.runs.models import open_image_model
 from wardround.runs.spending import Spending
 from wardround.serve.play import PlayedRun, PlaySettings
 from wardround.serve.session import ServedSession
@@ -178,3 +181,36 @@ def _recorded(folder: RunFolder) -> list[int]:
     """How many replies of each episode are in the log."""
     with LogReader(folder.logs, may_be_empty=True) as reader:
         return [len(one.turns) + len(reader.kept(one.episode)) for one in reader.trajectories()]
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "opened"),
+    [
+        ("reader", None, "openai/film-reader@http://127.0.0.1:1/v1"),
+        ("reader", "http://127.0.0.1:2/v1", "openai/film-reader@http://127.0.0.1:2/v1"),
+        ("openai/other", "http://127.0.0.1:2/v1", "openai/other@http://127.0.0.1:2/v1"),
+        ("openai/other", None, None),
+    ],
+)
+def test_an_image_model_is_what_its_own_section_says_else_what_its_url_or_the_run_does(
+    name: str, url: str | None, opened: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's own models need a key that is not there: only one at the run's endpoint asks for it."""
+    monkeypatch.setenv("WARDROUND_READER_KEY", "a-key-of-this-test")
+    settings = RunSettings.of(
+        base_url="http://127.0.0.1:3/v1",
+        api_key_variable="WARDROUND_NO_SUCH_KEY",
+        models={
+            "reader": {
+                "name": "openai/film-reader",
+                "base_url": "http://127.0.0.1:1/v1",
+                "api_key_variable": "WARDROUND_READER_KEY",
+            }
+        },
+    )
+    guard, roles = DataUseGuard(sensitivity="synthetic"), load_source_spec("mimiciv").roles
+    if opened is None:
+        with pytest.raises(UserError, match="environment variable"):
+            open_image_model(settings, guard, roles, name, url)
+        return
+    assert open_image_model(settings, guard, roles, name, url).identity == opened

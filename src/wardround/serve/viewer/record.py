@@ -233,7 +233,7 @@ def _bars(
         is_moment = event.row_id.partition(":")[0] in moments
         stop = event.time if is_moment else ends.get(event.row_id)
         left, right = scale.x(event.time), scale.x(stop or scale.end)
-        shown = max(left, 0.0) if right > 0 else left
+        shown = max(left, 0.0)
         yield DrawnBar(
             row_id=event.row_id,
             name=f"{event.concept}, {event.time:{dated}}",
