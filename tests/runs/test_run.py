@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from wardround.core import Progress, UserError
+from wardround.core.executors import EXECUTORS, Job, JobResult, perform
 from wardround.log import LogReader
 from wardround.reports import Pair, compare_all, summarise_run, write_report
 from wardround.runs import (
@@ -280,3 +282,59 @@ def test_an_episode_that_fails_twice_in_one_way_is_set_aside(
         ends = {entry.key: entry.outcome or {} for entry in reader.episodes() if entry.state == "finished"}
     errors = [one["error"] for one in ends.values() if one["finish"] == "error"]
     assert errors == ["set aside, it failed twice in the same way: RuntimeError: a bug of ours"]
+
+
+class OutOfReach:
+    """An executor whose first machine cannot be reached any more: its worker is called lost, and lives on for a while
+    with the episode that it has. The next one works as it should."""
+
+    def __init__(self, queue: Path) -> None:
+        self.waiting: list[Job] = []
+        self.started = 0
+        self.has_one, self.may_end = threading.Event(), threading.Event()
+        self.far = threading.Thread(target=self._work_far_away, args=(queue,))
+        self.far.start()
+        assert self.has_one.wait(60)
+
+    def _work_far_away(self, path: Path) -> None:
+        queue = WorkQueue(path)
+        assert len(queue.lease(1)) == 1
+        self.has_one.set()
+        self.may_end.wait(60)
+        queue.close()
+
+    def start(self, job: Job) -> None:
+        self.waiting.append(job)
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        job = self.waiting.pop(0)
+        self.started += 1
+        if self.started == 1:
+            return [JobResult(job=job, lost="its machine cannot be reached")]
+        result, error = perform(job, ())
+        threading.Timer(0.3, self.may_end.set).start()
+        return [JobResult(job=job, result=result, error=error)]
+
+    def stop(self) -> None:
+        self.may_end.set()
+        self.far.join()
+
+
+def test_what_a_lost_worker_keeps_is_waited_for_and_played(
+    settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = start(tmp_path / "run", settings.changed(tasks=("transfers",)))
+    made: list[OutOfReach] = []
+
+    class Kind:
+        spans_machines = False
+
+        def __call__(self, workers: int) -> OutOfReach:
+            made.append(OutOfReach(folder.queue))
+            return made[-1]
+
+    kind = Kind()
+    monkeypatch.setattr(EXECUTORS, "get", lambda name: kind)
+    counts = execute(folder, workers=2)
+    assert (counts.done, counts.leased, counts.open) == (2, 0, 0)
+    assert made[0].started > 3, "two, the lost one again, and both once more for what was kept"
