@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from stream_lines import hours_of, lab, told_of, written
 
+from wardround.core import UserError
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import StreamReport
@@ -123,6 +124,27 @@ def test_the_wall_ends_hours_and_parks_what_lies_ahead(tmp_path: Path, monkeypat
     report = live(folder, tmp_path / "out", finish=True)
     assert (report.told, report.parked) == (3, 1)
     assert hours_of(told_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00", "01-01 10:00"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "known", "parked"),
+    [
+        (15, "09:15:00", 0),
+        (15, "09:15:00.000001", 1),
+        (0, "09:00:00", 0),
+        (0, "09:00:00.000001", 1),
+        (None, "23:00:00", 0),
+    ],
+)
+def test_a_line_may_be_as_far_ahead_of_the_clock_as_the_skew(
+    minutes: int | None, known: str, parked: int, tmp_path: Path
+) -> None:
+    lines = ['{"clock": "2150-01-01 09:00:00"}', lab(7, f"2150-01-01 {known}", 1.0, "a")]
+    skew = None if minutes is None else timedelta(minutes=minutes)
+    settings = FollowSettings(once=True, skew=skew)
+    assert follow(SPEC, written(tmp_path / "in", lines), tmp_path / "out", settings=settings).parked == parked
+    with pytest.raises(UserError, match="skew: must be 0 minutes or more"):
+        follow(SPEC, tmp_path / "in", tmp_path / "x", settings=FollowSettings(skew=timedelta(microseconds=-1)))
 
 
 def test_a_start_finds_the_clocks_of_patients_again(tmp_path: Path) -> None:

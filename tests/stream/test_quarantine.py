@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from stream_lines import lab, told_of, written
 
 from effort import often
@@ -17,6 +19,7 @@ from wardround.core import UserError
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import only_follower, states_of
+from wardround.stream.input import LineFolder
 
 SPEC, FHIR = load_source_spec("mimiciv"), load_source_spec("fhir")
 AT_ONCE = FollowSettings(once=True, finish=True)
@@ -265,3 +268,77 @@ def test_a_second_follower_is_refused_in_one_line(tmp_path: Path, capsys: pytest
     assert wardround([*words, "--once"]) == 0
     with pytest.raises(UserError, match="clock"):
         follow(SPEC, tmp_path / "in", tmp_path / "x", settings=FollowSettings(clock="sun"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "is_read"),
+    [
+        ({"revision": -1}, False),
+        ({"revision": 0}, True),
+        ({"revision": (1 << 31) - 1}, True),
+        ({"revision": 1 << 31}, False),
+        ({"known": None, "time": None}, True),
+        ({"known": None, "time": None, "revision": 1}, False),
+        ({"known": None, "time": None, "withdrawn": True}, False),
+        ({"known": None, "time": None, "pending": True}, False),
+        ({"known": None}, False),
+        ({"another": 1}, False),
+    ],
+)
+def test_what_a_line_may_say_beside_its_row(more: dict[str, Any], is_read: bool, tmp_path: Path) -> None:
+    """What needs to be known at a time says when it was; a revision is a count."""
+    line = json.loads(GOOD[0])
+    line["row"] |= {"labevent_id": 1, "itemid": 50813, "charttime": line["time"], "storetime": line["time"]}
+    given = {name: value for name, value in {**line, **more}.items() if value is not None}
+    report = follow(SPEC, written(tmp_path / "in", [json.dumps(given)]), tmp_path / "out", settings=AT_ONCE)
+    assert (report.lines, report.refused) == ((1, 0) if is_read else (0, 1))
+
+
+@given(
+    lines=st.lists(st.binary(max_size=9).map(lambda text: text.replace(b"\n", b"")), max_size=12),
+    rest=st.sampled_from([b"", b"open"]),
+    block=st.integers(1, 12),
+    limits=st.lists(st.integers(1, 5), min_size=1),
+    second=st.integers(0, 12),
+)
+def test_whole_lines_are_read_once_in_order_however_they_are_cut(
+    lines: list[bytes], rest: bytes, block: int, limits: list[int], second: int, tmp_path_factory: Any
+) -> None:
+    """Of two files, so many lines at once, in blocks of so many bytes; a line without an end waits."""
+    folder = tmp_path_factory.mktemp("lines")
+    for name, part in (("b", lines[second:]), ("a", lines[:second])):
+        (folder / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in part) + rest)
+    (folder / "notes.txt").write_bytes(b"none of ours\n")
+    found: list[bytes] = []
+    offsets: dict[str, int] = {}
+    for limit in (limit for _ in range(len(lines) + 1) for limit in limits):
+        several = list(LineFolder(folder, block_bytes=block).read(offsets, limit))
+        assert sum(len(one.texts) for one in several) == min(limit, len(lines) - len(found))
+        for one in several:
+            assert one.start == offsets.get(one.file, 0)
+            found += one.texts
+            offsets[one.file] = one.end()
+    assert found == lines
+
+
+def test_a_reason_is_told_up_to_its_length_and_a_line_too(tmp_path: Path) -> None:
+    line = json.dumps({"table": "labevents", "row": {"subject_id": "x" * 9_000}, "known": "2150-01-01 08:00:00"})
+    long = '{"table": "' + "x" * 9_000 + '"}'
+    follow(SPEC, written(tmp_path / "in", [line, long]), tmp_path / "out", settings=AT_ONCE)
+    one, other = map(json.loads, (tmp_path / "out" / "quarantine.jsonl").read_text(encoding="utf-8").splitlines())
+    assert [len(each["line"]) for each in (one, other)] == [4_000, 4_000]
+    assert [len(each["reason"]) <= 500 for each in (one, other)] == [True, True]
+    assert (one["byte"], other["byte"]) == (0, len(line) + 1)
+
+
+@pytest.mark.parametrize(
+    ("partition", "partitions", "is_one"), [(0, 1, True), (1, 1, False), (1, 2, True), (-1, 2, False)]
+)
+def test_a_partition_is_one_of_its_number(partition: int, partitions: int, is_one: bool, tmp_path: Path) -> None:
+    settings = replace(AT_ONCE, partition=partition, partitions=partitions)
+    folder = written(tmp_path / "in", GOOD)
+    if is_one:
+        follow(SPEC, folder, tmp_path / "out", settings=settings)
+        return
+    with pytest.raises(UserError, match="--partition must be below --partitions"):
+        follow(SPEC, folder, tmp_path / "out", settings=settings)
