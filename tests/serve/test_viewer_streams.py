@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin
 
 import pytest
@@ -22,9 +23,9 @@ from forking import commands, kill, wait_for
 from wardround.cli import main
 from wardround.core import UserError, register_seals
 from wardround.records import load_source_spec
-from wardround.serve.viewer import ViewedStream, ViewerPages, viewer_app, write_site
+from wardround.serve.viewer import NotFound, ViewedStream, ViewerPages, viewer_app, write_site
 from wardround.serve.viewer.live.patient import BUNDLES
-from wardround.serve.viewer.live.stream import PatientQuery, draw_pace, listed
+from wardround.serve.viewer.live.stream import PatientLine, PatientQuery, draw_pace, listed, read_query
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.ledger import Commit, LoggedLine, PaceMinute, StreamLedger
 from wardround.stream.output import sealed_line
@@ -267,6 +268,70 @@ def test_how_the_stream_keeps_up_is_of_its_commits(live_stream_path: Path) -> No
         assert ViewedStream(live_stream_path).look().waiting == 100
     finally:
         Path(target.name).unlink()
+
+
+def line(subject: int, hour: str, alerts: int = 0, **more: Any) -> PatientLine:
+    """A patient after a bundle of 2150-01-``hour``."""
+    known: dict[str, Any] = {"bundles": 1, "amended": False, "abnormal": 0, "running": 0, "findings": (), "raised": ()}
+    known |= {"held": (), "proposed": ()} | more
+    return PatientLine(subject=subject, hour=f"2150-01-{hour}:00", alerts=alerts, **known)
+
+
+LINES = [
+    line(1, "02 10", alerts=0, abnormal=9, bundles=3, held=("A",)),
+    line(2, "01 09", alerts=7, abnormal=2, bundles=5, proposed=("aspirin",)),  # a day and an hour before the clock
+    line(3, "01 10", alerts=1, abnormal=2, bundles=4, amended=True),
+    line(4, "02 10", alerts=1, abnormal=1, bundles=1, held=("A", "B")),
+    line(12, "02 10", alerts=1, abnormal=2, bundles=2),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "subjects"),
+    [
+        ({}, [12, 4, 3, 1, 2]),
+        ({"sort": "hour"}, [1, 4, 12, 3, 2]),
+        ({"sort": "abnormal"}, [1, 12, 3, 2, 4]),
+        ({"sort": "bundles"}, [2, 3, 1, 12, 4]),
+        ({"sort": "patient"}, [1, 2, 3, 4, 12]),
+        ({"show": "alerts"}, [12, 4, 3, 2]),
+        ({"show": "proposals"}, [2]),
+        ({"show": "abnormal"}, [12, 4, 3, 1, 2]),
+        ({"show": "amended"}, [3]),
+        ({"rule": "A"}, [4, 1]),
+        ({"rule": "A", "patient": "4"}, [4]),
+        ({"patient": "2"}, [2]),
+        ({"patient": "7"}, []),
+    ],
+)
+def test_who_is_listed_and_in_which_order(query: dict[str, str], subjects: list[int], live_stream_path: Path) -> None:
+    """An alert is new until a day after its hour: new ones first, then by hour, number and abnormal values."""
+    moment = replace(ViewedStream(live_stream_path).look(), clock="2150-01-02 10:00", patients=LINES)
+    found = listed(moment, read_query(query))
+    assert [one.subject for one in found.rows] == subjects
+    assert (found.fitting, found.pages, found.newest) == (len(subjects), 1, "2150-01-01 10:00")
+    none_yet = listed(replace(moment, clock=None), read_query(query))
+    assert (len(none_yet.rows), none_yet.newest) == (len(subjects), "")
+
+
+@pytest.mark.parametrize(("count", "pages"), [(0, 1), (1, 1), (100, 1), (101, 2), (200, 2), (201, 3)])
+def test_a_page_lists_a_hundred(count: int, pages: int, live_stream_path: Path) -> None:
+    patients = [line(number, "02 10") for number in range(count)]
+    moment = replace(ViewedStream(live_stream_path).look(), clock="2150-01-02 10:00", patients=patients)
+    found = [listed(moment, PatientQuery(sort="patient", page=page)) for page in range(1, pages + 1)]
+    assert [one.subject for page in found for one in page.rows] == list(range(count))
+    assert {page.pages for page in found} == {pages}
+    assert all(len(page.rows) == 100 for page in found[:-1])
+    for page in (0, pages + 1):
+        with pytest.raises(NotFound, match=f"the list has {pages} pages, not {page}"):
+            listed(moment, PatientQuery(page=page))
+
+
+def test_an_address_says_what_is_asked_for_and_not_what_goes_without() -> None:
+    assert PatientQuery().address() == "index.html"
+    query = read_query({"show": "alerts", "page": "3", "sort": "alerts", "rule": "", "refresh": "30"})
+    assert query.address() == "index.html?show=alerts&page=3&refresh=30"
+    assert query.address(page=1, sort="hour", refresh="") == "index.html?show=alerts&sort=hour"
 
 
 def test_the_last_hour_is_drawn_minute_by_minute(live_stream_path: Path) -> None:
