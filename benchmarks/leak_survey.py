@@ -67,6 +67,8 @@ class Surveyed:
     pins: tuple[str, ...] = ()
     needs: str | None = None
     concepts: bool = False
+    draw: str | None = None
+    """The moments that the pipeline itself takes, where it has its own."""
 
 
 SURVEYED = (
@@ -89,6 +91,16 @@ SURVEYED = (
         needs="MIMIC-IV-MEDS",
         commands=("python {here}/meds_tab_features.py {needed}/meds {out} {samples}",),
         reads=("rows:{out}/features.parquet,key=stay_id",),
+    ),
+    Surveyed(
+        name="PyHealth",
+        pins=("pyhealth==2.1.0",),
+        commands=("python {here}/pyhealth_labs.py {raw} {out}",),
+        reads=(
+            "events:{out}/labs.csv,time=time,code=code",
+            "rows:{out}/admissions.csv,key=hadm_id,label=mortality",
+        ),
+        draw="admission+48h",
     ),
     Surveyed(
         name="ReciPies",
@@ -307,9 +319,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     with TemporaryDirectory(prefix="wardround-survey-") as folder:
         raw = prepared(given.raw, Path(folder) / "raw")
-        for draw in given.draw:
+        drawn: list[tuple[str, str | None]] = [(draw, None) for draw in given.draw]
+        drawn += [(draw, draw) for draw in sorted({one.draw for one in chosen if one.draw})]
+        for draw, own in drawn:
+            there = [one for one in chosen if one.draw == own]
+            if not there:
+                continue
             samples = draw_samples(load_swap_table("mimiciv"), [raw], draw, count=given.count)
-            survey = Survey(pipelines=chosen, programs=programs, samples=samples, concepts=given.concepts)
+            survey = Survey(pipelines=there, programs=programs, samples=samples, concepts=given.concepts)
             keep = None if given.keep is None else given.keep / draw
             settings = PipelineSettings(bisect=given.bisect, most_runs=given.most_runs, alone=True, keep=keep)
             began = time.process_time()
