@@ -32,6 +32,14 @@ _KIN = named_words("kin")
 _KIN_LINKS = named_words("kin_links")
 _KIN_SPEAKS = named_words("kin_speaks")
 _ONSET = named_words("onset")
+_ORDERS = named_words("orders")
+_ORDER_BEGINS = frozenset(
+    (",", ";", ":", "-", ")", "(", "and", "then", "please", "will", "would", "to", "should", "can", "may", "or")
+)
+_KEPT = frozenset(("continue", "keep", "maintain"))
+_CONDITIONS = frozenset(("if", "unless", "when", "once", "until"))
+_OFTEN = frozenset(("daily", "a", "per", "every", "weekly", "nightly", "more", "again", ",", "."))
+_BOUNDS = frozenset(("<", ">", "\u2264", "\u2265", "below", "above"))
 _DENIALS = frozenset(("none", "no", "denies", "denied", "negative", "absent", "nil", "never", "n"))
 _OF_FAMILY: Mapping[str, Standing] = {"family": "family", "history": "listed"}
 
@@ -149,6 +157,7 @@ def _act(sentence: _Sentence) -> set[int]:
                 sentence.closing[place].add(cue.standing)
     _act_kin(sentence, cue_places)
     _act_marks(sentence, cue_places)
+    _act_orders(sentence)
     return cue_places
 
 
@@ -355,6 +364,56 @@ def _act_marks(sentence: _Sentence, cue_places: set[int]) -> None:
                 if words[earlier] in (",", ";", ":") or earlier in cue_places:
                     break
                 sentence.closing[earlier].add("past")
+
+
+def _act_orders(sentence: _Sentence) -> None:
+    """An order under a condition states neither: ``start heparin when INR < 2``, ``if febrile, start vancomycin``.
+
+    What is continued is there, until its condition holds.
+    """
+    words = [token.text for token in sentence.tokens]
+    begins = next(place for place, token in enumerate(sentence.tokens) if token.is_word)
+    if _supposes(words, begins):
+        ordered = words.index(",", begins) + 1 if "," in words[begins:] else len(words)
+        _set_aside(sentence, begins, ordered if set(words[ordered : ordered + 1]) & _KEPT else len(words))
+        return
+    for place, word in enumerate(words):
+        is_noun = words[place + 1 : place + 2] == ["of"]  # "use of heparin"
+        if word not in _ORDERS or is_noun or (place > begins and words[place - 1] not in _ORDER_BEGINS):
+            continue
+        bound = next((later for later in range(place + 1, min(place + 5, len(words))) if words[later] in _BOUNDS), None)
+        if word in ("keep", "maintain") and bound is not None:  # a goal: "keep MAP > 65 with norepinephrine"
+            _set_aside(sentence, place, min(bound + 2, len(words)))
+            return
+        condition = next((later for later in range(place + 1, len(words)) if _is_condition(words, later)), None)
+        if condition is not None:
+            _set_aside(sentence, condition if word in _KEPT else place, len(words))
+            return
+
+
+def _supposes(words: Sequence[str], place: int) -> bool:
+    """Return whether a sentence that begins at a word supposes something: ``should she become hypotensive``."""
+    if words[place] == "should":
+        return words[place + 1 : place + 2] != [] and words[place + 1] in (*_SUBJECTS, "you")
+    return words[place] in ("if", "unless") or _is_case(words, place)
+
+
+def _is_case(words: Sequence[str], place: int) -> bool:
+    return " ".join(words[place : place + 4]).startswith(("in case of", "in the event of"))
+
+
+def _is_condition(words: Sequence[str], place: int) -> bool:
+    """Return whether a condition begins at a word: "when", or "for" before a bound (``for SBP < 90``)."""
+    word, rest = words[place], words[place + 1 : place + 7]
+    if word == "for":
+        return not _BOUNDS.isdisjoint(rest)
+    is_often = word == "once" and rest[:1] != [] and rest[0] in _OFTEN
+    return (word in _CONDITIONS and bool(rest) and not is_often) or _is_case(words, place)
+
+
+def _set_aside(sentence: _Sentence, begin: int, end: int) -> None:
+    for place in range(begin, end):
+        sentence.acting[place].add("other")
 
 
 def _standing(sentence: _Sentence, place: int) -> Standing:
