@@ -187,6 +187,32 @@ def test_draining_opens_one_worker_for_all_and_closes_it_whatever_happens(
     assert double.max_cost == 2.5
 
 
+@pytest.mark.parametrize("has_more", [True, False])
+def test_a_worker_closes_all_that_it_holds_but_the_memory(has_more: bool) -> None:
+    told: list[str] = []
+
+    def held(name: str) -> SimpleNamespace:
+        return SimpleNamespace(close=lambda: told.append(name))
+
+    def awaited(name: str) -> SimpleNamespace:
+        async def close() -> None:
+            told.append(name)
+
+        return SimpleNamespace(close=close)
+
+    always = ("log", "earlier", "queue", "images", "knowledge")
+    double = SimpleNamespace(
+        **{name: held(name) for name in always},
+        **{name: held(name) if has_more else None for name in ("encoder", "candidate_encoder", "vectors")},
+        **{name: awaited(name) if has_more else None for name in ("judging", "grading")},
+        models={"one": awaited("one"), "two": awaited("two")},
+        memories=held("memories"),
+    )
+    asyncio.run(Worker.close(cast(Any, double)))
+    more = {"encoder", "candidate_encoder", "vectors", "judging", "grading"} if has_more else set()
+    assert sorted(told) == sorted({*always, "one", "two"} | more)
+
+
 def test_a_process_whose_starter_is_gone_ends_with_status_3(monkeypatch: pytest.MonkeyPatch) -> None:
     class _Ended(BaseException):
         pass

@@ -230,6 +230,26 @@ def test_bars_and_lines_are_where_tokens_and_cost_say() -> None:
     assert drawn.costs == f"{LABEL + step / 2:.1f},{HEIGHT * 0.75:.1f} {LABEL + 1.5 * step:.1f},0.0"
 
 
+@pytest.mark.parametrize(("count", "every", "calls"), [(1, 1, 1), (150, 1, 150), (151, 2, 76), (301, 3, 101)])
+def test_of_many_calls_every_so_manieth_is_drawn(count: int, every: int, calls: int) -> None:
+    drawn = draw_course([turn(number) for number in range(count)], window=1_000)
+    assert drawn is not None
+    assert (drawn.every, len(drawn.calls)) == (every, calls)
+    assert [call.ordinal for call in drawn.calls] == list(range(0, count, every))
+    step = (WIDTH - LABEL) / count
+    assert [call.x for call in drawn.calls[:2]] == [round(LABEL + place * step, 1) for place in (0, every)[:calls]]
+    assert drawn.calls[0].width == round(step * every - 1, 1)
+    assert [(call.begins, call.branch) for call in drawn.calls[:2]] == [(True, 1), (False, 1)][:calls]
+
+
+def test_lanes_are_those_of_purposes_in_order() -> None:
+    drawn = draw_course([turn(0), turn(1, purpose="judge"), turn(2)], window=1_000)
+    assert drawn is not None
+    assert drawn.lanes == (("act", 128.0), ("judge", 146.0))
+    assert [call.lane_y for call in drawn.calls] == [128.0, 146.0, 128.0]
+    assert drawn.height == 168.0
+
+
 def test_what_is_not_counted_or_priced_is_not_drawn() -> None:
     drawn = draw_course([turn(0, unreported=("input_tokens",)), turn(1, cost=1.0)], window=1_000)
     assert drawn is not None
