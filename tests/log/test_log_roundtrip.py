@@ -23,6 +23,7 @@ from wardround.log import (
     ToolRecord,
     Trajectory,
     Turn,
+    atif_documents,
     conversations,
     spans_document,
     write_conversations,
@@ -267,6 +268,45 @@ def test_exports_hold_every_branch_and_rebuild_every_prompt(tmp_path: Path) -> N
         assert walked[::-1] == [message.to_wire() for message in recorded.prompt]
         assert line["tools"][turn["tools"]] == [TOOLS[0].to_wire()]
         assert turn["usage"]["reasoning_tokens"] is None
+
+
+def test_atif_has_each_reply_once_with_what_was_counted_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {"agent": "retrosum"})
+        history = play(recorder, 2)
+        recorder.turn(ask(history, 2), calling(2), purpose="summarise")
+        last = replace(calling(3, arguments="{"), unreported=("cached_tokens",), cost=0.5, reasoning="because")
+        recorder.turn(ask((START[0], history[2], history[3]), 3), last)  # begins with a reply that came before
+        recorder.finish({"answer": ["x"]})
+    with LogReader(path) as reader:
+        first, second = atif_documents(reader.trajectory("e"), version="1")
+    assert [one["trajectory_id"] for one in (first, second)] == ["e#0", "e#1"]
+    assert first["agent"]["name"] == "retrosum"
+    assert first["agent"]["tool_definitions"] == [TOOLS[0].to_wire()]
+    assert [(step["step_id"], step["source"], step.get("metrics")) for step in first["steps"]] == [
+        (1, "system", None),
+        (2, "user", None),
+        *((3 + n, "agent", {"prompt_tokens": 100 + n, "completion_tokens": 5, "cached_tokens": n}) for n in range(3)),
+    ]
+    assert first["steps"][3]["observation"] == {"results": [{"source_call_id": "call_1", "content": "ok 1"}]}
+    assert first["final_metrics"] == {
+        "total_steps": 5,
+        "total_prompt_tokens": 303,
+        "total_completion_tokens": 15,
+        "total_cached_tokens": 3,
+    }
+    system, copied, own = second["steps"]
+    assert (system["message"], copied["is_copied_context"], "metrics" in copied) == ("You are careful.", True, False)
+    assert own["metrics"] == {"prompt_tokens": 103, "completion_tokens": 5, "cost_usd": 0.5}
+    assert (own["model_name"], own["reasoning_content"], own["llm_call_count"]) == ("m", "because", 1)
+    assert own["tool_calls"] == [{"tool_call_id": "call_3", "function_name": "think", "arguments": {"unreadable": "{"}}]
+    assert second["final_metrics"] == {
+        "total_steps": 3,
+        "total_prompt_tokens": 103,
+        "total_completion_tokens": 5,
+        "total_cost_usd": 0.5,
+    }
 
 
 def test_other_tools_before_the_same_messages_are_no_prefix(tmp_path: Path) -> None:

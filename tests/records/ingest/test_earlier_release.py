@@ -144,6 +144,21 @@ def test_a_dictionary_s_other_places_change_nobody_and_its_other_words_those_who
     assert found.subjects == {"new": 0, "changed": 1, "same": 1, "gone": 0}
 
 
+def test_a_dictionary_that_no_table_takes_words_from_changes_nobody(tmp_path: Path) -> None:
+    spec = f"""{SPEC}
+[dictionaries.d_wards]
+path = "hosp/d_wards"
+key = ["ward"]
+[dictionaries.d_wards.columns]
+ward = "int"
+name = "text"
+"""
+    old, new = ({"hosp/d_wards.csv": f"ward,name\n1,{name}\n"} for name in ("East", "West"))
+    found = renewed(tmp_path, FILES | old, FILES | new, spec=spec, old_spec=spec)
+    assert found.why_every_subject is None
+    assert found.subjects == {"new": 0, "changed": 0, "same": 2, "gone": 0}
+
+
 def replaced(name: str, old: str, new: str) -> dict[str, str]:
     text = FILES[name]
     assert old in text
