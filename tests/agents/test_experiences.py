@@ -110,10 +110,15 @@ def test_experiences_of_another_task_are_not_asked_for(memory: Memory, synthetic
     assert lessons(summarising[0]) == []
 
 
-def test_what_has_no_room_is_left_out_whole_and_noted(memory: Memory, synthetic_store: Store) -> None:
+@pytest.mark.parametrize(
+    ("name", "whose"), [("retrosum-evolved-actor", 0), ("retrosum-evolved-summariser", 1)], ids=["actor", "summariser"]
+)
+def test_what_has_no_room_is_left_out_whole_and_noted(
+    name: str, whose: int, memory: Memory, synthetic_store: Store
+) -> None:
     limits = Limits(context_tokens=1800, reply_tokens=1000)
-    model, recorder = played("retrosum-evolved-actor", memory, synthetic_store, limits=limits, k=10)
-    shown = lessons(split(model)[0][0])
+    model, recorder = played(name, memory, synthetic_store, limits=limits, k=10)
+    shown = lessons(split(model)[whose][0])
     left_out = recorder.of("experiences_left_out")
     assert len(shown) + len(left_out[0]["left_out"]) == 2
     assert len(left_out[0]["left_out"]) >= 1
