@@ -12,8 +12,9 @@ import pytest
 
 from declared import declared, settings_of
 from wardround.cli import main
-from wardround.core import LeakError, UserError
+from wardround.core import LeakError, Progress, UserError
 from wardround.learning import DataSettings, ExportCounts, HeldOut, export_folder, export_rows, read_recipe, read_rows
+from wardround.learning.masking import RowTokenizer
 from wardround.learning.recipe import TrainingRecipe
 from wardround.log import LogReader
 from wardround.runs import RunFolder, open_store, score_run
@@ -53,6 +54,33 @@ def test_the_draw_is_of_each_task_and_hangs_on_the_seed_alone(teacher: RunFolder
     assert counts.dropped["episode_not_drawn"] == 2
     seeds = {tuple(exported(teacher, replace(ALL, episodes_per_task=1, seed=seed))[0]) for seed in range(8)}
     assert len(seeds) > 1
+
+
+class Words:
+    """A tokenizer of words: what the assistant wrote is marked."""
+
+    def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> dict[str, list[int]]:
+        words = [message["role"] for message in conversation for _ in str(message.get("content") or "-").split()]
+        return {"input_ids": [0] * len(words), "assistant_masks": [int(role == "assistant") for role in words]}
+
+
+def test_rows_of_more_tokens_than_fit_are_dropped_and_counted(teacher: RunFolder) -> None:
+    tokenizer = RowTokenizer(tokenizer=Words(), template="")
+    every = [tokenizer.encode(row) for row in export_rows([teacher], ALL)]
+    sizes = sorted(len(row.ids) for row in every)
+    assert sizes[0] < sizes[-1]
+    for most in (sizes[0] - 1, sizes[0], sizes[-1] - 1, sizes[-1], None):
+        counts, seen = ExportCounts(), list[Progress]()
+        settings = replace(ALL, max_tokens=most)
+        rows = export_rows([teacher], settings, row_tokenizer=tokenizer, counts=counts, report=seen.append)
+        kept = [row for row in every if most is None or len(row.ids) <= most]
+        assert len(list(rows)) == counts.rows == len(kept)
+        assert counts.dropped["row_too_long"] == len(every) - len(kept)
+        assert (counts.tokens or 0, counts.learnt_tokens or 0) == (
+            sum(len(row.ids) for row in kept),
+            sum(sum(row.mask) for row in kept),
+        )
+        assert [(step.done, step.total) for step in seen] == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_the_same_conversation_is_kept_once(teacher: RunFolder) -> None:

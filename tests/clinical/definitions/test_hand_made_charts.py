@@ -153,7 +153,9 @@ def _kidneys(ward: Ward) -> None:
     ward.person("up by 0.3, other unit").lab(CREATININE, -20, 1.0, "mg/dL").lab(CREATININE, 1, 115.6, "umol/L")
     ward.person("one creatinine").lab(CREATININE, 1, 5.0, "mg/dL")
     ward.person("old creatinine").lab(CREATININE, -90, 1.0, "mg/dL").lab(CREATININE, -40, 3.5, "mg/dL")
-    for name, amount in (("0.5", 40), ("less than 0.5", 39), ("less than 0.3", 23), ("none", 0)):
+    amounts: dict[str, float] = {"0.5": 40, "less than 0.5": 39, "less than 0.3": 23, "none": 0}
+    amounts |= {"504 a day": 21, "499 a day": 20.8, "202 a day": 8.4, "199 a day": 8.3}
+    for name, amount in amounts.items():
         person = ward.person(f"urine {name}").charted(WEIGHT, -1, 80, "kg").charted(HEART, -1, 80, "bpm")
         for hour in range(-1, 25):
             person.urine(hour, amount)
@@ -274,6 +276,8 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Charts:
         ("before admission", 1.9, "liver", 4), ("before admission", 14, "liver", None),
         ("urine none", 24, "kidney", 4), ("urine none", 20.9, "kidney", None),
         ("urine none", 21, "kidney", 4),
+        ("urine 504 a day", 24, "kidney", 0), ("urine 499 a day", 24, "kidney", 3),
+        ("urine 202 a day", 24, "kidney", 3), ("urine 199 a day", 24, "kidney", 4),
         ("dry, then not", 40, "kidney", 3), ("dry, then not", 54, "kidney", 0),
         ("urine less than 0.3", 24, "kidney", 0),
         ("never at once", 3, "brain", 2), ("no movement charted", 1, "brain", None),
