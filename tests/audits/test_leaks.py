@@ -14,7 +14,7 @@ from wardround.audits import LeakReport, audit_leaks, delete_future
 from wardround.audits.deletion import RawSubjects, write_deleted
 from wardround.cli import main
 from wardround.core import UserError, parse_time
-from wardround.records import Store, ingest, load_source_spec
+from wardround.records import Policy, Store, ingest, load_source_spec
 
 OTHER = {"subject_id": 2, "hadm_id": 900, "admittime": ADMIT, "dischtime": DISCHARGE}
 MID_STAY = parse_time("2150-03-12 00:00:00")
@@ -108,6 +108,12 @@ def test_the_published_clock_leaks_and_both_audits_show_it(store: Store, folder:
     assert report.of("transfers").differing > 0
     assert report.as_text().endswith("LEAKS")
     assert "drgcodes:100-HCFA-291" in report.as_text()
+
+
+@pytest.mark.parametrize("policy", ["known_at", "published"])
+def test_when_all_has_come_nothing_is_of_the_future_by_either_clock(store: Store, folder: Path, policy: Policy) -> None:
+    report = audit_leaks(store, [(2, datetime(2300, 1, 1))], raw_folder=folder, policy=policy)
+    assert (report.deletion_samples, report.differences, report.clean) == (1, 0, True), report.as_text()
 
 
 def _weakened(tmp_path: Path, old: str, new: str) -> Store:
