@@ -222,6 +222,23 @@ def test_a_training_that_learns_from_nothing_is_refused_before_it_begins(tmp_pat
     assert not list((tmp_path / "out").glob("model*"))
 
 
+def test_a_training_goes_on_only_as_it_was_begun(tmp_path: Path) -> None:
+    out, recipe = tmp_path / "out", TrainingRecipe(data=DataSettings(max_tokens=2))
+
+    def refused(rows: list[TrainingRow], recipe: TrainingRecipe, *, resume: bool) -> str:
+        with pytest.raises(UserError) as error:
+            fine_tune(cast(BaseWeights, Weights()), rows, "", recipe, out, resume=resume)
+        return str(error.value)
+
+    assert refused([ROW], recipe, resume=True) == f"no training was begun in {str(out)!r}"
+    assert refused([ROW], recipe, resume=False).startswith("none of 1 rows")
+    assert "go on with --resume" in refused([ROW], recipe, resume=False)
+    assert refused([ROW], recipe, resume=True).startswith("none of 1 rows"), "the same goes on"
+    other = replace(recipe, data=DataSettings(max_tokens=1))
+    assert "begun with another recipe; give the same" in refused([ROW], other, resume=True)
+    assert "begun with another rows_sha256; give the same" in refused([ROW, ROW], recipe, resume=True)
+
+
 def of_person(person: int | None, **about: Any) -> TrainingRow:
     return TrainingRow(messages=ROW.messages, tools=(), about={"subject_id": person, **about})
 
