@@ -272,6 +272,57 @@ def test_a_code_is_described_by_its_usual_words_and_has_the_group_of_its_own(tmp
     }
 
 
+CULTURES = """
+[source]
+name = "ward"
+title = "A ward"
+sensitivity = "synthetic"
+[tables.cultures]
+path = "cultures"
+key = ["id"]
+subject = "person"
+code = "test"
+text = "result"
+event_time = "drawn"
+available_at = "told"
+version = "told"
+amended = { status = "status", withdrawn = ["error"] }
+columns = { id = "int", person = "int", drawn = "time", told = "time", test = "text", result = "text", status = "text" }
+[tables.cultures.pending]
+group = ["person", "drawn", "test"]
+columns = ["person", "drawn", "test"]
+at = "drawn"
+until = "told"
+"""
+
+
+def test_a_culture_is_asked_for_answered_and_its_result_withdrawn(tmp_path: Path) -> None:
+    rows = [
+        "1,1,2150-01-01 08:00,2150-01-02 08:00,blood,none,final",
+        "1,1,2150-01-01 08:00,2150-01-03 08:00,blood,none,error",
+        "2,1,2150-01-01 09:00,2150-01-02 09:00,urine,coli,final",
+    ]
+    (tmp_path / "raw").mkdir()
+    lines = ["id,person,drawn,told,test,result,status", *rows]
+    (tmp_path / "raw" / "cultures.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "ward.toml").write_text(CULTURES)
+    ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
+    export_meds(Store.open(tmp_path / "store"), tmp_path / "meds")
+    (told,) = read(tmp_path / "meds")
+    found = {(row["time"], row["code"], row["text_value"], row["revision"]) for row in told.to_pylist()}
+    assert found == {
+        (datetime(2150, 1, 1, 8), "cultures//blood", None, 0),
+        (datetime(2150, 1, 1, 9), "cultures//urine", None, 0),
+        (datetime(2150, 1, 2, 8), "cultures//blood", "none", 0),
+        (datetime(2150, 1, 2, 8), "ANSWERED", None, 1),
+        (datetime(2150, 1, 2, 9), "cultures//urine", "coli", 0),
+        (datetime(2150, 1, 2, 9), "ANSWERED", None, 1),
+        (datetime(2150, 1, 3, 8), "WITHDRAWN", None, 1),
+    }
+    whose = {row["code"]: row["row_id"] for row in told.to_pylist()}
+    assert whose["WITHDRAWN"] == "cultures:1"
+
+
 def test_splits_are_folders_and_a_file_that_the_standard_takes(synthetic_store: Store, tmp_path: Path) -> None:
     meds = pytest.importorskip("meds", reason="needs meds, the standard's package")
     subjects = synthetic_store.subjects.tolist()
