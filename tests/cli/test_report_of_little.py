@@ -52,7 +52,7 @@ def test_a_run_that_failed_throughout_draws_nothing_at_zero(there: There, tmp_pa
         model = ["--model", "openai/test-model", "--base-url", server.url, "--agent", "react", "retrosum"]
         assert main([*words, *model, "--out", str(tmp_path / "run")]) == 0
     page, figures = reported(tmp_path / "run", tmp_path)
-    assert "2 of 2 episodes failed: they score as one that answers nothing" in page
+    assert "2 of 2 episodes failed: they score like an empty answer" in page
     for title in ("Input tokens per episode", "Time per episode", "Score against spending"):
         assert "<p>none</p>" in section(page, title)
         assert "<svg" not in section(page, title)

@@ -123,7 +123,7 @@ def test_a_report_without_its_store_says_what_it_leaves_out(run: RunFolder, tmp_
     (copied / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert main(["report", str(copied), "--out", str(tmp_path / "report")]) == 0
     stay = next((tmp_path / "report" / "episodes").glob("*.html")).read_text(encoding="utf-8")
-    assert "The store is not there" in stay
+    assert "The store is missing" in stay
     assert "<dt>state</dt>" not in stay
     assert "<dt>proposed</dt>" in stay
 

@@ -378,7 +378,7 @@ def test_one_episode_of_a_sample_stands_alone_and_two_beside_each_other(run: Vie
     alone = pages.sides_page(1, page, {"left": left, "right": left})
     assert alone.count('<th scope="col">') == 2
     assert "by both" not in alone
-    assert "by this one alone" not in alone
+    assert "only by this one" not in alone
 
 
 def test_a_record_some_hours_before_shows_what_was_known_then(run: ViewedRun, client: TestClient) -> None:

@@ -349,7 +349,7 @@ def test_a_live_patient_grows_when_it_is_asked_for_again(
         settings, rules = FollowSettings(once=True, finish=True), coded_responder(live_rules)
         spec = load_source_spec("mimiciv")
         follow(spec, tmp_path / "lines", tmp_path / "live", settings=settings, responder=rules)
-        _press_until(browser, "document.activeElement.textContent === 'look again'")
+        _press_until(browser, "document.activeElement.textContent === 'refresh'")
         browser.press("Enter")
         browser.wait(f"({newest} ?? {before!r}) !== {before!r} && document.readyState === 'complete'")
         assert "labevents:900" in browser.value("document.querySelector('#proposed ~ ul').textContent")

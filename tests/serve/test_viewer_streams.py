@@ -168,7 +168,7 @@ def test_pages_grow_and_say_nothing_that_comes_later(live_stream_path: Path, liv
 def stable(client: TestClient) -> dict[str, str]:
     """The pages of the patients 7 and 8, without what an hour that is open says of itself."""
     names = ("patients/7.html", "patients/8.html", "patients/8.bundles-1.html")
-    return {name: re.sub(r"; what came in of .* that hour is over", "", page(client, name)) for name in names}
+    return {name: re.sub(r"; new rows of .* that hour is over", "", page(client, name)) for name in names}
 
 
 def bundles_of(text: str) -> list[str]:
