@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 from wardround.predictors import FitRow
@@ -56,7 +57,9 @@ class CardRow:
         existing = sorted(self.by_existence, key=lambda figure: -float(figure["low"]))
         figures += [(f"'{figure['what']}' alone", figure) for figure in existing[:1]]
         found = [
-            f"{name} answers with {figure_text(figure)}" for name, figure in figures if figure["low"] > _bar(figure)
+            f"{name} answers with {figure_text(figure)}"
+            for name, figure in figures
+            if figure["low"] > (TELLING if "auc" in figure else 0.0)
         ]
         return f"{self.task}: {', '.join(found)}" if found else None
 
@@ -87,10 +90,6 @@ def figure_text(found: Mapping[str, Any]) -> str:
     return f"F1 {found['f1']:.2f}, prior {found['prior']:.2f} ({found['gain']:+.2f} [{bounds}])"
 
 
-def _bar(found: Mapping[str, Any]) -> float:
-    return TELLING if "auc" in found else 0.0
-
-
 def against_trivial(
     groups: Mapping[str, Sequence[EpisodeScore]], trivial: Sequence[TrivialScores], *, seed: int
 ) -> tuple[Comparison, ...]:
@@ -117,7 +116,9 @@ def predictor_scores(predictions: Sequence[FitRow], trivial: Sequence[TrivialSco
     """
     found: dict[str, list[EpisodeScore]] = {}
     for row in predictions:
-        answers = {sample: row.classes[max(enumerate(shares), key=_share)[0]] for sample, shares in _probabilities(row)}
+        answers = {
+            sample: row.classes[max(enumerate(shares), key=itemgetter(1))[0]] for sample, shares in _probabilities(row)
+        }
         for one in (score for part in trivial if part.task == row.task for score in part.scores[part.best]):
             if one.sample in answers:
                 found.setdefault(f"{row.predictor} · {PREDICTOR}", []).append(_answered(one, row, answers[one.sample]))
@@ -127,10 +128,6 @@ def predictor_scores(predictions: Sequence[FitRow], trivial: Sequence[TrivialSco
 def _probabilities(row: FitRow) -> Iterable[tuple[str, tuple[float, ...]]]:
     """Return the test samples with their probabilities, if the fit has the task's own classes."""
     return zip(row.samples, row.probabilities, strict=True) if row.view == CLASSES_VIEW else ()
-
-
-def _share(placed: tuple[int, float]) -> float:
-    return placed[1]
 
 
 def _answered(sample: EpisodeScore, row: FitRow, answer: str) -> EpisodeScore:

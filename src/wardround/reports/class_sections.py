@@ -228,7 +228,7 @@ def _notes(agents: Sequence[ClassificationRow], predictors: Sequence[Classificat
 
 def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tuple[Line, ...]:
     comparable = same_samples(rows)
-    intervals = {row.name: _intervals(row) for row in rows}
+    intervals = {row.name: [row.metrics.accuracy, row.metrics.macro_f1, *row.metrics.class_f1.values()] for row in rows}
     columns = list(zip(*intervals.values(), strict=True))
     ordered = [sorted((one.estimate for one in column), reverse=True) for column in columns]
     lines = []
@@ -263,10 +263,6 @@ def _edges(interval: Interval) -> str:
     if interval.low is None or interval.high is None or not interval.is_telling:
         return ""
     return f"{100 * interval.low:.1f} – {100 * interval.high:.1f}"
-
-
-def _intervals(row: ClassificationRow) -> list[Interval]:
-    return [row.metrics.accuracy, row.metrics.macro_f1, *row.metrics.class_f1.values()]
 
 
 def _ablation_cells(

@@ -90,7 +90,7 @@ def run_figures(summary: RunSummary, points: Sequence[Point] = ()) -> dict[str, 
         found["scores"] = partial(
             scores_figure, rows, looks, {task: one for task, one in best.items() if one is not None}
         )
-    whole = _over_tasks(rows)
+    whole = list({contender(row): row for row in rows}.values())  # the row over all tasks comes last
     unit = "mean cost of an episode (US$)" if all(row.cost for row in whole) else "mean input tokens of an episode"
     spent = [(row, row.cost if all(one.cost for one in whole) else row.input_tokens) for row in whole]
     known = [(row, value) for row, value in spent if value]
@@ -312,8 +312,3 @@ def _legend(
 
 def _task(name: str) -> str:
     return "mean of tasks" if name == ALL else name
-
-
-def _over_tasks(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """Return each contender's row over all tasks, or its only row."""
-    return list({contender(row): row for row in rows}.values())  # the row over all tasks comes last

@@ -492,11 +492,7 @@ def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
         "experiences": sum(result.use.experiences or 0 for result in results),
         "unchecked": sum(result.use.unchecked_experiences for result in results),
         "failed": sum(result.finish == "error" for result in results),
-        "seconds": median(_seconds(result) for result in results) if results else None,
+        "seconds": median(one.use.model_seconds + one.use.tool_seconds for one in results) if results else None,
         "cost": sum(cost for cost in costs if cost is not None) if costs and None not in costs else None,
         "input_tokens": sum(t for t in tokens if t is not None) if tokens and None not in tokens else None,
     }
-
-
-def _seconds(result: EpisodeScore) -> float:
-    return result.use.model_seconds + result.use.tool_seconds

@@ -127,10 +127,9 @@ class RunFacts:
     def _tasks(self) -> Iterator[str]:
         played = {result.task for result in self.results}
         titles = [f"{task.name} ({task.title})" for task in self.benchmark.tasks if task.name in played]
-        yield f"Tasks of the benchmark {self.benchmark.name} ({self._paper()}): {_listed(titles)}."
-
-    def _paper(self) -> str:
-        return f"after {paper}" if (paper := self.benchmark.manifest.get("paper")) else "our own"
+        paper = self.benchmark.manifest.get("paper")
+        origin = f"after {paper}" if paper else "our own"
+        yield f"Tasks of the benchmark {self.benchmark.name} ({origin}): {_listed(titles)}."
 
     def _source(self) -> Iterator[str]:
         digest = self._manifest.get("store_digest")

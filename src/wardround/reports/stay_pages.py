@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wardround.clinical.bundles import Bundle, BundleEvent, PatientState, Trend, bundle_text, event_text, states
+from wardround.clinical.bundles import BundleEvent, PatientState, Trend, bundle_text, event_text, states
 from wardround.clinical.bundles.events import EventKind, amends
 from wardround.clinical.codes import normalise_label
 from wardround.core import UserError
@@ -44,7 +44,9 @@ def stay_hours(store: Store, sample: Sample) -> tuple[StayHour, ...]:
     before = PatientState(subject_id=sample.subject_id)
     hours = []
     for bundle, after in zip(every, states(every), strict=True):
-        hours.append(_hour(bundle, before, after))
+        amended = dict.fromkeys(_amendment(event) for event in bundle.events if amends(event))
+        changes = tuple(_changes(before, after))
+        hours.append(StayHour(bundle=_cut(bundle_text(bundle)), changes=changes, amended=tuple(amended)))
         before = after
     return tuple(hours[len(past) :])
 
@@ -54,14 +56,6 @@ def stay_state(store: Store, sample: Sample, step: int) -> PatientState | None:
     past, bundles = played_bundles(store, sample)
     every = list(states([*past, *bundles]))[len(past) :]
     return every[step] if 0 <= step < len(every) else None
-
-
-def _hour(bundle: Bundle, before: PatientState, after: PatientState) -> StayHour:
-    return StayHour(
-        bundle=_cut(bundle_text(bundle)),
-        changes=tuple(_changes(before, after)),
-        amended=tuple(dict.fromkeys(_amendment(event) for event in bundle.events if amends(event))),
-    )
 
 
 def _changes(before: PatientState, after: PatientState) -> Iterator[str]:

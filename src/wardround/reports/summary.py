@@ -230,16 +230,6 @@ def age_band_of(chart: Chart) -> str:
     return next((name for end, name in _BANDS if chart.age < end), _OLDEST)
 
 
-def ethnicity_of(chart: Chart) -> str:
-    """Return race or ethnicity in the source's own words."""
-    return _told(chart, "ethnicity")
-
-
-def insurance_of(chart: Chart) -> str:
-    """Return the insurance, as last recorded."""
-    return _told(chart, "insurance")
-
-
 def unit_of(chart: Chart) -> str:
     """Return the patient's last unit, by the role ``transfer`` that tasks use."""
     role = chart.spec.roles.first("transfer")
@@ -255,8 +245,8 @@ def unit_of(chart: Chart) -> str:
 GROUPINGS: Mapping[str, Callable[[Chart], str]] = {
     "sex": sex_of,
     "age": age_band_of,
-    "ethnicity": ethnicity_of,
-    "insurance": insurance_of,
+    "ethnicity": lambda chart: _told(chart, "ethnicity"),
+    "insurance": lambda chart: _told(chart, "insurance"),
     "unit": unit_of,
 }
 """Functions from a chart to its subgroup, by the name of the grouping."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 from wardround.core import Progress, Reporter, silent
 from wardround.records.ingest.changes import mark_files
 from wardround.records.ingest.clocks import delay_counts
-from wardround.records.ingest.plan import Plan, as_json
+from wardround.records.ingest.plan import Plan
 from wardround.records.ingest.sections import derive_rows
 from wardround.records.reading.source_files import BrokenRow, SubjectKeys, write_keys, write_quarantine
 from wardround.records.reading.table_reader import ReadCounts, TableReader
@@ -59,7 +60,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     _PARENTS.clear()
     columns = columns or [column for column in table.columns if column not in counts.missing_columns]
     counts.missing_columns = tuple(name for name in counts.missing_columns if name in table.columns)
-    note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c in table.columns]}
+    note = {"counts": asdict(counts), "kept": kept, "columns": [c for c in columns if c in table.columns]}
     note["filled"] = {name: filled[name] for name in columns if name in table.columns}
     plan.note(
         f"table-{name}",

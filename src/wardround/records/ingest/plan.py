@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -324,8 +324,3 @@ def _clear(store: Path, *, keep: Path) -> None:
 def is_finished(store: Path) -> bool:
     """Whether the folder has a finished store."""
     return (store / MANIFEST).exists()
-
-
-def as_json(value: Any) -> Any:
-    """Return a dataclass as JSON-ready values."""
-    return asdict(value)

@@ -129,7 +129,7 @@ def admission_sections(text: str) -> str:
             if title is not None and rest:
                 found[title].append(rest)
         start = end + 1 if title is not None else _next_opening(text, folded, end + 1)
-    blocks = {name: _tidy(lines) for name, lines in found.items()}
+    blocks = {name: "\n".join(line.strip() for line in lines).strip(" ,\n") for name, lines in found.items()}
     return "\n\n".join(f"{name}:\n{body}" for name, body in blocks.items() if body)
 
 
@@ -244,10 +244,6 @@ def _normal(header: str) -> str:
     """Fold case, remove remarks in brackets and join the words by single spaces."""
     plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", header)
     return _SPACE.sub(" ", plain.casefold()).strip()
-
-
-def _tidy(lines: list[str]) -> str:
-    return "\n".join(line.strip() for line in lines).strip(" ,\n")
 
 
 # Tables that ingest makes from the text of another table.

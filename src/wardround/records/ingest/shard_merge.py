@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from wardround.records.ingest.buckets import read_bucket
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, named_by, put_away
 from wardround.records.ingest.joins import links, orphans
-from wardround.records.ingest.plan import Plan, as_json
+from wardround.records.ingest.plan import Plan
 from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_bucket
 from wardround.records.ingest.shard_rows import clashing_rows
 from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
@@ -195,7 +195,7 @@ class Splice:
     def finish(self, finishing: Finishing, folder: Path) -> dict[str, Any]:
         """Write the shard; return the counts of touched subjects. Fills ``changed``."""
         buckets = {name: self.plan.touched_folder(name) for name in finishing.buckets}
-        return dict(as_json(replace(finishing, buckets=buckets).finish(self.shard, folder, self._put)))
+        return asdict(replace(finishing, buckets=buckets).finish(self.shard, folder, self._put))
 
     def _put(self, folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
         """Reuse a table's file if no stored row differs, else write the touched subjects among the others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
 from wardround.records.ingest.joins import CodeLabels, Dictionaries, with_labels
 from wardround.records.ingest.lineage import Taking
-from wardround.records.ingest.plan import Medians, Plan, as_json
+from wardround.records.ingest.plan import Medians, Plan
 from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_bucket
 from wardround.records.ingest.shard_merge import NOBODY, Splice, differing_subjects, touched_subjects
 from wardround.records.shards.layout import ORIGIN, shard_folder
@@ -30,7 +31,7 @@ def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, Medians], repo
         return
     folder = _new_folder(plan, shard)
     counts = _finishing(plan, medians).finish(shard, folder)
-    plan.note(f"shard-{shard:05d}", as_json(counts) | {"files": _file_hashes(folder)})
+    plan.note(f"shard-{shard:05d}", asdict(counts) | {"files": _file_hashes(folder)})
     report(Progress(label="finish shards", done=shard + 1, total=plan.shards, unit="shards"))
 
 
@@ -71,7 +72,7 @@ def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, 
 
     for name in taking.tables:
         write_bucket(plan.bucket_folder(name), shard, earlier.as_read(name))
-    counts = as_json(finishing.finish(shard, shard_folder(plan.store, shard), put))
+    counts = asdict(finishing.finish(shard, shard_folder(plan.store, shard), put))
     return {**counts, "changed": np.unique(np.concatenate(changed)).tolist()}
 
 

@@ -124,7 +124,9 @@ class _FlatTable:
         if unknown:
             raise RecordError(f"{self._name}: the spec has no column {', '.join(unknown)}")
         arrays = [
-            rows.column(field.name).cast(field.type) if field.name in rows.column_names else _nulls(field, rows)
+            rows.column(field.name).cast(field.type)
+            if field.name in rows.column_names
+            else pa.nulls(rows.num_rows, field.type)
             for field in self._schema
         ]
         self._put(pa.table(arrays, schema=self._schema))
@@ -166,7 +168,3 @@ def _no_rows(schema: Any) -> bytes:
     with pq.ParquetWriter(file, schema, compression="zstd"):
         pass
     return bytes(file.getvalue().to_pybytes())
-
-
-def _nulls(field: pa.Field, rows: pa.Table) -> Any:
-    return pa.nulls(rows.num_rows, field.type)

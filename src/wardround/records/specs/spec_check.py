@@ -218,7 +218,10 @@ class _Place:
     tables: Mapping[str, TableSpec]
 
     def time(self, column: str) -> None:
-        _check_time(self.place, column, self.spec)
+        _known_names(self.place, (column,), self.spec.columns)
+        if self.spec.columns[column] not in ("time", "date"):
+            shown = f"{self.spec.name}.{column} is {self.spec.columns[column]!r}"
+            raise self.wrong(f"{shown}, a rule needs a time or a date")
 
     def text(self, column: str) -> None:
         _known_names(self.place, (column,), self.spec.columns)
@@ -264,12 +267,6 @@ class _Place:
 
     def wrong(self, what: str) -> UserError:
         return UserError(f"{self.place}: {what}")
-
-
-def _check_time(place: str, column: str, table: TableSpec) -> None:
-    _known_names(place, (column,), table.columns)
-    if table.columns[column] not in ("time", "date"):
-        raise UserError(f"{place}: {table.name}.{column} is {table.columns[column]!r}, a rule needs a time or a date")
 
 
 def _check_key_types(place: str, table: TableSpec, key: str, parent: TableSpec) -> None:

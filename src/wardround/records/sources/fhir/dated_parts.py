@@ -26,10 +26,6 @@ class DatedPart:
     of: tuple[str, ...]
 
 
-def _note(item: Json) -> Words:
-    return text(item, "text"), []
-
-
 def _reaction(item: Json) -> Words:
     return joined([labels(item, "manifestation"), text(item, "severity"), text(item, "description")]), []
 
@@ -39,25 +35,21 @@ def _series(item: Json) -> Words:
     return joined([*named, text(item, "description")]), []
 
 
-def _form(item: Json) -> Words:
-    return plain_texts([item])
-
-
-def _content(item: Json) -> Words:
-    return plain_texts([part(item, "attachment")])
-
-
 _NOTED = (
     *("Condition", "AllergyIntolerance", "Procedure", "Immunization", "Specimen", "ImagingStudy", "Observation"),
     *("MedicationRequest", "MedicationAdministration", "MedicationDispense", "MedicationStatement"),
 )
 DATED_PARTS: Mapping[str, DatedPart] = {
-    "note": DatedPart(time=lambda item: moment(item, "time"), words=_note, of=_NOTED),
+    "note": DatedPart(time=lambda item: moment(item, "time"), words=lambda item: (text(item, "text"), []), of=_NOTED),
     "reaction": DatedPart(time=lambda item: moment(item, "onset"), words=_reaction, of=("AllergyIntolerance",)),
     "series": DatedPart(time=lambda item: moment(item, "started"), words=_series, of=("ImagingStudy",)),
-    "presentedForm": DatedPart(time=lambda item: moment(item, "creation"), words=_form, of=("DiagnosticReport",)),
+    "presentedForm": DatedPart(
+        time=lambda item: moment(item, "creation"), words=lambda item: plain_texts([item]), of=("DiagnosticReport",)
+    ),
     "content": DatedPart(
-        time=lambda item: moment(part(item, "attachment"), "creation"), words=_content, of=("DocumentReference",)
+        time=lambda item: moment(part(item, "attachment"), "creation"),
+        words=lambda item: plain_texts([part(item, "attachment")]),
+        of=("DocumentReference",),
     ),
 }
 """Element -> how it is read. What is not taken over at all (dated reactions to a vaccine, stages) needs no clock."""
