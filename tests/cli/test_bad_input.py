@@ -151,7 +151,7 @@ def test_what_is_missing_empty_or_unreadable_is_said_loudly(hospital: Path, tmp_
     assert broken > 10
     assert f"WARNING: set aside {broken} broken rows (d_labitems {broken})" in done.stdout
     assert f"d_labitems: {broken} of {len(lines) + 1} rows: not UTF-8 text {broken}" in done.stdout
-    assert "WARNING: admissions is not there, so no chart ever shows" in done.stdout
+    assert "WARNING: admissions is missing, so no chart shows" in done.stdout
     assert "hadm_id of labevents" in done.stdout
     assert "WARNING: empty files, treated as missing: hosp/omr.csv.gz" in done.stdout
 

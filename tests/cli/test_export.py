@@ -37,7 +37,7 @@ def test_in_and_out_again(data_set: Path, tmp_path: Path, capsys: pytest.Capture
     said = capsys.readouterr().out
     assert "3 subjects, 3 rows" in said
     assert "2:00:00 (result_lag)" in said
-    assert "tables not there: codes" in said
+    assert "missing tables: codes" in said
     assert main(["export", "meds", "--store", str(store), "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert "3 subjects, 3 events, 1 codes" in said

@@ -166,7 +166,7 @@ def test_a_table_of_one_time_or_none_is_never_shown_until_somebody_says_when(
     answered = answered.replace('available_at = "TODO', 'available_at = "always" #').replace('"TODO', '"')
     (tmp_path / "haus.toml").write_text(answered, encoding="utf-8")
     assert main(["spec", "check", str(tmp_path / "haus.toml")]) == 0
-    assert "never shown, until somebody says when: allergien.stoff, orders.status" in capsys.readouterr().out
+    assert "never shown until a rule says when: allergien.stoff, orders.status" in capsys.readouterr().out
 
 
 def test_a_name_that_could_be_an_empty_cell_stays_a_name(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_bulk_export_comes_in_and_what_is_left_out_is_said(tmp_path: Path) -> 
     done = wardround("ingest", "fhir", tmp_path / "raw", "--store", tmp_path / "store")
     assert done.returncode == 1, done.stderr
     assert "1 subjects, 2 rows in 2 tables" in done.stdout
-    assert "left out of the raw files: Claim 1" in done.stdout
+    assert "not used from the raw files: Claim 1" in done.stdout
     assert "set aside 1 broken rows (raw_records 1)" in done.stdout
     assert "(coding_lag)" in done.stdout
 

@@ -64,7 +64,7 @@ def test_predictors_are_paired_with_the_best_that_reads_nothing(
         names = {file.stem for file in (tmp_path / "figures").glob("*.pdf")}
         assert names == {f"{kind}-{task}" for kind in ("calibration", "learning-curve") for task in found}
     assert main(["report", str(tmp_path / "run"), "--tables", str(tmp_path / "tables")]) == 2
-    assert "--tables: for runs of agents" in capsys.readouterr().err
+    assert "--tables: only for runs of agents" in capsys.readouterr().err
     folder = Path(words[words.index("--benchmark") + 1])
     moved = folder.rename(tmp_path / "moved")
     assert main(["report", str(tmp_path / "run"), "--json"]) == 0

@@ -92,7 +92,7 @@ def test_a_run_that_nobody_may_write_is_reported(
         assert main(["report", str(run)]) == 0
         found = capsys.readouterr().out
         assert found.startswith(expected)
-        assert "cannot be written, so no report was; name a folder for it with --out" in found
+        assert "is read-only, so no report was written; name a folder with --out" in found
         assert main(["report", str(run), "--out", str(tmp_path / "out")]) == 0
         assert len(pages(tmp_path / "out")) == 4
         assert main(["report", str(run), "--out", str(run / "again")]) == 2

@@ -42,7 +42,7 @@ def test_a_run_that_was_not_begun_says_so(there: There, tmp_path: Path, capsys: 
     said = capsys.readouterr()
     assert f"no finished episode yet: wardround run --resume {tmp_path / 'run'} goes on" in said.out
     assert "F1" not in said.out, "no table without a row"
-    assert "no chart has anything in it" in said.err
+    assert "every chart is empty" in said.err
 
 
 def test_a_run_that_failed_throughout_draws_nothing_at_zero(there: There, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_foreign_export_goes_from_a_draft_to_a_report_on_two_tasks(
     spec, store, bench, run = (tmp_path / name for name in ("krankenhaus.toml", "store", "bench", "run"))
     assert main(["spec", "init", str(hospital), "--out", str(spec)]) == 0
     assert main(["spec", "check", str(spec)]) == 1
-    assert "10 to mend" in capsys.readouterr().out
+    assert "10 problems" in capsys.readouterr().out
     assert main(["ingest", "--spec", str(spec), str(hospital), "--store", str(store)]) == 2
     assert not store.exists()
     spec.write_text(answered(spec.read_text(encoding="utf-8")), encoding="utf-8")

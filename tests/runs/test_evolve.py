@@ -291,7 +291,7 @@ def test_without_a_bank_the_grid_says_what_it_leaves_out(
     ]
     assert main(["grid", *common, "--workers", "1", "--out", str(tmp_path / "grid")]) == 0
     printed = capsys.readouterr().out
-    assert "left out for want of --bank" in printed
+    assert "left out, because they need --bank" in printed
     assert set(RunFolder.open(tmp_path / "grid").settings.run.agents) == {"react", "reflexion", "resum", "retrosum"}
 
 

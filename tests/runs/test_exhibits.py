@@ -119,7 +119,7 @@ def test_a_table_is_played_and_stands_beside_the_papers(
     text, said = capsys.readouterr()
     text, _, methods = text.partition("**Data.**")
     assert "Models were asked on" in methods
-    assert "left out for want of --bank" in said
+    assert "left out, because they need --bank" in said
     lines = {words[1]: words for line in text.splitlines() if (words := line.split()) and "transfers" in words}
     assert {agent: words[-1] for agent, words in lines.items()} == {
         "resum": "0.2320",

@@ -139,7 +139,7 @@ def test_two_dev_runs_judge_a_bank_and_runs_heed_it(
     assert main(["compare", str(opened.path), str(changed.path)]) == 0
     printed = capsys.readouterr()
     assert f"{changed.path}: {label}" in printed.err
-    why = "the scores of every sample are the same: the offline policy is a rule and reads nothing that a memory serves"
+    why = "the scores of every sample are the same: the offline policy is a rule and does not read what a memory serves"
     assert f"+0.000 in 1 of 1 comparisons: {why}" in " ".join(printed.out.split())
     pinned = played(tmp_path / "pinned", heeding.settings.changed(bank_revision="gated"))
     assert notes(pinned, "experiences")

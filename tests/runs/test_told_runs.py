@@ -256,7 +256,7 @@ def test_an_answer_without_a_verdict_has_no_score_and_is_judged_when_the_run_goe
         assert score_run(folder) == []
         assert len(unjudged(folder, _benchmark(folder))) == 6
         assert main(["report", str(folder.path), "--no-episodes"]) == 0
-        assert "6 answers have no verdict" in capsys.readouterr().err
+        assert "6 answers were not judged yet" in capsys.readouterr().err
         ward.broken = False
         execute(RunFolder.open(folder.path))
     assert sum(one.value for one in score_run(folder)) == 1.0

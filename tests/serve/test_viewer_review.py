@@ -198,7 +198,7 @@ def test_the_command_says_what_to_do(run: ViewedRun, tmp_path: Path, capsys: pyt
     assert main([*view, "--marks", str(tmp_path / "none")]) == 2
     assert "a review with --blinded makes the file" in capsys.readouterr().err
     assert main([*view, "--blinded", str(tmp_path / "new"), "--export", str(tmp_path / "site")]) == 2
-    assert "it is served, not exported" in capsys.readouterr().err
+    assert "it cannot be exported" in capsys.readouterr().err
 
 
 def test_an_answer_without_citations_is_not_asked_about_its_evidence(

@@ -405,7 +405,7 @@ def test_the_command_tells_runs_from_streams(
     assert main(["view", str(live_stream_path), "--export", str(tmp_path / "site")]) == 0
     assert (tmp_path / "site" / "streams" / "1" / "patients" / "7.html").is_file()
     assert main(["view", str(live_stream_path), "--blinded", str(tmp_path / "marks")]) != 0
-    assert "a blinded review is of runs" in capsys.readouterr().err
+    assert "a blinded review needs runs" in capsys.readouterr().err
 
 
 def test_a_source_that_is_not_known_here_is_shown(live_stream_path: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from wardround.runs import RunFolder, gate_notes
 EXAMPLES = """
   wardround compare run-a run-b
   wardround compare run-a run-b run-c --tables paper --figures paper
-      every contender of run-b and run-c less every one of run-a: tidy.csv, tidy.parquet; a forest plot
+      every contender of run-b and run-c minus every one of run-a: tidy.csv, tidy.parquet; a forest plot
   wardround compare run-a run-b --json
   wardround compare run-strict run-on-published-clocks --clocks
 """
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clocks",
         action="store_true",
-        help="the others played the same samples on other clocks (bench reclock): say what the leak was worth",
+        help="the other runs have the same samples on other clocks (bench reclock): print the effect of the leak",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the resampling")
     parser.add_argument("--tables", type=Path, metavar="DIR", help="write scores and differences as CSV and Parquet")
@@ -60,11 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         for sentence in compared_answers(found) if not arguments.clocks else ():
             print("\n" + fill(sentence, 100, subsequent_indent="    "))
         print("\nDifferences are paired by sample, their intervals bootstraps over patients; of all tasks: the mean of")
-        print("task means, p corrected for the contenders. macro-F1: the test swaps all answers of a patient.")
+        print("task means, p corrected for the contenders. macro-F1: the test exchanges all answers of a patient.")
         print_no_difference(found, folders)
         if arguments.clocks:
             policies = " less ".join(folder.manifest["policy"] for folder in reversed(folders))
-            print(f"\n{policies}: what the leak was worth to each contender; no figure to compare with any other run's")
+            print(
+                f"\n{policies}: the effect of the leak on each contender; do not compare these figures with other runs"
+            )
     return 0
 
 
@@ -75,6 +77,6 @@ def print_no_difference(comparisons: Sequence[Comparison], folders: Sequence[Run
     if not same:
         return
     of_rules = any("offline" in folder.settings.run.models for folder in folders)
-    why = ": the offline policy is a rule and reads nothing that a memory serves" if of_rules else ""
+    why = ": the offline policy is a rule and does not read what a memory serves" if of_rules else ""
     line = f"+0.000 in {len(same)} of {len(comparisons)} comparisons: the scores of every sample are the same{why}"
     print(fill(line, 100, subsequent_indent="    "))

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         asked, left_out = grid_settings(asked, paper=arguments.paper, ablations=arguments.ablations)
         if left_out:
             names = ", ".join(left_out)
-            print(f"left out for want of --bank or memory.banks (wardround memory evolve makes one): {names}")
+            print(f"left out, because they need --bank or memory.banks (wardround memory evolve makes one): {names}")
     folder = open_run(arguments, asked, scoring={"baseline": baseline_asked}, predictors=changed)
     predictors = strict(PredictorSettings, merged(folder.settings.to_json()["predictors"], changed), "[predictors]")
     baseline = grid_baseline(baseline_asked, arguments.ablations, folder)

@@ -19,7 +19,7 @@ EXAMPLES = """
   wardround ingest mimiciv mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2 --store store
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
   wardround ingest mimiciv /shared/mimic-iv-3.1 --store /shared/store --workers 32 --executor ray
-  wardround ingest mimiciv mimic-iv-3.1 --store store31 --earlier store30   takes what is the same from store30
+  wardround ingest mimiciv mimic-iv-3.1 --store store31 --earlier store30   reuses what is unchanged in store30
   wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
   wardround ingest fhir bulk-export --store store-fhir --time-zone America/New_York
   wardround ingest omop cdm-export --store store-omop --result-lag-hours 12
@@ -49,21 +49,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--coding-lag-days", type=float, default=0.0, help="billing codes are known this long after discharge"
     )
     parser.add_argument(
-        "--result-lag-hours", type=float, default=24.0, help="laboratory results without a time are known so much later"
+        "--result-lag-hours", type=float, default=24.0, help="delay until a laboratory result without a time is known"
     )
     parser.add_argument(
-        "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
+        "--culture-lag-days",
+        type=float,
+        default=7.0,
+        help="delay until a culture is known, in sources without that time",
     )
     parser.add_argument(
         "--measure-medians",
         action="store_true",
-        help="where a table's usual delay stands for a missing time, measure it on these files: charts then hang on "
-        "the rows of everybody (default: as the spec declares it)",
+        help="measure on these files the usual delay that replaces a missing time: every chart then depends on the "
+        "rows of all patients (default: the delay in the spec)",
     )
     parser.add_argument(
         "--time-zone",
         metavar="NAME",
-        help="where the hospital is, or its offset (=-05:00): times with an offset are read on that clock",
+        help="time zone of the hospital, or its UTC offset (=-05:00), to read times with an offset",
     )
     parser.add_argument("--fill", action="store_true", help="print for every column the share of filled cells")
     add_executor_options(parser)
@@ -109,7 +112,7 @@ def _input(arguments: argparse.Namespace) -> tuple[SourceSpec, tuple[Path, ...]]
     given = tuple(map(Path, words))
     if arguments.database is not None:
         if given:
-            raise UserError(f"--database is read in place of folders, and {given[0]} was given too")
+            raise UserError(f"give --database or folders, not both ({given[0]})")
         return source, ()
     if not given:
         raise UserError(f"give the folder of the files: wardround ingest {source.name} FOLDER --store STORE")
@@ -127,46 +130,46 @@ def _print(report: IngestReport, *, every_column: bool) -> None:
         print(assumption)
     _print_set_aside(report)
     for table, lost in report.needed_tables.items():
-        print(f"WARNING: {table} is not there, so no chart ever shows {lost}")
+        print(f"WARNING: {table} is missing, so no chart shows {lost}")
     if report.empty_files:
         print(f"WARNING: empty files, treated as missing: {_some(report.empty_files)}")
     if report.only_headers:
         print(f"tables with a header and no row: {_some(report.only_headers)}")
     if report.repeated_rows:
         where = ", ".join(f"{name} {count:,}" for name, count in report.repeated_rows.items())
-        print(f"given more than once and kept once: {where}")
+        print(f"duplicate rows, kept once: {where}")
     _print_cells(report, every_column=every_column)
     hidden = {name: count for name, count in report.never_visible.items() if count}
     if hidden:
         where = ", ".join(f"{name} {count:,}" for name, count in hidden.items())
-        print(f"no time is known at which these rows became known, so no chart shows them: {where}")
+        print(f"no availability time, so no chart shows these rows: {where}")
     if report.left_out:
         where = ", ".join(f"{what} {count:,}" for what, count in report.left_out.items())
-        print(f"left out of the raw files: {where}")
+        print(f"not used from the raw files: {where}")
     if report.missing_tables:
-        print(f"tables not there: {', '.join(report.missing_tables)}")
+        print(f"missing tables: {', '.join(report.missing_tables)}")
     for name, columns in report.missing_columns.items():
         if columns:
-            print(f"columns not there in {name}: {', '.join(columns)}")
+            print(f"missing columns of {name}: {', '.join(columns)}")
     for name, columns in report.unknown_columns.items():
         if columns:
-            print(f"columns not used of {name}: {', '.join(columns)}")
+            print(f"unused columns of {name}: {', '.join(columns)}")
     if report.unknown_files:
-        print(f"files not used: {_some(report.unknown_files)}")
+        print(f"unused files: {_some(report.unknown_files)}")
 
 
 def _print_cells(report: IngestReport, *, every_column: bool) -> None:
     """Print which cells were converted, refer to missing rows, or are empty."""
     for table, casts in report.casts.items():
         for cast, count in casts.items():
-            print(f"WARNING: {table}: {count:,} cells were cast, or their time has two meanings: {cast}")
+            print(f"WARNING: {table}: {count:,} cells were converted, or their time is ambiguous: {cast}")
     for table, orphans in report.orphans.items():
         for key, count in orphans.items():
-            print(f"{table}: {count:,} cells of {key} name no row that is there")
+            print(f"{table}: {count:,} values of {key} refer to missing rows")
     for table, filled in report.filled.items():
         empty = [column for column, count in filled.items() if not count]
         if empty and report.rows.get(table):
-            print(f"columns of {table} without any cell: {', '.join(empty)}")
+            print(f"empty columns of {table}: {', '.join(empty)}")
     if every_column:
         for table, filled in report.filled.items():
             read = report.rows_read.get(table, 0)
@@ -178,7 +181,7 @@ def _print_set_aside(report: IngestReport) -> None:
     """Print how many rows were quarantined, of how many, and why; and which cells were left empty."""
     for name, cells in report.emptied_cells.items():
         why = "; ".join(f"{reason} {count:,}" for reason, count in cells.items())
-        print(f"WARNING: left empty what cannot be read and is shown later than its row: {name}: {why}")
+        print(f"WARNING: unreadable late cells were left empty: {name}: {why}")
     total = sum(report.quarantined.values())
     if not total:
         return

@@ -61,7 +61,7 @@ EXAMPLES = """
   wardround report run --no-episodes --figures paper
       forest, scores, score-against-cost ... as .pdf and .svg (extra [figures]), the charts of the report as .svg
   wardround report run --no-episodes --checklist tripod-llm mi-clear-llm --audit audit.json
-      tripod-llm.md, mi-clear-llm.md beside the page: what the run knows is filled in, the rest is the authors'
+      tripod-llm.md, mi-clear-llm.md beside the page: filled as far as the run knows; the rest is for the authors
   wardround report run --no-episodes --methods-text > methods.md
   wardround report run --share-safe report-to-share
       the page alone: figures, ids and settings, no record text
@@ -183,7 +183,7 @@ def _write_figures(folder: RunFolder, summary: RunSummary, others: Sequence[RunF
     charts = [(figure_name(section.title), section.chart) for section in sections(scores, summary)]
     drawn = {name: chart for name, chart in charts if chart.startswith("<svg")}
     if not drawn:
-        print("wardround: note: no chart has anything in it: none was written", file=sys.stderr)
+        print("wardround: note: every chart is empty: none was written", file=sys.stderr)
         return
     for name, chart in drawn.items():
         write_svg(chart, target / f"{name}.svg")
@@ -200,7 +200,7 @@ def _note_other_plugins(folders: Sequence[RunFolder]) -> None:
     for path in dict.fromkeys(
         path for folder in folders for path in changed_plugins(folder.manifest.get("plugins", ()))
     ):
-        print(f"wardround: note: {path} is not as it was when the run was played; scored as it is now", file=sys.stderr)
+        print(f"wardround: note: {path} has changed since the run; scored with the present file", file=sys.stderr)
 
 
 def _which_pages(arguments: argparse.Namespace) -> Pages:
@@ -234,7 +234,7 @@ def _pages_of(samples: Sequence[str], results: Sequence[EpisodeScore]) -> Sequen
 def print_place(page: Path | None) -> None:
     """Print where the report is."""
     if page is None:
-        print("\nthe run's folder cannot be written, so no report was; name a folder for it with --out")
+        print("\nthe run's folder is read-only, so no report was written; name a folder with --out")
     else:
         print(f"\nreport: {page.resolve()}")
 
@@ -247,7 +247,7 @@ def _report_predictors(arguments: argparse.Namespace) -> int:
     path: Path = arguments.run
     asked = [f"--{name.replace('_', '-')}" for name in _OF_AGENTS if getattr(arguments, name)]
     if asked:
-        raise UserError(f"{', '.join(asked)}: for runs of agents; {path} holds fits of predictors alone")
+        raise UserError(f"{', '.join(asked)}: only for runs of agents; {path} has only fits of predictors")
     summary, page = report_predictors(path)
     if arguments.figures is not None:
         write_figures(prediction_figures(path, partial(_fitted_benchmark, path)), arguments.figures)
@@ -266,7 +266,7 @@ def _report_predictors(arguments: argparse.Namespace) -> int:
 def _fitted_benchmark(path: Path) -> Benchmark:
     benchmark = fitted_benchmark(path)
     if benchmark is None:
-        raise UserError(f"no figures: the benchmark on which {path} was fitted is no longer there, or is another")
+        raise UserError(f"no figures: the benchmark on which {path} was fitted is missing or has changed")
     return benchmark
 
 

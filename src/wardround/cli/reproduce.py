@@ -59,12 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("name a table or figure: wardround reproduce TABLE; wardround reproduce --list names them")
     exhibit, asked = EXHIBITS.get(arguments.exhibit), asked_settings(arguments)
     if arguments.resume or arguments.out is None:
-        raise UserError("reproduce needs --out FOLDER; given the same folder again, it goes on with the runs there")
+        raise UserError("reproduce needs --out FOLDER; with the same folder it continues the runs there")
     check_workers(arguments)
     without = agents_without_bank(exhibit, asked) if exhibit.is_played else ()
     if without:
         names = ", ".join(without)
-        print(f"left out for want of --bank or memory.banks (memory build, evolve): {names}", file=sys.stderr)
+        print(f"left out, because they need --bank or memory.banks (memory build, evolve): {names}", file=sys.stderr)
     found = reproduce_exhibit(
         exhibit.name,
         asked,
@@ -97,7 +97,7 @@ def _print(exhibit: Exhibit, rows: Sequence[MergedRow], model: str) -> None:
     print(f"\n{exhibit.name}: {exhibit.title}\n")
     print_rows(header, [_cells(row) for row in rows])
     if model:
-        print(f"\npaper: as it prints them of {model}, on its own data; here: of your model, on your benchmark")
+        print(f"\npaper: printed for {model}, on the paper's data; here: your model, on your benchmark")
     if exhibit.missing:
         print(f"note: {exhibit.missing}")
 

@@ -34,11 +34,11 @@ def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
         print(fill(f"–: {reason} ({', '.join(names)})", 100))
     by_moment = [row for row in rows if row.by_moment]
     if by_moment:
-        print("\nwithout reading: what the moment of the question, or which rows exist, answers by itself (over")
+        print("\nwithout reading: answers from the time of the question alone, or from which rows exist (over")
         print("the whole benchmark, fitted on training people; AUC, or F1 and its difference to the prior)")
     for row in by_moment:
         for line in (
-            f"{row.task}: the moment alone {figure_text(row.by_moment)}, most by {row.by_moment['most_by']}",
+            f"{row.task}: the moment alone {figure_text(row.by_moment)}, mostly by {row.by_moment['most_by']}",
             *_existence(row, 5 if is_wide else 1),
         ):
             print(fill(line, 100, subsequent_indent="    "))
@@ -123,7 +123,7 @@ def print_judge(folder: RunFolder) -> None:
     waiting = unjudged(folder, open_benchmark(folder))
     if waiting:
         print(
-            f"wardround: note: {len(waiting):,} answers have no verdict of the judge and stand in no table; "
+            f"wardround: note: {len(waiting):,} answers were not judged yet and are in no table; "
             f"go on with: wardround run --resume {folder.path}",
             file=sys.stderr,
         )

@@ -68,10 +68,14 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         metavar="ISS=KEYS",
         help="who may call, as its JWTs say (iss), and its public keys: a JWK Set, in a file or at a URL (its jku)",
     )
-    group.add_argument("--base-url", default=left, metavar="URL", help="how clients call this server (aud begins so)")
-    group.add_argument("--algorithms", nargs="+", default=left, help="what may be signed with (default: ES384 RS384)")
-    group.add_argument("--longest-seconds", type=float, default=left, help="a JWT is valid for so long at most (3600)")
-    group.add_argument("--skew-seconds", type=float, default=left, help="a client's clock may be so far off (30)")
+    group.add_argument(
+        "--base-url", default=left, metavar="URL", help="address of this server for clients (the start of aud)"
+    )
+    group.add_argument(
+        "--algorithms", nargs="+", default=left, help="allowed signature algorithms (default: ES384 RS384)"
+    )
+    group.add_argument("--longest-seconds", type=float, default=left, help="longest validity of a JWT (3600)")
+    group.add_argument("--skew-seconds", type=float, default=left, help="largest error of a client's clock (30)")
     group.add_argument(
         "--permit-endpoint", action="append", default=[], metavar="URL", help="keys may be fetched from this URL"
     )
@@ -89,10 +93,12 @@ def signed_callers(arguments: argparse.Namespace, where: Listening, sensitivity:
     settings = trust_of(read_trust(arguments.clients) if arguments.clients else {}, given)
     if not settings.clients:
         if arguments.clients or len(given) > 1:
-            raise UserError("no client is named: give --client ISS=KEYS, or [clients] in the file of --clients")
+            raise UserError("no client is declared: give --client ISS=KEYS, or [clients] in the file of --clients")
         return None
     if os.environ.get(TOKEN_VARIABLE):
-        raise UserError(f"clients are let in by their JWTs or by {TOKEN_VARIABLE}, not by both: unset it, or name none")
+        raise UserError(
+            f"clients are accepted by their JWTs or by {TOKEN_VARIABLE}, not by both: unset it, or give no client"
+        )
     if settings.base_url is None and not is_loopback(httpx2.URL(where.origin)):
         raise UserError(f"say with --base-url how clients call what listens on {where.host}; their JWTs name it (aud)")
     where.check(sensitivity)
@@ -119,7 +125,7 @@ CDS_EXAMPLES = """
   WARDROUND_TOKEN=... wardround serve cds-hooks --run run --host 0.0.0.0 --tls-certificate cert.pem --tls-key key.pem
   wardround serve cds-hooks --run run --allow-origin https://sandbox.example.org
   wardround serve cds-hooks --run run --client https://ehr.example.org/=ehr-keys.json
-      answers that system alone: every call carries a JWT that it signed
+      accepts only that system: it signs a JWT for every call
   wardround serve cds-hooks --run run --clients clients.toml --base-url https://cds.example.org
 """
 
@@ -183,7 +189,7 @@ EXAMPLES = """
       many charts over HTTP; a line per chart: {"token": "...", "subject_id": 12345678, "as_of": "2150-01-31 08:00"},
       and if you like a "name" for the access log
   wardround serve mcp --store store --subject 12345678 --as-of "2150-01-31 08:00" --print-config
-      what to put into an MCP client's configuration
+      text for an MCP client's configuration
 """
 
 
@@ -206,7 +212,7 @@ def _configure_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--charts", type=Path, help="with --http: file of tokens, one JSON line per chart")
     add_listening_options(parser)
     parser.add_argument(
-        "--access-log", type=Path, help="who called which tool on whose chart, and when (default: in WARDROUND_HOME)"
+        "--access-log", type=Path, help="who called which tool on which chart, and when (default: in WARDROUND_HOME)"
     )
     parser.add_argument(
         "--print-config", action="store_true", help="print what an MCP client's configuration needs, and serve nothing"

@@ -75,7 +75,7 @@ def _written(text: str, out: Path | None, then: str) -> int:
         print(text)
         return 0
     if out.exists():
-        raise UserError(f"{out}: is there already; choose another file or remove it")
+        raise UserError(f"{out}: exists already; choose another file or remove it")
     write_atomically(out, text)
     print(f"{out}: {then}")
     return 0
@@ -94,13 +94,13 @@ def _check(spec: str) -> int:
     for problem in problems:
         print(problem)
     if problems:
-        print(f"{len(problems)} to mend")
+        print(f"{len(problems)} problems")
         return 1
-    print(f"{spec}: nothing wrong; every clock is stated")
+    print(f"{spec}: no problem found; every clock is declared")
     tables = load_source_spec(spec).tables.values()
     hidden = [f"{table.name}.{column}" for table in tables for column, rule in table.late.items() if rule == NEVER]
     if hidden:
-        print(f"never shown, until somebody says when: {', '.join(hidden)}")
+        print(f"never shown until a rule says when: {', '.join(hidden)}")
     return 0
 
 

@@ -19,8 +19,8 @@ from wardround.runs.notes import notes_on
 
 EXAMPLES = """
   wardround study study.toml --out study
-      the same command again goes on where it was stopped
-  study/index.html       what was found, a forest plot, every comparison, a link to each run's report
+      the same command again continues
+  study/index.html       the results, a forest plot, every comparison, a link to each run's report
   study/tables           tidy.csv, tidy.parquet: every figure as a row
   study/figures          forest.pdf and .svg, score-against-SETTING (extra [figures])
   study/runs/NAME        the runs

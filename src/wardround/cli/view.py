@@ -26,7 +26,7 @@ EXAMPLES = """
   wardround view run --marks marks.jsonl
       the same pages with the marks and how far reviewers agree
   wardround view live run
-      live is what `wardround stream follow --out live` writes: its patients as they come in, beside a run
+      live is what `wardround stream follow --out live` writes: its patients as data arrive, beside a run
 """
 
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     token = guarding_token(where, "the viewer", (spec.sensitivity for spec in specs))
     if arguments.blinded is not None:
         if streams:
-            raise UserError(f"{streams[0].folder} is a stream, and a blinded review is of runs; leave it out")
+            raise UserError(f"{streams[0].folder} is a stream; a blinded review needs runs: leave it out")
         app = review_app(ReviewPages(runs, MarksFile(arguments.blinded, runs)), token=token)
     else:
         app = viewer_app(ViewerPages(runs, streams=streams, marks=_marks(arguments, runs)), token=token)
@@ -89,7 +89,7 @@ def _export(arguments: argparse.Namespace, runs: list[ViewedRun], streams: list[
     from wardround.serve.viewer import ViewerPages, write_site
 
     if arguments.blinded is not None:
-        raise UserError("a blinded review keeps what its reviewers mark: it is served, not exported")
+        raise UserError("a blinded review stores marks: serve it, it cannot be exported")
     marks = _marks(arguments, runs)
     pages = ViewerPages(runs, streams=streams, shows_later=arguments.with_not_yet_known, marks=marks)
     progress = TerminalProgress()

@@ -222,5 +222,5 @@ def test_mistakes_are_one_line(database: Database, tmp_path: Path, capsys: pytes
     said = capsys.readouterr().err
     assert "could not be read" in said
     assert "holds no table of 'omop'" in said
-    assert "in place of folders" in said
+    assert "or folders, not both" in said
     assert "Traceback" not in said

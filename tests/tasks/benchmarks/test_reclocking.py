@@ -65,5 +65,5 @@ def test_two_runs_say_what_the_leak_was_worth(
     assert main(["compare", *runs]) != 0
     assert "differ in policy" in capsys.readouterr().err
     assert main(["compare", *runs, "--clocks"]) == 0
-    assert "published less known_at: what the leak was worth" in capsys.readouterr().out
+    assert "published less known_at: the effect of the leak" in capsys.readouterr().out
     assert main(["compare", runs[0], runs[0], "--clocks"]) != 0

@@ -122,7 +122,7 @@ class IngestReport:
     only_headers: tuple[str, ...] = ()
     """Tables and dictionaries whose files hold a header and no row."""
     needed_tables: Mapping[str, LostRows] = field(default_factory=dict)
-    """Missing tables, and what is never shown for want of each."""
+    """Missing tables, and what is never shown without each."""
     assumptions: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Content of raw files (not tables) for which the source has no table, in words."""
