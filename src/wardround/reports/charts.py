@@ -24,11 +24,11 @@ _ROW = 26
 _LABEL = 230
 _WIDTH = 760
 LETTER = 7.6
-"""The width of a letter of a label, a bold one too: the mean in the widest of the fonts that pages are seen in."""
+"""The width of a letter in a label: the mean in the widest font of the pages, bold."""
 DEEPEST = 0.5
 """How opaque a cell of a map is at most: beyond it ink on a cell has no contrast of 4.5 to 1 on a dark page."""
 _NONE = Markup("<p>none</p>")
-"""What stands where there is nothing to draw: marks at zero would look like something that was measured."""
+"""Shown if there is nothing to draw: marks at zero would look like measured values."""
 
 
 def intervals(rows: Sequence[tuple[str, float, float | None, float | None]], *, title: str) -> Markup:
@@ -280,7 +280,7 @@ _SHOTS_WIDTH, _HEIGHT = 560.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 42.0, 168.0, 12.0, 44.0
 _LABEL_GAP = 15.0
 _ALL_GAP = 0.9
-"""How far ``all`` stands from the largest number, in doublings: it is no number and must not look like the next."""
+"""The distance of ``all`` from the largest number, in doublings: it must not look like the next number."""
 
 
 def few_shot(curves: Sequence[Curve], levels: Mapping[str, float], *, title: str, axis: str) -> Markup:

@@ -1,7 +1,7 @@
 """Figures for a paper, drawn by matplotlib (the extra [figures]): PDF and SVG, a colour and a mark for each contender.
 
-Sizes are a journal's: 89 or 183 mm wide, type of 7 points, which is put into the PDF. The same figures give the same
-bytes: no time stands in a file. The report's own charts are ``charts.py`` and ``forest.py`` and need no package.
+Sizes are a journal's: 89 or 183 mm wide, text of 7 points, fonts embedded in the PDF. The same figures give the same
+bytes: files contain no time. The report's own charts are ``charts.py`` and ``forest.py`` and need no package.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from wardround.tasks.scoring import Interval, SafetyPoint, SummaryRow
 from wardround.tasks.scoring.tables import ALL, over_strata
 
 Draw = Callable[[], Any]
-"""Draws a figure when it is called; what it needs of matplotlib is loaded then."""
+"""Draws a figure when it is called; matplotlib is loaded then."""
 ONE_COLUMN, TWO_COLUMNS = 89 / 25.4, 183 / 25.4
 """Widths of a figure in inches: of one and of two columns of a journal."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Okabe and Ito's, which readers who see red and green alike tell apart."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish."""
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 _STYLE = {
     "font.family": "sans-serif",

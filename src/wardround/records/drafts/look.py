@@ -337,7 +337,7 @@ _MONTHS = (
     "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|okt|nov|dec|dez|mrz|mär|ene|abr|ago|dic"
 )
 _TURN = re.compile(rf"\d+|(?<![^\W\d_])(?:{_MONTHS})(?![^\W\d_])", re.IGNORECASE)
-"""What differs between the files of one table: a number, or a month that stands alone."""
+"""The part that differs between files of one table: a number, or a month as a word of its own."""
 _ROWS_COMPARED = 5
 _ALIKE = 0.7
 

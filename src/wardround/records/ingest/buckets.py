@@ -214,7 +214,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 _DEALS = 8
-"""A flush is dealt out to the buckets in so many parts, so that only a part is copied at a time."""
+"""A flush is divided into this number of parts, so that only one part is copied at a time."""
 
 
 class BucketWriter:

@@ -120,7 +120,7 @@ class IngestReport:
     """By table: cells that could not be read and are shown later than their row, which is kept without them."""
     empty_files: tuple[str, ...] = ()
     only_headers: tuple[str, ...] = ()
-    """Tables and dictionaries whose files hold a header and no row."""
+    """Tables and dictionaries whose files have a header and no row."""
     needed_tables: Mapping[str, LostRows] = field(default_factory=dict)
     """Missing tables, and what is never shown without each."""
     assumptions: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class IngestReport:
     resumed: bool = False
     """Whether work of an earlier, interrupted call was kept."""
     made_from: Lineage | None = None
-    """What was taken from the store of an earlier release, and whose records changed since."""
+    """What was reused from the store of an earlier release, and the subjects that changed since."""
 
 
 # The plan of an ingest, on disk: which calls are equal, and which parts are finished.
@@ -169,7 +169,7 @@ class Plan:
     store: Path
     shards: int
     earlier: Path | None = None
-    """A finished store, of whose content what is the same is taken."""
+    """A finished store whose unchanged content is reused."""
     why_nothing: str | None = None
     """Why nothing of the earlier store can be reused; None if parts can."""
 

@@ -21,7 +21,7 @@ from wardround.core import Progress, Reporter, UserError, import_extra, private_
 from wardround.records.specs.spec import SourceSpec
 
 SNAPSHOT = "snapshot.json"
-"""Written last: the facts of the copy. A folder without it is copied anew."""
+"""Written last: the facts of the copy. A folder without it is copied again."""
 _AS_THEY_ARE = (
     "smallint",
     "integer",

@@ -36,16 +36,16 @@ class Rule(ABC):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every subclass is a frozen dataclass; the base class is not
 
     function: ClassVar[str] = ""
-    """Its name in the language; empty for those that write themselves."""
+    """Its name in the language; empty for rules with a syntax of their own."""
     takes: ClassVar[str] = ""
     """Its arguments in words, for errors."""
     title: ClassVar[str] = ""
     elsewhere: ClassVar[tuple[str, ...]] = ()
-    """Its fields that are rules over rows of another table."""
+    """Its fields that are rules over another table."""
     reads_own_cells: ClassVar[bool] = True
-    """Whether it and no part of it looks at other rows."""
+    """Whether neither it nor any part of it reads other rows."""
     needs_subject: ClassVar[bool] = False
-    """Whether it asks whose row each is."""
+    """Whether it needs the subject of each row."""
 
     def __str__(self) -> str:
         arguments = (str(getattr(self, field.name)) for field in fields(self))

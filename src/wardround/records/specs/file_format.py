@@ -40,7 +40,7 @@ class FileFormat:
     bare_dates: Literal["refuse", "end_of_day"] = "refuse"
     """What a date without a time is in a time column: a broken row, or 23:59:59 of its day."""
     empty: tuple[str, ...] = ()
-    """Words that stand for an empty cell."""
+    """Words that mean an empty cell."""
     headers: Mapping[str, str] = field(default_factory=dict)
     time_zone: str = ""
     """The hospital's: times with an offset or a zone are read on its clock. Empty: such times are refused."""

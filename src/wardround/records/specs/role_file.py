@@ -18,11 +18,11 @@ _SHAPES: Mapping[str, type[MomentRole] | type[ImageRole] | type[PersonRole]] = {
     "image": ImageRole,
     "person": PersonRole,
 }
-"""Roles that are not played by rows that say one thing each."""
+"""Roles whose rows are not single statements."""
 _SEVERAL = tuple(role for role in ROLES if role not in _SPANS)
 _BESIDES = ("not_the_record", "hierarchy", "kept_for_admitted", "unavailable")
 _CLOCKS = ("_event", "_available")
-"""The row's own clocks, which stand beside its columns in a store."""
+"""The row's own clocks, stored beside its columns."""
 _NAMES = ("label", "time")
 """Keys that take one name or a list of them."""
 

@@ -42,7 +42,7 @@ ROLES: Mapping[str, str] = {
     "image": "a picture that was taken",
     "person": "who the person is: sex, ethnicity, insurance",
 }
-"""Every role and what plays it."""
+"""Every role, and which rows have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,13 +177,13 @@ class RowRole:
     group_label: str = "ccs_label"
     """Where its codes are grouped: the column in which a chart shows the category."""
     clock: str | None = None
-    """Rows in which this column is empty have a date and no moment to ask at."""
+    """Rows in which this column is empty have only a date, and no moment for a question."""
     not_labels: tuple[str, ...] = ()
-    """Names that name nothing (an unknown unit)."""
+    """Labels without meaning (an unknown unit)."""
     specimen: str | None = None
-    """Of cultures: what was taken. Where the label is the specimen too, specimens are what is asked for."""
+    """Of cultures: the specimen. If the label is the specimen too, tasks ask for specimens."""
     organism: str | None = None
-    """Of cultures: what grew."""
+    """Of cultures: the organism."""
     drug_code: str | None = None
     """Of orders: the column with the drug's national code, which may say more than its name."""
     twin: TwinTable | None = None
@@ -192,7 +192,7 @@ class RowRole:
     route: str | None = None
     """Of orders: how the drug is given."""
     fluid: str | None = None
-    """Of results: the column that says what was examined; one of anything but blood is another measurement."""
+    """Of results: the column of the specimen; a result from anything but blood is another measurement."""
     measures: Mapping[str, str] = field(default_factory=dict)
     """Of rows that hold many measurements: their columns and what each of them measures."""
     units: Mapping[str, str] = field(default_factory=dict)

@@ -191,18 +191,18 @@ class TableKeys:
     encounter: str | None = None
     code: str | None = None
     code_system: str | None = None
-    """Goes before the codes; None stands for the table's name, an empty text for nothing."""
+    """The prefix of the codes; None: the table's name; empty: no prefix."""
     code_system_column: str | None = None
     """The column with each row's own code system; rows where it is empty have ``code_system``."""
     kind: str | None = None
-    """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
+    """The kind of its events in words; None: the table's name; ``code prefix``: the first part of the code."""
     classes: tuple[str, ...] = ()
-    """Labels that say only what class a row is of ("Lab" of an order): such a row without a text says nothing."""
+    """Labels that give only a row's class ("Lab" of an order): without a text such a row has no content."""
     beside: tuple[str, ...] = ()
     """What an event's line shows beside its value: texts with ``{column}``, each shown where its cells are filled."""
     part_of: PartOf | None = None
     label_from: tuple[LabelFrom, ...] = ()
-    """Where a row without a label has its name from, the first that has one; a row without any name tells nothing."""
+    """Sources of the name of a row without a label, first match; a row without any name has no content."""
     label: str | None = None
     death: str | None = None
     """The column that says when the person died: a death in exports."""
@@ -338,7 +338,7 @@ class DictionaryKeys:
     also: tuple[str, ...] = ()
     """Paths of further files that belong to it, as a data set's own concepts do to a vocabulary."""
     absent: tuple[str, ...] = ()
-    """Values of the key's first column that stand for "no code": their entries are not loaded."""
+    """Values of the key's first column that mean "no code": their entries are not loaded."""
     files: FileFormat = _PLAIN
 
 
@@ -362,15 +362,15 @@ class SourceKeys:
     versions: tuple[str, ...] = ()
     sensitivity: Sensitivity = "credentialed"
     ignored: tuple[str, ...] = ()
-    """Columns that every file may have and nothing is made of."""
+    """Columns that every file may have and that are not used."""
     flatten: str | None = None
     """The flattener that makes this source's raw files flat before ingest; None: they are tables already."""
     assumed: Mapping[LagSetting, str] = field(default_factory=dict)
-    """Lag settings that stand for times this source does not record, each with what is assumed of what."""
+    """Lag settings that replace times this source does not record, each with the assumption in words."""
     splits: str | None = None
-    """The dictionary of the source's own splits: columns ``subject_id`` and ``split``."""
+    """The dictionary with the source's own splits: columns ``subject_id`` and ``split``."""
     person: str | None = None
-    """``table.column``, a text column that tells which subjects are one person, where a person may be several."""
+    """``table.column``, a text column that gives the subjects of one person, if a person may have several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,11 +387,11 @@ class SourceSpec(SourceKeys):
     """The spec's own files, name to text."""
     modules: tuple[str, ...] = ()
     roles: Roles = field(default_factory=Roles)
-    """What its tables are for."""
+    """The roles of its tables."""
     time_zone: str = ""
-    """The hospital's: the one that all its files are read in."""
+    """The hospital's time zone, in which all its files are read."""
     numbered_by: str = ""
-    """Of records that were exported from another source's store: that source, whose numbers its people have."""
+    """For records exported from another source's store: that source, whose numbers its people have."""
 
     @property
     def people(self) -> str:

@@ -80,7 +80,7 @@ def _digest(token: str) -> bytes:
 
 _HEADERS = {
     "Cache-Control": "no-store",  # the browser must not store record text
-    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest stands in every page, as in reports
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest is in every page, as in reports
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }

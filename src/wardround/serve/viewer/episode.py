@@ -28,9 +28,9 @@ from wardround.tasks.scoring import EpisodeScore
 
 
 EPISODE_WIDTH, EPISODE_HEIGHT, LANE, LABEL = 760, 110, 18, 110
-"""Size of the drawing, of a lane and of what stands left of it."""
+"""Size of the drawing, of a lane, and of the labels left of it."""
 MOST_CALLS = 150
-"""So many calls are drawn: of more every so-manieth."""
+"""At most this number of calls is drawn; longer episodes are thinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from wardround.serve.viewer.ward_round import steps_view
 
 MOST_MARKED = 200
 _HELD = 4
-"""Records whose later part is kept: its pages are asked for after each other."""
+"""Hidden rows of this number of episodes are cached: their pages are requested one after another."""
 
 
 class ViewerPages:

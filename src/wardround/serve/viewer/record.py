@@ -24,7 +24,7 @@ BEFORE_STAY = timedelta(hours=24)
 MOST_PANELS, MOST_BARS = 40, 40
 """Charts and bars of a section at most."""
 MOST_MARKS, FEWEST_MARKS = 600, 8
-"""So many results are drawn as marks, shared among the tests, of one at least: those cited, those read, the latest."""
+"""At most this number of results is drawn as marks, at least one per test: cited ones, those read, the latest."""
 WIDTH, HEIGHT, MARGIN = 280, 84, 8
 """Size of a test's drawing; bars are drawn on a width of ``WIDTH`` and stretched."""
 _BEGINS = {
@@ -268,7 +268,7 @@ _OF_OXYGEN = (
     *("*o2*", "*oxygen*", "*peep*", "*ventilat*", "*tidal*", "*minute volume*", "*airway*", "*inspired*", "*ett*"),
     *("*respiratory rate*", "*inspiratory*", "*expiratory*", "*spo2*", "*mode*"),
 )
-"""Measurements at the bedside that say how somebody breathes, without case."""
+"""Words of bedside measurements of breathing, in any case."""
 
 
 def measured(events: Iterable[StandingEvent]) -> Mapping[str, list[StandingEvent]]:

@@ -25,7 +25,7 @@ ColumnKind = Literal["number", "time", "text"]
 _NUMBER = re.compile(r"[<>]?-?\d[\d,]*(\.\d+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?")
 _FEWEST = 2
-"""A table has a header and so many lines of cells less one."""
+"""The smallest number of lines of a table, its header included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ FIRST_PAGE, PAGE = 60_000, 180_000
 PART = 30_000
 """Characters of one part of a text."""
 _FRAME, _ROW, _CELL = 400, 20, 14
-"""What stands around a block, a row and a cell."""
+"""Characters of the markup around a block, a row and a cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ NAMING_TYPES = ("Medication", "Location", "Organization")
 """Resources of no subject that other resources refer to for a name."""
 _MARKS = re.compile(rb'"resourceType"\s*:\s*"(?:%s|Patient|Bundle)"' % "|".join(NAMING_TYPES).encode())
 _MOST_HOLDERS = 8
-"""An identifier that more Patients have names nobody: it stands for "unknown"."""
+"""An identifier of more Patients than this identifies nobody: it means "unknown"."""
 
 
 @dataclass(slots=True)

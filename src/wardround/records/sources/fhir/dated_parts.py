@@ -52,7 +52,7 @@ DATED_PARTS: Mapping[str, DatedPart] = {
         of=("DocumentReference",),
     ),
 }
-"""Element -> how it is read. What is not taken over at all (dated reactions to a vaccine, stages) needs no clock."""
+"""Element -> how it is read. Elements that are not used (dated reactions to a vaccine, stages) needs no clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

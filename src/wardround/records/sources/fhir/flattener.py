@@ -36,7 +36,7 @@ MAKERS: Mapping[str, Maker] = {
 """The types that become rows. Those of ``NAMING_TYPES`` give names to others; the rest is counted as left out."""
 
 _LOOKED_AT = 1_000
-"""So many resources of a file are looked at for the offsets that a refusal names."""
+"""The number of resources of a file that are searched for offsets, for the error message."""
 
 
 def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:

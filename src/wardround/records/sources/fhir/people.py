@@ -35,7 +35,7 @@ _CLASSES = {
     "SS": "short stay",
     "VR": "virtual",
 }
-"""What the codes of HL7's v3-ActCode stand for, where the record does not say."""
+"""The meaning of codes of HL7's v3-ActCode, if the record does not give it."""
 _DEATHS = frozenset({"exp", "expired", "died", "dead", "dead/expired", "death", "20", "40", "41", "42"})
 """Ways of leaving that are death, as HL7, UB-04 and MIMIC write them."""
 _HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
@@ -135,7 +135,7 @@ def encounter(reading: ResourceReading) -> Rows:
             continue
         here = {"encounter_id": reading.key, "place": place}
         yield "encounter_locations", about | here | _location(reading, item)
-    # A place in the list only tells copies of the resource apart: as a rank its gaps would tell of one that waits.
+    # A place in the list only distinguishes copies of the resource: as a rank, gaps would reveal a later one.
     for place, item in enumerate(parts(body, "diagnosis")):
         yield (
             "encounter_diagnoses",

@@ -21,7 +21,7 @@ from wardround.stream import OutputBundle, patient_events, patient_state
 
 
 MOST_ROWS = 25
-"""Rows of one bundle that are shown, those that rules stand on first."""
+"""Rows of one bundle that are shown, those used by rules first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -317,7 +317,7 @@ MINUTES = 60
 BAR, HEIGHT = 12, 60
 """Width of a minute's bar with the gap beside it, and height of the drawing."""
 MOST_RULES = 200
-"""So many rules may be chosen from; a protocol of more is asked by its address."""
+"""At most this number of rules is offered in the form; of a larger protocol, others are chosen by the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
