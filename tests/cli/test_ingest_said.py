@@ -56,13 +56,13 @@ def test_all_that_was_not_taken_is_said(words: list[str], tmp_path: Path, capsys
         "  labs: 3 of 6 rows: value is no float 1; at is no time 1; person is missing 1",
         "WARNING: empty files, treated as missing: notes.csv",
         "tables with a header and no row: orders",
-        "given more than once and kept once: labs 1",
-        "columns of labs without any cell: stay",
-        "no time is known at which these rows became known, so no chart shows them: labs 1",
-        "tables not there: notes, visits",
-        "columns not there in labs: words",
-        "columns not used of labs: colour",
-        "files not used: else.csv",
+        "duplicate rows, kept once: labs 1",
+        "empty columns of labs: stay",
+        "no availability time, so no chart shows these rows: labs 1",
+        "missing tables: notes, visits",
+        "missing columns of labs: words",
+        "unused columns of labs: colour",
+        "unused files: else.csv",
     ]
 
 
