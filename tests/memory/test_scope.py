@@ -82,6 +82,8 @@ MEASURED = Findings(
         ("recent hypertension", True),
         ("recently had fever", False),
         ("recent stroke", None),
+        ("family history of stroke or breast cancer", True),
+        ("family history of stroke or hypertension", None),
         ("hypertensive men", True),
         ("hypertensive women", False),
         ("septic men", None),
@@ -168,6 +170,27 @@ def test_an_allergy_that_a_code_records_is_one_and_an_illness_by_an_allergy_is_n
         True,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "youngest", "oldest"),
+    [
+        ("child", 0, 17),
+        ("toddler", 1, 2),
+        ("adolescents", 10, 19),
+        ("teenager", 13, 19),
+        ("adults", 18, 120),
+        ("elderly patients", 65, 120),
+        ("septuagenarian", 70, 79),
+        ("octogenarians", 80, 89),
+    ],
+)
+def test_a_word_for_an_age_holds_from_its_first_year_to_its_last(word: str, youngest: int, oldest: int) -> None:
+    check = read_phrase(word)
+    assert check is not None
+    found = [age for age in range(121) if check(Findings(age=age))]
+    assert found == list(range(youngest, oldest + 1))
+    assert check(Findings()) is None
 
 
 def test_ninety_stands_for_ninety_and_more_and_nothing_known_is_nothing_checked() -> None:

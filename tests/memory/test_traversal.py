@@ -58,14 +58,15 @@ def test_paths_take_turns_and_share_what_was_visited() -> None:
 
 
 def test_backtracking_goes_to_what_an_earlier_place_of_the_path_had_offered() -> None:
-    graph = Drawn({"s": {"a": 0.9, "b": 0.5}, "a": {"c": 0.9}, "c": {}})
+    graph = Drawn({"s": {"a": 0.9, "b": 0.5, "e": 0.1}, "a": {"c": 0.9, "d": 0.2}, "c": {}})
     walking = begun(graph, "s")
     walking.act(here(walking), "EXPLORE", "a")
     walking.act(here(walking), "EXPLORE", "c")
     place = here(walking)
-    assert ([one.experience for one in place.backward], place.forward) == (["b"], ())
+    assert ([one.experience for one in place.backward], place.forward) == (["b", "e", "d"], ())
     walking.act(place, "BACKTRACK", "b")
     assert here(walking).path == ("s", "b")
+    assert [one.experience for one in here(walking).backward] == ["e"], "what a offered lies on no way back from b"
     for action, target in (("EXPLORE", "a"), ("BACKTRACK", "c"), ("EXPLORE", "")):
         with pytest.raises(ValueError, match="is not allowed"):
             walking.act(here(walking), action, target)  # type: ignore[arg-type]
