@@ -200,6 +200,13 @@ def test_scores_stand_by_task_from_above_and_by_contender_with_the_best_that_rea
     assert marks(alone) == {(0.5, 0.0): zoom}
 
 
+def test_of_one_contender_no_figure_is_drawn_that_compares() -> None:
+    scores = [scored(n, n / 8, task=task) for task in ("labevents", "transfers") for n in range(6)]
+    assert list(run_figures(summarise_run(scores, seed=0))) == ["scores"]
+    both = [*scores, *(replace(one, agent="zoom") for one in scores)]
+    assert set(run_figures(summarise_run(both, seed=0))) == {"scores", "score-against-cost", "forest"}
+
+
 def test_the_axes_of_scores_against_what_they_cost_begin_at_zero() -> None:
     spent = [
         (row("zoom", "labevents", interval(0.5, 0.4, 0.7), model="m"), 2.0),

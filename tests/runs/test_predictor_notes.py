@@ -8,9 +8,17 @@ from typing import Any
 from wardround.reports.predictions import auroc_of, curves, predictor_notes
 
 
-def fit(dev_auroc: float | None, *, converged: bool = True, repeated: int = 0) -> Any:
+def fit(
+    dev_auroc: float | None,
+    *,
+    converged: bool = True,
+    repeated: int = 0,
+    predictor: str = "count-lr",
+    points: int = 8,
+) -> Any:
     return SimpleNamespace(
-        predictor="count-lr",
+        predictor=predictor,
+        points=points,
         train={"repeated": {"0": 0, "1": repeated}},
         dev={"repeated": {"0": 0, "1": 0}},
         dev_auroc=dev_auroc,
@@ -29,6 +37,13 @@ def test_notes_count_fits_short_of_samples_without_a_choice_and_at_their_limit()
         "Left out: count-gbm, no library.",
     )
     assert predictor_notes(rows, None) == predictor_notes([], manifest) == ()
+
+
+def test_notes_say_how_large_the_grid_of_boosting_was() -> None:
+    manifest = {"settings": {"final_iterations": 1000, "gbm_grid": "small"}, "left_out": {}}
+    boosted = [fit(0.5, predictor="count-gbm", points=points) for points in (0, 4)]
+    assert predictor_notes([fit(0.5), *boosted], manifest) == ("Boosting tried the grid 'small' (4 points).",)
+    assert predictor_notes([fit(0.5)], manifest) == ()
 
 
 def test_a_curve_is_of_the_fits_that_have_the_figure_its_points_the_mean_and_the_ends_of_the_replicates() -> None:
