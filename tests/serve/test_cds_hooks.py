@@ -380,6 +380,10 @@ def test_text_of_models_and_records_is_no_markup() -> None:
 def test_a_summary_is_shorter_than_140_characters_whatever_the_names() -> None:
     when = "2150-01-31 08:00:00"
     assert short_summary("T", ["a", "b"], when) == f"T: a, b (as of {when}; research, not for care)"
+    tail = len(f" (as of {when}; research, not for care)")
+    whole = short_summary("T", ["x" * (139 - tail - 3 - 3), "b"], when)
+    assert (len(whole), whole.endswith(f"x, b (as of {when}; research, not for care)")) == (139, True)
+    assert ", b" not in short_summary("T", ["x" * (139 - tail - 3 - 2), "b"], when)
     long = short_summary("T", ["x" * 500, "b"], when)
     assert len(long) == 139
     assert long.endswith(f"…(as of {when}; research, not for care)".replace("…(", "… ("))

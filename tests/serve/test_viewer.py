@@ -34,8 +34,10 @@ from wardround.serve.viewer.compare_view import sides_view
 from wardround.serve.viewer.episode import page_counts, record_then_view
 from wardround.serve.viewer.hidden_rows import held_back
 from wardround.serve.viewer.record import (
+    FEWEST_MARKS,
     HEIGHT,
     MARGIN,
+    MOST_MARKS,
     MOST_PANELS,
     WIDTH,
     Interest,
@@ -270,6 +272,31 @@ def test_what_was_over_before_the_drawing_begins_is_not_on_it(
     assert drawn.start == MOMENT - timedelta(hours=24)
     places = [(bar.x, bar.width) for bar in drawn.spans[0].bars]
     assert places == ([] if place is None else [(place[0], pytest.approx(place[1], abs=0.05))])
+
+
+@pytest.mark.parametrize(
+    ("results", "drawn"),
+    [
+        ([MOST_MARKS], [MOST_MARKS]),
+        ([MOST_MARKS + 1], [MOST_MARKS]),
+        ([MOST_MARKS // 2, MOST_MARKS // 2 + 1], [MOST_MARKS // 2] * 2),
+        ([FEWEST_MARKS, 2], [FEWEST_MARKS, 2]),
+        ([10] * MOST_PANELS, [10] * MOST_PANELS),
+    ],
+)
+def test_the_marks_of_a_page_are_shared_by_its_charts(results: list[int], drawn: list[int]) -> None:
+    """What is left out is the oldest; the line of a chart goes through all of its results."""
+    events = [
+        event(EventKind.LAB, f"Test {place:02}", 1 + number / 100, f"labs:{place}-{number}", 2.0)
+        for place, count in enumerate(results)
+        for number in reversed(range(count))
+    ]
+    record = StandingRecord(as_of=MOMENT, rows={}, events=events)
+    page = draw_timeline(record, Interest(read=frozenset(), cited={}))
+    panels = [panel for section in page.charts for panel in section.panels]
+    assert [len(panel.marks) for panel in panels] == drawn
+    assert [panel.results for panel in panels] == results
+    assert [panel.marks[-1].row_id for panel in panels] == [f"labs:{place}-0" for place in range(len(results))]
 
 
 @pytest.mark.parametrize("better", range(1, 5))

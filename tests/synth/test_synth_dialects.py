@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from synth_rows import Row
 
@@ -206,3 +207,33 @@ def test_results_of_fhir_are_those_of_the_tables(told: Told) -> None:
         if "value" in one.get("valueQuantity", {})
     )
     assert sum((labs & found).values()) > 0.9 * labs.total()
+
+
+def test_events_of_meds_are_the_rows_of_the_tables(told: Told) -> None:
+    """Results with their units, stays with their ends, births, and nothing of a person in two splits."""
+    write_dialect("meds", told.folder / "raw", told.folder / "meds")
+    parts = {
+        path.parent.name: pq.read_table(path).to_pylist() for path in (told.folder / "meds").rglob("data/*/*.parquet")
+    }
+    splits = [{row["subject_id"] for row in rows} for rows in parts.values()]
+    people = {int(row["subject_id"]) for row in told.rows("patients")}
+    assert sum(map(len, splits)) == len(people)
+    events = [row for rows in parts.values() for row in rows]
+    labs = Counter(
+        (int(row["subject_id"]), row["itemid"], when(row["charttime"]), round(float(row["valuenum"]), 2))
+        for row in told.rows("labevents")
+        if row["valuenum"]
+    )
+    found = Counter(
+        (row["subject_id"], row["code"].split("//")[1], row["time"], round(row["numeric_value"], 2))
+        for row in events
+        if row["code"].startswith("LAB//") and row["numeric_value"] is not None
+    )
+    assert labs - found == Counter()
+    stays = told.rows("admissions")
+    for code, column in (("HOSPITAL_ADMISSION", "admittime"), ("HOSPITAL_DISCHARGE", "dischtime")):
+        times = Counter((row["subject_id"], row["time"]) for row in events if row["code"].startswith(f"{code}//"))
+        assert times == Counter((int(row["subject_id"]), when(row[column])) for row in stays)
+    assert Counter(row["code"] for row in events)["MEDS_BIRTH"] == len(people)
+    dead = {row["subject_id"] for row in events if row["code"] == "MEDS_DEATH"}
+    assert dead == {int(row["subject_id"]) for row in told.rows("patients") if row["dod"]}
