@@ -18,8 +18,9 @@ from stream_lines import lab, told_of, written
 
 from effort import often
 from wardround.clinical.bundles import batch_states, store_bundles
+from wardround.core import UserError
 from wardround.records import IngestSettings, Store, ingest, load_source_spec
-from wardround.stream import FollowSettings, coded_responder, follow
+from wardround.stream import FollowSettings, coded_responder, follow, write_replay
 from wardround.stream.follow import states_of
 from wardround.stream.source_rules import SourceRules
 from wardround.synth import synthesize, time_zone_of, write_dialect
@@ -498,3 +499,32 @@ def test_a_source_without_a_store_has_the_delays_that_its_spec_declares() -> Non
 def test_rows_on_which_clocks_of_others_depend(source: str, table: str, cells: dict[str, str], is_so: bool) -> None:
     """Stays, infusions and what names an order are read with all of their patient's rows; a result alone."""
     assert SourceRules.of_source(load_source_spec(source)).concerns_others(table, cells) is is_so
+
+
+def test_a_replay_is_the_same_lines_in_files_of_any_size(tmp_path: Path) -> None:
+    """In the order in which they became known, a clock before every hour and at the head of every file."""
+    (tmp_path / "own.toml").write_text(OWN, encoding="utf-8")
+    ingest(load_source_spec(tmp_path / "own.toml"), own_hospital(tmp_path / "raw", 3, seed=2), tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    count = write_replay(store, tmp_path / "whole")
+    assert write_replay(store, tmp_path / "parts", lines_per_file=20) == count
+    files = [file.read_text(encoding="utf-8").splitlines() for file in sorted((tmp_path / "parts").iterdir())]
+    assert [sum(not line.startswith('{"clock"') for line in file) for file in files[:-1]] == [20] * (len(files) - 1)
+    assert len(files) == -(-count // 20)
+    assert all(file[0].startswith('{"clock"') for file in files)
+    (whole,) = (file.read_text(encoding="utf-8").splitlines() for file in (tmp_path / "whole").iterdir())
+    rows = [line for line in whole if not line.startswith('{"clock"')]
+    assert rows == [line for file in files for line in file if not line.startswith('{"clock"')]
+    assert len(rows) == count
+    clock, known = "", []
+    for each in map(json.loads, whole):
+        if "clock" in each:
+            assert each["clock"] > clock
+            clock = each["clock"]
+            assert clock[14:] == "00:00"
+        else:
+            assert each["known"][:13] == clock[:13]
+            known.append(each["known"][:13])
+    assert known == sorted(known)
+    with pytest.raises(UserError, match="not empty"):
+        write_replay(store, tmp_path / "whole")

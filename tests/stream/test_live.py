@@ -24,6 +24,7 @@ from wardround.core import UserError
 from wardround.records import Store, load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow, write_replay
 from wardround.stream.follow import states_of
+from wardround.stream.watching import damage_of_stream
 
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Makes a thing once for all processes of the suite."""
@@ -269,6 +270,33 @@ def test_a_correction_and_a_withdrawal_are_followed_at_once(tmp_path: Path) -> N
         follow(SPEC, source, tmp_path / str(count), settings=FollowSettings(once=True))
         seen.append(lactates(states_of(SPEC, tmp_path / str(count))[7]))
     assert seen == [[9.5], [1.5], []]
+
+
+def test_which_damage_of_a_stream_is_told(tmp_path: Path) -> None:
+    """A changed line is; an end that a kill cut off, or what was not committed yet, is not."""
+    source, live = tmp_path / "lines", tmp_path / "live"
+    source.mkdir()
+    several = [line(hour, f"2150-01-01 {hour:02d}:10:00").replace("l:1", f"l:{hour}") for hour in range(8, 12)]
+    (source / "a.jsonl").write_text("\n".join(["no json", *several]) + "\n", encoding="utf-8")
+    follow(SPEC, source, live, settings=AT_ONCE)
+    path, aside = live / "told.jsonl", live / "quarantine.jsonl"
+    told, set_aside = path.read_bytes(), aside.read_bytes()
+    assert told.count(b"\n") == 4
+    for damaged_told, damaged_aside, said in (
+        (told, set_aside, []),
+        (told[:-5], set_aside, []),
+        (told + b"more\n", set_aside, []),
+        (told.replace(b'"events":1', b'"events":2', 1), set_aside, ["1 lines of told.jsonl do not match"]),
+        (told.replace(b'"events":1', b'"events":2'), set_aside, ["4 lines of told.jsonl do not match"]),
+        (told, set_aside[:-5], []),
+        (told, b"", []),
+        (told, set_aside.replace(b"json", b"JSON"), ["quarantine.jsonl differs"]),
+    ):
+        path.write_bytes(damaged_told)
+        aside.write_bytes(damaged_aside)
+        found = damage_of_stream(live)
+        assert len(found) == len(said)
+        assert all(words in one for words, one in zip(said, found, strict=True))
 
 
 def lactates(state: PatientState) -> list[float]:
