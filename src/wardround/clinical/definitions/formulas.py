@@ -259,7 +259,9 @@ def meld_bounds(
         125.0 if sodium is None else sodium,
         dialysis=dialysis is not False,
     )
-    return Bounds(low or 6, high or 40)
+    assert low is not None  # everything was given
+    assert high is not None
+    return Bounds(low, high)
 
 
 # Suspicion of infection and Sepsis-3: antibiotics and cultures near each other, and organs failing about then.
