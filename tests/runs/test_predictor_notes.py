@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from wardround.reports.predictions import auroc_of, curves, predictor_notes
+from wardround.reports.predictions import auroc_of, curves, predictor_notes, reliability_bins
 
 
 def fit(
@@ -63,3 +63,18 @@ def test_a_curve_is_of_the_fits_that_have_the_figure_its_points_the_mean_and_the
         (8, 0.625, 0.5, 0.75, 2),
         (None, 0.9, 0.9, 0.9, 1),
     ]
+
+
+def test_bins_have_wilsons_interval_within_0_and_1() -> None:
+    """z² is 3.8415: of 0 of 4 the interval ends at z²/(4 + z²), of 4 of 4 it begins at 4/(4 + z²)."""
+    probabilities = [(1 - share, share) for share in (0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.6, 0.6, 0.9, 0.9, 0.9, 0.9)]
+    samples = tuple(f"s{number}" for number in range(12))
+    row: Any = SimpleNamespace(samples=samples, probabilities=probabilities)
+    truth = {name: number in (4, 6, 8, 9, 10, 11) for number, name in enumerate(samples)}
+    found = reliability_bins(row, truth, most=3)
+    assert [(one.n, round(one.predicted, 6), one.observed) for one in found] == [
+        (4, 0.1, 0),
+        (4, 0.5, 0.5),
+        (4, 0.9, 1),
+    ]
+    assert [(round(one.low, 4), round(one.high, 4)) for one in found] == [(0, 0.4899), (0.15, 0.85), (0.5101, 1)]
