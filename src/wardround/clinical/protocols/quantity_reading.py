@@ -62,7 +62,7 @@ def read_hours(tokens: Tokens, name: str) -> Amount:
         raise UserError(f"{text!r} is a range: write `{name} between {read.value:g} and {read.high:g}`")
     if read is not None and read.multiple_of:
         raise UserError(
-            f"{text!r}: a patient's state keeps no limits of laboratories: write the number (`{name} > 120 IU/L`), or "
+            f"{text!r}: a patient's state keeps no limits of laboratories: write the number with its unit, or "
             f"`{name} is high` for above the limit; of multiples only those of a baseline are known"
         )
     first, _, rest = text.partition(" ")

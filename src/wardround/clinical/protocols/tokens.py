@@ -337,8 +337,9 @@ def _unknown(name: str, what: str, kind: str) -> str:
     drug = " ".join(word for word in words if word not in _SEVERAL)
     if len(drug) < len(" ".join(words)) and is_known_drug(drug):
         return f"{name!r}: several of a class are not counted: write `on norepinephrine AND on vasopressin`, by name"
-    near = [found for found, _, _ in process.extract(name.lower(), _names_of(kind), limit=3, score_cutoff=78)]
-    meant = f"; did you mean {', '.join(near)}?" if near else ""
+    names = [one for one in _names_of(kind) if len(one) > 2]  # a short one is like a part of everything
+    near = [found for found, _, _ in process.extract(name.lower(), names, limit=3, score_cutoff=78)]
+    meant = f"; did you mean {', '.join(near)}?" if near else "."
     return f"no {what} is called {name!r}{meant} Write it in quotes to take it as your store spells it"
 
 
