@@ -317,7 +317,8 @@ _ALLERGY = re.compile(
 )
 _USE = re.compile(
     r"^(?:(?:already|currently|concurrently|concomitant|concurrent|current|chronic|long-term|active)\s+)*"
-    r"(?:(?:on|taking|receiving|using|given|treated with|use of|treatment with|therapy with|being treated with)\s+)"
+    r"(?:(?:(?:who )?(?:takes?|uses?|receives?)|on|taking|receiving|using|given|treated with|use of|treatment with|"
+    r"therapy with|being treated with)\s+)"
     r"(?:(?:a|an|the|any|use of)\s+)*(?P<drug>.+?)(?:\s+(?:therapy|treatment|use|infusion|drip))?$"
     r"|^(?:(?:current|concurrent|concomitant|chronic|long-term|active|any)\s+)*(?P<named>.+?)\s+(?:use|therapy|treatment|"
     r"infusion|drip)$"
