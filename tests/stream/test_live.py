@@ -24,7 +24,7 @@ from wardround.core import UserError
 from wardround.records import Store, load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow, write_replay
 from wardround.stream.follow import states_of
-from wardround.stream.watching import damage_of_stream
+from wardround.stream.watching import damage_of_stream, watched_ledger
 
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Makes a thing once for all processes of the suite."""
@@ -270,6 +270,23 @@ def test_a_correction_and_a_withdrawal_are_followed_at_once(tmp_path: Path) -> N
         follow(SPEC, source, tmp_path / str(count), settings=FollowSettings(once=True))
         seen.append(lactates(states_of(SPEC, tmp_path / str(count))[7]))
     assert seen == [[9.5], [1.5], []]
+
+
+def test_a_patient_is_stored_after_a_day_of_bundles_however_often_it_is_started(tmp_path: Path) -> None:
+    """So that never more than 24 bundles are read again: with one start for each hour as with one for all."""
+    source, stored = tmp_path / "lines", {}
+    source.mkdir()
+    times = [f"2150-01-{1 + hour // 24:02d} {hour % 24:02d}:10:00" for hour in range(27)]
+    text = [line(1.0, time).replace("l:1", f"l:{place}") for place, time in enumerate(times)]
+    for count in range(1, len(text) + 1):
+        (source / "a.jsonl").write_text("\n".join(text[:count]) + "\n", encoding="utf-8")
+        assert follow(SPEC, source, tmp_path / "often", settings=FollowSettings(once=True)).told == count - 1
+        with watched_ledger(tmp_path / "often") as ledger:
+            stored[count - 1] = bool(ledger.snapshots([7]))
+    assert [bundles for bundles, is_stored in stored.items() if is_stored] == [24, 25, 26]
+    follow(SPEC, source, tmp_path / "once", settings=FollowSettings(once=True))
+    with watched_ledger(tmp_path / "once") as ledger:
+        assert ledger.snapshots([7])
 
 
 def test_which_damage_of_a_stream_is_told(tmp_path: Path) -> None:
