@@ -61,7 +61,9 @@ def test_scores_survive_json() -> None:
     score = score_episode(made, SAMPLE, LABELS, ["get_candidates_by_keyword"])
     assert score.errors == {ErrorClass.NO_PREDICTION, ErrorClass.TOOL_USAGE}
     assert score.no_prediction == NoPrediction.INCOMPLETE
-    assert EpisodeScore.from_json(json.loads(json.dumps(score.to_json()))) == score
+    body = json.loads(json.dumps(score.to_json()))
+    assert body["schema"] == 1, "files of other versions are made again"
+    assert EpisodeScore.from_json(body) == score
 
 
 def test_what_an_episode_cost() -> None:
