@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wardround.clinical.vocabulary.cues import Cue, SectionKind, WordToken, cues_in, sections_of, tokens_of
@@ -92,7 +92,7 @@ def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterator[Statement]:
-    tokens = tokens_of(text, start, end)
+    tokens = [_as_dash(token, text) for token in tokens_of(text, start, end)]
     if not any(token.is_word for token in tokens):
         return
     default = _OF_FAMILY.get(section, "present")
@@ -125,6 +125,13 @@ def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterat
             standing = standings[place]
     if words:
         yield Statement(tokens=tuple(words), standing=standing, section=section, is_recent=is_recent)
+
+
+def _as_dash(token: WordToken, text: str) -> WordToken:
+    """Return a hyphen between spaces as the dash that it stands for: it joins no words ("chest pain - leg ulcer")."""
+    around = text[max(0, token.start - 2) : token.end + 1]
+    is_dash = token.text == "-" and around[1:] == " - " and around[0] not in ",;:"  # after a comma it may deny
+    return replace(token, text="\u2013") if is_dash else token
 
 
 def _is_of_patient(tokens: Sequence[WordToken]) -> bool:
@@ -230,7 +237,7 @@ def _act_before(sentence: _Sentence, cue: Cue, cue_places: set[int]) -> None:
             listed = True
         if token in _VERBS and reach:
             break
-        if token in (":", ")"):
+        if token in (":", ")", "\u2013"):
             break
         reach.append(place)
     if cue.standing == "past" and any(tokens[place].text in _ONSET for place in range(cue.start)):

@@ -141,6 +141,11 @@ ADHERENCE_COLUMNS: tuple[TableColumn[AdherenceRow], ...] = (
     ),
     TableColumn(name="Failed", value=lambda row: row.failed, terminal={"name": "failed"}),
     TableColumn(name="Flaws", value=lambda row: row.flaws or None, kind="text", terminal={"name": "flaws"}),
-    TableColumn(name="unchecked", value=lambda row: row.unchecked or None, tables="terminal"),
+    TableColumn(
+        name="Unchecked",
+        value=lambda row: row.unchecked or None,
+        help="steps with a drug or an allergy that no table knows",
+        terminal={"name": "unchecked"},
+    ),
     TableColumn(name="Equivalence (1 to 5)", value=_grade, kind="text", missing="–", terminal={"name": "equivalence"}),
 )
