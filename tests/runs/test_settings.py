@@ -58,6 +58,12 @@ def test_what_is_taken_and_what_is_refused(name: str, taken: tuple[Any, ...], re
             PLAIN.changed(**{name: value})
 
 
+def test_an_unknown_short_name_is_told_with_the_nearest_one() -> None:
+    assert RunSettings.of(benchmark="b", store="s", samples=("a",)).run.samples == ("a",)
+    with pytest.raises(UserError, match=r"settings: there is no 'sampels'\. Did you mean samples\?"):
+        RunSettings.of(benchmark="b", store="s", sampels=("a",))
+
+
 def test_a_price_of_two_says_nothing_of_cached_tokens() -> None:
     assert PLAIN.model.known_price is None
     two, three = (PLAIN.changed(price=price).model.known_price for price in ((1.0, 2.0), (1.0, 2.0, 0.5)))

@@ -16,7 +16,7 @@ from records.fhir_resources import ANN_NUMBER, Resource, category, code, made, p
 pytest.importorskip("starlette", reason="needs the extra [view]")
 pytest.importorskip("mcp", reason="needs the extra [view]")
 
-from wardround.clinical.bundles import PatientState
+from wardround.clinical.bundles import EventKind, PatientState, Trend, TrendReading, ValueLevel
 from wardround.clinical.bundles.files import END_OF_TIME
 from wardround.core import Message, ToolCall, Usage, from_microseconds
 from wardround.log import Note, ToolRecord, Turn
@@ -355,3 +355,38 @@ def test_an_empty_list_says_whether_the_source_could_have_filled_it() -> None:
     sections = {one.name: one.when_empty for one in state_sections(PatientState(subject_id=1), mimic)}
     assert sections["allergies"].startswith("unknown: ")
     assert sections["problems"] == sections["done"] == "none recorded by then"
+
+
+def measured(concept: str, *values: float) -> Trend:
+    """A measurement whose readings lie three hours apart."""
+    readings = tuple(
+        TrendReading(
+            time=datetime(2150, 1, 1, 8 + 3 * n), value=value, level=ValueLevel.NORMAL, row_id=f"{concept}:{n}"
+        )
+        for n, value in enumerate(values)
+    )
+    return Trend(concept=concept, unit="mmol/L", kind=EventKind.LAB, readings=readings)
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ((2.0,), "2150-01-01 08:00"),
+        ((2.0, 3.0), "rising, +1 in 3 h, 2150-01-01 11:00"),
+        ((3.0, 2.5, 2.0), "falling, -1 in 6 h, 2150-01-01 14:00"),
+    ],
+)
+def test_a_course_is_told_from_two_readings_on(values: tuple[float, ...], more: str) -> None:
+    state = PatientState(subject_id=1, trends={(EventKind.LAB, "lactate", "mmol/L"): measured("lactate", *values)})
+    (entry,) = next(one.entries for one in state_sections(state, None) if one.name == "measurements")
+    assert (entry.words, entry.more) == (f"lactate {values[-1]:g} mmol/L", more)
+
+
+@pytest.mark.parametrize(("count", "first"), [(60, "test 0"), (61, "test 1")])
+def test_sixty_entries_of_a_section_are_shown_those_touched_last_of_how_many(count: int, first: str) -> None:
+    names = [f"test {number}" for number in range(count)]
+    state = PatientState(subject_id=1, trends={(EventKind.LAB, name, "mmol/L"): measured(name, 2.0) for name in names})
+    shown = next(one for one in state_sections(state, None) if one.name == "measurements")
+    assert (len(shown.entries), shown.total) == (60, count)
+    assert shown.entries[0].words == f"test {count - 1} 2 mmol/L"
+    assert shown.entries[-1].words == f"{first} 2 mmol/L"

@@ -217,6 +217,12 @@ def test_an_answer_without_citations_is_not_asked_about_its_evidence(
     rows = {(row.question, row.who): row for row in agreement_rows(marked_episodes(run, file), seed=3)}
     assert rows["answer", "ann and scorer"].items == 0
     assert median_seconds(marked_episodes(run, file))["ann"][0] == 1
+    address = f"/items/{item}.html?reviewer=ann"
+    again = {"token": token_of(client, address), "answer": "right"}
+    sent = [client.post(address, data=again, follow_redirects=False).status_code for _ in range(2)]
+    assert sent == [303, 303]
+    assert file.marks()[item, "ann"].seconds is None, "the page was not shown again: nobody knows how long it took"
+    assert median_seconds(marked_episodes(run, file)) == {}
 
 
 def test_the_question_stands_open_in_plain_words_and_what_came_is_nowhere(run: ViewedRun, client: TestClient) -> None:

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from stream_lines import told_of, written
 
 from effort import often
-from wardround.clinical.bundles import PatientState
+from wardround.clinical.bundles import BundleEvent, EventKind, PatientState
+from wardround.clinical.bundles.state import event_of
 from wardround.records import load_source_spec
 from wardround.stream import FollowSettings, coded_responder, follow
+from wardround.stream.closing import HourEvents, as_read_now
 from wardround.stream.follow import states_of
 
 SPEC = load_source_spec("mimiciv")
@@ -156,3 +158,21 @@ def test_neither_memory_nor_commits_change_what_is_told_of_corrections(
     expected = followed(lines, folder)
     for how in ({"entries_in_memory": 0, "lines_per_commit": 3}, {"entries_in_memory": 120, "lines_per_commit": 1}):
         assert followed(lines, folder, **how) == expected
+
+
+def test_a_corrected_row_reads_as_if_it_had_been_right_from_its_hour_on() -> None:
+    """Beside it a row that was withdrawn, and one that nobody touched."""
+
+    def result(row: str, hours: float, value: float, revision: int = 0, kind: EventKind = EventKind.LAB) -> BundleEvent:
+        moment = datetime(1970, 1, 1) + timedelta(hours=hours)
+        return event_of(kind, row, moment, value=value, row_id=row, revision=revision)
+
+    wrong, gone, other = result("a", 1.5, 9.0), result("b", 1.5, 4.0), result("c", 3.5, 2.0)
+    right, withdrawn = result("a", 3.5, 1.0, 1), result("b", 4.5, 4.0, 1, EventKind.RETRACTION)
+    hours = [
+        HourEvents(hour, [(event, True) for event in events])
+        for hour, events in ((1, (wrong, gone)), (3, (right, other)), (4, (withdrawn,)))
+    ]
+    read = {each.hour: [event for event, _ in each.events] for each in as_read_now(hours, lambda row: False)}
+    assert [(event.row_id, event.value, event.known.hour, event.revision) for event in read[1]] == [("a", 1.0, 1, 0)]
+    assert (read[3], read[4]) == ([other], [])

@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stream_lines import lab, told_of, written
+from stream_lines import hours_of, lab, told_of, written
 
 from effort import often
 from wardround.cli import main as wardround
 from wardround.core import UserError
 from wardround.records import load_source_spec
+from wardround.records.specs.file_format import FileFormat
 from wardround.stream import FollowSettings, coded_responder, follow
 from wardround.stream.follow import only_follower, states_of
 from wardround.stream.input import LineFolder
+from wardround.stream.reading import one_cell
 
 SPEC, FHIR = load_source_spec("mimiciv"), load_source_spec("fhir")
 AT_ONCE = FollowSettings(once=True, finish=True)
@@ -209,6 +212,34 @@ def test_a_row_that_comes_again_and_reads_differently_is_a_correction(tmp_path: 
     follow(SPEC, written(tmp_path / "in", lines), tmp_path / "out", settings=AT_ONCE)
     last = json.loads(told_of(tmp_path / "out")[7][-1])
     assert (last["amended"], last["events"]) == (True, 1)
+
+
+def test_what_is_left_out_of_a_commit_takes_nothing_with_it_that_comes_after(tmp_path: Path) -> None:
+    nameless = json.dumps({"table": "labevents", "row": {"subject_id": 7}, "known": "2150-01-01 08:20:00"})
+    lines = [GOOD[0], nameless, GOOD[0], *GOOD[1:3]]
+    report = follow(SPEC, written(tmp_path / "in", lines), tmp_path / "out", settings=AT_ONCE)
+    assert (report.refused, report.lines) == (1, 3)
+    assert hours_of(told_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00", "01-01 10:00"]
+
+
+@pytest.mark.parametrize(
+    ("meaning", "text", "read"),
+    [
+        ("end_of_day", "2150-01-02", datetime(2150, 1, 2, 23, 59, 59)),
+        ("refuse", "2150-01-02", None),
+        ("refuse", "2150-01-02 03:04", datetime(2150, 1, 2, 3, 4)),
+        ("refuse", "2150-01-02 00:00:00", datetime(2150, 1, 2)),
+    ],
+)
+def test_a_date_alone_is_a_time_where_the_source_says_which(
+    meaning: Literal["end_of_day", "refuse"], text: str, read: datetime | None
+) -> None:
+    files = FileFormat(bare_dates=meaning)
+    if read is None:
+        with pytest.raises(ValueError, match="'2150-01-02' is no time"):
+            one_cell("time", text, files)
+    else:
+        assert one_cell("time", text, files) == read
 
 
 def test_lines_that_say_nothing_are_counted(tmp_path: Path) -> None:

@@ -225,6 +225,14 @@ def test_scales_and_pressures_are_possible(rows: Reader) -> None:
     assert words["eye"]["4"] == {"Spontaneously"}
     assert words["motor"]["6"] == {"Obeys Commands"}
     assert words["rass"]["0"] == {" 0  Alert and calm"}
+    assert words["verbal"]["5"] == {"Oriented"}
+    assert (words["pain"]["0"], words["pain"]["5"]) == ({"None"}, {"Moderate"})
+
+
+def test_a_chest_tube_is_read_in_steps_of_ten_and_may_drain_nothing(rows: Reader) -> None:
+    read = [float(row["value"]) for row in rows("outputevents") if row["itemid"] == "226588"]
+    assert {volume % 10 for volume in read} == {0.0}
+    assert min(read) == 0
 
 
 def test_pain_is_a_number_up_to_ten_or_a_word_for_why_there_is_none(rows: Reader) -> None:

@@ -128,6 +128,19 @@ def test_what_is_worked_out_of_other_results_is_what_it_says(rows: Reader) -> No
     for name, (_, share) in _RELATIONS.items():
         assert len(found[name]) > 100, name
         assert max(found[name]) <= share, name
+    excess = [
+        values["Base Excess"] - _van_slyke(0.0307 * values["pCO2"] * 10 ** (values["pH"] - 6.1), values["pH"])
+        for values in draws.values()
+        if {"Base Excess", "pCO2", "pH"} <= values.keys()
+    ]
+    assert len(excess) > 100
+    assert max(map(abs, excess)) < 1.2, "half of it from a rounded excess, the rest from a rounded pH"
+    assert abs(sum(excess) / len(excess)) < 0.2
+
+
+def _van_slyke(bicarbonate: float, ph: float) -> float:
+    """Base excess in mmol/L by the Van Slyke equation of Siggaard-Andersen (1977)."""
+    return 0.9287 * (bicarbonate - 24.4 + 14.83 * (ph - 7.4))
 
 
 def test_sex_and_diagnosis_agree(rows: Reader) -> None:

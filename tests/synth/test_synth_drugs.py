@@ -96,6 +96,7 @@ def test_a_product_is_told_as_it_is_given(rows: Reader) -> None:
             if drug.kind not in ("infusion", "sliding"):
                 pieces = float(row["dose_val_rx"]) / drug.per
                 assert float(row["form_val_disp"]) == pytest.approx(pieces, abs=0.006)
+            assert (row["dose_val_rx"] == "0") == (drug.kind == "sliding"), "how much is read off the scale"
         else:
             assert float(row["dose_val_rx"]) in (50, 100, 250)
 

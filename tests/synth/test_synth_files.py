@@ -14,6 +14,7 @@ from synth_rows import PATIENTS, Reader
 import wardround.synth.hospital
 from wardround.core import Progress, UserError
 from wardround.synth import COLUMNS, MODULES, SynthManifest, synthesize
+from wardround.synth.output import quoted
 
 _FILES = {table: f"{module}/{table}.csv.gz" for table, module in MODULES.items()}
 
@@ -174,3 +175,18 @@ def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
         synthesize(tmp_path / "file" / "hospital", patients=1, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("plain; text", "plain; text"),
+        ("a,b", '"a,b"'),
+        ('6" tube', '"6"" tube"'),
+        ("a\nb", '"a\nb"'),
+        ("a\rb", '"a\rb"'),
+        ("", ""),
+    ],
+)
+def test_a_cell_is_quoted_where_it_must_be_and_nowhere_else(text: str, cell: str) -> None:
+    assert quoted(text) == cell

@@ -11,6 +11,7 @@ from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
 from wardround.tools import Aids, Environment, EnvironmentOptions, default_toolset, open_toolset
 from wardround.tools.candidates import CandidateSpace
+from wardround.tools.grounding import mentions
 
 
 @pytest.fixture
@@ -255,3 +256,18 @@ def test_a_table_may_be_named_with_its_schema(environment: Environment, query: s
     text = environment.call("run_sql_query", {"sql_query": query}).text
     assert said in (text if "mean" in said else text.splitlines()[-1])
     assert "mean" in said or text.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "is_there"),
+    [
+        ("two tumors of the liver", "tumor", True),
+        ("a tumor", "Tumors", True),
+        ("fevers", "tumors", False),
+        ("an abscess", "absces", False),
+        ("lab", "labs", False),  # of four letters: gas is no plural of ga
+        ("acute respiratory failure", "Acute renal failure", False),
+    ],
+)
+def test_an_answer_is_mentioned_in_the_singular_or_the_plural(text: str, answer: str, is_there: bool) -> None:
+    assert mentions(text, answer) is is_there

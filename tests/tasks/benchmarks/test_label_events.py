@@ -288,9 +288,13 @@ def test_the_rows_of_a_stay_are_one_question_at_its_discharge_without_what_is_kn
     """Also of a person who died after the recorded discharge: it is asked when that is, not when the death was."""
     source = replace(finder(by_encounter=True).source, at_stay_end=True)
     batch = table(
-        ("Sepsis", 20, at(10, 9), at(13)), ("Gout", 20, None, at(13)), ("Chest pain", 20, at(10, 8), at(10, 9))
+        ("Sepsis", 20, at(10, 9), at(13)),
+        ("Gout", 20, None, at(13)),
+        ("Chest pain", 20, at(10, 8), at(10, 9)),
+        ("Fever", 10, at(3), at(6)),
     )
     events, dropped = find(batch, EventFinder(source=source, policy="known_at"))
-    assert [event.target for event in events] == [("Gout", "Sepsis")]
-    assert from_microseconds(events[0].prediction_us) == at(12, 12) - timedelta(minutes=1)
+    assert [event.target for event in events] == [("Fever",), ("Gout", "Sepsis")]
+    asked = [from_microseconds(event.prediction_us) for event in events]
+    assert asked == [at(5, 15) - timedelta(minutes=1), at(12, 12) - timedelta(minutes=1)]
     assert dropped == {"row_known_before_the_end": 1}

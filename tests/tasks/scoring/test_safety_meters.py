@@ -38,7 +38,9 @@ def steps(*said: list[str]) -> Any:
         }
         for hour, names in enumerate(said, 8)
     ]
-    return played_steps(cast(Any, SimpleNamespace(notes=[SimpleNamespace(kind="step", detail=one) for one in notes])))
+    other = SimpleNamespace(kind="trimmed", detail={"turns": 3})
+    played = [other, *(SimpleNamespace(kind="step", detail=one) for one in notes), other]
+    return played_steps(cast(Any, SimpleNamespace(notes=played)))
 
 
 def counted(key: PlantedKey, *said: list[str], subject: int = 7) -> SafetyCounts:

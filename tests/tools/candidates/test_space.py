@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import UserError
 from wardround.tools.candidates import CandidateSpace, LabelMatch
+from wardround.tools.candidates.words import WordIndex
 
 
 @pytest.fixture(scope="module")
@@ -244,3 +245,11 @@ def test_threads_share_a_space(ccs_spaces: dict[str, CandidateSpace]) -> None:
     for thread in threads:
         thread.join()
     assert together == [alone] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("sodiun", [1]), ("hexokinases", []), ("hexokinas2", []), ("hexokinase2", [0])]
+)
+def test_a_word_with_a_number_is_never_taken_for_a_misspelling(text: str, found: list[int]) -> None:
+    index = WordIndex.build([(0, "hexokinase2"), (1, "sodium")], 2)
+    assert [label for label, _ in index.best_labels(text, 2)] == found

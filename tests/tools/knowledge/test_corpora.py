@@ -14,6 +14,7 @@ pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 from forking import commands, kill, wait_for
 from wardround.core import UserError
 from wardround.tools.knowledge import Library, add_corpus, remove_corpus
+from wardround.tools.knowledge.formats import plain_document
 
 TERMS = {"licence": "invented", "date": "2024-06-30"}
 
@@ -200,6 +201,21 @@ def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path: Path, suffix: str
     (files / f"part-07{suffix}").write_bytes(broken)
     with pytest.raises(UserError, match=r"^part-07\S+ is damaged \(.+\); fetch it again and add it again$"):
         add_corpus(tmp_path / "lib", "broken", files, **TERMS)
+
+
+@pytest.mark.parametrize(
+    ("written", "title", "text"),
+    [
+        ("---\ntitle: Potassium\n---\n\nIt kills.\n", "Potassium", "It kills."),
+        ("---\n---\n# Potassium\n", "Potassium", "# Potassium"),
+        ("---\ntitle: Potassium\nIt kills.\n", "a.md", "--- title: Potassium It kills."),
+        ("It kills.\n---\ntitle: Potassium\n---\n", "a.md", "It kills. --- title: Potassium ---"),
+    ],
+    ids=["with a title", "empty", "without its end", "below the top"],
+)
+def test_front_matter_is_no_text(written: str, title: str, text: str) -> None:
+    document = plain_document(written, "a.md")
+    assert (document.title, document.text) == (title, text)
 
 
 def test_pages_of_a_folder_are_documents(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ _HTML, _PDF, _TEXT = (".html", ".htm", ".xhtml"), (".pdf",), (".md", ".markdown"
 PAGE_SUFFIXES = (*_HTML, *_PDF, *_TEXT)
 _BEGINS = re.compile(r"\s*(?:#|\||>|[-*+] |\d+[.)] |```|$)")
 """What a line of Markdown begins with that does not go on with the line before it."""
+_FRONT_MATTER = re.compile(r"---\n((?:.*\n)*?)---\n")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 
 
@@ -142,11 +143,12 @@ def _joined(lines: list[str]) -> list[str]:
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:
     """Take off the ``name: value`` lines between two ``---`` at the top of a Markdown file."""
-    if not text.startswith("---\n") or "\n---\n" not in text[4:]:
+    found = _FRONT_MATTER.match(text)
+    if found is None:
         return {}, text
-    head, _, rest = text[4:].partition("\n---\n")
-    lines = (line.partition(":") for line in head.splitlines())
-    return {name.strip().casefold(): value.strip().strip("\"'") for name, _, value in lines}, rest.lstrip("\n")
+    lines = (line.partition(":") for line in found[1].splitlines())
+    facts = {name.strip().casefold(): value.strip().strip("\"'") for name, _, value in lines}
+    return facts, text[found.end() :].lstrip("\n")
 
 
 # PubMed's XML: articles with their titles and abstracts; later files revise and delete what earlier ones brought.
