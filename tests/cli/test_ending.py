@@ -57,6 +57,27 @@ def test_a_second_sigterm_does_not_cut_the_writing_down_short() -> None:
         assert came == [signal.SIGTERM, signal.SIGTERM]
 
 
+def test_a_reader_that_is_gone_ends_the_command_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``wardround ... | head``: also what was still to be printed when the reader went is no error at exit."""
+    read, write = os.pipe()
+    os.close(read)
+
+    def told(words: object, *, is_process: bool) -> int:
+        print("a line")  # noqa: T201
+        sys.stdout.flush()
+        return 0
+
+    monkeypatch.setattr(sys.modules["wardround.cli.main"], "_dispatch", told)
+    with os.fdopen(write, "w", encoding="utf-8") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        assert command_line(["runs"]) == 141
+        gone.write("the rest")
+        gone.flush()
+    assert capsys.readouterr().err == ""
+
+
 def test_names_of_files_and_words_of_others_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line(["bench", "show", "run\x1b]0;owned\x07\x9b2J"]) == 2
     said = capsys.readouterr().err

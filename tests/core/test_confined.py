@@ -100,6 +100,16 @@ def test_a_process_is_kept_warm_and_threads_have_one_each(reader: ConfinedReader
     assert all(blobs == [body, body[::-1]] for body, blobs in found)
 
 
+def test_nothing_is_left_of_a_process_when_its_reader_is_closed() -> None:
+    own = ConfinedReader("test_confined:decoded", cpu_seconds=1, wall_seconds=120.0, memory_bytes=2**29)
+    process = own.read(b"x")[0]["pid"]
+    os.kill(process, 0)
+    own.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    own.close()
+
+
 def test_a_forked_process_has_its_own(reader: ConfinedReader) -> None:
     ours = reader.read(b"x")[0]["pid"]
     read, write = os.pipe()

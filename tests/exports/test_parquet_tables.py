@@ -65,6 +65,9 @@ def test_what_cannot_be_written_is_said(chart: Chart, synthetic_store: Store, tm
     (tmp_path / "full" / "file").touch()
     with pytest.raises(UserError, match="the folder is not empty"):
         write_store_tables(synthetic_store, tmp_path / "full")
+    with pytest.raises(UserError, match="the folder is not empty"):
+        write_chart_tables(chart, tmp_path / "full")
+    assert [file.name for file in (tmp_path / "full").iterdir()] == ["file"]
 
 
 def test_the_command_asks_for_a_moment(

@@ -10,6 +10,7 @@ import pytest
 
 from log_doubles import ask, calling
 from wardround.cli import main
+from wardround.cli.train import _mean_and_range
 from wardround.core import Message, Usage
 from wardround.learning import tool_use
 from wardround.log import EpisodeLog, LogReader, ToolRecord, Trajectory
@@ -93,6 +94,19 @@ def test_seeds_after_and_a_run_beside(runs: dict[str, Path], capsys: pytest.Capt
     assert re.search(r"2 samples +before +long +after +after - before", printed)
     assert re.search(r"useful calls per episode .* to .*", printed)
     assert "the best constant answer, fitted on training people, scores" in printed
+
+
+@pytest.mark.parametrize(
+    ("seeds", "cell"),
+    [
+        ([None], "no calls"),
+        ([None, None], "no calls"),
+        ([0.25], "0.250"),
+        ([0.25, None, 0.75], "0.500 (0.250 to 0.750)"),
+    ],
+)
+def test_a_seed_without_calls_has_no_share_of_them(seeds: list[float | None], cell: str) -> None:
+    assert _mean_and_range(seeds) == cell
 
 
 def test_runs_without_a_common_sample_are_refused(

@@ -352,10 +352,12 @@ def test_the_command_listens_elsewhere_only_with_a_token(
     command = ["serve", "cds-hooks", "--run", str(viewed_run_path)]
     assert main([*command, "--host", "0.0.0.0"]) != 0
     assert "set WARDROUND_TOKEN" in capsys.readouterr().err
-    assert main([*command, "--allow-origin", "*"]) != 0
-    assert "is not an origin" in capsys.readouterr().err
-    assert main(command) != 0
-    assert "choose one with --agent and --model" in capsys.readouterr().err
+    for origin in ("*", "https://*", "https://", "ftp://ehr.example.org", f"{PAGE}/path", "ehr.example.org"):
+        assert main([*command, "--allow-origin", origin]) != 0
+        assert "is not an origin" in capsys.readouterr().err
+    for allowed in ([], ["--allow-origin", PAGE], ["--allow-origin", "http://localhost:8080"]):
+        assert main([*command, *allowed]) != 0
+        assert "choose one with --agent and --model" in capsys.readouterr().err
 
 
 def test_targets_do_not_reach_a_card(

@@ -62,6 +62,14 @@ async def test_the_command_refuses_before_it_listens(
     assert "--plain-http" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [[], ["--subject", "1"], ["--as-of", "2150-01-01"]])
+def test_one_chart_is_a_subject_and_a_moment(
+    synthetic_store_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(["serve", "mcp", "--store", str(synthetic_store_path), *words]) == 2
+    assert "needs --subject and --as-of" in capsys.readouterr().err
+
+
 async def test_tokens_expire(synthetic_store: Store) -> None:
     clock = Clock()
     tokens = SessionTokens(most=2, seconds=60, clock=clock)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from stream_lines import lab, told_of, written
 
 from effort import often
+from wardround.cli import main
 from wardround.clinical.bundles import batch_states, store_bundles
 from wardround.core import UserError
 from wardround.records import IngestSettings, Store, ingest, load_source_spec
@@ -501,7 +502,7 @@ def test_rows_on_which_clocks_of_others_depend(source: str, table: str, cells: d
     assert SourceRules.of_source(load_source_spec(source)).concerns_others(table, cells) is is_so
 
 
-def test_a_replay_is_the_same_lines_in_files_of_any_size(tmp_path: Path) -> None:
+def test_a_replay_is_the_same_lines_in_files_of_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the order in which they became known, a clock before every hour and at the head of every file."""
     (tmp_path / "own.toml").write_text(OWN, encoding="utf-8")
     ingest(load_source_spec(tmp_path / "own.toml"), own_hospital(tmp_path / "raw", 3, seed=2), tmp_path / "store")
@@ -528,3 +529,8 @@ def test_a_replay_is_the_same_lines_in_files_of_any_size(tmp_path: Path) -> None
     assert known == sorted(known)
     with pytest.raises(UserError, match="not empty"):
         write_replay(store, tmp_path / "whole")
+    words = ["stream", "replay", "--store", str(store.path), "--out"]
+    assert main([*words, str(tmp_path / "told")]) == 0
+    assert capsys.readouterr().out == f"{count:,} lines: {tmp_path / 'told'}\n"
+    assert main([*words, str(tmp_path / "json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"lines": count, "folder": str(tmp_path / "json")}
