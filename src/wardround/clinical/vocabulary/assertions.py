@@ -34,7 +34,25 @@ _KIN_SPEAKS = named_words("kin_speaks")
 _ONSET = named_words("onset")
 _ORDERS = named_words("orders")
 _ORDER_BEGINS = frozenset(
-    (",", ";", ":", "-", ")", "(", "and", "then", "please", "will", "would", "to", "should", "can", "may", "or")
+    (
+        ",",
+        ";",
+        ":",
+        "-",
+        "\u2013",
+        ")",
+        "(",
+        "and",
+        "then",
+        "please",
+        "will",
+        "would",
+        "to",
+        "should",
+        "can",
+        "may",
+        "or",
+    )
 )
 _KEPT = frozenset(("continue", "keep", "maintain"))
 _CONDITIONS = frozenset(("if", "unless", "when", "once", "until"))
