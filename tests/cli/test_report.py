@@ -48,7 +48,8 @@ def test_results_by_subgroup_are_printed_and_written(played: Path, capsys: pytes
     assert main(["report", str(played), "--no-episodes", "--by", "sex"]) == 0
     said = capsys.readouterr().out
     assert "\nreact · offline is not shown to differ from the best trivial baseline on any of 2 tasks; " in said
-    assert max(map(len, said.splitlines()[2:])) <= 100, "sentences and tables fit a terminal"
+    lines = [line for line in said.splitlines()[2:] if str(played) not in line]
+    assert max(map(len, lines)) <= 100, "sentences and tables fit a terminal"
     assert "by sex, from the chart at the time of the question" in said
     assert re.search(r"transfers +(female|male) +[12] +[12] +F1 ", said)
     assert "<h3>Results by sex</h3>" in (played / "report" / "index.html").read_text()

@@ -113,7 +113,7 @@ def test_two_processes_run_it_inside_a_running_loop(here: Path) -> None:
 def test_what_was_opened_is_as_good_as_its_folder(here: Path) -> None:
     store, benchmark = wd.open_store(here / "store"), wd.open_benchmark(here / "bench")
     assert repr(wd.run(benchmark, store, out=here / "run")) == repr(wd.open_run(here / "run"))
-    with pytest.raises(UserError, match="this benchmark is in no folder"):
+    with pytest.raises(UserError, match="this benchmark has no folder"):
         wd.run(replace(benchmark, folder=None), store, out=here / "other")
     with pytest.raises(UserError, match="name a benchmark"):
         wd.run(out=here / "other")

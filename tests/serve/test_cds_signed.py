@@ -515,7 +515,7 @@ def test_the_command_line_reads_them(
     ("words", "said"),
     [
         (["--client", "https://ehr.example.org/"], "write ISS=KEYS"),
-        (["--base-url", BASE], "no client is named"),
+        (["--base-url", BASE], "no client is declared"),
         (["--client", "a=b", "--algorithms", "HS256"], "there is no 'HS256'"),
         (["--client", "a=b", "--longest-seconds", "0"], "above 0"),
         (["--client", "a=b", "--base-url", "cds.example.org"], "no http"),
