@@ -10,7 +10,7 @@ import pytest
 
 from log_doubles import ask, calling
 from wardround.cli import main
-from wardround.cli.train import _mean_and_range
+from wardround.cli.train import mean_and_range
 from wardround.core import Message, Usage
 from wardround.learning import tool_use
 from wardround.log import EpisodeLog, LogReader, ToolRecord, Trajectory
@@ -106,7 +106,7 @@ def test_seeds_after_and_a_run_beside(runs: dict[str, Path], capsys: pytest.Capt
     ],
 )
 def test_a_seed_without_calls_has_no_share_of_them(seeds: list[float | None], cell: str) -> None:
-    assert _mean_and_range(seeds) == cell
+    assert mean_and_range(seeds) == cell
 
 
 def test_runs_without_a_common_sample_are_refused(

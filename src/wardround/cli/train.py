@@ -385,14 +385,14 @@ def _compare(arguments: argparse.Namespace) -> int:
     columns = [[shift.before], *([run] for run in shift.beside), list(shift.after)]
     header = [f"{shift.samples} samples", "before", *(run.run for run in shift.beside), "after"]
     rows = [
-        [name, *(_mean_and_range(list(map(value, runs))) for runs in columns), *_test_cells(test)]
+        [name, *(mean_and_range(list(map(value, runs))) for runs in columns), *_test_cells(test)]
         for name, value, test in figures
     ]
     print_rows([*header, "after - before", "95 % interval", "p"], rows)
     print(f"the best constant answer, fitted on training people, scores {shift.constant:.3f} on the same samples")
     names = sorted({name for runs in columns for run in runs for name in run.calls})
     calls = [
-        [name, *(_mean_and_range([run.calls.get(name, 0.0) for run in runs], digits=2) for runs in columns)]
+        [name, *(mean_and_range([run.calls.get(name, 0.0) for run in runs], digits=2) for runs in columns)]
         for name in names
     ]
     print()
@@ -400,7 +400,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _mean_and_range(values: Sequence[float | None], *, digits: int = 3) -> str:
+def mean_and_range(values: Sequence[float | None], *, digits: int = 3) -> str:
     """Return mean and range of several seeds, or the value of one; a run without calls has no share."""
     known = [value for value in values if value is not None]
     if not known:

@@ -384,6 +384,11 @@ def test_what_torch_saves_computes_what_torch_computes(tmp_path: Path) -> None:
         (tmp_path / "graph.onnx").write_bytes(densenet_graph(read_torch_file(tmp_path / name), size=64))
         found = NeuralNetwork(tmp_path / "graph.onnx").run(picture)["logits"]
         assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+        pspnet = _tiny_pspnet()
+        (tmp_path / "psp.onnx").write_bytes(pspnet_graph(pspnet, size=48))
+        colours = np.random.default_rng(3).normal(size=(1, 3, 48, 48)).astype(np.float32)
+        masks = NeuralNetwork(tmp_path / "psp.onnx").run(colours)["masks"]
+        assert np.abs(masks - _torch_pspnet(torch, pspnet, colours)).max() < 1e-4
 
 
 def _tiny_pspnet() -> dict[str, Any]:
@@ -412,6 +417,46 @@ def _tiny_pspnet() -> dict[str, Any]:
     arrays["module.classification.weight"] = dice.normal(size=(14, 6, 1, 1)).astype(np.float32)
     arrays["module.classification.bias"] = dice.normal(size=14).astype(np.float32)
     return arrays
+
+
+def _torch_pspnet(torch: Any, arrays: dict[str, Any], picture: Any) -> Any:
+    """The same network with torch's functions, by the published code's order of layers."""
+    given = {name.removeprefix("module."): torch.from_numpy(value) for name, value in arrays.items()}
+    functions = torch.nn.functional
+
+    def unit(x: Any, name: str, **how: int) -> Any:
+        x = functions.conv2d(x, given[f"{name}.0.weight"], **how)
+        parts = [given[f"{name}.1.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
+        return functions.batch_norm(x, *parts, training=False, eps=1e-5)
+
+    def stage(x: Any, name: str, stride: int, dilation: int) -> Any:
+        for number in (0, 1):
+            here = f"{name}.layers.{number}"
+            step = stride if number == 0 else 1
+            inner = torch.relu(unit(x, f"{here}.cbr1.cbr_unit"))
+            inner = torch.relu(unit(inner, f"{here}.cbr2.cbr_unit", stride=step, padding=dilation, dilation=dilation))
+            around = unit(x, f"{here}.cb4.cb_unit", stride=step) if number == 0 else x
+            x = torch.relu(unit(inner, f"{here}.cb3.cb_unit") + around)
+        return x
+
+    x = torch.relu(unit(torch.from_numpy(picture), "convbnrelu1_1.cbr_unit", stride=2, padding=1))
+    x = torch.relu(unit(x, "convbnrelu1_2.cbr_unit", padding=1))
+    x = functions.max_pool2d(torch.relu(unit(x, "convbnrelu1_3.cbr_unit", padding=1)), 3, 2, 1)
+    for name, stride, dilation in (
+        ("res_block2", 1, 1),
+        ("res_block3", 2, 1),
+        ("res_block4", 1, 2),
+        ("res_block5", 1, 4),
+    ):
+        x = stage(x, name, stride, dilation)
+    side, parts = x.shape[-1], [x]
+    for number, pieces in enumerate((6, 3, 2, 1)):
+        pooled = functions.avg_pool2d(x, side // pieces, side // pieces)
+        pooled = torch.relu(unit(pooled, f"pyramid_pooling.path_module_list.{number}.cbr_unit"))
+        parts.append(functions.interpolate(pooled, size=(side, side), mode="bilinear"))
+    x = torch.relu(unit(torch.cat(parts, 1), "cbr_final.cbr_unit", padding=1))
+    x = functions.conv2d(x, given["classification.weight"], given["classification.bias"])
+    return functions.interpolate(x, size=picture.shape[2:], mode="bilinear").numpy()
 
 
 def _pspnet_by_hand(arrays: dict[str, Any], x: Any) -> Any:

@@ -57,6 +57,7 @@ _ORDER_BEGINS = frozenset(
 _KEPT = frozenset(("continue", "keep", "maintain"))
 _CONDITIONS = frozenset(("if", "unless", "when", "once", "until"))
 _OFTEN = frozenset(("daily", "a", "per", "every", "weekly", "nightly", "more", "again", ",", "."))
+_AFTER_NOUN = frozenset(("of", "in", "was", "were", "is", "are", "has", "had"))
 _BOUNDS = frozenset(("<", ">", "\u2264", "\u2265", "below", "above"))
 _DENIALS = frozenset(("none", "no", "denies", "denied", "negative", "absent", "nil", "never", "n"))
 _OF_FAMILY: Mapping[str, Standing] = {"family": "family", "history": "listed"}
@@ -403,7 +404,7 @@ def _act_orders(sentence: _Sentence) -> None:
         _set_aside(sentence, begins, ordered if set(words[ordered : ordered + 1]) & _KEPT else len(words))
         return
     for place, word in enumerate(words):
-        is_noun = words[place + 1 : place + 2] == ["of"]  # "use of heparin"
+        is_noun = not _AFTER_NOUN.isdisjoint(words[place + 1 : place + 2])  # "use of heparin", "dialysis was begun"
         if word not in _ORDERS or is_noun or (place > begins and words[place - 1] not in _ORDER_BEGINS):
             continue
         bound = next((later for later in range(place + 1, min(place + 5, len(words))) if words[later] in _BOUNDS), None)
