@@ -364,7 +364,7 @@ def test_a_source_without_stays_is_told_which_role_nothing_plays() -> None:
         places_of(replace(meds, roles=replace(meds.roles, admission=None)))
 
 
-OWN = """
+_STAYS = """
 [source]
 name = "own"
 [tables.stays]
@@ -376,6 +376,13 @@ event_time = "came"
 available_at = "came"
 columns = { person = "int", stay_id = "int", came = "time", left = "time" }
 late = { left = "left" }
+[roles.admission]
+table = "stays"
+start = "came"
+ends = ["left"]
+id = "stay_id"
+"""
+_LABORATORY = """
 [tables.near]
 path = "near"
 key = ["row"]
@@ -383,18 +390,6 @@ subject = "person"
 event_time = "taken"
 available_at = "taken"
 columns = { person = "int", row = "int", taken = "time", code = "text", value = "float", unit = "text" }
-[tables.sent]
-path = "sent"
-key = ["row"]
-subject = "person"
-event_time = "taken"
-available_at = "taken"
-columns = { person = "int", row = "int", taken = "time", code = "text", value = "float", unit = "text" }
-[roles.admission]
-table = "stays"
-start = "came"
-ends = ["left"]
-id = "stay_id"
 [[roles.lab]]
 table = "near"
 label = "code"
@@ -403,15 +398,8 @@ value = "value"
 unit = "unit"
 code = "code"
 system = "loinc"
-[[roles.lab]]
-table = "sent"
-label = "code"
-time = "taken"
-value = "value"
-unit = "unit"
-code = "code"
-system = "loinc"
 """
+OWN = _STAYS + _LABORATORY + _LABORATORY.replace("near", "sent")
 """A hospital with a laboratory at the bedside and one that samples are sent to."""
 
 
