@@ -44,6 +44,7 @@ def site_paths() -> dict[str, str]:
             for folder in ("examples", "examples/own_hospital")
             for path in _shown(REPOSITORY / folder)
         },
+        "src/wardround/cli/commands.md": "commands.md",
         **{name: f"project/{name}" for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")},
         "CITATION.cff": "project/CITATION.cff.md",
         "docs/design": "design/README.md",

@@ -1,9 +1,9 @@
-"""Write the tables that tests hold settings and agents against, as the code has them now.
+"""Write the tables that tests hold settings and agents against, and the page of commands, as the code has them now.
 
     python scripts/write_declared.py        (make declared)
 
-They are tests/declared_settings.tsv and tests/agents/declared_agents.tsv. Then read the difference: every line of it is
-a default, a bound or a part that is another.
+They are tests/declared_settings.tsv, tests/agents/declared_agents.tsv and src/wardround/cli/commands.md, which `--help`
+prints. Then read the difference: every line of it is a default, a bound, a part or an option that is another.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "agents")]
+sys.path[:0] = [str(TESTS), str(TESTS / "agents"), str(TESTS / "cli")]
 
 from test_declared_agents import AGENT_TABLE, LISTED, described, listed, made, names_to_list  # noqa: E402
+from test_help import COMMANDS_PAGE, commands_page  # noqa: E402
 
 from declared import SAID, TABLE, settings_of  # noqa: E402
 from wardround.agents import NoSettings, get_method  # noqa: E402
@@ -40,7 +41,7 @@ def agent_row(name: str) -> Sequence[str]:
 
 
 def main() -> None:
-    """Write both tables."""
+    """Write them."""
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     ).parse_args()
@@ -49,6 +50,7 @@ def main() -> None:
     rows = [(name, *row) for name, section in sections.items() for row in settings_of(section)]
     write(TABLE, [("section", "name", "default", *SAID), *rows])
     write(AGENT_TABLE, [(*LISTED, *described(made("react"))), *map(agent_row, names_to_list())])
+    COMMANDS_PAGE.write_text(commands_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

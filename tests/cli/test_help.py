@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
+import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +16,14 @@ import pytest
 from forking import commands
 from wardround import __version__
 from wardround.cli import main
-from wardround.cli.main import COMMANDS
+from wardround.cli.main import COMMANDS, loaded_command
 
 REPOSITORY = Path(__file__).parents[2]
+COMMANDS_PAGE = REPOSITORY / "src/wardround/cli/commands.md"
+COMMANDS_HEAD = """# Commands
+
+What `wardround COMMAND --help` prints, for every command and action. `make declared` writes this page from the parsers.
+"""
 ACTIONS = {
     "bench": ["build", "show"],
     "export": ["bundles"],
@@ -27,6 +35,41 @@ ACTIONS = {
     "models": ["serve"],
     "protocol": ["lint", "show", "test", "diff", "merge"],
 }
+
+
+def commands_page() -> str:
+    """Every command's help from its parser, and every action's, as `make declared` writes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        parsers = [one for name in (*COMMANDS, "--completion") for one in _with_actions(loaded_command(name)[1])]
+        texts = [f"\n## {one.prog}\n\n```text\n{one.format_help()}```\n" for one in parsers]
+    return COMMANDS_HEAD + "".join(texts)
+
+
+def _with_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in dict.fromkeys(action.choices.values()):  # an action of two names is one
+                yield from _with_actions(inner)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="later versions of Python lay help out in another way")
+def test_the_written_help_is_that_of_the_parsers() -> None:
+    assert commands_page() == COMMANDS_PAGE.read_text(encoding="utf-8"), "make declared writes it again"
+
+
+def test_a_narrow_terminal_gets_lines_that_fit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    widths = {}
+    for columns in (60, 80, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with pytest.raises(SystemExit):
+            main(["ingest", "--help"])
+        widths[columns] = max(map(len, capsys.readouterr().out.partition("examples:")[0].splitlines()))
+    assert widths[60] < 70 < widths[80] <= 80
+    assert widths[200] == widths[80]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,4 +1,4 @@
-"""What the start of a command imports: nothing for the version, and nothing heavy for any command's help."""
+"""What the start of a command imports: nothing for the version or written help, nothing heavy for any parser."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEAVY = {
     "xllamacpp",
 }
 ASKED = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
 
 class Listening:
     "Finds nothing; notes what is asked for, installed or not."
@@ -46,7 +46,8 @@ class Listening:
 sys.meta_path.insert(0, Listening())
 from wardround.cli import main
 
-def asked_by(*words):
+def asked_by(columns, *words):
+    os.environ["COLUMNS"] = columns
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         main(words)
     return sorted(Listening.asked)
@@ -57,12 +58,16 @@ print(json.dumps([asked_by(*words) for words in json.loads(sys.argv[1])]))
 
 
 def test_no_help_imports_what_only_work_needs(tmp_path: Path) -> None:
-    asked_for = [["--version"], ["--help"], *([name, "--help"] for name in sorted(COMMANDS)), ["list", "agents"]]
-    arguments = [sys.executable, "-c", ASKED, json.dumps(asked_for)]
+    helps = [[name, "--help"] for name in sorted(COMMANDS)]
+    written = [["80", *words] for words in (["--version"], ["--help"], *helps, ["memory", "build", "--help"])]
+    parsed = [["60", *words] for words in (*helps, ["list", "agents"])]  # narrower than what is written
+    arguments = [sys.executable, "-c", ASKED, json.dumps([*written, *parsed])]
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=True)
-    asked = dict(zip(map(" ".join, asked_for), map(set, json.loads(done.stdout)), strict=True))
-    assert "wardround.cli.main" in asked["--version"]
-    assert not asked["--help"] & {"argparse", "wardround.core"}  # the list of commands comes at once
+    packages = list(map(set, json.loads(done.stdout)))
+    assert "wardround.cli.main" in packages[0]
+    assert not packages[1] & {"argparse", "wardround.core"}  # the list of commands comes at once
+    assert not packages[len(written) - 1] & (RECORDS | {"argparse"})
+    asked = {" ".join(words[1:]): found for words, found in zip(parsed, packages[len(written) :], strict=True)}
     assert asked["run --help"] > RECORDS  # so the program hears what is imported
     assert "wardround.synth" not in asked["run --help"]
     assert "wardround.synth" in asked["synth --help"]

@@ -6,12 +6,16 @@ import gc
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Protocol
 
 from wardround import __version__
 
 if TYPE_CHECKING:
     import argparse
+
+    from wardround.cli.parser import Parser
 
 STORIES: dict[str, dict[str, tuple[str, str]]] = {
     "make data": {
@@ -66,6 +70,9 @@ _COMPLETION = "--completion"
 
 _SHARE = "--share-group"
 _PLUGIN = "--plugin"
+_HELP = ("-h", "--help")
+_WIDTH = 80
+"""Columns of the written help."""
 
 
 class Command(Protocol):
@@ -89,34 +96,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] in ("-V", "--version"):
         print(f"wardround {__version__}")
         return 0
+    if words[-1] in _HELP and (text := _written_help(words[:-1])):
+        print(text)
+        raise SystemExit(0)
     from wardround.cli.ending import ended  # all else is imported where a command runs
 
     return ended(_dispatch, words, is_process=argv is None)
 
 
 def _dispatch(words: list[str], *, is_process: bool) -> int:
-    from wardround.cli.parser import Parser
     from wardround.core import UserError, keep_private, load_plugins
 
     name, *rest = words
     if name not in COMMANDS and name != _COMPLETION:
         raise UserError(f"no command {name!r}; the commands are {', '.join(COMMANDS)} (wardround --help)")
-    completion = ("wardround.cli.completion", "print a completion script for your shell")
-    module_name, summary = COMMANDS.get(name, completion)
     rest, plugins = _without_plugins(rest)
     load_plugins(plugins)
-    command = _loaded(module_name)
+    command, parser = loaded_command(name)
     if is_process:
         gc.freeze()  # loaded objects stay: collecting garbage at the end would take a third as long as the start
+    parser.set_defaults(plugin=plugins)
+    arguments = parser.parse_args([*(word for word in rest if word != _SHARE)])  # also after an action
+    with keep_private(share_group=_SHARE in rest):
+        return command.run(arguments)
+
+
+def _written_help(words: Sequence[str]) -> str | None:
+    """Return the help of a command or action as commands.md has it; None where it has none, or the terminal is narrow.
+
+    A command's parser takes a second: its module, and every setting there is. `make declared` writes the file."""
+    if get_terminal_size().columns < _WIDTH:
+        return None
+    page = Path(__file__).with_name("commands.md").read_text(encoding="utf-8")
+    _, found, rest = page.partition(f"\n## wardround {' '.join(words)}\n\n```text\n")
+    return rest.partition("\n```\n")[0] if found else None
+
+
+def loaded_command(name: str) -> tuple[Command, Parser]:
+    """Return a command and its parser, with the options that every command has."""
+    from wardround.cli.parser import Parser
+
+    module_name, summary = COMMANDS.get(name, ("wardround.cli.completion", "print a completion script for your shell"))
+    command = _loaded(module_name)
     description = summary[0].upper() + summary[1:] + "."
     parser = Parser(prog=f"wardround {name}", description=description, examples=command.EXAMPLES)
     command.configure(parser)
     parser.add_argument(_SHARE, action="store_true", help="what is made is for your group too, not only for you")
     parser.add_argument(_PLUGIN, metavar="FILE", help="a Python file that registers what is named; may be repeated")
-    parser.set_defaults(plugin=plugins)
-    arguments = parser.parse_args([*(word for word in rest if word != _SHARE)])  # also after an action
-    with keep_private(share_group=_SHARE in rest):
-        return command.run(arguments)
+    return command, parser
 
 
 def _loaded(module_name: str) -> Command:

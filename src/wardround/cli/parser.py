@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -68,6 +69,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaults
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default is None or action.default is False or action.default in ((), []):
+            return action.help
+        if "(default: " in (action.help or ""):  # one that depends on the machine, in words
             return action.help
         if isinstance(action.default, list):
             return f"{action.help} (default: {' '.join(map(str, action.default))})"
@@ -145,7 +148,13 @@ def add_action(actions: Any, name: str, module: ActionModule, summary: str) -> N
 # Executor and number of workers, as options of several commands.
 
 
+USUAL = "(default: one for each core, at most 4)"
 WHERE = "where the work is done: processes of this machine, or ray, a cluster (docs/clusters.md)"
+
+
+def usual_workers() -> int:
+    """Return how many processes play episodes unless it is said."""
+    return min(4, os.cpu_count() or 1)
 
 
 def add_executor_options(parser: argparse.ArgumentParser) -> None:

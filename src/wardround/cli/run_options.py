@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 
 from wardround.cli.output import print_json, print_rows
-from wardround.cli.parser import WHERE, Parser
+from wardround.cli.parser import USUAL, WHERE, Parser, usual_workers
 from wardround.core import SettingField, TerminalProgress, UserError, choices_of
 from wardround.core.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, execute, start
@@ -177,7 +176,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] =
         choices=EXECUTORS.names,
         help=f"{WHERE} (default: processes)",
     )
-    work.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes, of all machines")
+    work.add_argument("--workers", type=int, default=usual_workers(), help=f"processes, of all machines {USUAL}")
     work.add_argument("--concurrency", type=int, default=16, help="episodes at once in each process")
     work.add_argument("--json", action="store_true", help="print the figures as JSON")
 

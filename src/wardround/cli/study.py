@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from textwrap import fill
 
+from wardround.cli.parser import USUAL, usual_workers
 from wardround.cli.report import print_place
 from wardround.cli.scores import print_comparisons
 from wardround.core import TerminalProgress, UserError
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("study", type=Path, help="TOML file of runs (docs/publishing.md)")
     parser.add_argument("--out", type=Path, required=True, help="folder of the study")
-    parser.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes of each run")
+    parser.add_argument("--workers", type=int, default=usual_workers(), help=f"processes of each run {USUAL}")
     parser.add_argument("--concurrency", type=int, default=16, help="episodes at once in each process")
     parser.add_argument("--wide", action="store_true", help="print strata and all columns, beyond 100 characters")
 
