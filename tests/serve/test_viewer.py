@@ -32,7 +32,7 @@ from wardround.reports.standing import StandingEvent, StandingRecord, standing_r
 from wardround.serve.viewer import NotFound, ViewedRun, ViewerPages, viewer_app, write_site
 from wardround.serve.viewer.compare_view import sides_view
 from wardround.serve.viewer.episode import page_counts, record_then_view
-from wardround.serve.viewer.hidden_rows import held_back
+from wardround.serve.viewer.hidden_rows import rows_hidden_at
 from wardround.serve.viewer.record import (
     FEWEST_MARKS,
     HEIGHT,
@@ -345,7 +345,7 @@ def test_what_was_not_yet_known_is_exported_only_where_it_is_asked_for(run: View
     held = {
         row.event.row_id
         for score in run.scores
-        for row in held_back(run.store, score.subject_id, run.samples[score.sample].prediction_time).rows
+        for row in rows_hidden_at(run.store, score.subject_id, run.samples[score.sample].prediction_time).rows
     }
     assert main(["view", str(run.folder.path), "--export", str(tmp_path / "plain")]) == 0
     written = "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "plain").rglob("*.html"))

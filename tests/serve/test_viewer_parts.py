@@ -25,8 +25,8 @@ from wardround.records import Store, load_source_spec
 from wardround.records.shards.layout import AVAILABLE, EVENT
 from wardround.serve.viewer.episode import EPISODE_HEIGHT as HEIGHT
 from wardround.serve.viewer.episode import EPISODE_WIDTH as WIDTH
-from wardround.serve.viewer.episode import LABEL, branches_of, draw_course
-from wardround.serve.viewer.hidden_rows import held_back
+from wardround.serve.viewer.episode import LABEL, branches_of, draw_episode
+from wardround.serve.viewer.hidden_rows import rows_hidden_at
 from wardround.serve.viewer.live.patient import state_sections
 from wardround.serve.viewer.record_lists import when_empty
 from wardround.serve.viewer.transcript import (
@@ -206,7 +206,7 @@ def test_what_is_no_table_stays_a_text(text: str) -> None:
     assert read_table(text) is None
 
 
-# EpisodeCourse
+# DrawnEpisode
 
 
 def test_a_prompt_that_does_not_go_on_begins_a_branch() -> None:
@@ -222,9 +222,9 @@ def test_a_prompt_that_does_not_go_on_begins_a_branch() -> None:
 
 def test_bars_and_lines_are_where_tokens_and_cost_say() -> None:
     half = Usage(input_tokens=400, output_tokens=100)
-    drawn = draw_course([turn(0, usage=half, cost=0.25), turn(1, usage=half, cost=0.75)], window=1_000)
+    drawn = draw_episode([turn(0, usage=half, cost=0.25), turn(1, usage=half, cost=0.75)], window=1_000)
     assert drawn is not None
-    assert (drawn.water, drawn.most, drawn.total, drawn.uncounted) == (0.0, 500, 1.0, 0)
+    assert (drawn.window_y, drawn.most, drawn.total, drawn.uncounted) == (0.0, 500, 1.0, 0)
     assert [(call.input_height, call.output_height) for call in drawn.calls] == [(HEIGHT * 0.4, HEIGHT * 0.1)] * 2
     step = (WIDTH - LABEL) / 2
     assert drawn.costs == f"{LABEL + step / 2:.1f},{HEIGHT * 0.75:.1f} {LABEL + 1.5 * step:.1f},0.0"
@@ -232,7 +232,7 @@ def test_bars_and_lines_are_where_tokens_and_cost_say() -> None:
 
 @pytest.mark.parametrize(("count", "every", "calls"), [(1, 1, 1), (150, 1, 150), (151, 2, 76), (301, 3, 101)])
 def test_of_many_calls_every_so_manieth_is_drawn(count: int, every: int, calls: int) -> None:
-    drawn = draw_course([turn(number) for number in range(count)], window=1_000)
+    drawn = draw_episode([turn(number) for number in range(count)], window=1_000)
     assert drawn is not None
     assert (drawn.every, len(drawn.calls)) == (every, calls)
     assert [call.ordinal for call in drawn.calls] == list(range(0, count, every))
@@ -243,7 +243,7 @@ def test_of_many_calls_every_so_manieth_is_drawn(count: int, every: int, calls: 
 
 
 def test_lanes_are_those_of_purposes_in_order() -> None:
-    drawn = draw_course([turn(0), turn(1, purpose="judge"), turn(2)], window=1_000)
+    drawn = draw_episode([turn(0), turn(1, purpose="judge"), turn(2)], window=1_000)
     assert drawn is not None
     assert drawn.lanes == (("act", 128.0), ("judge", 146.0))
     assert [call.lane_y for call in drawn.calls] == [128.0, 146.0, 128.0]
@@ -251,11 +251,11 @@ def test_lanes_are_those_of_purposes_in_order() -> None:
 
 
 def test_what_is_not_counted_or_priced_is_not_drawn() -> None:
-    drawn = draw_course([turn(0, unreported=("input_tokens",)), turn(1, cost=1.0)], window=1_000)
+    drawn = draw_episode([turn(0, unreported=("input_tokens",)), turn(1, cost=1.0)], window=1_000)
     assert drawn is not None
     assert (drawn.uncounted, drawn.costs, drawn.total) == (1, "", None)
-    assert drawn.calls[0].told.endswith("tokens not counted by the endpoint, 0.00 s")
-    assert draw_course([], window=1_000) is None
+    assert drawn.calls[0].tooltip.endswith("tokens not counted by the endpoint, 0.00 s")
+    assert draw_episode([], window=1_000) is None
 
 
 # Experiences
@@ -294,9 +294,9 @@ def test_what_was_held_back_is_all_that_did_not_stand(synthetic_store: Store) ->
         for time in synthetic_store.rows(subject, table).column(AVAILABLE).cast(pa.int64()).to_pylist()
     ]
     moment = from_microseconds(sorted(times)[len(times) // 2])
-    held = held_back(synthetic_store, subject, moment)
+    held = rows_hidden_at(synthetic_store, subject, moment)
     standing = {event.row_id for event in synthetic_store.chart(subject, moment).events()}
-    assert held.standing == len(standing) > 20
+    assert held.visible == len(standing) > 20
     rows = {one.event.row_id for one in held.rows}
     assert not rows & standing
     for table in synthetic_store.table_names:
@@ -316,7 +316,8 @@ def test_a_late_cell_is_told_as_it_was_and_as_it_became(synthetic_store: Store) 
             break
     moment = stays[0]["admittime"]
     cells = {
-        (one.row_id, one.column): (one.then, one.later) for one in held_back(synthetic_store, subject, moment).cells
+        (one.row_id, one.column): (one.then, one.later)
+        for one in rows_hidden_at(synthetic_store, subject, moment).cells
     }
     assert cells[stays[0]["row_id"], "dischtime"] == ("", str(stays[0]["dischtime"]))
 
@@ -342,7 +343,7 @@ def test_a_corrected_value_is_told_as_it_was_and_as_it_became(tmp_path: Path) ->
     store, _ = made(tmp_path, [patient(), *versions])
     told = []
     for hour in (9, 12, 14):
-        cells = held_back(store, ANN_NUMBER, datetime(2150, 1, 2, hour)).cells
+        cells = rows_hidden_at(store, ANN_NUMBER, datetime(2150, 1, 2, hour)).cells
         told.append([(one.then, one.later) for one in cells if one.column == "value"])
     assert told == [[("9.5", "1.5")], [("4.5", "1.5")], []]
 

@@ -191,16 +191,16 @@ def test_what_is_not_committed_is_not_shown_and_looking_holds_nobody_up(live_str
     with (folder / "told.jsonl").open("ab") as file:
         file.write(told[: told.index(b"\n") + 1] + b'{"subject":7,')
     during = stream.look()
-    assert (during.told, during.lines, during.patients) == (before.told, before.lines, before.patients)
+    assert (during.bundles, during.lines, during.patients) == (before.bundles, before.lines, before.patients)
     writer.execute("ROLLBACK")
     with stream.held():
         body = told[: told.index(b',"crc32"')] + b"}"
         line = sealed_line(re.sub(rb'"subject":\d+', b'"subject":5', body))
         (folder / "told.jsonl").write_bytes(told + line)
         ledger.commit(Commit(lines=[LoggedLine(ledger.lines + 1, 5, 0, b"")], told=[line], since=0.0))
-        assert stream.look().told == before.told, "one moment is held, and the writer went on"
+        assert stream.look().bundles == before.bundles, "one moment is held, and the writer went on"
     after = stream.look()
-    assert (after.told, after.lines) == (before.told + 1, before.lines + 1)
+    assert (after.bundles, after.lines) == (before.bundles + 1, before.lines + 1)
     assert after.patients[-1].subject == 5
     ledger.close()
 
@@ -223,8 +223,8 @@ def test_pages_are_asked_for_while_another_process_writes(
             target.write(text[start : start + 500])
             page(client, "?sort=bundles")
             moment = stream.look()
-            assert moment.told == sum(line.bundles for line in moment.patients) <= moment.lines
-            seen.append((moment.lines, moment.told))
+            assert moment.bundles == sum(line.bundles for line in moment.patients) <= moment.lines
+            seen.append((moment.lines, moment.bundles))
     wait_for(lambda: (live / "told.jsonl").read_bytes() == (live_stream_path / "told.jsonl").read_bytes(), process)
     kill(process)
     assert seen == sorted(seen)
@@ -246,7 +246,7 @@ def test_another_stream_in_the_same_place_is_read_from_its_beginning(
     followed(tmp_path / "lines", tmp_path / "live", live_rules)
     moment = stream.look()
     assert {line.subject for line in moment.patients} == {7, 8, 9}
-    assert (moment.told, moment.waiting) == (3, 0)
+    assert (moment.bundles, moment.waiting) == (3, 0)
     shutil.copytree(tmp_path / "lines", tmp_path / "moved")
     followed(tmp_path / "moved", tmp_path / "live", live_rules)
     (tmp_path / "moved" / "b.jsonl").write_bytes(first[0])
@@ -259,7 +259,7 @@ def test_how_the_stream_keeps_up_is_of_its_commits(live_stream_path: Path) -> No
     assert moment.waiting == 0
     assert moment.clock == "2150-01-02 11:00"
     assert moment.open == 1
-    assert sum(minute.told for minute in moment.pace) == moment.told
+    assert sum(minute.told for minute in moment.pace) == moment.bundles
     assert sum(minute.lines for minute in moment.pace) == moment.lines
     assert all(0 < minute.longest < 3600 for minute in moment.pace)
     with (live_stream_path.parent / "lines" / "b.jsonl").open("w") as target:
@@ -343,7 +343,7 @@ def test_the_last_hour_is_drawn_minute_by_minute(live_stream_path: Path) -> None
     moment = replace(ViewedStream(live_stream_path).look(), looked=630 * 60.0 + 30, pace=minutes[:3])
     pace = draw_pace(moment)
     assert [(bar.x, bar.y, bar.height) for bar in pace.bars] == [(0, 40.7, 19.3), (59 * 12, 2.0, 58.0)]
-    assert pace.bars[0].told.startswith("09:31 UTC: 30 bundles, 9 lines in 2 commits")
+    assert pace.bars[0].tooltip.startswith("09:31 UTC: 30 bundles, 9 lines in 2 commits")
     assert (pace.rate, pace.longest, pace.ago, pace.most) == (2.0, 0.5, 25.0, 90)
     ahead = draw_pace(replace(moment, pace=minutes))
     assert (ahead.bars, ahead.rate, ahead.ago) == (pace.bars, 2.0, 0.0)

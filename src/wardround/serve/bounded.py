@@ -35,8 +35,8 @@ class BoundedRequests:
             await self._app(scope, receive, send)
             return
         if len(scope["path"]) + len(scope["query_string"]) > LONGEST_ADDRESS:
-            told = f"the address is longer than {LONGEST_ADDRESS:,} characters"
-            await JSONResponse({"error": told}, 414)(scope, receive, send)
+            error = f"the address is longer than {LONGEST_ADDRESS:,} characters"
+            await JSONResponse({"error": error}, 414)(scope, receive, send)
             return
         body = _Body(scope, receive, send, most_bytes=self._most_bytes, seconds=self._seconds)
         try:

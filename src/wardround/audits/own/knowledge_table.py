@@ -52,8 +52,8 @@ def asked_tables(spec: SourceSpec) -> list[TableSpec]:
 
 def asked_columns(table: TableSpec) -> list[str]:
     """Return the columns that a chart may show, but for the row's own number and whose it is."""
-    told = {table.subject, *table.key}
-    return [name for name in table.columns if name not in told and name not in table.hidden]
+    identifying = {table.subject, *table.key}
+    return [name for name in table.columns if name not in identifying and name not in table.hidden]
 
 
 def linked_columns(spec: SourceSpec, table: TableSpec) -> dict[str, str]:

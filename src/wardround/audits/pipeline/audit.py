@@ -318,22 +318,22 @@ class _Audit:
                 if name in found.unstable or place in seen:
                     continue
                 seen.add(place)
-                told = verdict
+                given = verdict
                 if name in everybody or sample.is_control:
-                    told = "POPULATION"
+                    given = "POPULATION"
                 elif change.kind == "order":
-                    told = "ORDER"
+                    given = "ORDER"
                 elif change.kind == "value" and self._only_keys(change):
-                    told = "IDENTIFIERS"
-                made.setdefault(told, {})[place] = change
+                    given = "IDENTIFIERS"
+                made.setdefault(given, {})[place] = change
             for place, change in one.labels.items():
                 made.setdefault("LABELS", {}).setdefault(place, change)
         others: tuple[tuple[Verdict, Differences], ...] = (("ORDER", order), ("CANNOT RUN ON AN OPEN STAY", cut))
-        for told, other in others:
+        for verdict, other in others:
             for place, change in other.places.items():
                 if place not in seen and place[1] not in found.unstable | everybody and not place[0].is_control:
                     seen.add(place)
-                    made.setdefault(told, {})[place] = change
+                    made.setdefault(verdict, {})[place] = change
         return made
 
     def _only_keys(self, change: Change) -> bool:

@@ -96,8 +96,8 @@ class PipelineReport:
             for before, after in rows:
                 key = ", ".join(f"{name} {text}" for name, text in list(before.items())[:3])
                 name = column.rpartition(".")[2]
-                told = "left out or doubled" if after is None else f"{before.get(name)!r} -> {after.get(name)!r}"
-                lines.append(f"  {key}: {told}")
+                change = "left out or doubled" if after is None else f"{before.get(name)!r} -> {after.get(name)!r}"
+                lines.append(f"  {key}: {change}")
         lines += ["", *self.notes, *self.problems, self.conclusion]
         return "\n".join(lines)
 

@@ -310,7 +310,7 @@ def _answered(rows: Revisions, answered: Times, mode: TimeMode, book: CodeBook) 
 
 def _taken_back(rows: Revisions, mode: TimeMode, code: str) -> EventRows:
     """Say from when on rows that were told are taken back: the row id names them, the code says why."""
-    told = plain_events(
+    withdrawals = plain_events(
         subject=rows.subject,
         event=rows.event,
         known=rows.known,
@@ -319,7 +319,7 @@ def _taken_back(rows: Revisions, mode: TimeMode, code: str) -> EventRows:
         codes=(code,),
         row_id=rows.batch.column(0),
     )
-    return replace(told, number=rows.number, tells=True)
+    return replace(withdrawals, number=rows.number, tells=True)
 
 
 def _in_order(layout: TableLayout, rows: Revisions) -> EventColumns:

@@ -37,12 +37,12 @@ class FeedbackFile:
 
     def store(self, service: str, body: bytes) -> int:
         """Append the feedback of a request; return the number of cards. MalformedRequest: nothing was stored."""
-        told = read_body(FeedbackRequest, body).feedback
-        if any(one.card not in self._cards for one in told):
+        feedback = read_body(FeedbackRequest, body).feedback
+        if any(one.card not in self._cards for one in feedback):
             raise MalformedRequest("card: it is not one of this run's cards")
         head = {"received": datetime.now(UTC).isoformat(timespec="milliseconds"), "run": self._run, "service": service}
-        self._lines.write(head | one.model_dump(mode="json", by_alias=True, exclude_unset=True) for one in told)
-        return len(told)
+        self._lines.write(head | one.model_dump(mode="json", by_alias=True, exclude_unset=True) for one in feedback)
+        return len(feedback)
 
 
 # CDS Hooks 2.0 over HTTP: discovery, services, feedback. Bodies are JSON; every error is one line.

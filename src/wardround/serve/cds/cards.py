@@ -81,14 +81,14 @@ class PreparedCard:
 def short_summary(head: str, names: Sequence[str], as_of: str) -> str:
     """Return an answer in one sentence of at most SUMMARY_LENGTH characters; names that do not fit are counted."""
     tail = f" (as of {as_of}; {NOTICE})"
-    told = ""
+    listed = ""
     for number in range(len(names), 0, -1):
         left = len(names) - number
-        told = ", ".join(_plain(name) for name in names[:number]) + (f" and {left} more" if left else "")
-        if len(head) + 2 + len(told) + len(tail) <= SUMMARY_LENGTH:
-            return f"{head}: {told}{tail}"
+        listed = ", ".join(_plain(name) for name in names[:number]) + (f" and {left} more" if left else "")
+        if len(head) + 2 + len(listed) + len(tail) <= SUMMARY_LENGTH:
+            return f"{head}: {listed}{tail}"
     room = SUMMARY_LENGTH - len(tail)
-    said = f"{head}: {told}"
+    said = f"{head}: {listed}"
     return f"{said[: room - 1]}…{tail}"
 
 
@@ -128,8 +128,10 @@ def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator
         said = " · ".join(one for one in (agent, model) if one is not None)
         raise UserError(unknown("contender", said, [" · ".join(contender) for contender in contenders]))
     if len(fitting) > 1:
-        told = ", ".join(" · ".join(one) for one in fitting)
-        raise UserError(f"{str(folder.path)!r} has several contenders ({told}); choose one with --agent and --model")
+        several = ", ".join(" · ".join(one) for one in fitting)
+        raise UserError(
+            f"{str(folder.path)!r} has several contenders ({several}); choose one with --agent and --model"
+        )
     first: dict[tuple[str, str], tuple[EpisodeKey, Outline]] = {}
     for key, outline in sorted(found, key=lambda one: one[0].epoch):
         if (key.agent, key.model) in fitting:
@@ -147,7 +149,7 @@ def _card(
     labels: LabelSet | None,
     unchecked: Sequence[str],
 ) -> PreparedCard:
-    told = outline.outcome or {}
+    outcome = outline.outcome or {}
     task, moment = get_task(sample.task), format_time(sample.moment)
     return PreparedCard(
         uuid=uuid5(_NAMESPACE, f"{folder.manifest['settings_sha256']}|{outline.episode}"),
@@ -156,20 +158,22 @@ def _card(
         task=task,
         as_of=moment,
         encounter=latest_encounter(chart),
-        answer=tuple(told["answer"]),
+        answer=tuple(outcome["answer"]),
         labels=labels,
-        detail="\n".join([*_detail(f"{key.agent} · {key.model}", task, moment, told, chart), *_not_checked(unchecked)]),
+        detail="\n".join(
+            [*_detail(f"{key.agent} · {key.model}", task, moment, outcome, chart), *_not_checked(unchecked)]
+        ),
         source=f"wardround, run {folder.path.resolve().name} ({NOTICE})",
     )
 
 
-def _detail(who: str, task: Task, moment: str, told: Mapping[str, Any], chart: Chart) -> Iterator[str]:
+def _detail(who: str, task: Task, moment: str, outcome: Mapping[str, Any], chart: Chart) -> Iterator[str]:
     """Return Markdown: the answer, and below each of its names the rows that it cites, as they were then."""
     yield f"**{NOTICE.capitalize()}.** {_escaped(task.title)}, by {_escaped(who)}, as of {_escaped(moment)}."
     yield ""
-    citations: Sequence[Mapping[str, Any]] = told.get("citations", ())[:MOST_ROWS]
+    citations: Sequence[Mapping[str, Any]] = outcome.get("citations", ())[:MOST_ROWS]
     rows = _rows_in_words(chart, frozenset(citation["row_id"] for citation in citations))
-    for name, words in zip(told["answer"], answer_words(task, told["answer"]), strict=True):
+    for name, words in zip(outcome["answer"], answer_words(task, outcome["answer"]), strict=True):
         yield f"- {_escaped(words)}"
         for citation in citations:
             if citation["answer"] == name:

@@ -189,5 +189,5 @@ def _names_of(resource: Mapping[str, Any]) -> Iterator[str]:
 
 def _words_of(concept: Mapping[str, Any]) -> Iterator[str]:
     codings: Sequence[Any] = concept.get("coding") or ()
-    told = [concept.get("text"), *(coding.get("display") for coding in codings if isinstance(coding, dict))]
-    yield from (one for one in told if isinstance(one, str) and one)
+    texts = [concept.get("text"), *(coding.get("display") for coding in codings if isinstance(coding, dict))]
+    yield from (one for one in texts if isinstance(one, str) and one)

@@ -76,10 +76,10 @@ class TrustSettings:
 
 def read_trust(path: Path) -> dict[str, Any]:
     """Read a file of these settings. Paths of key files are relative to it."""
-    told = read_toml(path)
-    read = strict(TrustSettings, told, str(path))
+    body = read_toml(path)
+    read = strict(TrustSettings, body, str(path))
     clients = {issuer: _beginning(path.parent, keys) for issuer, keys in read.clients.items()}
-    return told | {"clients": clients}
+    return body | {"clients": clients}
 
 
 def trust_of(file: Mapping[str, Any], given: Mapping[str, Any]) -> TrustSettings:
@@ -165,9 +165,9 @@ def keys_of_clients(settings: TrustSettings, guard: DataUseGuard) -> dict[str, C
     }
 
 
-def keys_of(told: Any, algorithms: Sequence[str]) -> Keys:
+def keys_of(body: Any, algorithms: Sequence[str]) -> Keys:
     """Return the keys of a JWK Set that sign with one of ``algorithms``. UserError: there are none, or private ones."""
-    listed = told.get("keys") if isinstance(told, dict) else None
+    listed = body.get("keys") if isinstance(body, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise UserError("not a JWK Set (an object with a list of keys)")
     if any(_PRIVATE & one.keys() for one in listed):
@@ -351,7 +351,7 @@ class SignedCalls:
         key = await self._key(header, issuer)
         address = f"{self._base}{path}"
         try:
-            told = jwt.decode(
+            claims = jwt.decode(
                 token,
                 key,
                 algorithms=list(self._settings.algorithms),
@@ -362,7 +362,7 @@ class SignedCalls:
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
             raise RefusedCall(_REASONS.get(type(error), "malformed")) from None
-        self._check_once(told, address, issuer)
+        self._check_once(claims, address, issuer)
         return issuer
 
     async def _key(self, header: Mapping[str, Any], issuer: str) -> jwt.PyJWK:
@@ -380,18 +380,18 @@ class SignedCalls:
             raise RefusedCall("unknown key" if keys.are_there else "keys cannot be read")
         return key
 
-    def _check_once(self, told: Mapping[str, Any], address: str, issuer: str) -> None:
+    def _check_once(self, claims: Mapping[str, Any], address: str, issuer: str) -> None:
         """Check what the library does not: one audience, a short life, an unused ``jti``."""
-        if told["aud"] not in (address, [address]):
+        if claims["aud"] not in (address, [address]):
             raise RefusedCall("audience")
-        if not isinstance(told["jti"], str) or not 0 < len(told["jti"]) <= 1_000:
+        if not isinstance(claims["jti"], str) or not 0 < len(claims["jti"]) <= 1_000:
             raise RefusedCall("claim missing")
-        issued, ends = int(told["iat"]), int(told["exp"])  # whole seconds: float() fails for larger numbers
+        issued, ends = int(claims["iat"]), int(claims["exp"])  # whole seconds: float() fails for larger numbers
         if not issued <= ends <= issued + self._settings.longest_seconds:
             raise RefusedCall("valid for too long")
         if issued < self._started:
             raise RefusedCall("from before the server started")
-        self._seen.take(issuer, told["jti"], ends + self._settings.skew_seconds)
+        self._seen.take(issuer, claims["jti"], ends + self._settings.skew_seconds)
 
 
 def _claimed(token: str) -> tuple[Mapping[str, Any], str]:
@@ -401,13 +401,13 @@ def _claimed(token: str) -> tuple[Mapping[str, Any], str]:
     if len(token) > MOST_CHARACTERS:
         raise RefusedCall("malformed")
     try:
-        told = jwt.decode_complete(token, options={"verify_signature": False})
+        decoded = jwt.decode_complete(token, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         raise RefusedCall("malformed") from None
-    issuer = told["payload"].get("iss")
+    issuer = decoded["payload"].get("iss")
     if not isinstance(issuer, str):
         raise RefusedCall("claim missing")
-    return told["header"], issuer
+    return decoded["header"], issuer
 
 
 # Accepts calls signed by a trusted client, and logs the caller; every other call is answered with the same 401.
@@ -443,8 +443,8 @@ class CallLog:
         self._write({"refused": reason, "service": service, "unsaid": self._unsaid})
         self._last, self._unsaid = self._clock(), 0
 
-    def _write(self, told: Mapping[str, object]) -> None:
-        self._lines.write([{"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **told}])
+    def _write(self, entry: Mapping[str, object]) -> None:
+        self._lines.write([{"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ class DrawnNode:
     number: int
     x: float
     y: float
-    told: str
+    tooltip: str
     is_contra: bool
     is_live: bool
 
@@ -43,7 +43,7 @@ class DrawnEdge:
     x2: float
     y2: float
     relation: str
-    told: str
+    tooltip: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def _node(bank: ViewedBank, name: str, number: int, x: float, y: float) -> Drawn
         number=number,
         x=x,
         y=y,
-        told=f"{number}. {one.title} ({one.kind}, quality {worth})",
+        tooltip=f"{number}. {one.title} ({one.kind}, quality {worth})",
         is_contra=one.kind == "contraindication",
         is_live=name in bank.live,
     )
@@ -110,8 +110,8 @@ def _node(bank: ViewedBank, name: str, number: int, x: float, y: float) -> Drawn
 
 def _edge(edge: Edge, places: dict[str, tuple[float, float]]) -> DrawnEdge:
     (x1, y1), (x2, y2) = places[edge.source], places[edge.target]
-    told = f"{edge.relation}, weight {edge.weight:.2f}"
-    return DrawnEdge(x1=x1, y1=y1, x2=x2, y2=y2, relation=edge.relation, told=told)
+    tooltip = f"{edge.relation}, weight {edge.weight:.2f}"
+    return DrawnEdge(x1=x1, y1=y1, x2=x2, y2=y2, relation=edge.relation, tooltip=tooltip)
 
 
 # The content of a bank's pages: its graph, its experiences page by page, and one experience with its history.

@@ -45,17 +45,17 @@ class DrawnCall:
     lane_y: float
     branch: int
     begins: bool
-    told: str
+    tooltip: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeCourse:
-    """``water``: the height of the window's line; ``costs``: points of the cumulative cost, empty if a price is
+class DrawnEpisode:
+    """``window_y``: the height of the window's line; ``costs``: points of the cumulative cost, empty if a price is
     unknown; ``total``: the sum in US dollars; ``branches``: root-to-leaf paths of the message tree."""
 
     calls: tuple[DrawnCall, ...]
     lanes: tuple[tuple[str, float], ...]
-    water: float
+    window_y: float
     window: int
     most: int
     every: int
@@ -80,7 +80,7 @@ def branches_of(turns: Sequence[Turn]) -> list[int]:
     return found
 
 
-def draw_course(turns: Sequence[Turn], window: int) -> EpisodeCourse | None:
+def draw_episode(turns: Sequence[Turn], window: int) -> DrawnEpisode | None:
     """Lay out the calls of an episode; None without calls. ``window``: tokens available for prompt and reply."""
     if not turns:
         return None
@@ -99,16 +99,16 @@ def draw_course(turns: Sequence[Turn], window: int) -> EpisodeCourse | None:
             lane_y=_lane(purposes.index(turn.purpose)),
             branch=branches[place],
             begins=branches[place] not in branches[:place],
-            told=_told(turn, branches[place]),
+            tooltip=_tooltip(turn, branches[place]),
         )
         for place, turn in enumerate(turns)
         if place % every == 0
     ]
     points, total = _costs(turns, step)
-    return EpisodeCourse(
+    return DrawnEpisode(
         calls=tuple(calls),
         lanes=tuple((purpose, _lane(number)) for number, purpose in enumerate(purposes)),
-        water=round(EPISODE_HEIGHT - _height(window, highest), 1),
+        window_y=round(EPISODE_HEIGHT - _height(window, highest), 1),
         window=window,
         most=max(counted),
         every=every,
@@ -150,7 +150,7 @@ def _costs(turns: Sequence[Turn], step: float) -> tuple[str, float | None]:
     return " ".join(points), sums[-1]
 
 
-def _told(turn: Turn, branch: int) -> str:
+def _tooltip(turn: Turn, branch: int) -> str:
     tokens = f"{turn.usage.input_tokens:,} tokens in, {turn.usage.output_tokens:,} out"
     cost = "" if turn.cost is None else f", {turn.cost:.4f} US dollars"
     counted = tokens if _is_counted(turn) else "tokens not counted by the endpoint"
@@ -241,7 +241,7 @@ def episode_view(run: ViewedRun, page: str, *, is_static: bool = False) -> dict[
         "serving": serving_of(trajectory.notes, bank_title(run)),
         "bank_there": not isinstance(bank_or_reason(run), str | None),
         "stepping": [] if is_static or sample.is_text_case else stepping(episode_stem(page), 0),
-        "course": draw_course(trajectory.turns, run.settings.budget_tokens),
+        "course": draw_episode(trajectory.turns, run.settings.budget_tokens),
         "course_width": EPISODE_WIDTH,
     }
 

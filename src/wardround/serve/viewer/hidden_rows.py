@@ -21,7 +21,7 @@ ROWS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRow:
+class HiddenRow:
     """A row that was hidden: when it happened and when it was first known, None without such a time."""
 
     table: str
@@ -31,7 +31,7 @@ class HeldRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldCell:
+class LateCell:
     """A cell of a visible row that had another value then; mostly it was still empty."""
 
     row_id: str
@@ -46,23 +46,23 @@ class HiddenRows:
     rows."""
 
     as_of: datetime
-    rows: Sequence[HeldRow]
-    cells: Sequence[HeldCell]
-    standing: int
+    rows: Sequence[HiddenRow]
+    cells: Sequence[LateCell]
+    visible: int
 
 
-def held_back(store: Store, subject_id: int, as_of: datetime) -> HiddenRows:
+def rows_hidden_at(store: Store, subject_id: int, as_of: datetime) -> HiddenRows:
     """Return the whole record of a subject without the part known at a moment (policy ``known_at``)."""
     then, later = store.chart(subject_id, as_of), store.chart(subject_id, END_OF_TIME)
-    standing = {event.row_id for event in then.events()}
+    visible = {event.row_id for event in then.events()}
     known = dict(_known_times(store, subject_id))
     rows = [
-        HeldRow(table=event.table, happened=event.time, known=known.get(event.row_id), event=event)
+        HiddenRow(table=event.table, happened=event.time, known=known.get(event.row_id), event=event)
         for event in later.events()
-        if event.row_id not in standing
+        if event.row_id not in visible
     ]
     rows.sort(key=lambda row: (row.known or END_OF_TIME, row.happened or END_OF_TIME, row.event.row_id))
-    return HiddenRows(as_of=as_of, rows=rows, cells=tuple(_late_cells(then, later)), standing=len(standing))
+    return HiddenRows(as_of=as_of, rows=rows, cells=tuple(_late_cells(then, later)), visible=len(visible))
 
 
 def _known_times(store: Store, subject_id: int) -> Iterator[tuple[str, datetime]]:
@@ -76,7 +76,7 @@ def _known_times(store: Store, subject_id: int) -> Iterator[tuple[str, datetime]
                 yield row_id, moment
 
 
-def _late_cells(then: Chart, later: Chart) -> Iterator[HeldCell]:
+def _late_cells(then: Chart, later: Chart) -> Iterator[LateCell]:
     """Return cells that differ in the whole record. Rows are matched by their ids, since their places differ."""
     for table in then.table_names:
         before, after = then.table(table).batch, later.table(table).batch
@@ -86,7 +86,7 @@ def _late_cells(then: Chart, later: Chart) -> Iterator[HeldCell]:
         for name in (name for name in before.schema.names if shared and name in late):
             old, new = before.column(name).to_pylist(), after.column(name).to_pylist()
             yield from (
-                HeldCell(row_id=row_ids[n], column=name, then=_said(old[n]), later=_said(new[place]))
+                LateCell(row_id=row_ids[n], column=name, then=_said(old[n]), later=_said(new[place]))
                 for n, place in shared
                 if old[n] != new[place]
             )
@@ -104,12 +104,12 @@ def _said(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def page_count(held: HiddenRows) -> int:
+def page_count(hidden: HiddenRows) -> int:
     """Return the number of pages of rows and cells, at least one."""
-    return max(1, -(-max(len(held.rows), len(held.cells)) // ROWS))
+    return max(1, -(-max(len(hidden.rows), len(hidden.cells)) // ROWS))
 
 
-def page_of(held: HiddenRows, number: int) -> HiddenRows:
+def page_of(hidden: HiddenRows, number: int) -> HiddenRows:
     """Return the rows and cells of a page, from 1."""
     part = slice((number - 1) * ROWS, number * ROWS)
-    return replace(held, rows=held.rows[part], cells=held.cells[part])
+    return replace(hidden, rows=hidden.rows[part], cells=hidden.cells[part])

@@ -20,7 +20,7 @@ from wardround.serve.viewer.episode import (
     record_then_view,
     transcript_view,
 )
-from wardround.serve.viewer.hidden_rows import ROWS, held_back, page_count, page_of
+from wardround.serve.viewer.hidden_rows import ROWS, page_count, page_of, rows_hidden_at
 from wardround.serve.viewer.live.pages import StreamPages
 from wardround.serve.viewer.live.stream import ViewedStream
 from wardround.serve.viewer.review.marks import (
@@ -58,7 +58,7 @@ class ViewerPages:
         self.live = StreamPages(streams, self._render)
         self.marks = marks
         self.shows_later = shows_later
-        self._held = lru_cache(maxsize=_HELD)(held_back)
+        self._held = lru_cache(maxsize=_HELD)(rows_hidden_at)
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
 
     def run(self, number: int) -> ViewedRun:
@@ -133,12 +133,12 @@ class ViewerPages:
         run = self.run(number)
         score = run.score(page)
         sample = run.samples[score.sample]
-        held = self._held(run.store, sample.subject_id, sample.moment)
-        if not 1 <= part <= page_count(held):
-            raise NotFound(f"there are {page_count(held)} pages of what was not yet known, not {part}")
+        hidden = self._held(run.store, sample.subject_id, sample.moment)
+        if not 1 <= part <= page_count(hidden):
+            raise NotFound(f"there are {page_count(hidden)} pages of what was not yet known, not {part}")
         stem = episode_stem(page)
-        pager = [(str(n), f"{stem}.not-yet-known-{n}.html") for n in range(1, page_count(held) + 1)]
-        parts = {"held": held, "shown": page_of(held, part), "told": row_text, "pager": pager, "number": part}
+        pager = [(str(n), f"{stem}.not-yet-known-{n}.html") for n in range(1, page_count(hidden) + 1)]
+        parts = {"hidden": hidden, "shown": page_of(hidden, part), "row_text": row_text, "pager": pager, "number": part}
         return self._render(
             "later.html.jinja", **self._shared(number), **parts, stem=stem, result=score, sample=sample, most=ROWS
         )

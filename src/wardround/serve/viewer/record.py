@@ -50,7 +50,7 @@ class DrawnMark:
     row_id: str
     x: float
     y: float
-    told: str
+    tooltip: str
     is_read: bool
     cite: int | None
 
@@ -63,7 +63,7 @@ class DrawnBar:
     name: str
     x: float
     width: float
-    told: str
+    tooltip: str
     is_open: bool
     is_read: bool
     cite: int | None
@@ -239,7 +239,7 @@ def _bars(
             name=f"{event.concept}, {event.time:{dated}}",
             x=min(shown, WIDTH - 2.0),
             width=round(max(right - shown, 2.0), 1) if right > 0 else 0.0,
-            told=event_label(event)
+            tooltip=event_label(event)
             + ("" if is_moment else f", ended {stop:%Y-%m-%d %H:%M}" if stop else ", no end known"),
             is_open=stop is None,
             is_read=event.row_id in interest.read,
@@ -313,7 +313,7 @@ def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: TimeSc
             row_id=one.event.row_id,
             x=scale.x(one.event.time, MARGIN),
             y=y(value),
-            told=event_label(one.event),
+            tooltip=event_label(one.event),
             is_read=one.event.row_id in interest.read,
             cite=interest.cited.get(one.event.row_id),
         )

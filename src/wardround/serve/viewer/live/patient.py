@@ -50,7 +50,7 @@ class ShownBundle:
     ``rows_in_all``: None if rows cannot be read here."""
 
     number: int
-    told: OutputBundle
+    bundle: OutputBundle
     actions: Sequence[ShownAction]
     findings: Sequence[str]
     critique: str
@@ -60,19 +60,19 @@ class ShownBundle:
 
 
 def shown_bundle(
-    rules: Mapping[str, str], told: OutputBundle, number: int, events: Sequence[BundleEvent] | None = None
+    rules: Mapping[str, str], bundle: OutputBundle, number: int, events: Sequence[BundleEvent] | None = None
 ) -> ShownBundle:
     """Return a bundle with its events, None if these cannot be read here."""
-    cited = frozenset(row for rows in told.rows.values() for row in rows)
+    cited = frozenset(row for rows in bundle.rows.values() for row in rows)
     every = sorted(events or (), key=lambda event: (event.time, event.known))
     wanted = sorted(every, key=lambda event: event.row_id not in cited)[:MOST_ROWS]
     kept = {id(event) for event in wanted}
     return ShownBundle(
         number=number,
-        told=told,
-        actions=tuple(_action(rules, told, one) for one in told.predicted),
-        findings=findings_of(told),
-        critique=str(told.audit.get("critique", "")),
+        bundle=bundle,
+        actions=tuple(_action(rules, bundle, one) for one in bundle.predicted),
+        findings=findings_of(bundle),
+        critique=str(bundle.audit.get("critique", "")),
         rows=tuple(_row(event, cited) for event in every if id(event) in kept),
         rows_in_all=None if events is None else len(every),
         amendments=tuple(dict.fromkeys(f"{event_text(e)} [{e.row_id}]" for e in every if amends(e)))[:MOST_ROWS],
@@ -84,14 +84,14 @@ def _row(event: BundleEvent, cited: frozenset[str]) -> ShownRow:
     return ShownRow(row_id=event.row_id, when=when, words=event_text(event), is_cited=event.row_id in cited)
 
 
-def _action(rules: Mapping[str, str], told: OutputBundle, action: Mapping[str, Any]) -> ShownAction:
+def _action(rules: Mapping[str, str], bundle: OutputBundle, action: Mapping[str, Any]) -> ShownAction:
     because: Sequence[str] = action.get("because") or ()
     dose = action.get("dose")
     return ShownAction(
         kind=str(action.get("kind", "")).lower(),
         name=str(action.get("name", "")),
         dose=None if dose is None else str(dose),
-        reasons=[(rule, rules.get(rule, ""), told.rows.get(rule, ())) for rule in because],
+        reasons=[(rule, rules.get(rule, ""), bundle.rows.get(rule, ())) for rule in because],
     )
 
 
@@ -291,5 +291,5 @@ def _read(stream: ViewedStream, subject: int, places: Sequence[int], first: int)
     return _Read(bundles=shown, state=state)
 
 
-def _hour(told: OutputBundle) -> int:
-    return to_microseconds(datetime.strptime(told.hour, "%Y-%m-%d %H:%M")) // HOUR
+def _hour(bundle: OutputBundle) -> int:
+    return to_microseconds(datetime.strptime(bundle.hour, "%Y-%m-%d %H:%M")) // HOUR

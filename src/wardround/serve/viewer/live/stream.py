@@ -57,7 +57,7 @@ class StreamMoment:
     clock: str | None
     patients: Sequence[PatientLine]
     open: int
-    told: int
+    bundles: int
     lines: int
     refused: int
     parked: int
@@ -80,7 +80,7 @@ class ViewedStream:
         self.look()
 
     def _begin(self) -> None:
-        self._told = OutputReader(self.folder / TOLD)
+        self._output = OutputReader(self.folder / TOLD)
         self._places: dict[int, array[int]] = {}
         self._patients: dict[int, PatientLine] = {}
 
@@ -122,9 +122,9 @@ class ViewedStream:
     def look(self) -> StreamMoment:
         """Read new data, and return the stream as it is now."""
         with self._lock, self.ledger() as ledger:
-            if ledger.length < self._told.place:  # the folder now has another stream
+            if ledger.length < self._output.place:  # the folder now has another stream
                 self._begin()
-            for place, bundle in self._told.next(ledger.length):
+            for place, bundle in self._output.next(ledger.length):
                 self._take(place, bundle)
             return self._moment(ledger)
 
@@ -138,7 +138,7 @@ class ViewedStream:
 
     def bundles(self, places: Sequence[int]) -> list[OutputBundle]:
         """Return the records at some places."""
-        return self._told.at(places)
+        return self._output.at(places)
 
     def _take(self, place: int, bundle: OutputBundle) -> None:
         before = self._patients.get(bundle.subject)
@@ -150,7 +150,7 @@ class ViewedStream:
             clock=_hour_text(ledger.last_hour()),
             patients=tuple(self._patients.values()),
             open=ledger.open_subjects(),
-            told=sum(map(len, self._places.values())),
+            bundles=sum(map(len, self._places.values())),
             lines=ledger.lines,
             refused=ledger.refused,
             parked=ledger.parked(),
@@ -232,8 +232,8 @@ class PatientQuery:
         """Return the address of the same list with some parameters changed."""
         asked = {name: getattr(self, name) for name in _ASKED} | other
         plain = {"sort": "alerts", "page": 1}
-        told = {name: value for name, value in asked.items() if value and value != plain.get(name)}
-        return "index.html" + (f"?{urlencode(told)}" if told else "")
+        query = {name: value for name, value in asked.items() if value and value != plain.get(name)}
+        return "index.html" + (f"?{urlencode(query)}" if query else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,12 +322,12 @@ MOST_RULES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnMinute:
-    """A minute as a bar; ``told``: in words."""
+    """A minute as a bar; ``tooltip``: in words."""
 
     x: float
     y: float
     height: float
-    told: str
+    tooltip: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +348,7 @@ def overview(stream: ViewedStream, moment: StreamMoment, query: PatientQuery, fo
     return {
         "stream": stream,
         "moment": moment,
-        "looked": told_time(moment.looked),
+        "looked": time_text(moment.looked),
         "pace": draw_pace(moment),
         "size": (MINUTES * BAR, HEIGHT),
         "query": query,
@@ -360,7 +360,7 @@ def overview(stream: ViewedStream, moment: StreamMoment, query: PatientQuery, fo
     }
 
 
-def told_time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """Write a time in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
@@ -382,8 +382,8 @@ def draw_pace(moment: StreamMoment) -> DrawnPace:
 def _bar(minute: PaceMinute, place: int, most: int) -> DrawnMinute:
     height = round((HEIGHT - 2) * minute.told / most, 1) if most else 0.0
     when = datetime.fromtimestamp(minute.minute * 60, UTC)
-    told = (
+    tooltip = (
         f"{when:%H:%M} UTC: {minute.told:,} bundles, {minute.lines:,} lines in {minute.commits:,} commits; no line "
         f"waited longer than {minute.longest:.2f} s"
     )
-    return DrawnMinute(x=place * BAR, y=round(HEIGHT - height, 1), height=height, told=told)
+    return DrawnMinute(x=place * BAR, y=round(HEIGHT - height, 1), height=height, tooltip=tooltip)

@@ -75,8 +75,8 @@ class MarksFile:
 
     def item_of(self, run: ViewedRun, episode: str) -> str:
         """Return the name of an episode in this file; the order of names depends on nothing of an episode."""
-        told = f"{run.folder.manifest['settings_sha256']}|{episode}".encode()
-        return hmac.new(self._secret, told, sha256).hexdigest()[:20]
+        name = f"{run.folder.manifest['settings_sha256']}|{episode}".encode()
+        return hmac.new(self._secret, name, sha256).hexdigest()[:20]
 
     def add(self, mark: ReviewMark) -> None:
         """Append a mark: a later one of the same reviewer on the same item replaces an earlier one."""
@@ -85,8 +85,8 @@ class MarksFile:
     def marks(self) -> dict[tuple[str, str], ReviewMark]:
         """Return the current marks, by item and reviewer."""
         names = {one.name for one in fields(ReviewMark)}
-        told = [{name: value for name, value in line.items() if name in names} for line in self._lines()[1:]]
-        return {(one.item, one.reviewer): one for one in (ReviewMark(**line) for line in told)}
+        lines = [{name: value for name, value in line.items() if name in names} for line in self._lines()[1:]]
+        return {(one.item, one.reviewer): one for one in (ReviewMark(**line) for line in lines)}
 
     def _append(self, body: Mapping[str, Any]) -> None:
         """Write one line in one write: several reviewers' viewers may share a file."""
@@ -201,8 +201,8 @@ def agreement_rows(episodes: Sequence[MarkedEpisode], *, seed: int) -> list[Agre
         own = [
             episode for episode in episodes if reviewer in episode.marks and episode.marks[reviewer].answer != UNDECIDED
         ]
-        told = [(one.score.subject_id, (one.marks[reviewer].answer, one.scorer)) for one in own]
-        rows.append(_row("answer", (reviewer, SCORER), told, seed))
+        answers = [(one.score.subject_id, (one.marks[reviewer].answer, one.scorer)) for one in own]
+        rows.append(_row("answer", (reviewer, SCORER), answers, seed))
     return rows
 
 
@@ -219,11 +219,11 @@ def _said(
 
 
 def _row(
-    question: str, reviewers: Sequence[str], told: Sequence[tuple[int, tuple[str, ...]]], seed: int
+    question: str, reviewers: Sequence[str], marked: Sequence[tuple[int, tuple[str, ...]]], seed: int
 ) -> AgreementRow:
-    subjects, marks = [subject for subject, _ in told], [said for _, said in told]
-    kappa, missing = None, "" if told else "no episode was marked by all of them"
-    if told:
+    subjects, marks = [subject for subject, _ in marked], [said for _, said in marked]
+    kappa, missing = None, "" if marked else "no episode was marked by all of them"
+    if marked:
         pairs = [(said[0], said[1]) for said in marks]
         many = len(reviewers) > 2
         kappa = fleiss_kappa(marks, subjects, seed=seed) if many else cohen_kappa(pairs, subjects, seed=seed)
@@ -233,7 +233,7 @@ def _row(
         question=question,
         who=" and ".join(reviewers),
         measure="Fleiss" if len(reviewers) > 2 else "Cohen",
-        items=len(told),
+        items=len(marked),
         same=sum(len(set(said)) == 1 for said in marks),
         kappa=kappa,
         missing=missing,
