@@ -36,21 +36,23 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.01, 0.5
 _ARGUMENTS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins that are loaded already
 
 
-def rooms_above(room: str, project: Path) -> list[str]:
-    """The rooms that may not import this one, lowest first, as the layers of pyproject.toml have them."""
+def packages_below(room: str, project: Path) -> list[str]:
+    """The packages that may not import this room, lowest first, as the layers of pyproject.toml have them."""
     contracts = tomllib.loads(project.read_text())["tool"]["importlinter"]["contracts"]
-    layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["wardround"])
+    layers = next(contract["layers"] for contract in contracts if "containers" not in contract and "layers" in contract)
     stack = [[name.strip(" ()") for name in layer.split("|")] for layer in reversed(layers)]
-    place = next(place for place, names in enumerate(stack) if room in names)
+    place = next(
+        place for place, names in enumerate(stack) if any(f"{name}.".startswith(f"wardround.{room}.") for name in names)
+    )
     return [name for names in stack[:place] for name in names]
 
 
 def load(room: str) -> None:
-    """Import what is not ours, then the rooms above."""
+    """Import what is not ours, then the packages below."""
     for name in _foreign():
         _quietly(name)
-    for above in rooms_above(room, Path("pyproject.toml")):
-        for name in _modules(f"wardround.{above}"):
+    for package in packages_below(room, Path("pyproject.toml")):
+        for name in _modules(package):
             _quietly(name)
 
 

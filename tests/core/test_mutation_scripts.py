@@ -15,6 +15,7 @@ SOURCE = SCRIPTS.parent / "src" / "wardround"
 sys.path.insert(0, str(SCRIPTS))
 
 from mutation_sample import Coverage, wilson  # noqa: E402
+from mutation_server import packages_below  # noqa: E402
 from mutation_sites import NONE, Equivalents, mutations, sites  # noqa: E402
 
 TEXT = """
@@ -106,3 +107,12 @@ def test_what_runs_on_import_is_looked_at_by_all_of_the_room(tmp_path: Path) -> 
         3: ["tests/cli/c.py::v"],
         4: ["tests/runs/a.py::t", "tests/runs/b.py::u"],
     }
+
+
+def test_what_a_mutant_cannot_change_is_what_may_not_import_its_room() -> None:
+    project = SCRIPTS.parent / "pyproject.toml"
+    assert packages_below("core", project) == []
+    assert packages_below("clinical", project) == ["wardround.core"]
+    assert packages_below("log", project)[-3:] == ["wardround.records", "wardround.audits", "wardround.exports"]
+    for room in (path.parent.name for path in SOURCE.glob("*/__init__.py")):
+        assert not any(name.startswith(f"wardround.{room}.") for name in packages_below(room, project)), room
