@@ -33,8 +33,10 @@ class EventNotes:
     def __init__(self, tables: Sequence[ChartTable], table: npt.NDArray[np.int64], row: npt.NDArray[np.int64]) -> None:
         self._tables = tables
         self._names = {each.name: number for number, each in enumerate(tables)}
-        self._table = table
-        self._row = row
+        self._table, self._row = table, row
+        self._places: list[tuple[int, int]] = list(zip(table.tolist(), row.tolist(), strict=True))
+        self._columns: dict[tuple[str, str | None], list[Any]] = {}
+        self._filled: dict[tuple[str, tuple[str, ...]], list[tuple[str, ...]]] = {}
 
     @cached_property
     def shown_elsewhere(self) -> npt.NDArray[np.bool_]:
@@ -67,7 +69,7 @@ class EventNotes:
         """Return the name of a row without a label from another row; None if there is none."""
         if not self._tables:
             return None
-        table = self._tables[int(self._table[place])]
+        table = self._tables[self._places[place][0]]
         if not table.spec.label_from or self._cell(table, place, table.spec.label) is not None:
             return None
         for source in table.spec.label_from:
@@ -82,8 +84,11 @@ class EventNotes:
         """Return the notes beside an event's value, each once."""
         if not self._tables:
             return ()
-        table = self._tables[int(self._table[place])]
-        own = self._written(table, table.spec.beside, int(self._row[place])) if table.spec.beside else ()
+        number, row = self._places[place]
+        table = self._tables[number]
+        own = self._written(table, table.spec.beside)[row] if table.spec.beside else ()
+        if table.name not in self._part_tables:
+            return own
         return tuple(dict.fromkeys((*own, *self._parts(table, place))))
 
     def _parts(self, table: ChartTable, place: int) -> Iterable[str]:
@@ -92,30 +97,44 @@ class EventNotes:
             key = self._cell(table, place, part.spec.part_of.on)
             name = self._cell(table, place, table.spec.label) or self.name(place)
             for row in self._rows_of(part.name, part.spec.part_of.on).get(key, ()):
-                for text in self._written(part, part.spec.part_of.beside, row):
+                for text in self._written(part, part.spec.part_of.beside)[row]:
                     yield text.removeprefix(f"{name} ")
 
-    def _written(self, table: ChartTable, templates: Sequence[str], row: int) -> Iterable[str]:
-        """Fill templates from a row; templates with an empty or masked cell are left out."""
-        for template in templates:
-            cells = {name: self._shown_cell(table, name, row) for name in BESIDE_CELL.findall(template)}
-            if all(cells.values()):
-                yield BESIDE_CELL.sub(lambda match, cells=cells: cells[match.group(1)], template)  # type: ignore[misc]
+    def _written(self, table: ChartTable, templates: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        """Return by row the templates filled from it, each text once; a template with an empty or masked cell is left
+        out."""
+        key = (table.name, tuple(templates))
+        if key not in self._filled:
+            rows: list[dict[str, None]] = [{} for _ in range(table.num_rows)]
+            for template in templates:
+                for texts, text in zip(rows, self._fill(table, template), strict=True):
+                    if text:
+                        texts[text] = None
+            self._filled[key] = [tuple(texts) for texts in rows]
+        return self._filled[key]
 
-    def _shown_cell(self, table: ChartTable, name: str, row: int) -> str:
-        column = self._arrow(table, name)
-        value = None if column is None else column[row].as_py()
-        text = "" if value is None else f"{value:g}" if isinstance(value, float) else " ".join(str(value).split())
-        return "" if _MASKED.fullmatch(text) else text
+    def _fill(self, table: ChartTable, template: str) -> Iterable[str]:
+        first, *rest = BESIDE_CELL.split(template)  # text, then name and text in turn
+        names, texts = rest[::2], rest[1::2]
+        rows = zip(*(self._shown_cells(table, name) for name in names), strict=True) if names else ()
+        for cells in rows if names else [()] * table.num_rows:
+            whole = zip(cells, texts, strict=True)
+            yield first + "".join([part for both in whole for part in both]) if all(cells) else ""
+
+    def _shown_cells(self, table: ChartTable, name: str) -> list[str]:
+        values = self._column(table.name, name)
+        shown = {text: _shown(text) for text in set(values) if isinstance(text, str)}
+        return [shown[value] if isinstance(value, str) else _shown(value) for value in values]
 
     def _cell(self, table: ChartTable, place: int, name: str | None) -> Any:
-        column = self._arrow(table, name)
-        return None if column is None else column[int(self._row[place])].as_py()
+        return self._column(table.name, name)[self._places[place][1]]
 
     def _column(self, table: str, name: str | None) -> list[Any]:
-        chart_table = self._tables[self._names[table]]
-        column = self._arrow(chart_table, name)
-        return [None] * chart_table.num_rows if column is None else column.to_pylist()
+        if (table, name) not in self._columns:
+            chart_table = self._tables[self._names[table]]
+            column = self._arrow(chart_table, name)
+            self._columns[table, name] = [None] * chart_table.num_rows if column is None else column.to_pylist()
+        return self._columns[table, name]
 
     def _arrow(self, table: ChartTable, name: str | None) -> Any:
         place = -1 if name is None else table.batch.schema.get_field_index(name)
@@ -142,6 +161,12 @@ class EventNotes:
                     index.setdefault(key, []).append(row)
             self._indexes[table, on] = index
         return self._indexes[table, on]
+
+
+def _shown(value: Any) -> str:
+    """Return a cell's text in one line; empty where it is masked."""
+    text = "" if value is None else f"{value:g}" if isinstance(value, float) else " ".join(str(value).split())
+    return "" if _MASKED.fullmatch(text) else text
 
 
 # A chart's visible rows as one list of events in columns, for retrieval, features and exports.

@@ -129,9 +129,7 @@ def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator
         raise UserError(unknown("contender", said, [" · ".join(contender) for contender in contenders]))
     if len(fitting) > 1:
         several = ", ".join(" · ".join(one) for one in fitting)
-        raise UserError(
-            f"{str(folder.path)!r} has several contenders ({several}); choose one with --agent and --model"
-        )
+        raise UserError(f"{str(folder.path)!r} has several contenders ({several}); choose one with --agent and --model")
     first: dict[tuple[str, str], tuple[EpisodeKey, Outline]] = {}
     for key, outline in sorted(found, key=lambda one: one[0].epoch):
         if (key.agent, key.model) in fitting:

@@ -34,6 +34,7 @@ class EventLines:
         self._made: list[_Line | None] = [None] * len(columns)
         self._kinds = [_one_line(kind) for kind in columns.kinds]
         self._names = [_cut(_one_line(text), line_characters) for text in columns.descriptions]
+        self._nameless = [text in columns.table_names for text in columns.descriptions]
 
     def lines(self, places: Places) -> list[str]:
         """Return the lines of events, in the requested order."""
@@ -77,23 +78,24 @@ class EventLines:
         numbers = number_texts(columns.numeric_value[places])
         texts = columns.text_array.take(indices).to_pylist()
         units = columns.unit_array.take(indices).to_pylist()
-        rows = zip(places.tolist(), times, numbers, texts, units, strict=True)
-        return [self._line(place, time, number, text, unit) for place, time, number, text, unit in rows]
+        concepts = columns.concept[places].tolist()
+        rows = zip(places.tolist(), concepts, times, zip(numbers, texts, units, strict=True), strict=True)
+        return [self._line(place, concept, time, value) for place, concept, time, value in rows]
 
-    def _line(self, place: int, time: str, number: str | None, text: str | None, unit: str | None) -> _Line:
-        """Return the line of an event. The value is the number, or the charted text if that is like ``< 5``; else the
-        text."""
-        columns, concept = self._columns, int(self._columns.concept[place])
+    def _line(self, place: int, concept: int, time: str, cells: tuple[str | None, str | None, str | None]) -> _Line:
+        """Return the line of an event. ``cells``: number, text, unit. The value is the number, or the charted text if
+        that is like ``< 5``; else the text."""
+        number, text, unit = cells
+        event_notes, nameless = self._columns.notes, self._nameless[concept]
         name, value = self._names[concept], number or ""
-        nameless = columns.descriptions[concept] in columns.table_names
-        borrowed = columns.notes.name(place) if nameless else None
+        borrowed = event_notes.name(place) if nameless else None
         name = name if borrowed is None else _cut(_one_line(borrowed), self._limit)
         if number is None or (text is not None and text.lstrip()[:1] in ("<", ">") and _COMPARED.fullmatch(text)):
             shown = "" if text is None else _cut(_MIDNIGHT.sub("", _one_line(text)), self._limit)
             value = "" if shown == name else shown
         value = f"{value} {_one_line(unit)}" if value and unit else value
-        notes = [_cut(_one_line(note), self._limit) for note in columns.notes.notes(place)]
-        values = tuple(part for part in dict.fromkeys((value, *notes)) if part)
+        notes = [_cut(_one_line(note), self._limit) for note in event_notes.notes(place)]
+        values = tuple(part for part in dict.fromkeys((value, *notes)) if part) if notes else (value,) * bool(value)
         if nameless and borrowed is None and values:  # the name of its table says less than the row itself
             name, values = values[0], values[1:]
         return _Line(time=time, kind=self._kinds[concept], name=name, values=values)
