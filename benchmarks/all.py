@@ -20,10 +20,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -37,8 +36,8 @@ _COLUMNS = ("area", "what", "limit", "figure", "met", "load before", "load after
 class Figure:
     """A row of the page.
 
-    ``what``: its words there. ``pattern``: where its figure stands, as a group, in what the script prints; of several
-    the worst counts. ``wall``: it is no CPU time. ``at_least``: more is better.
+    ``what``: the words that it begins with there. ``pattern``: where its figure stands, as a group, in what the script
+    prints; of several the worst counts. ``wall``: it is no CPU time. ``at_least``: more is better.
     """
 
     what: str
@@ -61,10 +60,10 @@ class Script:
     figures: tuple[Figure, ...]
 
 
-def read_scripts(path: Path = HERE / "all.toml") -> list[Script]:
-    """Read which scripts there are."""
+def read_scripts(path: Path = HERE / "all.toml") -> tuple[list[Script], dict[str, str]]:
+    """Read which scripts there are, and why rows are left out, by the beginning of their words."""
     body = tomllib.loads(path.read_text(encoding="utf-8"))
-    return [
+    scripts = [
         Script(
             area=one["area"],
             words=one["words"],
@@ -73,14 +72,20 @@ def read_scripts(path: Path = HERE / "all.toml") -> list[Script]:
         )
         for one in body["script"]
     ]
+    return scripts, body["beside"]
 
 
-def read_page(text: str) -> dict[tuple[str, str], Mapping[str, str]]:
-    """Return the rows of the page's first table by area and words."""
+def read_page(text: str) -> list[dict[str, str]]:
+    """Return the rows of the page's first table by column."""
     lines = text[text.index("| area |") :].partition("\n\n")[0].splitlines()
     head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    found = [dict(zip(head, row, strict=True)) for row in rows]
-    return {(row["area"], row["what"]): row for row in found}
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def row_of(page: Iterable[Mapping[str, str]], area: str, what: str) -> Mapping[str, str]:
+    """Return the row of an area that begins with these words; ValueError unless there is one."""
+    (found,) = [row for row in page if row["area"] == area and row["what"].startswith(what)]
+    return found
 
 
 def verdict(figure: float, limit: str, *, at_least: bool) -> str:
@@ -105,22 +110,24 @@ def measure(script: Script, size: str, places: Mapping[str, str]) -> tuple[str, 
     return done.stdout, "" if done.returncode == 0 else lines[-1][:200]
 
 
-def rows_of(script: Script, size: str, places: Mapping[str, str], page: Mapping[Any, Any]) -> Iterable[list[str]]:
+def rows_of(
+    script: Script, size: str, places: Mapping[str, str], page: Sequence[Mapping[str, str]]
+) -> Iterable[list[str]]:
     """Run a script and yield a row for each of its figures."""
     before = os.getloadavg()[0]
     text, why_not = measure(script, size, places)
     after = os.getloadavg()[0]
     for one in script.figures:
-        limit = page[script.area, one.what]["limit"]
+        row = row_of(page, script.area, one.what)
         values = [float(found.replace(",", "")) for found in re.findall(one.pattern, text)]
         figure, met = why_not or "not printed", "**?**"
         if values and one.wall and max(before, after) > BUSY:
             figure, met = "–", f"load above {BUSY}"
         elif values:
             worst = min(values) if one.at_least else max(values)
-            figure, met = f"{worst:,g}", verdict(worst, limit, at_least=one.at_least)
+            figure, met = f"{worst:,g}", verdict(worst, row["limit"], at_least=one.at_least)
         command = f"`{getattr(script, size)}`"
-        yield [script.area, one.what, limit, figure, met, f"{before:.1f}", f"{after:.1f}", command]
+        yield [script.area, row["what"], row["limit"], figure, met, f"{before:.1f}", f"{after:.1f}", command]
 
 
 def make_inputs(scratch: Path, patients: int) -> dict[str, str]:
@@ -141,7 +148,7 @@ def make_inputs(scratch: Path, patients: int) -> dict[str, str]:
 def main() -> int:
     """Measure script by script; print a row for each figure as it comes. Exit status 1 where a limit is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    scripts = read_scripts()
+    scripts, beside = read_scripts()
     parser.add_argument("--only", nargs="+", metavar="AREA", choices=sorted({one.area for one in scripts}))
     parser.add_argument("--data", type=Path, help="folder of open data (../shared/data)")
     parser.add_argument("--full", action="store_const", const="full", default="words", help="the sizes of the page")
@@ -159,6 +166,7 @@ def main() -> int:
             for row in rows_of(script, given.full, places, page):
                 missed |= "**" in row[4]
                 print("| " + " | ".join(row) + " |", flush=True)
+    print("\nleft out:", *(f"{what} ...: {why}" for what, why in beside.items()), sep="\n  ")
     return int(missed)
 
 
