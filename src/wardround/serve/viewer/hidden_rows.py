@@ -31,7 +31,7 @@ class HiddenRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateCell:
+class ChangedCell:
     """A cell of a visible row that had another value then; mostly it was still empty."""
 
     row_id: str
@@ -47,7 +47,7 @@ class HiddenRows:
 
     as_of: datetime
     rows: Sequence[HiddenRow]
-    cells: Sequence[LateCell]
+    cells: Sequence[ChangedCell]
     visible: int
 
 
@@ -76,7 +76,7 @@ def _known_times(store: Store, subject_id: int) -> Iterator[tuple[str, datetime]
                 yield row_id, moment
 
 
-def _late_cells(then: Chart, later: Chart) -> Iterator[LateCell]:
+def _late_cells(then: Chart, later: Chart) -> Iterator[ChangedCell]:
     """Return cells that differ in the whole record. Rows are matched by their ids, since their places differ."""
     for table in then.table_names:
         before, after = then.table(table).batch, later.table(table).batch
@@ -86,7 +86,7 @@ def _late_cells(then: Chart, later: Chart) -> Iterator[LateCell]:
         for name in (name for name in before.schema.names if shared and name in late):
             old, new = before.column(name).to_pylist(), after.column(name).to_pylist()
             yield from (
-                LateCell(row_id=row_ids[n], column=name, then=_said(old[n]), later=_said(new[place]))
+                ChangedCell(row_id=row_ids[n], column=name, then=_said(old[n]), later=_said(new[place]))
                 for n, place in shared
                 if old[n] != new[place]
             )
