@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
 from math import isfinite
 from typing import Any, Literal, get_args, get_origin
@@ -87,9 +87,8 @@ def _check_range(name: str, value: Any, declared: Setting) -> None:
 def leaves(section: Any, prefix: str = "") -> Iterator[SettingField]:
     """Yield the settings of a section, given as object or class, and of its nested sections."""
     kinds = kinds_of(section if isinstance(section, type) else type(section))
-    values = section() if isinstance(section, type) else section
     for section_field in fields(section):
-        name, value = f"{prefix}{section_field.name}", getattr(values, section_field.name)
+        name, value = f"{prefix}{section_field.name}", _value(section, section_field)
         if is_dataclass(value):
             yield from leaves(value, f"{name}.")
         else:
@@ -99,6 +98,14 @@ def leaves(section: Any, prefix: str = "") -> Iterator[SettingField]:
                 default=value,
                 setting=section_field.metadata.get(_KEY, _UNDECLARED),
             )
+
+
+def _value(section: Any, section_field: Field[Any]) -> Any:
+    """Return a field of an object; of a class its default."""
+    if not isinstance(section, type):
+        return getattr(section, section_field.name)
+    made = section_field.default_factory
+    return section_field.default if made is MISSING else made()
 
 
 @cache

@@ -114,18 +114,18 @@ class RunSettings:
     methods by name, those of all agents of the run, its variants and what else was said.
     """
 
-    run: PlayedSection = field(default_factory=PlayedSection)
-    model: ModelOptions = field(default_factory=ModelOptions)
+    run: PlayedSection = PlayedSection()
+    model: ModelOptions = ModelOptions()
     models: Mapping[str, NamedModel] = field(default_factory=dict)
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = Budget()
     agent: Mapping[str, Any] = field(default_factory=dict)
-    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
-    memory: MemorySettings = field(default_factory=MemorySettings)
-    knowledge: KnowledgeSettings = field(default_factory=KnowledgeSettings)
-    aids: Aids = field(default_factory=Aids)
-    images: ImageSettings = field(default_factory=ImageSettings)
-    scoring: ScoringSettings = field(default_factory=ScoringSettings)
-    predictors: PredictorSettings = field(default_factory=PredictorSettings)
+    retrieval: RetrievalSettings = RetrievalSettings()
+    memory: MemorySettings = MemorySettings()
+    knowledge: KnowledgeSettings = KnowledgeSettings()
+    aids: Aids = Aids()
+    images: ImageSettings = ImageSettings()
+    scoring: ScoringSettings = ScoringSettings()
+    predictors: PredictorSettings = PredictorSettings()
 
     @classmethod
     def read(cls, body: Mapping[str, Any], where: str = "settings") -> RunSettings:
