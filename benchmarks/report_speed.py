@@ -21,6 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from wardround.core.sqlite import register_seals
 from wardround.records import Store, ingest
 from wardround.reports import summarise_run, write_report
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
@@ -51,6 +52,7 @@ def multiply(folder: RunFolder, episodes: int) -> RunFolder:
     epochs = -(-episodes // (played * len(AGENTS)))
     for log in logs:
         with closing(sqlite3.connect(log, isolation_level=None)) as connection:
+            register_seals(connection)
             connection.execute("BEGIN")
             for agent in AGENTS:
                 for epoch in range(epochs):
@@ -66,6 +68,7 @@ def multiply(folder: RunFolder, episodes: int) -> RunFolder:
 
 def _count(log: Path) -> int:
     with closing(sqlite3.connect(log)) as connection:
+        register_seals(connection)
         return int(connection.execute("SELECT count(*) FROM episode").fetchone()[0])
 
 

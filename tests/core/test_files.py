@@ -32,7 +32,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_file_is_on_the_disk_before_its_name_and_its_name_before_it_returns(
     tmp_path: Path, synced: list[str]
 ) -> None:
-    write_atomically(tmp_path / "a.json", "é")
+    write_atomically(tmp_path / "a.json", iter(["", "é"]))
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == "é"
     assert synced == ["file", "rename", "folder"]
     synced.clear()

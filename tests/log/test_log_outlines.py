@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from log_doubles import play
 from wardround.core import UserError
 from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, Played, PlayedTurn
+from wardround.log.reader import _reply
 
 
 def what_scoring_reads(one: Played) -> dict[str, Any]:
@@ -23,12 +25,17 @@ def what_scoring_reads(one: Played) -> dict[str, Any]:
 
 
 def _turn(turn: PlayedTurn) -> dict[str, Any]:
-    names = ("purpose", "reply", "unreported", "cost", "seconds", "prompt_bytes", "prefix_bytes")
+    names = ("purpose", "unreported", "cost", "seconds", "prompt_bytes", "prefix_bytes")
     results = [
         (each.call.id, each.call.name, each.call.arguments, each.is_error, each.seconds, each.table)
         for each in turn.results
     ]
-    return {name: getattr(turn, name) for name in names} | {"tools": list(turn.tools), "results": results}
+    reply = (turn.reply.content, [(call.id, call.name, call.arguments) for call in turn.reply.tool_calls])
+    return {name: getattr(turn, name) for name in names} | {
+        "tools": list(turn.tools),
+        "reply": reply,
+        "results": results,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +93,20 @@ def test_a_turn_whose_reply_is_gone_is_said_and_not_left_out(tmp_path: Path) -> 
         connection.commit()
     with LogReader(path) as reader, pytest.raises(UserError, match="turn 1 of an episode has no reply"):
         list(reader.outlines())
+
+
+def test_a_reply_that_is_written_otherwise_than_we_do_is_read_too() -> None:
+    text = (
+        '{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"text": "b"}], "tool_calls": '
+        '[{"function": {"name": "look", "arguments": {"at": 1}}}, {"id": 7, "function": null}]}'
+    )
+    reply = _reply(text, sha256(text.encode()).digest(), 3)
+    assert reply.content == "ab"
+    assert [(call.id, call.name, call.arguments) for call in reply.tool_calls] == [
+        ("call_0", "look", '{"at": 1}'),
+        ("7", "", "{}"),
+    ]
+    with pytest.raises(UserError, match="not as it was written"):
+        _reply(text, sha256(b"another").digest(), 3)
+    with pytest.raises(UserError, match="turn 3 of an episode has no reply"):
+        _reply(None, None, 3)

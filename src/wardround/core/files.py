@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,15 +13,15 @@ from wardround.core.errors import UserError
 # Writing small files whole.
 
 
-def write_atomically(path: Path, text: str, *, durable: bool = True) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a half.
+def write_atomically(path: Path, text: str | Iterable[str], *, durable: bool = True) -> None:
+    """Write a file, whole or in pieces, so that a reader sees the old one or the new one, never a half.
 
     ``durable``: it is on the disk when this returns, its name too, so that a power cut leaves one of the two as well;
     what can be made again at any time does without.
     """
     scratch = path.with_name(path.name + ".tmp")
     with scratch.open("w", encoding="utf-8") as file:
-        file.write(text)
+        file.writelines([text] if isinstance(text, str) else text)
         if durable:
             file.flush()
             os.fsync(file.fileno())

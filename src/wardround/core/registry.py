@@ -75,7 +75,10 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """Return the component of a name. UserError names the nearest name and all that exist."""
-        entry = self._ours().get(name) or self._installed().get(name)
+        ours = self._ours().get(name)
+        if ours is not None:
+            return ours.load()  # checked when it was added
+        entry = self._installed().get(name)
         if entry is None:
             raise UserError(self._unknown(name))
         thing = entry.load()

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+import msgspec
+
 from wardround.core import Message, PictureBytes, ToolCall, Usage, UserError
 from wardround.log.database import (
     LOG_FORMAT,
@@ -54,6 +56,13 @@ class CallOutline(NamedTuple):
     arguments: str
 
 
+class ReplyOutline(NamedTuple):
+    """A reply."""
+
+    content: str | None
+    tool_calls: Sequence[CallOutline | ToolCall]
+
+
 class ResultOutline(NamedTuple):
     """The outcome of a call, without its text and its rows."""
 
@@ -83,7 +92,7 @@ class TurnOutline(NamedTuple):
     prompt_bytes: int
     prefix_bytes: int
     tools: Sequence[Mapping[str, Any]]
-    reply: Message
+    reply: ReplyOutline
     results: Sequence[ResultOutline]
 
     @property
@@ -184,19 +193,43 @@ def _turns(rows: Sequence[_Row], tools: Iterable[_Row], bodies: Bodies) -> tuple
             prompt_bytes,
             prefix_bytes,
             () if schemas is None else bodies.decoded(schemas) or (),
-            _reply(body, ordinal),
+            _reply(text, digest, ordinal),
             results.get(ordinal, ()),
         )
-        for (_, _, _, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, schemas, *tokens), body in zip(
-            rows, _decoded([text and checked(text, digest) for _, text, digest, *_ in rows]), strict=True
-        )
+        for _, text, digest, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, schemas, *tokens in rows
     )
 
 
-def _reply(body: Any, ordinal: int) -> Message:
-    if body is None:
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str
+
+
+class _CallBody(msgspec.Struct):
+    id: str
+    function: _Function
+
+
+class _ReplyBody(msgspec.Struct):
+    """A message as :meth:`Message.to_wire` writes it, as far as scoring reads it."""
+
+    content: str | None
+    tool_calls: list[_CallBody] = []
+
+
+_read_reply = msgspec.json.Decoder(_ReplyBody).decode
+
+
+def _reply(text: str | None, digest: bytes | None, ordinal: int) -> ReplyOutline:
+    if text is None:
         raise UserError(f"a log is damaged: turn {ordinal} of an episode has no reply in it")
-    return Message.from_wire(body)
+    try:
+        body = _read_reply(checked(text, digest))
+    except msgspec.DecodeError:  # written otherwise than we do: halves of characters, say
+        whole = Message.from_wire(json.loads(text))
+        return ReplyOutline(whole.content, whole.tool_calls)
+    calls = [CallOutline(call.id, call.function.name, call.function.arguments) for call in body.tool_calls]
+    return ReplyOutline(body.content, calls)
 
 
 def _notes(rows: Sequence[_Row]) -> tuple[Note, ...]:

@@ -128,15 +128,17 @@ def _html_table(*headings: str | Sequence[Any] | None, caller: Callable[[], str]
 
 def _named_cells(body: str, names: Sequence[str]) -> str:
     """Add the column's name to each cell but the first: on a narrow screen a row becomes a list of names and values."""
-    rows = re.split(r"(?=<tr\b)", body)
-    for place, row in enumerate(rows):
-        cells = re.split(r"(?=<t[dh]\b)", row)
-        for name, number in zip(names[1:], range(2, len(cells)), strict=False):
-            opening, closed, inside = cells[number].partition(">")
-            if opening.startswith("<td"):
-                cells[number] = f'{opening} data-name="{escape(name)}"{closed}{inside}'
-        rows[place] = "".join(cells)
-    return "".join(rows)
+    attributes = [f' data-name="{escape(name)}"' for name in names[1:]]
+    return "".join(_named_row(row, attributes) for row in re.split(r"(?=<tr\b)", body))
+
+
+def _named_row(row: str, attributes: Sequence[str]) -> str:
+    cells = re.split(r"(?=<t[dh]\b)", row)
+    for attribute, number in zip(attributes, range(2, len(cells)), strict=False):
+        opening, closed, inside = cells[number].partition(">")
+        if opening.startswith("<td"):
+            cells[number] = f"{opening}{attribute}{closed}{inside}"
+    return "".join(cells)
 
 
 def leak_test_page(found: PipelineReport) -> str:
@@ -319,7 +321,7 @@ def write_report(
     linked = {episode_page(result) for result in pages} | _written_before(folder, target)
     environment = page_environment()
     stream = read_record(folder)
-    page = environment.get_template("report.html.jinja").render(
+    page = environment.get_template("report.html.jinja").generate(
         run=folder,
         settings=folder.settings,
         every_setting=flat(folder.settings.to_json()),

@@ -28,7 +28,7 @@ _SHARE = 256
 """So many episodes are scored at once: few enough that no process waits long for another's last."""
 
 _Share = tuple[str, str]
-_Scored = tuple[EpisodeScore, str]
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def finished_entries(folder: RunFolder) -> dict[str, EpisodeEntry]:
@@ -50,20 +50,20 @@ def score_run(folder: RunFolder, *, workers: int = 1, report: Reporter = silent)
     """
     keys = sorted(finished_keys(folder))
     shares = [(keys[start], keys[min(start + _SHARE, len(keys)) - 1]) for start in range(0, len(keys), _SHARE)]
-    scored: list[_Scored] = []
+    scored: list[EpisodeScore] = []
     for done in _score_shares(folder, shares, workers if len(keys) > _FEW else 1):
         scored.extend(done)
         report(Progress(label="scoring", done=len(scored), total=int(folder.manifest["episodes"]), unit="episodes"))
-    scored.sort(key=lambda one: EpisodeKey.parse(one[0].episode))
+    scored.sort(key=lambda one: EpisodeKey.parse(one.episode))
     try:
-        write_atomically(folder.results, "".join(line for _, line in scored))
+        write_atomically(folder.results, (f"{_as_json(score.to_json())}\n" for score in scored))
     except OSError as error:
         if not is_read_only(error):
             raise  # where nobody may write, the figures are shown all the same
-    return [score for score, _ in scored]
+    return scored
 
 
-def _score_shares(folder: RunFolder, shares: Sequence[_Share], workers: int) -> Iterator[list[_Scored]]:
+def _score_shares(folder: RunFolder, shares: Sequence[_Share], workers: int) -> Iterator[list[EpisodeScore]]:
     """Yield the rows of every share. This process takes those that no other has begun, from the end."""
     if workers < 2:
         with _Scorer(folder) as scorer:
@@ -101,13 +101,13 @@ class _Scorer:
     def __exit__(self, *_: object) -> None:
         self._reader.close()
 
-    def score(self, share: _Share) -> list[_Scored]:
-        """Return the rows from one key to another, with their lines in the file."""
+    def score(self, share: _Share) -> list[EpisodeScore]:
+        """Return the rows from one key to another."""
         with _uncollected():
             found = (self._score(outline) for outline in self._reader.outlines(*share))
             return [one for one in found if one is not None]
 
-    def _score(self, outline: Outline) -> _Scored | None:
+    def _score(self, outline: Outline) -> EpisodeScore | None:
         """One row; None of an answer that has yet to be judged: it has no score."""
         key = EpisodeKey.parse(outline.episode)
         sample, labels, verdict = self._samples[key.sample], self._labels[key.task], None
@@ -122,7 +122,7 @@ class _Scorer:
         score = score_episode(outline, sample, labels, tools, self._spaces, reasoning=reasoning)
         if score.steps is not None:
             score = replace(score, steps=replace(score.steps, grades=self._grades.of(outline.episode)))
-        return score, json.dumps(score.to_json(), ensure_ascii=False) + "\n"
+        return score
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _set_up(folder: RunFolder) -> None:
     _THERE.append(_Scorer(folder))
 
 
-def _score_there(share: _Share) -> list[_Scored]:
+def _score_there(share: _Share) -> list[EpisodeScore]:
     return _THERE[0].score(share)
 
 

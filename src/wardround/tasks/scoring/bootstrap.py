@@ -26,6 +26,7 @@ Method = Literal["bca", "percentile"]
 FEWEST_SUBJECTS = 5
 """Tables and charts leave out intervals over fewer patients."""
 _CHUNK_CELLS = 4_000_000
+_DRAWN_AT_ONCE = 500
 _PRODUCT_CELLS = 15_000
 """Cells per multiplication: 120 kB, small enough that the system need not allocate new pages each time."""
 _PRODUCT_STEPS = 200_000
@@ -209,8 +210,12 @@ def _draw(seed: int, count: int, resamples: int) -> npt.NDArray[np.unsignedinteg
 
     As many are kept as a table has tasks and strata, in a few megabytes each.
     """
-    drawn = _generator(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
-    return drawn.astype(np.uint8 if count <= np.iinfo(np.uint8).max else np.uint16)
+    generator, shares = _generator(seed), np.full(count, 1 / count)
+    drawn = np.empty((resamples, count), np.uint8 if count <= np.iinfo(np.uint8).max else np.uint16)
+    for start in range(0, resamples, _DRAWN_AT_ONCE):
+        part = drawn[start : start + _DRAWN_AT_ONCE]
+        part[:] = generator.multinomial(count, shares, size=len(part))
+    return drawn
 
 
 def _bca_levels(

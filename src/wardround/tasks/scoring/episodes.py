@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from wardround.clinical.codes import LabelSet
@@ -176,7 +178,7 @@ def score_episode(
     """
     outcome = trajectory.outcome or {}
     given = outcome.get("answer")
-    answer = None if given is None else tuple(given)
+    answer = None if given is None else tuple(map(intern, given))
     kind = get_task(sample.task).answer
     scorer, labels = scorer_of(kind), kind.labels(sample.task, label_set)
     winnable = len(sample.target) - len(sample.unwinnable)
@@ -186,21 +188,21 @@ def score_episode(
         figures = {scorer.metric: main_figure(score, figures)} | figures | dict(reasoning)
     return EpisodeScore(
         episode=trajectory.episode,
-        agent=str(trajectory.facts.get("agent", "")),
-        model=str(trajectory.facts.get("model", "")),
+        agent=intern(str(trajectory.facts.get("agent", ""))),
+        model=intern(str(trajectory.facts.get("model", ""))),
         task=sample.task,
         sample=sample.id,
         epoch=int(trajectory.facts.get("epoch", 0)),
         subject_id=sample.person,
         split=sample.split,
         stratum=sample.stratum,
-        finish=str(outcome.get("finish", "open")),
+        finish=intern(str(outcome.get("finish", "open"))),
         answer=answer,
         score=score,
         figures=figures,
         winnable_recall=winnable / len(sample.target),
         grounding=grounding_counts(outcome.get("citations", ()), answer),
-        errors=classify_errors(trajectory, candidate_tools, candidate_tables) - _not_expected(kind),
+        errors=_once(classify_errors(trajectory, candidate_tools, candidate_tables) - _not_expected(kind)),
         no_prediction=no_prediction_mode(trajectory),
         use=episode_use(trajectory),
         target=sample.target if scorer.keeps_target else (),
@@ -229,6 +231,12 @@ def _probabilities(trajectory: Played) -> Mapping[str, float]:
     return (noted[-1] if noted else None) or {}
 
 
+@lru_cache(maxsize=64)
+def _once(errors: frozenset[ErrorClass]) -> frozenset[ErrorClass]:
+    """Return the one object of all equal sets, so that many episodes hold few of them."""
+    return errors
+
+
 def _not_expected(kind: AnswerKind) -> frozenset[ErrorClass]:
     """Error classes that say nothing of a task: where answers come from no table there are no candidates to look up."""
     return frozenset() if kind.spaces else frozenset({ErrorClass.NO_CANDIDATE_TOOL})
@@ -239,7 +247,7 @@ def episode_use(trajectory: Played) -> EpisodeUse:
     turns = trajectory.turns
     acts = [turn for turn in turns if turn.purpose == "act"]
     records = [record for turn in turns for record in turn.results]
-    counted = all(not {"input_tokens", "output_tokens"} & set(turn.unreported) for turn in turns)
+    counted = all("input_tokens" not in turn.unreported and "output_tokens" not in turn.unreported for turn in turns)
     costs = [turn.cost for turn in turns]
     tried = [note.detail for note in trajectory.notes if note.kind == "summary"]
     summaries = [detail for detail in tried if detail.get("by") != "answer"]
@@ -252,11 +260,9 @@ def episode_use(trajectory: Played) -> EpisodeUse:
         model_seconds=sum(turn.seconds for turn in turns),
         tool_seconds=sum(record.seconds for record in records),
         trial_turns=tuple(map(len, trials_of(trajectory))),
-        tool_calls=dict(sorted(Counter(call.name for turn in acts for call in turn.reply.tool_calls).items())),
+        tool_calls=_counts(call.name for turn in acts for call in turn.reply.tool_calls),
         tool_errors=sum(record.is_error for record in records),
-        tables=dict(
-            sorted(Counter(name for record in records for name in (record.table or "").split(", ") if name).items())
-        ),
+        tables=_counts(name for record in records if record.table for name in record.table.split(", ") if name),
         prefix_share=_prefix_share(turns),
         summarises=bool(tried) or any(note.kind == "summarising" for note in trajectory.notes),
         summaries=len(summaries),
@@ -266,6 +272,11 @@ def episode_use(trajectory: Played) -> EpisodeUse:
         experiences=sum(len(detail.get("served", ())) for detail in recalls) if recalls else None,
         unchecked_experiences=sum(map(_is_unchecked, (one for detail in recalls for one in detail.get("served", ())))),
     )
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    """Count names, in their order; each of them is in memory once, however many episodes have it."""
+    return {intern(name): count for name, count in sorted(Counter(names).items())}
 
 
 def _is_unchecked(served: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from rapidfuzz.distance import Indel, Postfix, Prefix
+from rapidfuzz.process import extractOne
 
 from wardround.core import canonical_json
 from wardround.log import Played, PlayedCall, PlayedTurn
@@ -42,9 +43,16 @@ class Call:
     @classmethod
     def of(cls, name: str, arguments: str) -> Call:
         """Read a call by its parts."""
-        read = _read_short if len(arguments) <= _SHORT else _read_arguments
-        parameters, values = read(arguments)
-        return cls(name=name, parameters=parameters, values=values)
+        return (_call_short if len(arguments) <= _SHORT else _call)(name, arguments)
+
+
+def _call(name: str, arguments: str) -> Call:
+    parameters, values = _read_arguments(arguments)
+    return Call(name=name, parameters=parameters, values=values)
+
+
+_call_short = lru_cache(maxsize=16_384)(_call)
+"""Most calls of a run are made in other episodes too: the latest rows of one table, say."""
 
 
 def _read_arguments(arguments: str) -> tuple[str, Mapping[str, Any] | None]:
@@ -57,18 +65,9 @@ def _read_arguments(arguments: str) -> tuple[str, Mapping[str, Any] | None]:
     return text, values if isinstance(values, dict) else None
 
 
-_read_short = lru_cache(maxsize=16_384)(_read_arguments)
-"""Most calls of a run are made in other episodes too: the latest rows of one table, say."""
-
-
 def tool_calls(turn: PlayedTurn) -> tuple[Call, ...]:
     """The calls of one turn, in order."""
     return tuple(Call.read(call) for call in turn.reply.tool_calls)
-
-
-def are_identical(first: Call, second: Call) -> bool:
-    """Same tool, same parameters."""
-    return first == second
 
 
 def are_similar(first: Call, second: Call) -> bool:
@@ -222,19 +221,18 @@ def _may_repeat(trial: Sequence[PlayedTurn]) -> bool:
     """Whether the tools' names leave room for any of the three; most trials need no arguments read."""
     names = [{call.name for call in turn.reply.tool_calls} for turn in trial]
     calls = sum(len(turn.reply.tool_calls) for turn in trial)
-    if calls - len(set().union(*names)) > CYCLE_CALLS:
-        return True
-    windows = (names[start : start + REPEAT_TURNS] for start in range(len(names) - REPEAT_TURNS + 1))
-    return any(set.intersection(*window) for window in windows)
+    return calls - len(set().union(*names)) > CYCLE_CALLS or _share_a_tool(names, REPEAT_TURNS)
+
+
+def _share_a_tool(names: Sequence[set[str]], turns: int) -> bool:
+    """Whether one tool was called in so many consecutive turns."""
+    return any(set.intersection(*names[start : start + turns]) for start in range(len(names) - turns + 1))
 
 
 def _repetition(trials: Sequence[Sequence[tuple[Call, ...]]]) -> dict[ErrorClass, bool]:
     """Whether any trial repeats itself in one of the three ways."""
     return {
-        ErrorClass.TOOL_REPEAT: any(
-            len(calls) >= REPEAT_TURNS and max(_runs(calls, are_identical), default=0) >= REPEAT_TURNS
-            for calls in trials
-        ),
+        ErrorClass.TOOL_REPEAT: any(max(_identical_runs(calls), default=0) >= REPEAT_TURNS for calls in trials),
         ErrorClass.SINGLE_TOOL_LOOP: any(map(_has_single_tool_loop, trials)),
         ErrorClass.MULTI_TOOL_CYCLE: any(
             len(flat) > CYCLE_CALLS and count_revisits(flat, enough=CYCLE_CALLS + 1) > CYCLE_CALLS
@@ -261,39 +259,58 @@ def _named_in(call: Call) -> set[str]:
 
 def count_revisits(calls: Sequence[Call], *, enough: int | None = None) -> int:
     """Count the calls that are similar to an earlier one of the same tool; stop counting at ``enough``."""
-    seen: dict[str, dict[Call, None]] = {}
+    seen: dict[str, set[str]] = {}
     count = 0
     for call in calls:
-        earlier = seen.setdefault(call.name, {})
-        if call in earlier or any(are_similar(call, one) for one in earlier):
+        earlier = seen.setdefault(call.name, set())
+        if call.parameters in earlier or _is_near_any(call.parameters, earlier):
             count += 1
             if count == enough:
                 break
-        earlier[call] = None
+        earlier.add(call.parameters)
     return count
 
 
-def _runs(turns: Sequence[tuple[Call, ...]], alike: Callable[[Call, Call], bool]) -> list[int]:
-    """For every call, over how many consecutive turns up to its own a chain of alike calls reaches."""
+def _is_near_any(parameters: str, others: set[str]) -> bool:
+    """Whether parameters are similar to any others: the upper bound of :func:`is_above`, over all of them at once,
+    rules out nearly every list."""
+    if extractOne(parameters, others, scorer=Indel.normalized_similarity, score_cutoff=SIMILARITY) is None:
+        return False
+    return any(is_above(*sorted((parameters, other)), SIMILARITY) for other in others)
+
+
+def _identical_runs(turns: Sequence[tuple[Call, ...]]) -> list[int]:
+    """For every call, in how many consecutive turns up to its own the same call was made."""
+    lengths: list[int] = []
+    before: dict[Call, int] = {}
+    for turn in turns:
+        before = {call: 1 + before.get(call, 0) for call in turn}
+        lengths.extend(before[call] for call in turn)
+    return lengths
+
+
+def _similar_runs(turns: Sequence[tuple[Call, ...]]) -> list[int]:
+    """For every call, over how many consecutive turns up to its own a chain of similar calls reaches."""
     lengths: list[int] = []
     before: list[tuple[Call, int]] = []
     for turn in turns:
-        now = [(call, 1 + max((run for one, run in before if alike(one, call)), default=0)) for call in turn]
+        now = [(call, 1 + max((run for one, run in before if are_similar(one, call)), default=0)) for call in turn]
         lengths.extend(run for _, run in now)
         before = now
     return lengths
 
 
 def _has_single_tool_loop(turns: Sequence[tuple[Call, ...]]) -> bool:
-    if len(turns) < LOOP_TURNS:
+    if not _share_a_tool([{call.name for call in turn} for turn in turns], LOOP_TURNS):
         return False
-    similar = _runs(turns, are_similar)
-    identical = _runs(turns, are_identical)
-    return any(run >= LOOP_TURNS and same < LOOP_TURNS for run, same in zip(similar, identical, strict=True))
+    runs = zip(_similar_runs(turns), _identical_runs(turns), strict=True)
+    return any(run >= LOOP_TURNS and same < LOOP_TURNS for run, same in runs)
 
 
 def _was_refused(turn: PlayedTurn) -> bool:
     """A call whose result is an error, or that got no result and names no offered tool or misses its parameters."""
+    if not turn.reply.tool_calls:
+        return False
     results = {record.call.id: record for record in turn.results}
     for raw in turn.reply.tool_calls:
         record = results.get(raw.id)

@@ -191,7 +191,6 @@ def _at_least(flipped: Floats, sums: Floats) -> np.ndarray[tuple[int, ...], np.d
 
 _FAMILY_EXACT_SUBJECTS = 12
 _FAMILY_ROUNDING = 1e-9
-_FAMILY_CHUNK_CELLS = 4_000_000
 
 Flipped = Callable[[Floats], Floats]
 """Maps signs, shape (patterns, patients), to a difference each: -1 exchanges the two contenders of a patient."""
@@ -224,7 +223,8 @@ def step_down(hypotheses: Sequence[Hypothesis], *, seed: int, permutations: int 
         return tuple(adjusted)
     null, observed, exact = _statistics([hypotheses[index] for index in testable], seed, permutations)
     order = np.argsort(-observed, kind="stable")
-    greatest = np.maximum.accumulate(null[:, order[::-1]], axis=1)[:, ::-1]
+    null = null[:, order[::-1]]
+    greatest = np.maximum.accumulate(null, axis=1, out=null)[:, ::-1]
     hits = (greatest >= observed[order] - _FAMILY_ROUNDING).sum(axis=0)
     values = hits / len(null) if exact else (hits + 1) / (len(null) + 1)
     for index, value in zip(order.tolist(), np.maximum.accumulate(values).tolist(), strict=True):
@@ -244,25 +244,23 @@ def _statistics(hypotheses: Sequence[Hypothesis], seed: int, permutations: int) 
     patterns = 2 ** len(places) if exact else permutations
     generator = np.random.default_rng(derive_seed(seed, "max-T"))
     null = np.empty((patterns, len(hypotheses)))
-    chunk = max(1, _FAMILY_CHUNK_CELLS // len(places))
-    for start in range(0, patterns, chunk):
-        size = min(chunk, patterns - start)
+    rows = rows_at_once(len(places))
+    for start in range(0, patterns, rows):
+        size = min(rows, patterns - start)
         if exact:
             flips = np.arange(start, start + size)[:, None] >> np.arange(len(places)) & 1
         else:
             flips = generator.integers(0, 2, size=(size, len(places)))
         signs = 1.0 - 2.0 * flips.astype(np.float64)
-        rows = rows_at_once(len(places))
-        for first in range(0, size, rows):
-            some = signs[first : first + rows]
-            for number, (one, own) in enumerate(zip(hypotheses, columns, strict=True)):
-                null[start + first : start + first + len(some), number] = np.abs(one.flipped(some[:, own]))
+        for number, (one, own) in enumerate(zip(hypotheses, columns, strict=True)):
+            null[start : start + size, number] = np.abs(one.flipped(signs[:, own]))
     observed = np.array(
         [abs(float(hypothesis.flipped(np.ones((1, len(hypothesis.subjects))))[0])) for hypothesis in hypotheses]
     )
     spread = np.sqrt(np.mean(null**2, axis=0))
     spread[spread == 0] = 1.0
-    return null / spread, observed / spread, exact
+    null /= spread
+    return null, observed / spread, exact
 
 
 # Is one model's macro-F1 better than another's on the same samples? Macro-F1 is no mean over samples, so the test of
