@@ -98,4 +98,5 @@ def test_an_index_without_texts_matches_nothing(tmp_path: Path) -> None:
 
 
 def test_numbers_of_seven_bits_a_byte() -> None:
-    assert _numbers_in(bytes([0, 127, 0x81, 0, 0x83, 0xFF, 0x7F])) == [0, 127, 128, 65535]
+    assert _numbers_in(bytes([0, 127, 0x81, 0, 0x83, 0xFF, 0x7F])).tolist() == [0, 127, 128, 65535]
+    assert _numbers_in(b"").tolist() == []

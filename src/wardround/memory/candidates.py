@@ -67,7 +67,7 @@ class RecallCandidates:
 
     @property
     def _has_keys(self) -> bool:
-        return bool(self.state.rows) and any(choice.by_row for choice in self.choices.values())
+        return bool(self.state.rows) and any(choice.has_keys for choice in self.choices.values())
 
     def serves(self, entry: Entry | None) -> bool:
         choice = None if entry is None else self.choices.get(entry.kind)

@@ -14,14 +14,16 @@ from wardround.memory.rows import Entry
 
 @dataclass(slots=True, kw_only=True)
 class EligibleEntries:
-    """The eligible entries by name, by the position of their key and by subject; ineligible entries are counted."""
+    """The eligible entries by name, by subject and, once keys are compared, by the position of their key; ineligible
+    entries are counted."""
 
     kind: str
     task: str | None
     tool: str | None
     splits: frozenset[str]
     entries: dict[str, Entry] = field(default_factory=dict)
-    by_row: dict[int, list[Entry]] = field(default_factory=dict)
+    _keyed: int = 0
+    _by_row: dict[int, list[Entry]] | None = None
     _by_subject: dict[str, dict[str, Entry]] = field(default_factory=dict)
     _wrong_split: set[str] = field(default_factory=set)
     _evaluated: set[str] = field(default_factory=set)
@@ -48,20 +50,39 @@ class EligibleEntries:
             return
         for subject in entry.subjects:
             del self._by_subject[subject][entry.name]
-        if entry.place is not None:
-            entries_at_place = self.by_row[entry.place]
+        if entry.place is None:
+            return
+        self._keyed -= 1
+        if self._by_row is not None:
+            entries_at_place = self._by_row[entry.place]
             entries_at_place.remove(entry)
             if not entries_at_place:
-                del self.by_row[entry.place]
+                del self._by_row[entry.place]
                 self._penalty[entry.place] = -np.inf
 
     def of_subject(self, subject: str) -> Collection[Entry]:
         """Return the entries that a subject contributed to."""
         return self._by_subject.get(subject, {}).values()
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether any entry has a key."""
+        return self._keyed > 0
+
+    @property
+    def by_row(self) -> dict[int, list[Entry]]:
+        """The entries by the position of their key, in order of age."""
+        if self._by_row is None:
+            self._by_row = {}
+            for entry in self.entries.values():
+                if entry.place is not None:
+                    self._put_at(self._by_row, entry.place, entry)
+        return self._by_row
+
     def penalty(self, rows: int) -> npt.NDArray[np.float32]:
         """Return what to add to the similarity of each key: 0, or minus infinity for an entry that may not be
         served."""
+        _ = self.by_row
         self._grow(rows)
         return self._penalty[:rows]
 
@@ -76,13 +97,14 @@ class EligibleEntries:
             self._by_subject.setdefault(subject, {})[entry.name] = entry
         if entry.place is None:
             return
-        entries_at_place = self.by_row.get(entry.place)
-        if entries_at_place is None:
-            self.by_row[entry.place] = [entry]
-        else:
-            insort(entries_at_place, entry, key=_age)
-        self._grow(entry.place + 1)
-        self._penalty[entry.place] = 0.0
+        self._keyed += 1
+        if self._by_row is not None:
+            self._put_at(self._by_row, entry.place, entry)
+
+    def _put_at(self, by_row: dict[int, list[Entry]], place: int, entry: Entry) -> None:
+        insort(by_row.setdefault(place, []), entry, key=_age)
+        self._grow(place + 1)
+        self._penalty[place] = 0.0
 
     def _grow(self, rows: int) -> None:
         if rows > len(self._penalty):

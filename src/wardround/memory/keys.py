@@ -34,7 +34,7 @@ class Key:
     @property
     def length(self) -> float:
         """The stored vector's length: 1, except for rounding."""
-        return float(np.linalg.norm(self.vector))
+        return float(np.linalg.norm(self.vector.astype(np.float64)))
 
 
 def text_key(encoder: Encoder, text: str) -> Key:
@@ -75,7 +75,22 @@ def chart_key(encoder: Encoder, chart: RecentChart) -> Key:
 _KEYS = "SELECT number, vector FROM key WHERE number > ? AND number <= ? ORDER BY number"
 _KEYS_AT_ONCE = 128
 """So many stay in the processor's cache between the file and the matrix."""
+_SOME_KEYS = "SELECT number, vector FROM key WHERE number IN (SELECT value FROM json_each(?))"
+_FIRST_LENGTH = "INSERT OR REPLACE INTO setting VALUES ('longest_key', ?)"
+_LENGTH = "UPDATE setting SET value = ?1 WHERE name = 'longest_key' AND value < ?1"
 _LOST = "SELECT id FROM experience WHERE key IN (SELECT value FROM json_each(?)) LIMIT 1"
+
+
+def note_length(file: BankFile, key: Key, *, is_first: bool) -> None:
+    """Note how long the longest key is, so that no reader has to look at all of them for it."""
+    file.connection.execute(_FIRST_LENGTH if is_first else _LENGTH, (key.length,))
+
+
+def note_lengths_again(file: BankFile) -> None:
+    """Note the longest of the keys that are left: the length of a forgotten one is forgotten too."""
+    file.connection.execute("DELETE FROM setting WHERE name = 'longest_key'")
+    last = file.rows("SELECT coalesce(max(number), 0) FROM key")[0][0]
+    file.connection.execute(_FIRST_LENGTH, (KeyVectors(file).longest(last),))
 
 
 class KeyVectors:
@@ -96,10 +111,30 @@ class KeyVectors:
                 self._read(last)
         return self._room[:last]
 
+    def some(self, places: Sequence[int]) -> Vectors:
+        """Return the vectors at one or more places, from the file where they are not in memory. Raises UserError as
+        ``upto`` does."""
+        if max(places) < self._known:
+            return self._room[list(places)]
+        with BANK_FORMAT.errors(self._file.path):
+            numbers = [place + 1 for place in places]
+            found = dict(self._file.connection.execute(_SOME_KEYS, (json.dumps(numbers),)))
+            self._check_none_lost([number for number in numbers if number not in found])
+            nothing = bytes(4 * self.dimensions)
+            joined = b"".join(found.get(number, nothing) for number in numbers)
+        return np.frombuffer(joined, "<f4").reshape(len(numbers), -1)
+
     @property
-    def longest(self) -> float:
-        """The length of the longest one that was read."""
-        return float(np.sqrt(self._longest_square))
+    def dimensions(self) -> int:
+        """How many numbers the bank's keys have; 0 while it has none."""
+        return int(self._file.setting("dimensions") or 0)
+
+    def longest(self, last: int) -> float:
+        """The length of the longest key, as the bank's writers noted it, else of those up to a number."""
+        noted = self._file.setting("longest_key")
+        if noted is None:
+            self.upto(last)
+        return float(np.sqrt(self._longest_square)) if noted is None else float(noted)
 
     def _read(self, last: int) -> None:
         self._make_room(last)
@@ -117,8 +152,7 @@ class KeyVectors:
     def _make_room(self, last: int) -> None:
         if last <= len(self._room):
             return
-        dimensions = int(self._file.setting("dimensions") or 0)
-        room = np.zeros((max(64, 5 * last // 4), dimensions), np.float32)
+        room = np.zeros((max(64, 5 * last // 4), self.dimensions), np.float32)
         if self._known:
             room[: self._known] = self._room[: self._known]
         self._room = room

@@ -24,7 +24,7 @@ from wardround.memory.experience import (
     utc_now,
 )
 from wardround.memory.history import RevisionEntry, history_of
-from wardround.memory.keys import Key
+from wardround.memory.keys import Key, note_length
 from wardround.memory.words import index_text, unindex_text
 
 # Experiences as rows of the file: what the guards go by is read at once, texts when an experience is looked at.
@@ -222,7 +222,7 @@ _INSERT_KEY = "INSERT OR IGNORE INTO key (hash, encoder, text_hash, vector) VALU
 
 def write_key(file: BankFile, key: Key, group: tuple[str, ...]) -> int:
     """Write the key of one episode's experiences and return its number. Raises UserError for another encoder."""
-    _check_encoder(file, key)
+    note_length(file, key, is_first=_is_first(file, key))
     blob = key.vector.astype("<f4").tobytes()
     digest = sha256(b"\x1f".join((key.encoder.encode(), *(part.encode() for part in group), blob))).digest()
     file.connection.execute(_INSERT_KEY, (digest, key.encoder, key.text_hash, blob))
@@ -311,16 +311,19 @@ def write_tick(file: BankFile, reason: str, *, sample: str = "", episode: str = 
     return number
 
 
-def _check_encoder(file: BankFile, key: Key) -> None:
+def _is_first(file: BankFile, key: Key) -> bool:
+    """Return whether a bank has no key yet, and let it take those of this encoder. Raises UserError for another one."""
     known = file.setting("encoder")
     if known is None:
         file.connection.execute("INSERT INTO setting VALUES ('encoder', ?)", (key.encoder,))
         file.connection.execute("INSERT INTO setting VALUES ('dimensions', ?)", (len(key.vector),))
-    elif known != key.encoder or file.setting("dimensions") != len(key.vector):
+        return True
+    if known != key.encoder or file.setting("dimensions") != len(key.vector):
         raise UserError(
             f"this bank's keys were made by encoder {known!r}, this one of {len(key.vector)} numbers by "
             f"{key.encoder!r}; add with the bank's encoder, or to another bank"
         )
+    return False
 
 
 def _first(experience: Experience, reason: str) -> RevisionEntry:

@@ -102,7 +102,7 @@ class BankState:
     @property
     def dimensions(self) -> int:
         """How many numbers its keys have; 0 while it has none."""
-        return int(self._matrix.shape[1])
+        return self._keys.dimensions if self._last_key else 0
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
@@ -145,7 +145,7 @@ class BankState:
         choice = self.choice(kind, task, None, allowed_splits)
         own = choice.of_subject(for_subject.hashed(self.subject_key))
         withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
-        if not choice.by_row or k < 1:
+        if not choice.has_keys or k < 1:
             return Recall(matches=(), withheld=withheld, revision=self.revision)
         self.check_key(key)
         barred = {entry.name for entry in own}
@@ -183,8 +183,7 @@ class BankState:
     @property
     def longest_key(self) -> float:
         """The length of its longest key: 1, but for rounding. No similarity is greater than it times the question's."""
-        self._keys.upto(self._last_key)
-        return self._keys.longest
+        return self._keys.longest(self._last_key)
 
     def put_revision(self, mark: RevisionRow, nature_of: Callable[[str], Nature]) -> None:
         """Apply a revision: the experience from here on, and its contributor."""
@@ -243,7 +242,7 @@ class BankState:
         """Return the key of an entry; None if it has none."""
         if entry.place is None or self.encoder is None:
             return None
-        return Key(encoder=self.encoder, vector=self._matrix[entry.place].copy())
+        return Key(encoder=self.encoder, vector=self._keys.some([entry.place])[0].copy())
 
     def known(self, name: str) -> Entry | None:
         """Return the entry of an experience, live or retired."""
@@ -307,7 +306,9 @@ class BankState:
 
     def similarities(self, vector: Vectors, places: Sequence[int]) -> dict[int, float]:
         """Return the similarity of the keys at some positions."""
-        products = (self._matrix[list(places)].astype(np.float64) @ vector.astype(np.float64)).round(9)
+        if not places:
+            return {}
+        products = (self._keys.some(places).astype(np.float64) @ vector.astype(np.float64)).round(9)
         return {place: float(product) for place, product in zip(places, products, strict=True)}
 
     def choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> EligibleEntries:
@@ -327,7 +328,7 @@ class BankState:
 
     def check_key(self, key: Key) -> None:
         """Raise UserError if a question's vector cannot be compared with the bank's keys."""
-        if key.encoder != self.encoder or len(key.vector) != self._matrix.shape[1]:
+        if key.encoder != self.encoder or len(key.vector) != self.dimensions:
             raise UserError(
                 f"this bank's keys were made by encoder {self.encoder!r}, the question's by {key.encoder!r}; "
                 "open the run with the bank's encoder"

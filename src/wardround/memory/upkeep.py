@@ -11,6 +11,7 @@ from wardround.core import UserError
 from wardround.memory.bank import Bank
 from wardround.memory.experience import Experience, utc_now
 from wardround.memory.graph import GraphReader
+from wardround.memory.keys import note_lengths_again
 from wardround.memory.rows import mark_of
 from wardround.memory.state import SERVABLE_SPLITS
 from wardround.memory.words import index_all
@@ -288,6 +289,7 @@ def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
     for statement in _LEFT_OVER:
         connection.execute(statement)
     index_all(connection)
+    note_lengths_again(bank.file)
     for _, text in guards:
         connection.execute(text)
     connection.execute(_BEGUN)

@@ -191,7 +191,8 @@ class WordScores:
             longer = np.zeros(max(2 * len(self._lengths), 5 * self._last // 4), np.int32)
             longer[: len(self._lengths)] = self._lengths
             self._lengths = longer
-        self._lengths[[number for number, _ in rows]] = [_numbers_in(size)[0] for _, size in rows]
+        numbers, sizes = zip(*rows, strict=True)
+        self._lengths[np.fromiter(numbers, np.int64, len(rows))] = _numbers_in(b"".join(sizes))
 
 
 def _weighed(counts: _Numbers) -> _Scores:
@@ -225,18 +226,18 @@ def _rarity(texts: int, holding: int) -> float:
 def _totals(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return the number of texts in the index, and their total number of words."""
     row = connection.execute(_TOTALS).fetchone()
-    texts, words = _numbers_in(row[0])[:2] if row and row[0] else (0, 0)
+    texts, words = _numbers_in(row[0])[:2].tolist() if row and row[0] else (0, 0)
     return texts, words
 
 
-def _numbers_in(blob: bytes) -> list[int]:
+def _numbers_in(blob: bytes) -> _Numbers:
     """Return the numbers of a blob as SQLite writes them: seven bits a byte, the highest first, the last byte below
     128."""
-    found: list[int] = []
-    value = 0
-    for byte in blob:
-        value = value << 7 | byte & 127
-        if byte < 128:
-            found.append(value)
-            value = 0
+    parts = np.frombuffer(blob, np.uint8)
+    last = np.flatnonzero(parts < 128)
+    first = np.concatenate(([0], last[:-1] + 1))[: len(last)]
+    found = np.zeros(len(last), np.int64)
+    for place in range(int((last - first).max(initial=-1)) + 1):
+        inside = first + place <= last
+        found[inside] = found[inside] << 7 | parts[first[inside] + place] & 127
     return found
