@@ -16,12 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from wardround.records import ingest
+from wardround.records.specs.spec_file import load_source_spec
 
-SHIFTED: Mapping[str, frozenset[str]] = {
+PEOPLE: Mapping[str, frozenset[str]] = {
     "omop": frozenset(
         {"person_id", "visit_occurrence_id", "visit_detail_id", "preceding_visit_occurrence_id"}
         | {"preceding_visit_detail_id", "parent_visit_detail_id"}
@@ -29,6 +30,12 @@ SHIFTED: Mapping[str, frozenset[str]] = {
     "eicu": frozenset({"patientunitstayid", "patienthealthsystemstayid", "uniquepid"}),
 }
 """Columns that tell people and stays apart; files without any of them are written once."""
+
+
+def shifted(source: str) -> frozenset[str]:
+    """Return the columns with other values in every copy: people, stays and the keys of rows."""
+    keys = (name for table in load_source_spec(source).tables.values() for name in table.row_key)
+    return frozenset(keys) - {"subject_id"} | PEOPLE[source]
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
@@ -39,14 +46,19 @@ def _rows(path: Path) -> Iterator[list[str]]:
 def _again(cell: str, copy: int) -> str:
     if not copy or not cell:
         return cell
-    return str(int(cell) + copy * 10_000_000) if cell.isdecimal() else f"{cell}-{copy}"
+    return str(int(cell) + copy * 1_000_000_000) if cell.removeprefix("-").isdecimal() else f"{cell}-{copy}"
+
+
+def _places(header: Collection[str], names: Collection[str]) -> list[int]:
+    return [place for place, name in enumerate(header) if name.lower() in names]
 
 
 def repeat(source: str, folder: Path, target: Path, times: int) -> None:
     """Write the files of a folder with their people ``times`` times."""
+    names = shifted(source)
     for path in sorted(folder.glob("*.csv*")):
         header, *rows = _rows(path)
-        places = [place for place, name in enumerate(header) if name.lower() in SHIFTED[source]]
+        places = _places(header, names) if _places(header, PEOPLE[source]) else []
         with (target / f"{path.name.partition('.')[0]}.csv").open("w", encoding="utf-8", newline="") as out:
             writer = csv.writer(out)
             writer.writerow(header)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from records.small_source import SPEC, small_spec
@@ -78,9 +79,10 @@ def test_filled_cells_that_name_no_row_are_counted(
     clocks = ShardClocks(spec=spec, settings=ClockSettings(lags={}, medians={}), load=load)
     batch = pa.record_batch({"hadm_id": pa.array(cells, pa.int64())})
     expected = {"hadm_id in admissions": count} if count else {}
-    assert orphans(spec.tables["labs"], batch, clocks.keys, {"admissions"}) == expected
-    assert orphans(spec.tables["labs"], batch, clocks.keys, {"labs"}) == {}
-    assert orphans(spec.tables["labs"], pa.record_batch({"lab_id": [1]}), clocks.keys, {"admissions"}) == {}
+    named = clocks.frame(spec.tables["labs"], batch).named
+    assert orphans(spec.tables["labs"], batch, named, {"admissions"}) == expected
+    assert orphans(spec.tables["labs"], batch, named, {"labs"}) == {}
+    assert orphans(spec.tables["labs"], pa.record_batch({"lab_id": [1]}), named, {"admissions"}) == {}
 
 
 def test_what_a_file_must_have_and_what_a_row_must(spec: SourceSpec) -> None:
@@ -142,6 +144,22 @@ def test_however_rows_are_held_a_bucket_has_them_in_their_order(tmp_path: Path, 
         found = read_bucket(tmp_path, bucket)
         assert found is not None
         assert pa.Table.from_batches([found]).equals(everything.filter(pa.array(numbers == bucket)).combine_chunks())
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_large_and_small_parts_of_a_bucket_are_read_in_their_order(tmp_path: Path, count: int) -> None:
+    """Large parts are written as they are (16 bytes a row), small ones joined before."""
+    sizes = [40_000, 3, 17_000, 1, 1]
+    writer = BucketWriter(tmp_path, count, "who", flush_bytes=1 << 30)
+    read = [pa.table({"who": [at % 2] * size, "n": range(size)}) for at, size in enumerate(sizes)]
+    for table in read:
+        writer.add(table)
+    writer.flush()
+    found = [batch for bucket in range(count) if (batch := read_bucket(tmp_path, bucket)) is not None]
+    for who in (0, 1):
+        own = [batch.filter(pc.equal(batch.column("who"), who)) for batch in found]
+        numbers = [number for batch in own for number in batch.column("n").to_pylist()]
+        assert numbers == [number for size in sizes[who::2] for number in range(size)]
 
 
 def test_rows_are_held_until_they_are_enough(tmp_path: Path) -> None:

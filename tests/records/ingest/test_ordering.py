@@ -50,6 +50,12 @@ def test_whole_seconds_far_apart_are_ordered_to_the_second_and_others_to_the_mic
     assert order([1, 1, 1], [century + 1, century, 0], np.arange(3)) == [2, 1, 0]
 
 
+def test_few_subjects_with_numbers_of_64_bits_are_ordered_as_any_others() -> None:
+    """As in OMOP, where persons may be numbered by hashes: numbers and times do not fit one integer, ranks do."""
+    subjects, event = [FAR, -FAR, FAR, 7, -FAR], [3, 2, 1, 5, 2]
+    assert order(subjects, event, np.array([0, 9, 0, 0, 8])) == [4, 1, 3, 2, 0]
+
+
 def test_subjects_below_zero_come_first() -> None:
     assert order([0, -3, 4], [1, 9, 0], np.arange(3)) == [1, 0, 2]
 

@@ -128,6 +128,16 @@ def test_a_rule_of_a_named_row_reads_on_from_there(spec: SourceSpec) -> None:
     assert seconds(found) == [30, 15, None, 5, None, None]
 
 
+def test_rules_and_late_cells_of_a_named_row_are_told_apart_however_often_they_are_asked(spec: SourceSpec) -> None:
+    frame = frame_of(spec)
+    for _ in range(2):
+        assert seconds(frame.there("stay", "stays", parse_rule("first(end, start)"))) == [30, 15, None, 5, None, None]
+        assert seconds(frame.there("stay", "stays", Column("start"))) == [20, 10, None, 5, None, None]
+        assert seconds(frame.late_cell("stay", "stays", "why")) == [None, 15, None, None, None, None]
+        assert frame.named("stay", "stays") == 4
+        assert frame.named("absent", "stays") == 0
+
+
 @pytest.mark.parametrize("stays", [None, STAYS.set_column(2, "start", times(*[None] * 4)).drop_columns(["end", "why"])])
 def test_without_the_other_table_or_its_column_there_is_no_time(spec: SourceSpec, stays: Any) -> None:
     frame = frame_of(spec, stays=stays)

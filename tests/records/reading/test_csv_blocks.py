@@ -144,6 +144,14 @@ def test_a_quote_that_never_closes_does_not_hold_the_whole_file(
     assert b"".join(data for _, data, _ in blocks) == b'"1\n2\n3\n4\n5\n6\n'
 
 
+@pytest.mark.parametrize(
+    ("data", "size", "quotes"),
+    [(b"a,b", 3, 0), (b'"a",b', 5, 2), (b'"a",b', 1, 1), (b'a,b"', 3, 0), (b"", 0, 0), (b'""""', 3, 3)],
+)
+def test_quotes_are_those_of_the_block_s_records(data: bytes, size: int, quotes: int) -> None:
+    assert csv_blocks.RecordsBlock(buffer=data, size=size, first_line=2).quotes == quotes
+
+
 def test_tab_separated_blocks_know_no_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_blocks, "BLOCK_BYTES", 5)
     monkeypatch.setattr(csv_blocks, "_STEP", 4)

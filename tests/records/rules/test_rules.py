@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.core import UserError
-from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Rule, Times, evaluate, parse_rule
+from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Rule, Times, evaluate, parse_rule, shared_parts
 
 
 @dataclass
@@ -25,6 +25,7 @@ class Rows:
     texts: dict[str, list[str]] = field(default_factory=dict)
     owners: list[int] = field(default_factory=list)
     stays: tuple[list[int], list[int | None], list[int | None]] = ([], [], [])
+    shared: dict[Rule, Times | None] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
@@ -126,6 +127,24 @@ def test_rules_compute(text: str, expected: list[int | None]) -> None:
 
 def test_no_pair_of_times_means_no_median() -> None:
     assert value("median_delay(a, b)", Rows(columns={"a": [1], "b": [None]})) == [None]
+
+
+def test_a_part_of_several_rules_is_evaluated_once_and_each_rule_stays_what_it_is() -> None:
+    class CountingRows(Rows):
+        def known(self, key: str, table: str) -> Times:
+            calls.append(key)
+            return super().known(key, table)
+
+    calls: list[str] = []
+    texts = ("max(a, known(stay_id, stays))", "first(a, known(stay_id, stays))", "dated(a, b)")
+    rules = [parse_rule(text) for text in texts]
+    known = parse_rule("known(stay_id, stays)")
+    assert shared_parts(rules) == {known}
+    frame = CountingRows(columns=ROWS.columns, known_times=ROWS.known_times, shared={known: None})
+    found = [[None if time == NO_TIME else int(time) for time in evaluate(rule, frame)] for rule in rules]
+    assert found[:2] == [[9, None, 5, None], [1, None, 5, 1]]
+    assert found[2] == [1, 2, 5, None]
+    assert calls == ["stay_id"]
 
 
 def test_a_rule_prints_as_it_was_written() -> None:

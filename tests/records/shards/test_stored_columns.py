@@ -89,7 +89,7 @@ def clocks_of(spec: TableSpec, batch: pa.RecordBatch = ROWS) -> dict[str, list[i
         settings=ClockSettings(lags={}, medians={}),
         load=lambda name, columns: None,
     )
-    return {name: found.tolist() for name, found in table_clocks(spec, batch, shard).items()}
+    return {name: found.tolist() for name, found in table_clocks(shard.frame(spec, batch)).items()}
 
 
 def test_a_row_without_a_moment_happened_when_it_was_known_and_without_both_never() -> None:

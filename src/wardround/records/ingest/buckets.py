@@ -213,6 +213,8 @@ def _parent_subjects(plan: Plan, parent: str) -> tuple[Any, Any]:
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
+_LARGE_PART = 1 << 18
+"""From this size on (in bytes) parts of a flush are not joined before they are written."""
 _DEALS = 8
 """A flush is divided into this number of parts, so that only one part is copied at a time."""
 
@@ -242,26 +244,34 @@ class BucketWriter:
             spans = ((batch, starts[bucket], starts[bucket + 1]) for batch, starts in self._dealt)
             parts = [batch.slice(start, end - start) for batch, start, end in spans if end > start]
             if parts:
-                self._append(bucket, one_batch(pa.Table.from_batches(parts)))
+                self._append(bucket, parts)
         self._dealt, self._dealt_bytes = [], 0
 
     def _deal(self) -> None:
         """Sort rows by bucket; return them with the place where each bucket begins."""
         if not self._read:
             return
-        batch = one_batch(pa.concat_tables(self._read))
-        self._read, self._read_bytes = [], 0
+        read, self._read, self._read_bytes = pa.concat_tables(self._read), [], 0
+        if self._count == 1:
+            self._dealt += [(batch, [0, batch.num_rows]) for batch in read.to_batches()]
+            self._dealt_bytes += read.nbytes
+            return
+        batch = one_batch(read)
         buckets = bucket_numbers(batch.column(self._subject).to_numpy(), self._count).astype(np.uint16)
-        if self._count > 1:
-            batch = batch.take(pa.array(np.argsort(buckets, kind="stable")))
+        batch = batch.take(pa.array(np.argsort(buckets, kind="stable")))
         ends = np.cumsum(np.bincount(buckets, minlength=self._count))
         self._dealt.append((batch, [0, *ends.tolist()]))
         self._dealt_bytes += batch.nbytes
 
-    def _append(self, bucket: int, batch: pa.RecordBatch) -> None:
+    def _append(self, bucket: int, parts: list[pa.RecordBatch]) -> None:
+        """Append rows: large parts as they are, since reading joins them once; small ones joined, as a batch has its
+        own cost."""
+        if sum(part.nbytes for part in parts) < _LARGE_PART * len(parts):
+            parts = [one_batch(pa.Table.from_batches(parts))]
         target = bucket_file(self._folder, bucket).open("ab")
-        with target, pa.ipc.new_stream(target, batch.schema, options=_OPTIONS) as stream:
-            stream.write_batch(batch)
+        with target, pa.ipc.new_stream(target, parts[0].schema, options=_OPTIONS) as stream:
+            for part in parts:
+                stream.write_batch(part)
 
 
 def bucket_file(folder: Path, bucket: int) -> Path:

@@ -24,6 +24,7 @@ from wardround.records.rules.language import (
     There,
     Times,
     evaluate,
+    shared_parts,
     walk,
     walk_everywhere,
 )
@@ -46,12 +47,15 @@ class ClockSettings:
 
 @dataclass(slots=True)
 class _Parent:
-    """A table that others refer to: its keys (first known first) and the times that rules need."""
+    """A table that others refer to: its keys (first known first) and the times that rules need.
+
+    ``times``: by rule over its rows or late column, the times that rows which refer to it have from it."""
 
     keys: Any
     order: npt.NDArray[np.int64]
     batch: pa.RecordBatch
     available: Times
+    times: dict[Rule | str, Times] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,16 +74,16 @@ class ShardClocks:
         """Return the rule's times for the rows of ``batch``."""
         return evaluate(rule, TableFrame(clocks=self, table=table, batch=batch))
 
+    def frame(self, table: TableSpec, batch: pa.RecordBatch) -> TableFrame:
+        """Return the rows of a table to evaluate all of its rules over: their common parts are evaluated once."""
+        parts = shared_parts(rule for _, rule in table.rules())
+        return TableFrame(clocks=self, table=table, batch=batch, shared=dict.fromkeys(parts))
+
     def parent(self, name: str) -> _Parent | None:
         """Return a table that rules refer to, loaded once with only the columns that rules need."""
         if name not in self._parents:
             self._parents[name] = self._load_parent(name)
         return self._parents[name]
-
-    def keys(self, name: str) -> Any:
-        """Return the keys of a table that rules refer to; None if it has no rows."""
-        parent = self.parent(name)
-        return None if parent is None else parent.keys
 
     def children(self, part: Among) -> tuple[Any, Times]:
         """Return the keys that rows of another table refer to, and the smallest or largest time of their rows."""
@@ -164,7 +168,9 @@ class TableFrame:
     clocks: ShardClocks
     table: TableSpec
     batch: pa.RecordBatch
+    shared: dict[Rule, Times | None] = field(default_factory=dict)
     _places: dict[tuple[str, str], npt.NDArray[np.int64] | None] = field(default_factory=dict)
+    _held: dict[tuple[str, tuple[str, ...]], npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
@@ -196,19 +202,23 @@ class TableFrame:
         parent = self.clocks.parent(table)
         if parent is None or column not in parent.batch.schema.names:
             return self._look_up(key, table, None)
-        owner = self.clocks.spec.tables[table]
-        late = self.clocks.evaluate(owner.late[column], owner, parent.batch)
-        known = valid(parent.batch.column(column)) & (late != NO_TIME) & (parent.available != NO_TIME)
-        return self._look_up(key, table, np.where(known, np.maximum(late, parent.available), NO_TIME))
+        if column not in parent.times:
+            owner = self.clocks.spec.tables[table]
+            late = self.clocks.evaluate(owner.late[column], owner, parent.batch)
+            known = valid(parent.batch.column(column)) & (late != NO_TIME) & (parent.available != NO_TIME)
+            parent.times[column] = np.where(known, np.maximum(late, parent.available), NO_TIME)
+        return self._look_up(key, table, parent.times[column])
 
     def there(self, key: str, table: str, rule: Rule) -> Times:
         """Evaluate a rule over the rows of ``table`` that ``key`` refers to, not before those rows are available."""
         parent = self.clocks.parent(table)
         if parent is None:
             return self._look_up(key, table, None)
-        times = self.clocks.evaluate(rule, self.clocks.spec.tables[table], parent.batch)
-        known = (times != NO_TIME) & (parent.available != NO_TIME)
-        return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
+        if rule not in parent.times:
+            times = self.clocks.evaluate(rule, self.clocks.spec.tables[table], parent.batch)
+            known = (times != NO_TIME) & (parent.available != NO_TIME)
+            parent.times[rule] = np.where(known, np.maximum(times, parent.available), NO_TIME)
+        return self._look_up(key, table, parent.times[rule])
 
     def among(self, which: str, table: str, key: str, rule: Rule) -> Times:
         """Return the ``earliest`` or ``latest`` time of the rows of another table that refer to these rows."""
@@ -221,6 +231,11 @@ class TableFrame:
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Return which rows have one of ``values`` in a text or int column; ``''`` is an empty cell or a missing
         column. In a text column a value that ends in ``*`` matches every text that begins so."""
+        if (column, values) not in self._held:
+            self._held[column, values] = self._holds(column, values)
+        return self._held[column, values]
+
+    def _holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         if column not in self.batch.schema.names:
             return np.full(self.num_rows, "" in values, dtype=bool)
         cells = self.batch.column(column)
@@ -267,16 +282,28 @@ class TableFrame:
         medians = np.array([NO_TIME if median is None else median for median in halves])
         return np.asarray(medians[1 - half_of(self.subjects())])
 
-    def _look_up(self, key: str, table: str, values: Times | None) -> Times:
-        parent = self.clocks.parent(table)
-        if values is None or parent is None or key not in self.batch.schema.names:
-            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+    def places(self, key: str, table: str) -> npt.NDArray[np.int64] | None:
+        """Return the places of the rows of ``table`` that ``key`` refers to, in the order of its keys; -1: there is no
+        such row. None: the table has no rows, or these rows no such column."""
         if (key, table) not in self._places:
-            found = pc.index_in(self.batch.column(key), parent.keys, skip_nulls=True)
-            self._places[key, table] = integers(found, null=-1)
-        places = self._places[key, table]
-        assert places is not None
-        return np.where(places >= 0, values[parent.order][places], NO_TIME)
+            parent = self.clocks.parent(table)
+            if parent is None or key not in self.batch.schema.names:
+                self._places[key, table] = None
+            else:
+                found = pc.index_in(self.batch.column(key), parent.keys, skip_nulls=True)
+                self._places[key, table] = integers(found, null=-1)
+        return self._places[key, table]
+
+    def named(self, key: str, table: str) -> int:
+        """Return how many cells of ``key`` refer to a row of ``table`` that is there."""
+        places = self.places(key, table)
+        return 0 if places is None else int(np.count_nonzero(places >= 0))
+
+    def _look_up(self, key: str, table: str, values: Times | None) -> Times:
+        parent, places = self.clocks.parent(table), self.places(key, table)
+        if values is None or parent is None or places is None:
+            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+        return np.asarray(np.r_[values[parent.order], NO_TIME][places])
 
 
 def half_of(subjects: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

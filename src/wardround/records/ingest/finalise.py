@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.ingest.clocks import ClockSettings, ShardClocks
+from wardround.records.ingest.clocks import ClockSettings, ShardClocks, TableFrame
 from wardround.records.ingest.joins import CodeLabels, orphans
 from wardround.records.ingest.shard_rows import ShardRows, row_order, version_clocks
-from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times
+from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times, evaluate
 from wardround.records.shards.layout import (
     AVAILABLE,
     EVENT,
@@ -133,16 +133,17 @@ class Finishing:
     ) -> FinishedRows:
         if table.derive is not None:
             batch = _first_of_each_key(table, batch)
-        dated = dated_rows(table, batch, clocks)
+        frame = clocks.frame(table, batch)
+        dated = _dated(frame)
         times = dated.times
-        counts.orphans[table.name] = orphans(table, batch, clocks.keys, self.buckets)
+        counts.orphans[table.name] = orphans(table, batch, frame.named, self.buckets)
         identity = identify(table, batch, times[AVAILABLE], disclosures(table, batch, times))
         counts.rows[table.name] = batch.num_rows
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
         subjects = integers(batch.column(table.subject_column), null=0)
         order = row_order(subjects, times[EVENT], identity.ties(table, batch))
-        whole = dated.stored(batch, make_row_ids(table, batch, identity)).take(pa.array(order))
-        whole = self.labels.joined(table, whole)
+        batch, dated = batch.take(pa.array(order)), dated.of(order)
+        whole = self.labels.joined(table, dated.stored(batch, make_row_ids(table, batch, identity.of(order))))
         return FinishedRows(subjects[order], whole, moved_rows(subjects[order], order))
 
 
@@ -152,6 +153,11 @@ class DatedRows:
 
     times: Mapping[str, Times]
     numbers: Mapping[str, npt.NDArray[np.int64]]
+
+    def of(self, places: npt.NDArray[np.int64]) -> DatedRows:
+        """Return the rows at some places."""
+        times = {name: values[places] for name, values in self.times.items()}
+        return DatedRows(times=times, numbers={name: values[places] for name, values in self.numbers.items()})
 
     def stored(self, batch: pa.RecordBatch, ids: Any) -> pa.RecordBatch:
         """Return rows as they are stored: with row ids, in stored order."""
@@ -166,20 +172,26 @@ class DatedRows:
 
 def dated_rows(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> DatedRows:
     """Evaluate all rules of a table: when its rows and their late cells are known."""
-    times = table_clocks(table, batch, clocks)
+    return _dated(clocks.frame(table, batch))
+
+
+def _dated(frame: TableFrame) -> DatedRows:
+    table, batch = frame.table, frame.batch
+    times = table_clocks(frame)
     numbers = _versions(table, batch, times)
     return DatedRows(times=times, numbers={**_groups(table, batch, times), **numbers})
 
 
-def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:
+def table_clocks(frame: TableFrame) -> dict[str, Times]:
     """Return the clock columns of a table's rows."""
+    table, batch = frame.table, frame.batch
 
     def never_null(rule: Rule) -> Times:
-        times = clocks.evaluate(rule, table, batch)
+        times = evaluate(rule, frame)
         return np.where(times == NO_TIME, NEVER_TIME, times)
 
     available = never_null(table.available_at)
-    event = clocks.evaluate(table.event_time, table, batch)
+    event = evaluate(table.event_time, frame)
     clock = {EVENT: np.where(event == NO_TIME, available, event), AVAILABLE: available}
     if table.published.time is not None:
         clock[PUBLISHED] = never_null(table.published.time)

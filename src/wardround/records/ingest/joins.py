@@ -210,11 +210,11 @@ def _links(rule: Rule, owner: str) -> Iterator[tuple[str, str, str]]:
             yield from (*_links(part.start, part.table), *_links(part.end, part.table))
 
 
-KeysOf = Callable[[str], Any]
-"""The keys of a table's rows; None where it has none."""
+NamedCells = Callable[[str, str], int]
+"""(column, other table): how many cells of the column name a row of the other table that is there."""
 
 
-def orphans(table: TableSpec, batch: pa.RecordBatch, keys_of: KeysOf, read: Collection[str]) -> dict[str, int]:
+def orphans(table: TableSpec, batch: pa.RecordBatch, named: NamedCells, read: Collection[str]) -> dict[str, int]:
     """Count filled cells whose row is missing, by column and table; tables that were not ``read`` are left out.
 
     All rows of a subject are in one shard, so the row would be found there.
@@ -222,9 +222,8 @@ def orphans(table: TableSpec, batch: pa.RecordBatch, keys_of: KeysOf, read: Coll
     found: dict[str, int] = {}
     for column, other in foreign_keys(table):
         if other in read and column in batch.schema.names:
-            cells, keys = batch.column(column), keys_of(other)
-            named = 0 if keys is None else pc.sum(pc.is_in(cells, keys, skip_nulls=True)).as_py() or 0
-            missing = len(cells) - cells.null_count - named
+            cells = batch.column(column)
+            missing = len(cells) - cells.null_count - named(column, other)
             if missing:
                 found[f"{column} in {other}"] = missing
     return found

@@ -235,7 +235,14 @@ class Splice:
         found, tables = gone[name], self.plan.spec.tables
         if found is None:
             return {}
-        return orphans(tables[name], found.rows, lambda other: _column(gone[other], tables[other].key[0]), read)
+
+        def named(column: str, other: str) -> int:
+            keys = _column(gone[other], tables[other].key[0])
+            if keys is None:
+                return 0
+            return pc.sum(pc.is_in(found.rows.column(column), keys, skip_nulls=True)).as_py() or 0
+
+        return orphans(tables[name], found.rows, named, read)
 
 
 def _together(own: FinishedRows | None, others: FinishedRows | None) -> FinishedRows | None:

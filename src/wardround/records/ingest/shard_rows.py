@@ -282,7 +282,9 @@ class ShardRows:
         rows."""
         assert found.kept is not None
         words, places = _words(table, whole)
-        standing = words[np.isin(places, found.kept)]
+        stays = np.zeros(whole.num_rows, dtype=bool)
+        stays[found.kept] = True
+        standing = words[stays[places]]
         clashing = whole.take(pa.array(found.conflicting))
         is_kept = np.isin(words[np.searchsorted(places, found.conflicting)], standing)  # a version stands for the key
         alone, others = replace(found, conflicting=found.conflicting[~is_kept]), found.conflicting[is_kept]
@@ -393,6 +395,8 @@ def row_order(subjects: Integers, event: Integers, ties: Sequence[Any]) -> Integ
     """Return the places of rows in order. ``ties``: Arrow or integer columns, the most important first."""
     packed = _packed(subjects, event)
     if packed is None:
+        packed = _packed(_ranks(subjects), event)
+    if packed is None:
         return np.lexsort([*(sortable(column) for column in reversed(ties)), event, subjects])
     order: Integers = np.argsort(packed)
     ordered = packed[order]
@@ -402,6 +406,14 @@ def row_order(subjects: Integers, event: Integers, ties: Sequence[Any]) -> Integ
         runs = np.cumsum(np.r_[True, ~same])[tied]
         order[tied] = _settle(order[tied], runs, ties)
     return order
+
+
+def _ranks(numbers: Integers) -> Integers:
+    """Return the rank of each number among the distinct ones, so that few large numbers need few bits."""
+    encoded = pa.array(numbers).dictionary_encode()
+    ranks: Integers = np.empty(len(encoded.dictionary), dtype=np.int64)
+    ranks[np.argsort(encoded.dictionary.to_numpy())] = np.arange(len(ranks))
+    return np.asarray(ranks[encoded.indices.to_numpy()])
 
 
 def _settle(rows: Integers, runs: Integers, ties: Sequence[Any]) -> Integers:

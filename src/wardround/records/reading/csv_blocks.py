@@ -27,7 +27,7 @@ WIDEST_RECORD = 4 * BLOCK_BYTES
 """The limit of a record in bytes; longer ones are quarantined unread."""
 _WIDEST_HEADER = 1 << 20
 _STEP = 1 << 16
-_LINE_BREAK = ord("\n")
+_LINE_BREAK, _QUOTE = b"\n", b'"'
 _TAB = "\t"
 _PLAIN = FileFormat()
 
@@ -54,6 +54,11 @@ class RecordsBlock:
     def data(self) -> memoryview:
         """The records' bytes, not copied."""
         return memoryview(self.buffer)[: self.size]
+
+    @property
+    def quotes(self) -> int:
+        """The number of quotes in the records."""
+        return _count(self.buffer, _QUOTE, self.size)
 
 
 class CsvFile:
@@ -109,7 +114,7 @@ class CsvFile:
                     continue
             if cut:
                 yield RecordsBlock(buffer=data, size=cut, first_line=line, separator=self.separator)
-                line += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8, count=cut) == _LINE_BREAK))
+                line += _count(data, _LINE_BREAK, cut)
             pending = data[cut:]
 
     def _too_wide(self, data: bytes, line: int) -> Generator[RecordsBlock, None, bytes]:
@@ -165,10 +170,18 @@ def _open(path: Path) -> Any:
         raise UserError(f"{path}: cannot be opened ({error})") from None
 
 
+def _count(data: bytes, mark: bytes, end: int) -> int:
+    """Count a byte before ``end``; most blocks have no quote at all, and NumPy counts faster than ``bytes.count``."""
+    start = data.find(mark, 0, end)
+    if start < 0:
+        return 0
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8, end - start, start) == mark[0]))
+
+
 def _record_end(data: bytes) -> int:
     """Return the end of the last whole record: after the last line break outside quotes; 0 if there is none."""
     cut = data.rfind(b"\n") + 1
-    quotes = data.count(b'"', 0, cut)
+    quotes = _count(data, _QUOTE, cut)
     while cut and quotes % 2:
         earlier = data.rfind(b"\n", 0, cut - 1) + 1
         quotes -= data.count(b'"', earlier, cut)

@@ -79,7 +79,7 @@ def _read_quickly(
 
     An unclosed quote is no error for Arrow: everything after it would be one cell.
     """
-    if block.is_quoted and block.buffer.count(b'"', 0, block.size) % 2:
+    if block.is_quoted and block.quotes % 2:
         return None
     table = None if files.times else _parsed(block, names, columns, pa.timestamp("us"), files)
     if table is not None:
@@ -209,10 +209,10 @@ def _may_hold_bare_dates(table: pa.Table, block: RecordsBlock, columns: Mapping[
             for chunk in table.column(name).chunks:
                 times = microseconds(chunk)
                 midnights += int(np.count_nonzero(times // DAY_MICROSECONDS * DAY_MICROSECONDS == times))
-    if midnights == 0:
-        return False
-    written = sum(block.buffer.count(mark, 0, block.size) for mark in (b" 00:00:00", b"T00:00:00"))
-    return midnights > written
+    for mark in (b" 00:00:00", b"T00:00:00"):
+        if midnights > 0:
+            midnights -= block.buffer.count(mark, 0, block.size)
+    return midnights > 0
 
 
 def _read_slowly(

@@ -148,7 +148,9 @@ class _FlatTable:
     def _put(self, rows: pa.Table) -> None:
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
+            texts = [field.name for field in self._schema if pa.types.is_string(field.type)]
+            options: dict[str, Any] = {"compression": "lz4", "write_statistics": False, "use_dictionary": texts}
+            self._writer = pq.ParquetWriter(self._path, self._schema, **options)  # read once, then removed
         self._writer.write_table(rows)
         self.rows += rows.num_rows
 

@@ -73,6 +73,7 @@ from wardround.records.rules.rule import (
     Rule,
     Times,
     evaluate,
+    shared_parts,
     walk,
     walk_everywhere,
 )
@@ -264,7 +265,7 @@ class Following(Rule):
     def evaluate(self, frame: Frame) -> Times:
         wanted = frame.holds(self.column, self.values)
         ends = frame.holds(self.column, self.barriers) if self.barriers else None
-        return following(self.part.evaluate(frame), wanted, ends, frame.subjects())
+        return following(evaluate(self.part, frame), wanted, ends, frame.subjects())
 
 
 @RULES.named("closed")
@@ -299,7 +300,7 @@ class Closed(Rule):
 
     def evaluate(self, frame: Frame) -> Times:
         which, names = frame.names_after(self.column, (self.begin, self.end))
-        return closed(self.part.evaluate(frame), which, names, frame.subjects())
+        return closed(evaluate(self.part, frame), which, names, frame.subjects())
 
 
 @RULES.named("around")
@@ -328,7 +329,7 @@ class Around(Rule):
         other.rule(self.end)
 
     def evaluate(self, frame: Frame) -> Times:
-        return over(self.part.evaluate(frame), frame.subjects(), *frame.spans(self.table, self.start, self.end))
+        return over(evaluate(self.part, frame), frame.subjects(), *frame.spans(self.table, self.start, self.end))
 
 
 __all__ = [
@@ -362,6 +363,7 @@ __all__ = [
     "Times",
     "Until",
     "evaluate",
+    "shared_parts",
     "walk",
     "walk_everywhere",
 ]

@@ -7,7 +7,8 @@ A rule of a plug-in is registered like ours: ``RULES.named("weekday")`` before a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import Field, fields
 from datetime import datetime
 from functools import cache
@@ -138,8 +139,23 @@ def walk_everywhere(rule: Rule) -> tuple[Rule, ...]:
 
 
 def evaluate(rule: Rule, frame: Frame) -> Times:
-    """Return the rule's time for every row of the frame, ``NO_TIME`` where it is null."""
-    return rule.evaluate(frame)
+    """Return the rule's time for every row of the frame, ``NO_TIME`` where it is null.
+
+    A part of several rules is evaluated once (``frame.shared``): nobody writes into the result.
+    """
+    if rule not in frame.shared:
+        return rule.evaluate(frame)
+    found = frame.shared[rule]
+    if found is None:
+        found = frame.shared[rule] = rule.evaluate(frame)
+    return found
+
+
+def shared_parts(rules: Iterable[Rule]) -> frozenset[Rule]:
+    """Return the parts that occur more than once in some rules over the same rows; columns and constants are not
+    counted."""
+    parts = Counter(part for rule in rules for part in walk(rule))
+    return frozenset(part for part, count in parts.items() if count > 1 and (part.parts or not part.reads_own_cells))
 
 
 class Checks(Protocol):
@@ -182,6 +198,11 @@ class Frame(Protocol):
     @property
     def num_rows(self) -> int:
         """The number of rows."""
+        ...
+
+    @property
+    def shared(self) -> dict[Rule, Times | None]:
+        """The times of rules that are parts of several; None until one was evaluated."""
         ...
 
     def times(self, column: str) -> Times:

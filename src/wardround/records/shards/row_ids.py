@@ -73,10 +73,10 @@ def occurrences(
     """Number equal words 0, 1, .. in the order in which their rows become known, then by ``ties``."""
     numbers = np.zeros(len(words), dtype=np.int64)
     ordered = np.sort(words)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(repeated) == 0:
+    again = ordered[1:] == ordered[:-1]
+    if not again.any():
         return numbers
-    places = np.flatnonzero(np.isin(words, repeated))
+    places = np.sort(np.argsort(words)[np.r_[again, False] | np.r_[False, again]])
     order = places[np.lexsort((*reversed(ties(places)), available[places], words[places]))]
     ordered = words[order]
     count = np.arange(len(order))
@@ -185,6 +185,11 @@ class Identity:
 
     number: npt.NDArray[np.int64] | None = None
     again: npt.NDArray[np.int64] | None = None
+
+    def of(self, places: npt.NDArray[np.int64]) -> Identity:
+        """Return the parts of the rows at some places."""
+        number, again = (None if part is None else part[places] for part in (self.number, self.again))
+        return Identity(number=number, again=again)
 
     def ties(self, table: TableSpec, batch: pa.RecordBatch) -> list[Any]:
         """Return the columns that sort rows of one event time."""

@@ -345,7 +345,8 @@ def moved_rows(subjects: Integers, places: Integers) -> Integers:
     here = np.arange(len(subjects))
     if ((places[1:] > places[:-1]) | (subjects[1:] != subjects[:-1])).all():
         return np.zeros(len(subjects), dtype=np.int64)
-    order = np.lexsort([places, subjects])
+    run = np.cumsum(np.r_[0, subjects[1:] != subjects[:-1]])
+    order = np.argsort(run * (int(places.max()) + 1) + places)  # no two are equal
     moved: Integers = np.empty(len(subjects), dtype=np.int64)
     moved[order] = here - order
     return moved
