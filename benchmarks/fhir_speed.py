@@ -1,5 +1,7 @@
 """What FHIR costs to ingest: CPU per resource, of that for making it flat, and peak memory at several input sizes.
 
+Beside it what msgspec needs to decode the same bytes (from memory) to dicts.
+
 Run: python benchmarks/fhir_speed.py [--raw FOLDER ... --time-zone NAME | --patients 200 2000]
 
 ``--raw`` names folders of NDJSON or bundles, the smallest first; without it exports of invented people are written, 78
@@ -16,15 +18,19 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from wardround.core import Progress
 from wardround.records import IngestSettings, ingest
 
 _OFFSET = "-05:00"
+SUFFIXES = (".ndjson", ".ndjson.gz", ".json", ".json.gz")
 
 
 def person(number: int) -> Iterator[dict[str, Any]]:
@@ -100,9 +106,22 @@ def measure(raw: Path, store: Path, zone: str) -> dict[str, float]:
     }
 
 
+def decoding(raw: Path) -> float:
+    """Return the CPU seconds that msgspec needs to decode every line, or every whole file that is not NDJSON."""
+    decode, seconds = msgspec.json.Decoder().decode, 0.0
+    for path in sorted(path for path in raw.rglob("*") if path.name.endswith(SUFFIXES)):
+        with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+            texts = list(file) if ".ndjson" in path.name else [file.read()]
+        started = time.process_time()
+        for text in texts:
+            decode(text)
+        seconds += time.process_time() - started
+    return seconds
+
+
 def measure_apart(raw: Path, store: Path, zone: str) -> dict[str, float]:
     """Ingest in a process of its own."""
-    command = [sys.executable, __file__, "--one", str(raw), str(store), zone]
+    command = [sys.executable, __file__, f"--time-zone={zone}", "--one", str(raw), str(store)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(answer))
 
@@ -113,20 +132,21 @@ def main() -> None:
     parser.add_argument("--raw", type=Path, nargs="+")
     parser.add_argument("--time-zone", default=_OFFSET, help="where the exports of --raw are from")
     parser.add_argument("--patients", type=int, nargs="+", default=[200, 2_000])
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(measure(Path(arguments.one[0]), Path(arguments.one[1]), arguments.one[2])))
+        print(json.dumps(measure(Path(arguments.one[0]), Path(arguments.one[1]), arguments.time_zone)))
         return
-    names = f"{'input':26}{'resources':>11}{'rows':>11}{'us each':>9}{'of it flat':>11}"
+    names = f"{'input':26}{'resources':>11}{'rows':>11}{'us each':>9}{'of it flat':>11}{'decode':>8}"
     print(f"{names}{'wall s':>8}{'flat MB':>9}{'peak MB':>9}")
     with tempfile.TemporaryDirectory(prefix="wardround-fhir-") as name:
         inputs = arguments.raw or [write_export(Path(name) / f"{count}-people", count) for count in arguments.patients]
         for number, raw in enumerate(inputs):
             cost = measure_apart(raw, Path(name) / f"store{number}", arguments.time_zone)
             each, flat = (cost[part] / cost["resources"] * 1e6 for part in ("cpu", "flat"))
+            decode = decoding(raw) / cost["resources"] * 1e6
             print(
-                f"{raw.name:26}{cost['resources']:>11,.0f}{cost['rows']:>11,.0f}{each:>9.0f}{flat:>11.0f}"
+                f"{raw.name:26}{cost['resources']:>11,.0f}{cost['rows']:>11,.0f}{each:>9.0f}{flat:>11.0f}{decode:>8.1f}"
                 f"{cost['wall']:>8.1f}{cost['flat_mb']:>9.0f}{cost['peak_mb']:>9.0f}"
             )
 

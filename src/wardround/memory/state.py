@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.core import LeakError, UserError
+from wardround.core.garbage import no_cycle_collection
 from wardround.memory.bank_file import BANK_FORMAT, BankFile
 from wardround.memory.choice import EligibleEntries
 from wardround.memory.experience import Experience, Kind, Subject
@@ -344,7 +343,7 @@ def follow(file: BankFile, state: BankState, *, upto: int | None = None) -> None
         last = file.last_number
         until = last if upto is None else min(last, upto)
         state.encoder = file.setting("encoder")
-        with _collecting_later():
+        with no_cycle_collection():
             nature_of = natures(file.connection, every=not state.size)
             for mark in marks_since(file.connection, state.revision, until):
                 state.put_revision(mark, nature_of)
@@ -356,18 +355,3 @@ def state_at(file: BankFile, revision: int, subject_key: bytes) -> BankState:
     state = BankState(file=file, subject_key=subject_key)
     follow(file, state, upto=revision)
     return state
-
-
-@contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Disable Python's cycle collector while many lasting objects are created.
-
-    It would traverse all of them repeatedly (half of the time of opening a bank of 100,000).
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

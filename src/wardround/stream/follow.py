@@ -17,6 +17,7 @@ import numpy as np
 from wardround.clinical.bundles import PatientState
 from wardround.clinical.bundles.events import HOUR
 from wardround.core import Progress, Reporter, UserError, private_folder, silent, to_microseconds
+from wardround.core.garbage import no_cycle_collection
 from wardround.records import SourceSpec
 from wardround.records.shards import bucket_numbers
 from wardround.stream.closing import Responder
@@ -338,7 +339,7 @@ def follow(
     if not 0 <= settings.partition < settings.partitions:
         raise UserError(f"--partition must be below --partitions {settings.partitions}, not {settings.partition}")
     private_folder(folder)
-    with only_follower(folder), _young_garbage_only(), LEDGER_FORMAT.errors(folder / "ledger.sqlite"):
+    with only_follower(folder), no_cycle_collection(), LEDGER_FORMAT.errors(folder / "ledger.sqlite"):
         ledger = StreamLedger(folder / "ledger.sqlite", _about(rules, settings, responder))
         try:
             if ledger.finished:
@@ -418,18 +419,6 @@ def _about(rules: SourceRules, settings: FollowSettings, responder: Responder | 
 def _rules(responder: Responder | None) -> str:
     """Return a responder's rules as JSON, for people who read the output."""
     return ENCODER.encode(dict(getattr(responder, "rules", {}))).decode()
-
-
-@contextmanager
-def _young_garbage_only() -> Iterator[None]:
-    """Do not collect old objects: there are millions, none in a cycle, and collecting takes a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _rounds(

@@ -29,12 +29,13 @@ from wardround.records.shards import (
 )
 from wardround.records.sources.fhir import (
     NAMING_TYPES,
+    Elements,
     Found,
     Malformed,
     Names,
     ResourceReading,
-    on_the_wall,
     parsed_resources,
+    require_local_times,
     resource_rows,
 )
 from wardround.records.specs import ColumnType, UndeclaredZone, WallClock
@@ -306,13 +307,13 @@ class ResourceRows:
     is_ours: Callable[[int], bool]
     _names: Names = field(default_factory=Names)
     _flat: FlatTables = field(init=False)
-    _clock: WallClock | None = field(init=False)
+    _elements: Elements = field(init=False)
 
     def __post_init__(self) -> None:
         self._flat = FlatTables(self.spec, _NOWHERE, _NOWHERE)
-        self._clock = WallClock.named(self.spec.time_zone) if self.spec.time_zone else None
+        self._elements = Elements(WallClock.named(self.spec.time_zone) if self.spec.time_zone else None)
         for text in self.ledger.naming():
-            for found in parsed_resources(_NOWHERE, 0, text):
+            for found in parsed_resources(_NOWHERE, 0, text, self._elements):
                 self._names.learn(found)
 
     def read(self, text: bytes, commit: Commit) -> list[tuple[str, Mapping[str, Any]]]:
@@ -323,14 +324,16 @@ class ResourceRows:
         return list(self._rows(text, commit))
 
     def _rows(self, text: bytes, commit: Commit) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for found in parsed_resources(_NOWHERE, 0, text):
+        for found in parsed_resources(_NOWHERE, 0, text, self._elements):
             if found.reason:
                 raise ValueError(found.reason)
             if found.resource["resourceType"] in NAMING_TYPES:
                 self._names.learn(found)
                 commit.naming.append(ENCODER.encode(found.resource))
             if self._is_ours(found):
-                yield from resource_rows(self._on_the_wall(found), self._names, self._flat)
+                if not self.spec.time_zone:
+                    _require_local(found)
+                yield from resource_rows(found, self._names, self._flat)
 
     def _is_ours(self, found: Found) -> bool:
         """Whether a resource is of our partition; a resource without a patient belongs to all."""
@@ -340,8 +343,9 @@ class ResourceRows:
             return True
         return subject is None or self.is_ours(subject)
 
-    def _on_the_wall(self, found: Found) -> Found:
-        try:
-            return on_the_wall(found, self._clock)
-        except UndeclaredZone as error:
-            raise ValueError(f"its times have an offset from UTC ({error}), and --time-zone was not given") from None
+
+def _require_local(found: Found) -> None:
+    try:
+        require_local_times(found)
+    except UndeclaredZone as error:
+        raise ValueError(f"its times have an offset from UTC ({error}), and --time-zone was not given") from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -102,21 +103,33 @@ class _FlatTable:
         self._schema = pa.schema([(column, ARROW_TYPES[kind]) for column, kind in columns.items()])
         self._names = frozenset(columns)
         self._path = folder / f"{path}.parquet"
-        self._held: list[Mapping[str, Any]] = []
+        self._orders: dict[tuple[str, ...], Callable[[Sequence[Any]], tuple[Any, ...]]] = {}
+        self._held: list[tuple[Any, ...]] = []
         self._held_bytes = 0
         self._writer: pq.ParquetWriter | None = None
         self._is_declared = False
         self.rows = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        if not row.keys() <= self._names:
-            raise RecordError(f"{self._name}: the spec has no column {', '.join(sorted(row.keys() - self._names))}")
-        self._held.append(row)
+        names = tuple(row)
+        in_order = self._orders.get(names) or self._ordering(names)
+        self._held.append(in_order((*row.values(), None)))
         for value in row.values():
             if type(value) is str and len(value) > _LONG:
                 self._held_bytes += len(value)
         if len(self._held) >= _ROWS or self._held_bytes >= _TEXT_BYTES:
             self._flush()
+
+    def _ordering(self, names: tuple[str, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+        """Return what puts cells with these names, and a None behind them, into the order of the columns."""
+        unknown = sorted(set(names) - self._names)
+        if unknown:
+            raise RecordError(f"{self._name}: the spec has no column {', '.join(unknown)}")
+        place = {name: number for number, name in enumerate(names)}
+        places = [place.get(name, len(names)) for name in self._schema.names]
+        in_order = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+        self._orders[names] = in_order
+        return in_order
 
     def write(self, rows: pa.Table) -> None:
         self._flush()
@@ -134,11 +147,12 @@ class _FlatTable:
     def _flush(self) -> None:
         rows, self._held, self._held_bytes = self._held, [], 0
         if rows:
-            self._put(pa.table([self._array(field, rows) for field in self._schema], schema=self._schema))
+            columns = zip(self._schema, zip(*rows, strict=True), strict=True)
+            self._put(pa.table([self._array(field, cells) for field, cells in columns], schema=self._schema))
 
-    def _array(self, field: pa.Field, rows: Sequence[Mapping[str, Any]]) -> Any:
+    def _array(self, field: pa.Field, cells: Sequence[Any]) -> Any:
         try:
-            return pa.array([row.get(field.name) for row in rows], field.type)
+            return pa.array(cells, field.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise RecordError(f"{self._name}.{field.name}: a flattened cell is not {field.type} ({error})") from None
 

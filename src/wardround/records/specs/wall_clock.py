@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from calendar import isleap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -24,10 +25,15 @@ from wardround.core import UserError, from_microseconds, to_microseconds
 Microseconds = npt.NDArray[np.int64]
 _TIME = re.compile(r"\s*(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:\.(\d+))?(Z|[+-]\d\d(?::?\d\d)?)\s*")
 _OFFSET = re.compile(r"[+-](?:0\d|1[0-4]):[0-5]\d")
-_SHORTEST = 17
+SHORTEST_TIME = 17
+"""Shorter texts are no times with an offset."""
 _SECOND, _DAY = 1_000_000, 86_400_000_000
 _FIRST_YEAR, _LAST_YEAR = 3, 9997
 """Clocks are looked up in the years beside these too, and the calendar has no day before its first."""
+
+_TICK = timedelta(microseconds=1)
+_DAYS = [timedelta(days=day) for day in range(367)]
+"""From the first day of a year to the first of the next, in a leap year."""
 
 Change = tuple[int, int, int]
 """An instant at which a clock is put forward or back, and its offsets from UTC before and after, in microseconds."""
@@ -36,7 +42,7 @@ Change = tuple[int, int, int]
 def offsets(value: Any) -> Iterator[str]:
     """Yield the UTC offsets of the times in texts, lists and tables, as written."""
     if isinstance(value, str):
-        if len(value) >= _SHORTEST and (parts := _TIME.fullmatch(value)) is not None:
+        if len(value) >= SHORTEST_TIME and (parts := _TIME.fullmatch(value)) is not None:
             yield parts[3]
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
@@ -72,14 +78,20 @@ class WallClock:
         An impossible day, or one at the edge of the calendar, loses its offset: the reader of the cell reports the
         problem.
         """
-        parts = _TIME.fullmatch(value) if len(value) >= _SHORTEST else None
+        parts = _TIME.fullmatch(value) if len(value) >= SHORTEST_TIME else None
         if parts is None:
             return value
         seconds, fraction, offset = parts.groups()
         try:
-            whole = datetime.fromisoformat(f"{seconds}{offset}")
-            shown = self.moment(whole)
-            is_exact = shown == whole.astimezone(self.zone).replace(tzinfo=None)
+            shift = self._steady_shift(seconds[:10], offset)
+            if shift is None:
+                whole = datetime.fromisoformat(f"{seconds}{offset}")
+                shown = self.moment(whole)
+                is_exact = shown == whole.astimezone(self.zone).replace(tzinfo=None)
+            else:
+                shown, is_exact = datetime.fromisoformat(seconds) + shift, True
+                if not shift and len(seconds) == 19 and shown.day == int(seconds[8:10]):  # not 24:00:00
+                    return seconds + (f".{fraction}" if fraction else "")
         except (ValueError, OverflowError):
             return seconds + (f".{fraction}" if fraction else "")
         return shown.isoformat("T" if seconds[10] == "T" else " ") + (f".{fraction}" if fraction and is_exact else "")
@@ -87,7 +99,7 @@ class WallClock:
     def cell(self, value: str) -> str:
         """Convert a cell of a time column: as :meth:`text`; a time without an offset as :meth:`latest`."""
         try:
-            naive = datetime.fromisoformat(value.strip()) if len(value) >= _SHORTEST - 1 else None
+            naive = datetime.fromisoformat(value.strip()) if len(value) >= SHORTEST_TIME - 1 else None
         except ValueError:
             naive = None
         if naive is None or naive.tzinfo is not None or (latest := self.moment(naive)) == naive:
@@ -100,12 +112,19 @@ class WallClock:
             return from_microseconds(self._latest(to_microseconds(time), time.year))
         utc = time.astimezone(UTC).replace(tzinfo=None)
         instant = to_microseconds(utc)
-        near = self._near([utc.year])
-        at, before, after = next((change for change in reversed(near) if change[0] <= instant), near[0])
+        near = _beside(self.zone, utc.year)
+        at, before, after = next((change for change in near[::-1] if change[0] <= instant), near[0])
         return from_microseconds(max(instant + after, at + before))
 
+    def _steady_shift(self, day: str, offset: str) -> timedelta | None:
+        """Return the difference of local time to a time written with an offset; None near a clock change."""
+        for first, last, away in _steady_days(self.zone, day[:4]):
+            if first <= day <= last:
+                return away - _away(offset)
+        return None
+
     def _latest(self, local: int, year: int) -> int:
-        for at, before, after in self._near([year]):
+        for at, before, after in _beside(self.zone, year):
             if at + min(before, after) <= local < at + max(before, after):
                 return at + before if after < before else local + after - before
         return local
@@ -170,13 +189,42 @@ def _fixed(offset: str) -> tzinfo:
 
 
 @lru_cache(maxsize=4096)
+def _beside(zone: tzinfo, year: int) -> list[Change]:
+    """Return the clock changes of a year and of those beside it."""
+    return WallClock(zone)._near([year])
+
+
+@lru_cache(maxsize=4096)
+def _steady_days(zone: tzinfo, year: str) -> list[tuple[str, str, timedelta]]:
+    """Return the first and the last day of each part of a year that is two days or more from any clock change and from
+    the year's ends, and the offset from UTC there."""
+    number = int(year)
+    if not _FIRST_YEAR <= number <= _LAST_YEAR:
+        return []
+    changes = [*_changes_of(zone, number), (to_microseconds(datetime(number + 1, 1, 1)), 0, 0)]
+    return [
+        (str(from_microseconds(at + 2 * _DAY).date()), str(from_microseconds(end - 3 * _DAY).date()), after * _TICK)
+        for (at, _, after), (end, _, _) in pairwise(changes)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _away(offset: str) -> timedelta:
+    """Return an offset from UTC as written. ValueError: it is none."""
+    return datetime(2000, 1, 1, tzinfo=UTC) - datetime.fromisoformat(f"2000-01-01T00:00{offset}")
+
+
+@lru_cache(maxsize=4096)
 def _changes_of(zone: tzinfo, year: int) -> tuple[Change, ...]:
     """Return the clock changes of a year; the first row is its start, without effect."""
-    start, end = (to_microseconds(datetime(each, 1, 1)) for each in (year, year + 1))
-    offsets = [(day, _offset(zone, day)) for day in range(start, end + 1, _DAY)]
-    changes = [(start, offsets[0][1], offsets[0][1])]
-    for (day, before), (_, after) in pairwise(offsets):
-        if before != after:
+    start = to_microseconds(datetime(year, 1, 1))
+    first = datetime(year, 1, 1, tzinfo=UTC)
+    offsets = [(first + each).astimezone(zone).utcoffset() for each in _DAYS[: 367 if isleap(year) else 366]]
+    changes = [(start, before := _offset(zone, start), before)]
+    for number, (earlier, later) in enumerate(pairwise(offsets)):
+        if earlier != later:
+            day = start + number * _DAY
+            before, after = _offset(zone, day), _offset(zone, day + _DAY)
             seconds = range(day, day + _DAY + 1, _SECOND)
             changes.append(
                 (seconds[bisect_left(seconds, True, key=lambda at: _offset(zone, at) != before)], before, after)
@@ -188,4 +236,4 @@ def _offset(zone: tzinfo, instant: int) -> int:
     """Return the UTC offset of a zone at an instant."""
     away = from_microseconds(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
     assert away is not None
-    return away // timedelta(microseconds=1)
+    return away // _TICK

@@ -4,18 +4,20 @@ This code decides only which element becomes which cell; the spec says when a ro
 """
 
 from wardround.records.sources.fhir.context import NAMING_TYPES, Names, ResourceReading
+from wardround.records.sources.fhir.elements import Elements
 from wardround.records.sources.fhir.files import Found, parsed_resources
-from wardround.records.sources.fhir.flattener import flatten_fhir, on_the_wall, resource_rows
+from wardround.records.sources.fhir.flattener import flatten_fhir, require_local_times, resource_rows
 from wardround.records.sources.fhir.values import Malformed
 
 __all__ = [
     "NAMING_TYPES",
+    "Elements",
     "Found",
     "Malformed",
     "Names",
     "ResourceReading",
     "flatten_fhir",
-    "on_the_wall",
     "parsed_resources",
+    "require_local_times",
     "resource_rows",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -12,7 +11,8 @@ from typing import Any
 
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir.dated_parts import DATED_PARTS, SplitOffPart, split
-from wardround.records.sources.fhir.files import Found, Json, read_resources
+from wardround.records.sources.fhir.elements import Elements, Json, once
+from wardround.records.sources.fhir.files import Found, read_resources
 from wardround.records.sources.fhir.values import (
     NOTHING,
     CodedConcept,
@@ -32,7 +32,6 @@ from wardround.records.sources.fhir.values import (
 
 NAMING_TYPES = ("Medication", "Location", "Organization")
 """Resources of no subject that other resources refer to for a name."""
-_MARKS = re.compile(rb'"resourceType"\s*:\s*"(?:%s|Patient|Bundle)"' % "|".join(NAMING_TYPES).encode())
 _MOST_HOLDERS = 8
 """An identifier of more Patients than this identifies nobody: it means "unknown"."""
 
@@ -54,9 +53,9 @@ class Names:
     @classmethod
     def read(cls, files: Sequence[Path]) -> Names:
         """Read the naming resources of every file; broken ones are reported later, when rows are made."""
-        names = cls()
+        names, elements = cls(), Elements()
         for file in files:
-            for found in read_resources(file, holding=_MARKS):
+            for found in read_resources(file, elements, of=(*NAMING_TYPES, "Patient")):
                 try:
                     names._take(found)
                 except Malformed:
@@ -153,10 +152,19 @@ def _identifiers(resource: Json) -> list[tuple[str | None, str]]:
 
 def target(found: Found, reference: Json) -> tuple[str | None, str] | None:
     """Return (type, id) of a reference; the type may be unknown. None if it has no id."""
+    return _resolved(reference, found.full_urls) if found.full_urls else _unresolved(reference)
+
+
+@once
+def _unresolved(reference: Json) -> tuple[str | None, str] | None:
+    return _resolved(reference, {})
+
+
+def _resolved(reference: Json, full_urls: Mapping[str, str]) -> tuple[str | None, str] | None:
     url = reference.get("reference")
     if not isinstance(url, str) or not url or "?" in url:
         return None
-    url = found.full_urls.get(url, url)
+    url = full_urls.get(url, url)
     if url.startswith(("urn:uuid:", "urn:oid:")):
         return text(reference, "type"), url.rpartition(":")[2]
     url = url.partition("/_history/")[0].partition("|")[0]
@@ -171,7 +179,7 @@ Row = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ResourceReading:
     """What the functions that make rows need besides the resource."""
 
@@ -180,11 +188,10 @@ class ResourceReading:
     flat: FlatTables
     additions: list[SplitOffPart] = field(default_factory=list)
     """Parts that the makers found to be later than the resource itself."""
+    resource: Json = field(init=False)
 
-    @property
-    def resource(self) -> Json:
-        """The resource itself."""
-        return self.found.resource
+    def __post_init__(self) -> None:
+        self.resource = self.found.resource
 
     @property
     def key(self) -> str:
@@ -197,14 +204,13 @@ class ResourceReading:
     def subject(self) -> int | None:
         """Return the subject's number; None, and counted, if the resource is about something else."""
         reference = part(self.resource, "subject") or part(self.resource, "patient")
-        kind = str(self.resource["resourceType"])
         if not reference:
             raise Malformed("subject: missing")
         named = target(self.found, reference)
         if named is None:
             raise Malformed(f"subject: the reference has no id: {str(reference)[:120]}")
-        if named[0] not in ("Patient", None):
-            self.flat.leave_out(f"{kind} of a {named[0]}")
+        if named[0] != "Patient" and named[0] is not None:
+            self.flat.leave_out(f"{self.resource['resourceType']} of a {named[0]}")
             return None
         return self.flat.subjects.number(named[1])
 
@@ -215,8 +221,11 @@ class ResourceReading:
 
     def encounter(self) -> str | None:
         """Return the id of the encounter, in whichever element this type of resource has it."""
+        own = part(self.resource, "encounter")
+        if "context" not in self.resource:
+            return self.id_of(own) or None
         context = part(self.resource, "context")
-        places = (part(self.resource, "encounter"), context, *parts(context, "encounter"))
+        places = (own, context, *parts(context, "encounter"))
         return next((key for place in places if (key := self.id_of(place))), None)
 
     def medication(self) -> CodedConcept:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from wardround.records.sources.fhir.files import Json
+from wardround.records.sources.fhir.elements import Json
 from wardround.records.sources.fhir.values import coding, joined, labels, moment, part, parts, plain_texts, text
 
 Words = tuple[str | None, list[str]]

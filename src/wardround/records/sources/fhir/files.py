@@ -3,85 +3,167 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, cast
 
-from wardround.core import RecordError
+import msgspec
 
-Json = dict[str, Any]
+from wardround.core import RecordError
+from wardround.records.sources.fhir.elements import Elements, Json
+
 LARGEST_BUNDLE = 512 << 20
 """A bundle is read whole; beyond this many bytes of JSON it is refused, NDJSON has no such limit."""
+_BUFFER = 1 << 18
+_TYPE = b'"resourceType"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """One resource and its place; ``full_urls``: other names of its bundle's resources (url -> Type/id). ``reason``:
     why there is no resource."""
 
     file: Path
     line: int
-    resource: Json = field(default_factory=dict)
-    full_urls: dict[str, str] = field(default_factory=dict)
+    resource: Json = {}
+    full_urls: dict[str, str] = {}
     reason: str = ""
     raw: str = ""
 
 
-def read_resources(file: Path, *, holding: re.Pattern[bytes] | None = None) -> Iterator[Found]:
-    """Yield the resources of a file in order. ``holding``: of NDJSON only lines with this text are parsed. RecordError:
-    the file is truncated or damaged."""
+_Undecoded = Mapping[str, msgspec.Raw]
+"""A resource whose elements are still bytes."""
+
+
+class _Entry(msgspec.Struct):
+    """An entry of a bundle."""
+
+    full_url: str | None = msgspec.field(default=None, name="fullUrl")
+    resource: dict[str, msgspec.Raw] | None = None
+
+
+_RESOURCE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENTRIES = msgspec.json.Decoder(list[_Entry])
+
+
+def read_resources(file: Path, elements: Elements, *, of: Collection[str] | None = None) -> Iterator[Found]:
+    """Yield the resources of a file in order. ``of``: only those of these types. RecordError: the file is truncated or
+    damaged."""
     try:
         with _open(file) as stream:
             if file.name.lower().removesuffix(".gz").endswith(".ndjson"):
-                yield from _lines(file, stream, holding)
+                yield from _lines(file, stream, elements, of)
             else:
-                yield from _whole(file, stream)
+                yield from _whole(file, stream, elements, of)
     except (OSError, EOFError, zlib.error) as error:
         raise RecordError(f"{file}: the file is truncated or damaged ({error})") from None
 
 
 def _open(file: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(file, "rb") if file.name.lower().endswith(".gz") else file.open("rb"))
+    if not file.name.lower().endswith(".gz"):
+        return file.open("rb")
+    return io.BufferedReader(cast(Any, gzip.open(file, "rb")), _BUFFER)  # lines are cut in C
 
 
-def _lines(file: Path, stream: IO[bytes], holding: re.Pattern[bytes] | None) -> Iterator[Found]:
+def _lines(file: Path, stream: IO[bytes], elements: Elements, of: Collection[str] | None) -> Iterator[Found]:
     for number, line in enumerate(stream, 1):
-        if holding is not None and holding.search(line) is None:
+        if of is not None and not _mentions(line, *of):
             continue
         text = line.removeprefix(b"\xef\xbb\xbf").strip()
         if text:
-            yield from parsed_resources(file, number, text)
+            yield from parsed_resources(file, number, text, elements, of=of)
 
 
-def _whole(file: Path, stream: IO[bytes]) -> Iterator[Found]:
+def _mentions(line: bytes, *types: str) -> bool:
+    """Return whether a line has a resource of a type, or a bundle."""
+    pattern, place = _naming(*types), line.find(_TYPE)
+    while place >= 0 and pattern.match(line, place) is None:
+        place = line.find(_TYPE, place + 1)
+    return place >= 0
+
+
+@cache
+def _naming(*types: str) -> re.Pattern[bytes]:
+    return re.compile(_TYPE + rb'\s*:\s*"(?:%s|Bundle)"' % "|".join(types).encode())
+
+
+def _whole(file: Path, stream: IO[bytes], elements: Elements, of: Collection[str] | None) -> Iterator[Found]:
     text = stream.read(LARGEST_BUNDLE + 1).removeprefix(b"\xef\xbb\xbf")
     if len(text) > LARGEST_BUNDLE:
         reason = f"larger than {LARGEST_BUNDLE >> 20} MiB of JSON; export it as NDJSON"
         yield Found(file=file, line=0, reason=reason)
     elif text.strip():
-        yield from parsed_resources(file, 0, text)
+        yield from parsed_resources(file, 0, text, elements, of=of)
 
 
-def parsed_resources(file: Path, line: int, text: bytes) -> Iterator[Found]:
-    """Yield the resource of a line, or those of its bundle; for invalid content the reason."""
+def parsed_resources(
+    file: Path, line: int, text: bytes, elements: Elements, *, of: Collection[str] | None = None
+) -> Iterable[Found]:
+    """Return the resource of a line, or those of its bundle; for invalid content the reason."""
+    try:
+        return _decoded(file, line, text, elements, of)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _parsed(file, line, text, elements)  # what this decoder refuses may still be JSON to another
+
+
+def _decoded(file: Path, line: int, text: bytes, elements: Elements, of: Collection[str] | None) -> list[Found]:
+    """Decode resources as FHIR servers write them. MsgspecError, UnicodeDecodeError, RecursionError: they are not."""
+    undecoded = _RESOURCE.decode(text)
+    if bytes(undecoded.get("resourceType", b"")) != b'"Bundle"':
+        return [Found(file=file, line=line, resource=_typed(elements.decoded(undecoded)))]
+    entries = _ENTRIES.decode(undecoded["entry"]) if "entry" in undecoded else []
+    full_urls: dict[str, str] = {}
+    bodies = []
+    for number, entry in enumerate(entries, 1):
+        if entry.resource is None:  # a response or a request without a body, such as a DELETE
+            continue
+        body = _typed(elements.decoded(entry.resource if of is None else _named(entry.resource)))
+        if entry.full_url is not None:
+            full_urls[entry.full_url] = _name(body, entry.full_url)
+        if of is not None and body["resourceType"] in of:
+            body = {**elements.decoded(entry.resource), **body}
+        if of is None or body["resourceType"] in of:
+            bodies.append((number, body))
+    return [Found(file=file, line=number, resource=body, full_urls=full_urls) for number, body in bodies]
+
+
+def _typed(resource: Json) -> Json:
+    if not isinstance(resource.get("resourceType"), str) or resource["resourceType"] == "Bundle":
+        raise msgspec.ValidationError("no type of a resource")
+    return resource
+
+
+def _named(undecoded: _Undecoded) -> _Undecoded:
+    """Return what names a resource."""
+    return {name: undecoded[name] for name in ("resourceType", "id") if name in undecoded}
+
+
+def _name(resource: Json, url: str) -> str:
+    """Return ``Type/id``; a resource without an id gets that of its url, as a server that stores a transaction would
+    do."""
+    resource.setdefault("id", url.rpartition("/")[2].rpartition(":")[2])
+    return f"{resource['resourceType']}/{resource['id']}"
+
+
+def _parsed(file: Path, line: int, text: bytes, elements: Elements) -> Iterator[Found]:
     try:
         body = json.loads(text)
+        json.dumps(body, ensure_ascii=False).encode()  # half a character ("\\ud800") can be written nowhere
     except (ValueError, RecursionError) as error:
         yield Found(file=file, line=line, reason=f"not JSON: {error}", raw=text[:2_000].decode("utf-8", "replace"))
         return
     if isinstance(body, dict) and body.get("resourceType") == "Bundle":
-        yield from _entries(file, line, body)
+        yield from _entries(file, line, body, elements)
     else:
-        yield _resource(file, line, body, {})
+        yield _resource(file, line, body, {}, elements)
 
 
-def _entries(file: Path, line: int, bundle: Json) -> Iterator[Found]:
-    """Yield a bundle's resources; ``line`` is the number of the entry. Resources without an id get that of their
-    ``fullUrl``, as a server that stores a transaction would do."""
+def _entries(file: Path, line: int, bundle: Json, elements: Elements) -> Iterator[Found]:
+    """Yield a bundle's resources; ``line`` is the number of the entry."""
     entries = bundle.get("entry", [])
     if not isinstance(entries, list):
         yield Found(file=file, line=line, reason="the bundle's entry is no list", raw=str(entries)[:200])
@@ -91,16 +173,15 @@ def _entries(file: Path, line: int, bundle: Json) -> Iterator[Found]:
         resource = entry.get("resource") if isinstance(entry, dict) else None
         url = entry.get("fullUrl") if isinstance(entry, dict) else None
         if isinstance(resource, dict) and isinstance(url, str) and isinstance(resource.get("resourceType"), str):
-            resource.setdefault("id", url.rpartition("/")[2].rpartition(":")[2])
-            full_urls[url] = f"{resource['resourceType']}/{resource['id']}"
+            full_urls[url] = _name(resource, url)
     for number, entry in enumerate(entries, 1):
         body = entry.get("resource") if isinstance(entry, dict) else None
         if body is None and isinstance(entry, dict):  # a response or a request without a body, such as a DELETE
             continue
-        yield _resource(file, number, body, full_urls)
+        yield _resource(file, number, body, full_urls, elements)
 
 
-def _resource(file: Path, line: int, body: object, full_urls: dict[str, str]) -> Found:
+def _resource(file: Path, line: int, body: object, full_urls: dict[str, str], elements: Elements) -> Found:
     if isinstance(body, dict) and isinstance(body.get("resourceType"), str):
-        return Found(file=file, line=line, resource=body, full_urls=full_urls)
+        return Found(file=file, line=line, resource=elements.kept(body), full_urls=full_urls)
     return Found(file=file, line=line, reason="not a FHIR resource: it has no resourceType", raw=str(body)[:2_000])

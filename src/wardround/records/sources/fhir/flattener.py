@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from wardround.core import UserError
+from wardround.core.garbage import no_cycle_collection
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import clinical, medications, people, results
 from wardround.records.sources.fhir.context import NAMING_TYPES, Maker, Names, NobodysResource, ResourceReading, Row
+from wardround.records.sources.fhir.elements import Elements, once
 from wardround.records.sources.fhir.files import Found, read_resources
 from wardround.records.sources.fhir.values import Malformed, without_unread_ends
 from wardround.records.specs.wall_clock import UndeclaredZone, WallClock, offsets
@@ -39,25 +44,26 @@ _LOOKED_AT = 1_000
 """The number of resources of a file that are searched for offsets, for the error message."""
 
 
+@no_cycle_collection()
 def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
     """Write the rows of every resource. The files are read twice: first for the names of medications and places.
     UserError: times have UTC offsets, and no time zone of the hospital is given."""
     names = Names.read(files)
     clock = WallClock.named(flat.spec.time_zone) if flat.spec.time_zone else None
+    elements = Elements(clock)
     flat.declare((*flat.spec.tables, *flat.spec.dictionaries))
     people_seen: set[str] = set()
     for file in files:
         used = False
-        for found in read_resources(file):
+        for found in read_resources(file, elements):
             used = True
             flat.read(file)
             if found.reason:
                 flat.set_aside(file=file, line=found.line, reason=found.reason, raw=found.raw)
             elif not _is_repeated(found, people_seen, flat):
-                try:
-                    _take(on_the_wall(found, clock), names, flat)
-                except UndeclaredZone as error:
-                    raise UserError(_undeclared(file, str(error))) from None
+                if clock is None:
+                    _require_local(file, found)
+                _take(found, names, flat)
         if not used:
             flat.unused_files.append(file)
     unknown = len(flat.subjects) - len(people_seen)
@@ -65,19 +71,29 @@ def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
         flat.leave_out("subjects without a Patient in the export", unknown)
 
 
-def on_the_wall(found: Found, clock: WallClock | None) -> Found:
-    """Return a resource with its times as hospital local time. UndeclaredZone: a time has an offset and no zone is
-    given."""
-    if clock is not None:
-        return replace(found, resource=clock.read(found.resource))
-    offset = next(offsets(found.resource), None) if found.resource["resourceType"] in MAKERS else None
-    if offset is not None:
-        raise UndeclaredZone(offset)
-    return found
+def require_local_times(found: Found) -> None:
+    """Raise UndeclaredZone if a resource that becomes rows has a time with an offset from UTC."""
+    if found.resource["resourceType"] in MAKERS:
+        for value in found.resource.values():
+            offset = _first_offset(value)
+            if offset is not None:
+                raise UndeclaredZone(offset)
+
+
+@once
+def _first_offset(value: Any) -> str | None:
+    return next(offsets(value), None)
+
+
+def _require_local(file: Path, found: Found) -> None:
+    try:
+        require_local_times(found)
+    except UndeclaredZone as error:
+        raise UserError(_undeclared(file, str(error))) from None
 
 
 def _undeclared(file: Path, first: str) -> str:
-    looked_at = (each.resource for each in islice(read_resources(file), _LOOKED_AT))
+    looked_at = (each.resource for each in islice(read_resources(file, Elements()), _LOOKED_AT))
     found = sorted({first, *(offset for each in looked_at for offset in offsets(each))})
     return (
         f"{file}: its times have a UTC offset ({', '.join(found)}); say the hospital's zone, as --time-zone "
@@ -87,8 +103,10 @@ def _undeclared(file: Path, first: str) -> str:
 
 def _is_repeated(found: Found, seen: set[str], flat: FlatTables) -> bool:
     """Return whether a Patient was read before: one person is one row."""
+    if found.resource["resourceType"] != "Patient":
+        return False
     key = found.resource.get("id")
-    if found.resource["resourceType"] != "Patient" or not isinstance(key, str):
+    if not isinstance(key, str):
         return False
     if key in seen:
         flat.leave_out("Patient given again")
@@ -115,11 +133,11 @@ def resource_rows(found: Found, names: Names, flat: FlatTables) -> Sequence[tupl
     An end that cannot be read is left out and counted: its spelling must not decide whether the resource exists before.
     Malformed: something else cannot be read.
     """
-    left_out = flat.left_out.copy()
+    left_out = dict(flat.left_out)
     try:
         return _rows(found, names, flat)
     except Malformed:
-        flat.left_out = left_out  # what is read again, or set aside whole, has left nothing out
+        flat.left_out = Counter(left_out)  # what is read again, or set aside whole, has left nothing out
         body, unread = without_unread_ends(found.resource)
         if not unread:
             raise

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from wardround.records.sources.fhir.clinical import lasting, reason
 from wardround.records.sources.fhir.context import ResourceReading, Row, Rows, coded
-from wardround.records.sources.fhir.files import Json
+from wardround.records.sources.fhir.elements import Json, once
 from wardround.records.sources.fhir.values import (
     joined,
     label,
@@ -57,14 +57,14 @@ def request(reading: ResourceReading) -> Rows:
 def administration(reading: ResourceReading) -> Rows:
     """Return one row. An infusion has a start and may have an end; a single time is that of a dose, all known then."""
     body, about = reading.resource, reading.about()
-    start, end = _effective(body)
-    lasted = lasting(start, moment(body, "effectiveDateTime"))
-    dosage = part(body, "dosage")
-    dose, rate = part(dosage, "dose"), part(dosage, "rateQuantity")
+    at, period = moment(body, "effectiveDateTime"), part(body, "effectivePeriod")
+    start, end = at or moment(period, "start"), moment(period, "end")
+    lasted = lasting(start, at)
     yield (
         "medication_administrations",
         about
         | _drug(reading, done=body.get("status") != "not-done" or lasted)
+        | _given(part(body, "dosage"))
         | {
             "administration_id": reading.key,
             "start_time": start or end,
@@ -72,18 +72,25 @@ def administration(reading: ResourceReading) -> Rows:
             "request_id": reading.id_of(part(body, "request")),
             "status": text(body, "status"),
             "settled_from": "end" if lasted else "encounter",
-            "updated_time": reading.updated(body.get("effectiveDateTime"), part(body, "effectivePeriod").get("end")),
+            "updated_time": reading.updated(body.get("effectiveDateTime"), period.get("end")),
             "category": label(body, "category"),
-            "dose": number(dose, "value"),
-            "dose_unit": unit_of(dose),
-            "rate": quantity_text(rate) or _ratio(part(dosage, "rateRatio")),
-            "route": label(dosage, "route"),
-            "method": label(dosage, "method"),
-            "dosage_text": text(dosage, "text"),
             "reason": labels(body, "reasonCode"),
             "note": reading.notes(start or end),
         },
     )
+
+
+@once
+def _given(dosage: Json) -> Row:
+    dose, rate = part(dosage, "dose"), part(dosage, "rateQuantity")
+    return {
+        "dose": number(dose, "value"),
+        "dose_unit": unit_of(dose),
+        "rate": quantity_text(rate) or _ratio(part(dosage, "rateRatio")),
+        "route": label(dosage, "route"),
+        "method": label(dosage, "method"),
+        "dosage_text": text(dosage, "text"),
+    }
 
 
 def dispense(reading: ResourceReading) -> Rows:
@@ -148,6 +155,7 @@ def _drug(reading: ResourceReading, *, done: bool = True) -> Row:
     return cells | {"ndc": found.code_in("NDC") if done else None}
 
 
+@once
 def _dosage(dosage: Json) -> Row:
     amount = next(iter(parts(dosage, "doseAndRate")), {})
     dose = part(amount, "doseQuantity")
@@ -165,6 +173,7 @@ def _repeat(dosage: Json) -> Json:
     return part(part(dosage, "timing"), "repeat")
 
 
+@once
 def _frequency(dosage: Json) -> str | None:
     repeat = _repeat(dosage)
     count, period, unit = number(repeat, "frequency"), number(repeat, "period"), text(repeat, "periodUnit")
@@ -175,6 +184,7 @@ def _frequency(dosage: Json) -> str | None:
     return joined([label(part(dosage, "timing"), "code") or every, as_needed])
 
 
+@once
 def _duration(dosage: Json) -> str | None:
     repeat = _repeat(dosage)
     length = number(repeat, "duration")
@@ -183,6 +193,7 @@ def _duration(dosage: Json) -> str | None:
     return quantity_text(part(repeat, "boundsDuration"))
 
 
+@once
 def _ratio(ratio: Json) -> str | None:
     if not ratio:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from wardround.records.sources.fhir.context import ResourceReading, Row, Rows, coded
-from wardround.records.sources.fhir.files import Json
+from wardround.records.sources.fhir.elements import Json, once
 from wardround.records.sources.fhir.values import (
     codes_of,
     concept,
@@ -75,10 +75,9 @@ def _times(body: Json) -> tuple[datetime | None, datetime | None]:
     return at or end, issued
 
 
-def _table(body: Json, categories: set[str]) -> str:
+def _table(body: Json, categories: frozenset[str]) -> str:
     """Return the table: cultures and resistances, laboratory results, vital signs, everything else."""
-    profiles = " ".join(texts(part(body, "meta"), "profile"))
-    systems = " ".join(system or "" for system, _ in concept(part(body, "code")).codes)
+    profiles, systems = _profiles(part(body, "meta")), _systems(part(body, "code"))
     if "-micro-susc" in profiles or "antibiotic" in systems:
         return "susceptibilities"
     if categories & {"MB", "microbiology"} or "-micro-" in profiles or "microbiology" in systems:
@@ -88,13 +87,23 @@ def _table(body: Json, categories: set[str]) -> str:
     return "vital_signs" if "vital-signs" in categories else "observations"
 
 
+@once
+def _profiles(meta: Json) -> str:
+    return " ".join(texts(meta, "profile"))
+
+
+@once
+def _systems(code: Json) -> str:
+    return " ".join(system or "" for system, _ in concept(code).codes)
+
+
 def _measured(body: Json) -> Row:
     """Return the cells of a value: of an observation, or of one component."""
     quantity = part(body, "valueQuantity")
     value = number(quantity, "value") if quantity else number(body, "valueInteger")
-    words = joined(_value_texts(body))
+    words = None if _VALUE_TEXTS.isdisjoint(body) else joined(_value_texts(body))
     exact = quantity.get("comparator") is None
-    low, high, range_text = _reference_range(body)
+    low, high, range_text = _reference_range(parts(body, "referenceRange"))
     return {
         **coded(concept(part(body, "code")), "description"),
         "value": value,
@@ -106,6 +115,14 @@ def _measured(body: Json) -> Row:
         "reference_text": range_text,
         "interpretation": labels(body, "interpretation"),
     }
+
+
+_VALUE_TEXTS = frozenset(
+    {
+        *("valueCodeableConcept", "valueString", "valueBoolean", "valueTime", "valueRange", "valueRatio"),
+        *("valueDateTime", "valueSampledData", "extension", "dataAbsentReason"),
+    }
+)
 
 
 def _value_texts(body: Json) -> Iterator[str | None]:
@@ -129,8 +146,10 @@ def _value_texts(body: Json) -> Iterator[str | None]:
         yield f"no value: {missing}"
 
 
-def _reference_range(body: Json) -> tuple[float | None, float | None, str | None]:
-    ranges = parts(body, "referenceRange")
+@once
+def _reference_range(ranges: list[Json]) -> tuple[float | None, float | None, str | None]:
+    if not ranges:
+        return None, None, None
     if len(ranges) != 1:  # several hold for different people: shown in words only
         return None, None, joined(text(item, "text") or range_text(item) for item in ranges)
     low, high = (number(part(ranges[0], name), "value") for name in ("low", "high"))

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
 
-from wardround.records.sources.fhir.files import Json
+from wardround.records.sources.fhir.elements import Json, once
 
 SYSTEMS = {
     "http://loinc.org": "LOINC",
@@ -68,7 +68,7 @@ def parts(body: Json, name: str) -> list[Json]:
     value = body.get(name)
     if not value:
         return []
-    values = value if isinstance(value, list) else [value]
+    values: list[Any] = value if isinstance(value, list) else [value]
     for item in values:
         if not isinstance(item, dict):
             raise Malformed(f"{name}: expected objects, found {str(item)[:80]!r}")
@@ -80,7 +80,7 @@ def text(body: Json, name: str) -> str | None:
     value = body.get(name)
     if value is None:
         return None
-    if isinstance(value, str):
+    if type(value) is str:
         return value.strip() or None
     if isinstance(value, bool | int | float):
         return str(value).lower()
@@ -115,11 +115,16 @@ def moment(body: Json, name: str) -> datetime | None:
     if value is None:
         return None
     try:
-        if len(value) > 10:
-            return _clock_time(value.strip())
-        return datetime.combine(_last_day(value.strip()), _END_OF_DAY)
+        return _moment(value)
     except (TypeError, ValueError, AttributeError):
         raise Malformed(f"{name}: cannot be read as a time: {str(value)[:80]!r}") from None
+
+
+@lru_cache(maxsize=16_384)
+def _moment(value: str) -> datetime:
+    if len(value) > 10:
+        return _clock_time(value.strip())
+    return datetime.combine(_last_day(value.strip()), _END_OF_DAY)
 
 
 def _clock_time(value: str) -> datetime:
@@ -186,6 +191,7 @@ def system_name(url: str | None) -> str | None:
     return known or re.split(r"[/:]", url.rstrip("/"))[-1] or url
 
 
+@once
 def concept(body: Json) -> CodedConcept:
     """Read a CodeableConcept. The main code is the one the user chose, else the first."""
     if not body:
@@ -215,6 +221,7 @@ def _concept(words: str | None, codings: tuple[tuple[str | None, str | None, str
     )
 
 
+@once
 def coding(body: Json) -> CodedConcept:
     """Read a bare Coding."""
     return concept({"coding": [body]}) if body else NOTHING
@@ -227,14 +234,22 @@ def label(body: Json, name: str) -> str | None:
 
 def labels(body: Json, name: str) -> str | None:
     """Return the names of the codes of a repeated element, in one text."""
-    if name not in body:
-        return None
-    return joined(concept(item).label for item in parts(body, name))
+    return _labels(parts(body, name)) if name in body else None
 
 
-def codes_of(body: Json, name: str) -> set[str]:
+@once
+def _labels(items: list[Json]) -> str | None:
+    return joined(concept(item).label for item in items)
+
+
+def codes_of(body: Json, name: str) -> frozenset[str]:
     """Return every code of a repeated element, whatever its system."""
-    return {code for item in parts(body, name) for _, code in concept(item).codes}
+    return _codes(parts(body, name))
+
+
+@once
+def _codes(items: list[Json]) -> frozenset[str]:
+    return frozenset(code for item in items for _, code in concept(item).codes)
 
 
 def joined(texts: Iterable[str | None]) -> str | None:
@@ -247,6 +262,7 @@ def plain(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
+@once
 def quantity_text(body: Json) -> str | None:
     """Write a Quantity in words; None if it has no number."""
     value = number(body, "value")
@@ -261,6 +277,7 @@ def unit_of(body: Json) -> str | None:
     return text(body, "unit") or text(body, "code")
 
 
+@once
 def range_text(body: Json) -> str | None:
     """Write a Range in words."""
     low, high = quantity_text(part(body, "low")), quantity_text(part(body, "high"))
