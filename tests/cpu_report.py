@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-DEAREST = 10
+DEAREST = int(os.environ.get("WARDROUND_DEAREST", "10"))
 
 
 def cpu_seconds() -> float:
@@ -50,8 +50,11 @@ class CpuReport:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         own = resource.getrusage(resource.RUSAGE_SELF)  # the workers are children, but they have sent theirs
         total = self.others + own.ru_utime + own.ru_stime if self.others else cpu_seconds()
-        terminalreporter.write_sep("=", f"{total:.0f} CPU-seconds; the dearest {DEAREST}")
-        for name, seconds in self.tests.most_common(DEAREST):
+        terminalreporter.write_sep("=", f"{total:.0f} CPU-seconds; the dearest {DEAREST} tests and files")
+        files: Counter[str] = Counter()
+        for name, seconds in self.tests.items():
+            files[name.partition("::")[0]] += seconds
+        for name, seconds in (*self.tests.most_common(DEAREST), *files.most_common(DEAREST)):
             terminalreporter.write_line(f"{seconds:7.1f} s  {name}")
 
 

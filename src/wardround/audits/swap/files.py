@@ -53,7 +53,7 @@ def read_lines(path: Path) -> Iterator[RawRecord]:
             lines = _rows_of(stream, delimiter)
             header = _names(next(lines, ""), delimiter)
             for line in lines:
-                cells = [_value(token) for token in _tokens(line, delimiter)]
+                cells = _cells(line, delimiter)
                 fits = len(cells) == len(header) and line.strip("\r\n")
                 yield TableRow(dict(zip(header, cells, strict=True)) if fits else {}, line)
     else:
@@ -252,6 +252,12 @@ def _tokens(line: str, delimiter: str) -> list[str]:
         at = end + 1
 
 
+def _cells(line: str, delimiter: str) -> list[str]:
+    """Return what the cells of a row say."""
+    tokens = _tokens(line, delimiter)
+    return [_value(token) for token in tokens] if '"' in line else tokens
+
+
 def _value(token: str) -> str:
     if not token.startswith('"'):
         return token
@@ -260,7 +266,7 @@ def _value(token: str) -> str:
 
 
 def _names(header: str, delimiter: str) -> list[str]:
-    return [_value(token).strip().lower() for token in _tokens(header.removeprefix("\ufeff"), delimiter)]
+    return [cell.strip().lower() for cell in _cells(header.removeprefix("\ufeff"), delimiter)]
 
 
 def _end(line: str) -> str:
@@ -273,12 +279,14 @@ def _line(row: TableRow, names: Sequence[str], delimiter: str, end: str) -> str:
         return delimiter.join(_token(row.cells[name], delimiter) for name in names) + end
     if not row.cells:
         return row.line
-    tokens, same = _tokens(row.line, delimiter), True
-    for place, (name, token) in enumerate(zip(names, tokens, strict=True)):
-        if row.cells[name] != _value(token):
-            tokens[place] = _token(row.cells[name], delimiter, quoted=token.startswith('"'))
-            same = False
-    return row.line if same else delimiter.join(tokens) + _end(row.line)
+    cells, was = [row.cells[name] for name in names], _cells(row.line, delimiter)
+    if cells == was:
+        return row.line
+    tokens = _tokens(row.line, delimiter)
+    for place, (cell, before) in enumerate(zip(cells, was, strict=True)):
+        if cell != before:
+            tokens[place] = _token(cell, delimiter, quoted=tokens[place].startswith('"'))
+    return delimiter.join(tokens) + _end(row.line)
 
 
 def _token(text: str, delimiter: str, *, quoted: bool = False) -> str:
