@@ -12,6 +12,7 @@ import pytest
 
 from effort import often
 from wardround.records import IngestSettings, Store, ingest
+from wardround.records.ingest.sections import DERIVATIONS, admission_sections
 from wardround.records.shards.layout import CHANGES
 from wardround.synth import DIALECTS, synthesize, time_zone_of, write_dialect
 
@@ -71,3 +72,42 @@ def test_every_form_s_newer_release_is_the_store_of_reading_everything(
     assert same.made_from is not None
     assert same.made_from.subjects["same"] == old.subjects
     assert written(tmp_path / "same") == written(tmp_path / "old")
+
+
+def note_texts(folder: Path, *people: str) -> list[str]:
+    with gzip.open(folder / "note" / "discharge.csv.gz", "rt", newline="") as lines:
+        return [row["text"] for row in csv.DictReader(lines) if not people or row["subject_id"] in people]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_only_notes_of_changed_people_are_derived_again_unless_some_note_could_not_be_read(
+    releases: tuple[Path, Path], broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note that is set aside may still have a history, so that the derived rows do not follow from the kept notes."""
+    before, after = releases[0], tmp_path / "after"
+    shutil.copytree(releases[1], after)
+    if broken:
+        with gzip.open(after / "note" / "discharge.csv.gz", "at", newline="") as target:
+            csv.writer(target).writerow(["x-DS-1", "no number", "", "DS", "1", "", "", "Chief Complaint: none"])
+    old = ingest("mimiciv", before, tmp_path / "old", settings=SETTINGS)
+    whole = ingest("mimiciv", after, tmp_path / "whole", settings=SETTINGS)
+    derived: list[str] = []
+
+    def counted(text: str) -> str:
+        derived.append(text)
+        return admission_sections(text)
+
+    monkeypatch.setitem(DERIVATIONS, "admission_sections", counted)  # type: ignore[arg-type]
+    made = ingest("mimiciv", after, tmp_path / "new", settings=SETTINGS, earlier=tmp_path / "old")
+    assert written(tmp_path / "new") == written(tmp_path / "whole")
+    assert (made.filled, made.rows_read, made.quarantined) == (whole.filled, whole.rows_read, whole.quarantined)
+    assert made.rows_read["admission_note"] < old.rows_read["admission_note"]
+    with gzip.open(before / "hosp" / "patients.csv.gz", "rt", newline="") as lines:
+        people = [row["subject_id"] for row in csv.DictReader(lines)]
+    everybody, some = note_texts(after), [people[0], people[-1]]
+    if broken:
+        assert len(derived) == len(everybody) - 1
+    else:
+        changed = note_texts(before, *some) + note_texts(after, *some)
+        assert sorted(derived) == sorted(changed)
+        assert len(changed) < len(everybody)

@@ -157,16 +157,21 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
         for path in plan.files.tables[source.name]
     ]
     for cells in (cells for reader in readers for cells in reader.read()):
-        rows = cells.table
-        for name, text in where.items():
-            rows = rows.filter(pc.equal(pc.utf8_trim_whitespace(rows.column(name)), text))
-        written = _written(rows, table.derive)
-        rows = rows.select([name for name in rows.column_names if name in table.columns]).append_column(*written)
-        for name in _needed(table):
-            rows = rows.filter(rows.column(name).is_valid())
-        rows = derive_rows(rows, table.derive)
+        rows = derived_rows(cells.table, table)
         counts.rows += rows.num_rows
         yield rows, ()
+
+
+def derived_rows(rows: pa.Table, table: TableSpec) -> pa.Table:
+    """Return the rows of a derived table that are made of rows of its source, with the time they were written."""
+    assert table.derive is not None
+    for name, text in table.derive.where.items():
+        rows = rows.filter(pc.equal(pc.utf8_trim_whitespace(rows.column(name)), text))
+    written = _written(rows, table.derive)
+    rows = rows.select([name for name in table.columns if name in rows.column_names]).append_column(*written)
+    for name in _needed(table):
+        rows = rows.filter(rows.column(name).is_valid())
+    return derive_rows(rows, table.derive)
 
 
 def _written(rows: pa.Table, derivation: Derivation) -> tuple[str, Any]:

@@ -31,6 +31,7 @@ from wardround.core.executors import each
 from wardround.records.ingest.buckets import bucket_table
 from wardround.records.ingest.changes import mark_files, note_lineage
 from wardround.records.ingest.clocks import median_of_counts
+from wardround.records.ingest.derived import made_of_buckets, note_derived
 from wardround.records.ingest.joins import needed_tables
 from wardround.records.ingest.lineage import Lineage, Taking
 from wardround.records.ingest.plan import (
@@ -185,6 +186,8 @@ def _run(plan: Plan, report: Reporter) -> None:
         work = partial(renew_shard, medians=medians, taking=taking, every_subject=every is not None)
     _each(plan, work, list(range(plan.shards)), report)
     forget_shared()
+    for name in [] if taking is None else made_of_buckets(plan, taking):
+        note_derived(plan, name)
     keep_origin(plan, tables)
     _note_manifest(plan, tables, medians, taking, every)
 
@@ -200,11 +203,16 @@ def _take_or_read(plan: Plan, tables: Sequence[str], taking: Taking | None, repo
             _read_dictionary(plan, name)
     for name in reused:
         take_table(plan, name)
+    derived = [name for name in tables if plan.spec.tables[name].derive is not None and name not in plan.files.tables]
     read = [name for name in tables if name not in reused]
     parents = [name for name in tables if any(_parent(plan, other) == name for other in read)]
     _each(plan, lend_parent, [name for name in parents if name in reused], report)
     _each(plan, bucket_table, [name for name in parents if name in read], report)
-    _each(plan, bucket_table, [name for name in read if name not in parents], report)
+    _each(plan, bucket_table, [name for name in read if name not in (*parents, *derived)], report)
+    later = [] if taking is None else made_of_buckets(plan, taking)
+    for name in later:
+        note_derived(plan, name)
+    _each(plan, bucket_table, [name for name in derived if name in read and name not in (*parents, *later)], report)
 
 
 def _parent(plan: Plan, name: str) -> str | None:

@@ -326,12 +326,20 @@ def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
         return "new"
     if not _has_same_files(plan, earlier, name):
         return "changed"
-    if before["repeated_rows"] or "another row has the same key and other content" in before["quarantine_reasons"]:
+    if has_shared_keys(earlier, name):
         return "it has several rows with one key"
     parent = None if table.subject_from is None else table.subject_from.table
     if parent is not None and _why_read(plan, earlier, parent) is not None:
         return f"its subjects are those of {parent}"
     return None
+
+
+def has_shared_keys(earlier: EarlierStore, name: str) -> bool:
+    """Whether rows of a table shared a key, so that the store does not have all that were read."""
+    table = earlier.manifest["tables"][name]
+    return bool(
+        table["repeated_rows"] or "another row has the same key and other content" in table["quarantine_reasons"]
+    )
 
 
 def take_table(plan: Plan, name: str) -> None:

@@ -21,7 +21,7 @@ from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_buc
 from wardround.records.ingest.shard_rows import clashing_rows
 from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
 from wardround.records.shards.row_ids import fingerprints
-from wardround.records.specs.spec import TableSpec, integers, microseconds
+from wardround.records.specs.spec import TableSpec, integers, microseconds, one_batch
 
 # Subjects whose rows differ between two releases: compared cell by cell, in the order of the files.
 
@@ -156,14 +156,18 @@ class Splice:
 
     def write_buckets(self, read: Collection[str]) -> None:
         """Write the rows of touched subjects into buckets of their own; of tables that were ``read``, the new rows."""
-        for name, table in self.plan.spec.tables.items():
+        for name in self.plan.spec.tables:
             if name in read:
-                rows = read_bucket(self.plan.bucket_folder(name), self.shard)
-                if rows is not None:
-                    rows = rows.filter(pa.array(np.isin(subjects_of(table, rows), self.touched)))
+                rows = self.own_part(name, read_bucket(self.plan.bucket_folder(name), self.shard))
             else:
                 rows = self.held.as_read(name, self.touched)
             write_bucket(self.plan.touched_folder(name), self.shard, rows)
+
+    def own_part(self, name: str, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        """Return the rows of touched subjects. ``name``: a table with the same column of subjects."""
+        if rows is None:
+            return None
+        return rows.filter(pa.array(np.isin(subjects_of(self.plan.spec.tables[name], rows), self.touched)))
 
     def crosses(self) -> bool:
         """Whether a row of one part refers to a row of the other, so that the parts cannot be processed separately."""
@@ -202,9 +206,9 @@ class Splice:
         was = self.held.of(name, self.touched)
         differ = _differ(was, own)
         self.changed.append(differ)
-        if len(differ):
-            return put_away(folder, name, _together(own, self.held.of(name, self.touched, others=True)))
         found = self.held.rows(name)
+        if len(differ):
+            return put_away(folder, name, _together(own, found, self.touched))
         if found is None:
             return None
         blocks, moved = self.held.files.blocks(name), found.moved.copy()
@@ -245,14 +249,29 @@ class Splice:
         return orphans(tables[name], found.rows, named, read)
 
 
-def _together(own: FinishedRows | None, others: FinishedRows | None) -> FinishedRows | None:
-    """Return the rows of both, by subject; no subject is in both."""
-    if own is None or others is None:
-        return own or others
-    subjects = np.concatenate([own.subjects, others.subjects])
-    order = np.argsort(subjects, kind="stable")
-    rows = pa.concat_batches([own.rows, others.rows]).take(pa.array(order))
-    return FinishedRows(subjects[order], rows, np.concatenate([own.moved, others.moved])[order])
+def _together(own: FinishedRows | None, found: FinishedRows | None, touched: Integers) -> FinishedRows | None:
+    """Return the rows of all subjects, sorted: ``own`` ones of the ``touched``, those ``found`` of the others."""
+    if found is None:
+        return own
+    starts, ends = (found.subjects.searchsorted(touched, side=side) for side in ("left", "right"))
+    kept = zip([0, *ends.tolist()], [*starts.tolist(), len(found.subjects)], strict=True)
+    pieces = [(found, start, end) for start, end in kept]
+    if own is not None:
+        starts, ends = (own.subjects.searchsorted(touched, side=side) for side in ("left", "right"))
+        come = [(own, start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        pieces = [piece for pair in zip(pieces, [*come, (own, 0, 0)], strict=True) for piece in pair]
+    pieces = [(rows, start, end) for rows, start, end in pieces if end > start]
+    if not pieces:
+        return None
+    if len(pieces) == 1:  # copied: what is written of a slice may end in bytes of the rows behind it
+        rows, start, end = pieces[0]
+        return FinishedRows(
+            rows.subjects[start:end], rows.rows.take(pa.array(np.arange(start, end))), rows.moved[start:end]
+        )
+    batches = [rows.rows.slice(start, end - start) for rows, start, end in pieces]
+    subjects = np.concatenate([rows.subjects[start:end] for rows, start, end in pieces])
+    moved = np.concatenate([rows.moved[start:end] for rows, start, end in pieces])
+    return FinishedRows(subjects, one_batch(pa.Table.from_batches(batches)), moved)
 
 
 def _differ(was: FinishedRows | None, now: FinishedRows | None) -> Integers:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import Progress, Reporter, content_hash, silent
+from wardround.records.ingest.derived import count_change, made_of_buckets, rows_of, source_rows
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
 from wardround.records.ingest.joins import CodeLabels, Dictionaries, with_labels
 from wardround.records.ingest.lineage import Taking
@@ -49,7 +50,9 @@ def renew_shard(
         return
     earlier, folder = open_earlier(plan), _new_folder(plan, shard)
     earlier_shard = earlier.shard(shard)
-    touched = NOBODY if every_subject else touched_subjects(plan, shard, earlier_shard, taking.read)
+    derived = made_of_buckets(plan, taking)
+    compared = [name for name in taking.read if name not in derived]
+    touched = NOBODY if every_subject else touched_subjects(plan, shard, earlier_shard, compared)
     if every_subject:
         note = _whole(plan, shard, earlier_shard, _finishing(plan, medians), taking)
     elif len(touched):
@@ -72,18 +75,28 @@ def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, 
 
     for name in taking.tables:
         write_bucket(plan.bucket_folder(name), shard, earlier.as_read(name))
+    derived = {}
+    for name in made_of_buckets(plan, taking):
+        rows = rows_of(plan, name, source_rows(plan, name, shard))
+        write_bucket(plan.bucket_folder(name), shard, rows)
+        derived[name] = count_change(plan, name, earlier, None, rows)
     counts = asdict(finishing.finish(shard, shard_folder(plan.store, shard), put))
-    return {**counts, "changed": np.unique(np.concatenate(changed)).tolist()}
+    return {**counts, "changed": np.unique(np.concatenate(changed)).tolist(), "derived": derived}
 
 
 def _spliced(plan: Plan, splice: Splice, finishing: Finishing, taking: Taking) -> dict[str, Any]:
     """Process the touched subjects and reuse the others; all rows if one part refers to the other."""
+    derived = {}
     splice.write_buckets(taking.read)
+    for name in made_of_buckets(plan, taking):
+        rows = rows_of(plan, name, splice.own_part(name, source_rows(plan, name, splice.shard)))
+        write_bucket(plan.touched_folder(name), splice.shard, rows)
+        derived[name] = count_change(plan, name, splice.held, splice.touched, rows)
     if splice.crosses():
         return _whole(plan, splice.shard, splice.held, finishing, taking)
     counts = splice.finish(finishing, shard_folder(plan.store, splice.shard))
     whole = splice.counted(counts, open_earlier(plan).origin.shards[splice.shard], finishing.buckets)
-    return {**whole, "changed": np.unique(np.concatenate(splice.changed)).tolist()}
+    return {**whole, "changed": np.unique(np.concatenate(splice.changed)).tolist(), "derived": derived}
 
 
 def _changed(
