@@ -135,8 +135,10 @@ class StreamEngine:
         before = self.reached.get(subject, NO_HOUR)
         if reach is not None and reach > before:
             self.reached[subject] = reach
-        now = self.now(subject)
-        self._end(subject, now)
+        now = max(self.reached.get(subject, NO_HOUR), self.clock)
+        own = self.open.get(subject)
+        if own and min(own) < now:
+            self._end(subject, now)
         if subject in self.waiting and len(self.over) < MANY:
             yield from [self._close(subject, each) for each in tuple(self.waiting[subject])]
         is_shown = False
@@ -150,7 +152,8 @@ class StreamEngine:
             self.commit.reached[subject] = reach
         if self.over and (len(self.over) < MANY or self.lines % EVERY == 0):
             yield self._close(*self._next())
-        yield from self._close_owed(WITH_A_LINE)
+        if self.owed:
+            yield from self._close_owed(WITH_A_LINE)
 
     def _add(self, subject: int, hour: int, events: TakenEvents, *, ahead: bool, parked: bool) -> None:
         number, commit, own = self.lines + 1, self.commit, self.open[subject]

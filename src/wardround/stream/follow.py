@@ -16,7 +16,7 @@ import numpy as np
 
 from wardround.clinical.bundles import PatientState
 from wardround.clinical.bundles.events import HOUR
-from wardround.core import Progress, Reporter, UserError, private_folder, silent, to_microseconds
+from wardround.core import Progress, Reporter, UserError, private_folder, silent
 from wardround.core.garbage import no_cycle_collection
 from wardround.records import SourceSpec
 from wardround.records.shards import bucket_numbers
@@ -35,7 +35,7 @@ from wardround.stream.input import (
 from wardround.stream.ledger import LEDGER_FORMAT, Commit, RefusedLine, RowReading, StreamLedger
 from wardround.stream.output import OutputFile, sealed_line
 from wardround.stream.patients import LoggedEvents, Patients
-from wardround.stream.reading import LineReader, ReadLines, line_time, new_reading, row_id, row_key
+from wardround.stream.reading import LineReader, ReadLines, line_microseconds, new_reading, row_id, row_key
 from wardround.stream.row_lines import RowIssuing, RowLine, RowReader
 from wardround.stream.source_rows import ResourceRows, SourceRows, is_resource
 from wardround.stream.source_rules import SourceRules
@@ -167,7 +167,7 @@ class LineTaking:
 
     def _take(self, item: _Item, place: int, read: ReadLines) -> None:
         if item.subject is None:
-            self._turn(to_microseconds(line_time(item.line.clock or "", "clock")))
+            self._turn(line_microseconds(item.line.clock or "", "clock"))
             return
         if item.row is not None:
             self._take_row(item, item.row)
@@ -181,7 +181,7 @@ class LineTaking:
             return
         self.lines += 1
         self.events += len(events)
-        known = to_microseconds(line_time(item.line.known or "", "known"))
+        known = line_microseconds(item.line.known or "", "known")
         limit = self._clock.limit(self.engine.time)
         parked = limit is not None and known > limit
         reach = None if parked else known // HOUR
@@ -208,7 +208,8 @@ class LineTaking:
         self._write(self._issuing.take(row, self._clock.limit(self.engine.time)))
 
     def _write(self, output: Iterator[dict[str, Any]]) -> None:
-        self._logged.commit.told += (sealed_line(ENCODER.encode(line)) for line in output)
+        for line in output:
+            self._logged.commit.told.append(sealed_line(ENCODER.encode(line)))
 
     def _keep(self, most_entries: int) -> None:
         """Commit, then free memory above the limit: states of idle patients first, then events."""

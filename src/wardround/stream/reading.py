@@ -127,6 +127,12 @@ def line_time(text: str, what: str) -> datetime:
     return moment
 
 
+@lru_cache(maxsize=65_536)
+def line_microseconds(text: str, what: str) -> int:
+    """Parse a time field of a line as :func:`line_time`, in microseconds since 1970."""
+    return to_microseconds(line_time(text, what))
+
+
 # Rows that come again: without a change they are ignored, with a change they are a correction.
 
 
@@ -199,15 +205,15 @@ class LineReader:
         """Parse a line. ValueError and others: it is not a line, or of a table that the source does not have."""
         line = DECODER.decode(text)
         if line.clock is not None:
-            line_time(line.clock, "clock")
+            line_microseconds(line.clock, "clock")
         elif line.table not in self.spec.tables:
             raise ValueError(f"no table {line.table!r:.40}")
         elif line.known is None and (line.revision or line.withdrawn or line.pending or line.time):
             raise ValueError("revision, withdrawn, pending and time need known: when it became known")
         if line.known is not None:
-            line_time(line.known, "known")
+            line_microseconds(line.known, "known")
         if line.time is not None:
-            line_time(line.time, "time")
+            line_microseconds(line.time, "time")
         if not 0 <= line.revision < 1 << 31:
             raise ValueError(f"revision {line.revision} is no count")
         return line
@@ -297,10 +303,9 @@ class LineReader:
 
     def _revision(self, spec: TableSpec, lines: list[StreamLine], withdrawn: bool, pending: bool) -> Revisions:
         batch = _batch(spec, lines)
-        known = np.array([to_microseconds(line_time(line.known or "", "known")) for line in lines], np.int64)
+        known = np.array([line_microseconds(line.known or "", "known") for line in lines], np.int64)
         event = np.array(
-            [NO_TIME if line.time is None else to_microseconds(line_time(line.time, "time")) for line in lines],
-            np.int64,
+            [NO_TIME if line.time is None else line_microseconds(line.time, "time") for line in lines], np.int64
         )
         if (event == NO_TIME).any():
             event = np.where(event == NO_TIME, self._clocks.evaluate(spec.event_time, spec, batch), event)
