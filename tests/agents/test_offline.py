@@ -119,6 +119,16 @@ def test_the_past_is_counted_by_names_or_moments_and_of_places_not_at_all(
         assert all(str(wanted) in ask.arguments["sql_query"] for ask in asks)
 
 
+def test_the_likeliest_phrases_are_looked_up_a_dozen_at_once_in_three_searches() -> None:
+    """Of 60 findings the 36 with most evidence; each search is asked of the tool that a run has, one of two."""
+    (step,) = [step for step in plan_for("transfers_candidates", ROLES).steps if step.name == "the official names"]
+    known = chart_of("transfers")
+    known.add(OfflineFinding(kind="thought", value=f"phrase {n:02}", amount=2 + n) for n in range(60))
+    searches = [ask for ask in step.ask(known) if ask.tool == "get_candidates"]
+    asked = [ask.arguments["query"] for ask in searches]
+    assert asked == [[f"phrase {n:02}" for n in range(first, first - 12, -1)] for first in (59, 47, 35)]
+
+
 def test_a_question_with_labels_reads_results_diagnoses_and_drugs_where_the_chart_has_them() -> None:
     question = "Will the latest hyperkalemia be severe? Answer with one of: yes, no."
     step = labelled_plan(question, ROLES).steps[-1]

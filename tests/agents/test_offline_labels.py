@@ -112,6 +112,7 @@ def test_what_it_says_beside_the_actor() -> None:
         "Your task now: rerank.\n- Sodium\n- Hemoglobin\n- Bilirubin\n- Ferritin\n\nChoose the 2 whose values tell."
     )
     assert ask(QUESTION, listed) == '["Hemoglobin", "Ferritin"]'
+    assert ask(QUESTION, listed.replace("Ferritin", "Ferritin, Säuglinge")) == '["Hemoglobin", "Ferritin, Säuglinge"]'
     first = ask(QUESTION, "excerpts", "Your task now: refine.\n- factors of anemia\n")
     second = ask(QUESTION, "excerpts", f"Your task now: refine.\n- factors of anemia\n- {first}\n")
     third = ask(QUESTION, "excerpts", f"Your task now: refine.\n- factors of anemia\n- {first}\n- {second}\n")

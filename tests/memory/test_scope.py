@@ -183,6 +183,12 @@ def test_an_allergy_that_a_code_records_is_one_and_an_illness_by_an_allergy_is_n
         ("elderly patients", 65, 120),
         ("septuagenarian", 70, 79),
         ("octogenarians", 80, 89),
+        ("nonagenarian", 90, 99),
+        ("infants", 0, 0),
+        ("paediatric patients", 0, 17),
+        ("grown-ups", 18, 120),
+        ("older adults", 65, 120),
+        ("geriatric patients", 65, 120),
     ],
 )
 def test_a_word_for_an_age_holds_from_its_first_year_to_its_last(word: str, youngest: int, oldest: int) -> None:
@@ -191,6 +197,31 @@ def test_a_word_for_an_age_holds_from_its_first_year_to_its_last(word: str, youn
     found = [age for age in range(121) if check(Findings(age=age))]
     assert found == list(range(youngest, oldest + 1))
     assert check(Findings()) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "male", "female"),
+    [
+        ("boys", range(18), range(0)),
+        ("girls", range(0), range(18)),
+        ("men", range(121), range(0)),
+        ("women of childbearing age", range(0), range(15, 50)),
+        ("women of reproductive age", range(0), range(15, 50)),
+    ],
+)
+def test_a_word_for_a_sex_and_an_age_holds_for_both(word: str, male: range, female: range) -> None:
+    check = read_phrase(word)
+    assert check is not None
+    assert [age for age in range(121) if check(Findings(age=age, sex="male"))] == list(male)
+    assert [age for age in range(121) if check(Findings(age=age, sex="female"))] == list(female)
+
+
+@pytest.mark.parametrize("word", ["neonates", "newborn"])
+def test_a_child_is_newborn_for_four_weeks(word: str) -> None:
+    check = read_phrase(word)
+    assert check is not None
+    assert [check(Findings(days=days)) for days in (0, 28, 29, 365)] == [True, True, False, False]
+    assert [check(Findings(age=age)) for age in (0, 1)] == [None, False], "of no age in days nobody can say"
 
 
 def test_ninety_stands_for_ninety_and_more_and_nothing_known_is_nothing_checked() -> None:

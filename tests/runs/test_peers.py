@@ -98,7 +98,13 @@ def test_agents_of_one_run_read_banks_of_their_own(
 
 
 @pytest.mark.parametrize(
-    ("agent", "said"), [("rem", "Did you mean reme"), ("react", "react reads no bank"), ("flex", "no bank at")]
+    ("agent", "said"),
+    [
+        ("rem", "Did you mean reme"),
+        ("mem0", r"memory\.banks: there is no 'mem0'.* There are: reme, flex, react"),
+        ("react", "react reads no bank"),
+        ("flex", "no bank at"),
+    ],
 )
 def test_a_bank_of_nobody_is_refused(agent: str, said: str, settings: RunSettings, tmp_path: Path) -> None:
     own = {"banks": {agent: str(tmp_path / "nowhere.sqlite")}}

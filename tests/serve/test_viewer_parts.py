@@ -174,7 +174,8 @@ def test_every_message_stands_once_where_it_came_in() -> None:
     call = ToolCall(id="1", name="look", arguments="{}")
     said = Message(role="assistant", content="I look", tool_calls=(call,))
     record = ToolRecord(call=call, result_text=TABLE)
-    first = turn(0, prompt=(question,), reply=said, results=(record,))
+    refused = ToolRecord(call=call, result_text=TABLE, is_error=True)
+    first = turn(0, prompt=(question,), reply=said, results=(record, refused))
     second = turn(1, prompt=(question, said, record.message, pinned), reply=Message(role="assistant", content="done"))
     note = Note(n=0, kind="limit", detail={"turn": 1})
     sections = transcript(trajectory(first, second, notes=(note,)))
@@ -185,11 +186,14 @@ def test_every_message_stands_once_where_it_came_in() -> None:
             ("reply", "reply", "I look"),
             ("call", "look", "{}"),
             ("result", "look", "a | b\n1 | x"),
+            ("call", "look", "{}"),
+            ("result", "look: refused", "a | b\n1 | x"),
         ],
         [("shown", "user", "summary so far"), ("reply", "reply", "done")],
         [("note", "limit", '{"turn": 1}')],
     ]
-    assert sections[0].blocks[3].table is not None
+    assert [block.title for section in sections for block in section.blocks if block.missed] == ["look: refused"]
+    assert [block.title for section in sections for block in section.blocks if block.table is not None] == ["look"]
 
 
 def test_columns_are_of_the_kind_of_all_their_cells() -> None:

@@ -237,3 +237,14 @@ def test_events_of_meds_are_the_rows_of_the_tables(told: Told) -> None:
     assert Counter(row["code"] for row in events)["MEDS_BIRTH"] == len(people)
     dead = {row["subject_id"] for row in events if row["code"] == "MEDS_DEATH"}
     assert dead == {int(row["subject_id"]) for row in told.rows("patients") if row["dod"]}
+    metadata = told.folder / "meds" / "metadata"
+    assert json.loads((metadata / "dataset.json").read_text())["dataset_name"] == "synthetic hospital"
+    assert {
+        (row["subject_id"], row["split"]) for row in pq.read_table(metadata / "subject_splits.parquet").to_pylist()
+    } == {(row["subject_id"], split) for split, rows in parts.items() for row in rows}
+    described = {row["code"]: row["description"] for row in pq.read_table(metadata / "codes.parquet").to_pylist()}
+    assert set(described) == {row["code"] for row in events}
+    titles = {row["itemid"]: row["label"] for row in told.rows("d_labitems")}
+    for code, title in described.items():
+        kind, *rest = code.split("//")
+        assert title == (titles.get(rest[0]) if kind == "LAB" else None)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from synth_rows import Reader, Row
+from synth_rows import SEED, Reader, Row
+
+from wardround.synth.catalog import load_catalog
+from wardround.synth.person import Numbers, draw_subject
+from wardround.synth.planning import plan_encounter
 
 
 def _stays(rows: Reader) -> dict[str, Row]:
@@ -149,3 +153,25 @@ def test_emergency_stays_carry_their_vital_signs(rows: Reader) -> None:
     home = [row for row in stays.values() if not row["hadm_id"]]
     assert home
     assert len(home) < 0.5 * len(stays)
+
+
+def test_what_is_done_in_a_stay_is_done_between_its_ends() -> None:
+    catalog, done = load_catalog(), 0
+    for number in range(8):
+        subject, dice = draw_subject(SEED, number, catalog)
+        for condition in catalog.conditions.values():
+            if not condition.get("complaints"):
+                continue
+            stay = plan_encounter(
+                dice,
+                catalog,
+                Numbers(number),
+                subject=subject,
+                condition=condition,
+                arrival=subject.first_visit,
+                number=0,
+            )
+            assert all(stay.arrival <= act.moment < stay.discharge for act in stay.acts)
+            assert list(stay.acts) == sorted(stay.acts, key=lambda act: act.moment)
+            done += len(stay.acts)
+    assert done > 100

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Sequence
+from multiprocessing.util import Finalize
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -101,6 +104,33 @@ def test_processes_do_one_job_after_the_other_and_one_that_is_killed_is_replaced
     processes = {one.result[1] for one in ended}
     assert os.getpid() not in processes
     assert len(processes) <= 3, "two, and the one that took the place of the killed"
+
+
+def leave_in_order(marks: str) -> None:
+    """What is to be put away at the end of this process is put away by itself."""
+    Finalize(None, (Path(marks) / "idle").touch, exitpriority=1)
+
+
+def work_until_told(marks: str) -> None:
+    """Work for ever, and leave when told."""
+
+    def told(number: int, frame: FrameType | None) -> None:
+        (Path(marks) / "told").touch()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, told)
+    (Path(marks) / "busy").touch()
+    time.sleep(600)
+
+
+def test_at_the_end_the_idle_go_by_themselves_and_who_works_is_told_to(tmp_path: Path) -> None:
+    with opened("processes", 2) as there:
+        there.start(Job(number=0, work=work_until_told, arguments=(str(tmp_path),)))
+        there.start(Job(number=1, work=leave_in_order, arguments=(str(tmp_path),)))
+        assert [ended.job.number for ended in there.wait(60)] == [1]
+        while not (tmp_path / "busy").exists():
+            time.sleep(0.01)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["busy", "idle", "told"]
 
 
 def test_here_and_in_a_process_the_results_are_in_order_and_errors_are_the_same(tmp_path: Path) -> None:

@@ -115,6 +115,8 @@ CHANGES = [
     ("known(hadm_id, admissions)", "known(hadm_id, admission)", "did you mean 'admissions'"),
     ("known(hadm_id, admissions)", "known(charttime, admissions)", "is 'time' but admissions.hadm_id is 'int'"),
     ("known(hadm_id, admissions)", "lag(charttime, lab_lag)", "no setting 'lab_lag'"),
+    ("known(hadm_id, admissions)", "newest(hadm_id)", r"late .*time rule 'newest\(hadm_id\)': unknown function"),
+    ('event_time = "charttime"', 'event_time = ""', r"tables\.labs event_time: a time rule is empty"),
     ('table = "d_items"', 'table = "items"', "no dictionary 'items'"),
     ('add = { label = "label" }', 'add = { charttime = "label" }', "joined columns have names of the file's own"),
     ('add = { label = "label" }', 'add = { label = "lable" }', "did you mean 'label'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import socket
@@ -50,6 +51,7 @@ class Server(ThreadingHTTPServer):
         self.body = head + DATA + f"\r\n--{BOUNDARY}--\r\n".encode()
         self.kind = f'multipart/related; type="application/dicom"; boundary="{BOUNDARY}"'
         self.status = 200
+        self.packed = False
 
 
 TAGS = ("0020000D", "0020000E", "00080018", "00100020")
@@ -74,6 +76,9 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, body: bytes, kind: str) -> None:
         self.send_response(self.server.status)
         self.send_header("Content-Type", kind)
+        if self.server.packed:
+            body = gzip.compress(body)
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -135,6 +140,20 @@ def test_answers_that_are_cut_off_or_wrong_are_one_line() -> None:
         DicomWeb("http://127.0.0.1:9/dicom-web").read(NAME)
     with pytest.raises(ToolFailure, match="does not say"):
         DicomWeb("http://127.0.0.1:9/dicom-web").read(ImageName(subject="1", image="a", instance="../../x"))
+
+
+def test_an_answer_is_read_up_to_its_limit_however_small_it_travels() -> None:
+    limit = 1024 * 1024
+    with serving() as (server, source):
+        server.packed = True
+        room = limit - len(json.dumps([*server.found, ""]))
+        server.found.append("x" * room)
+        assert source.read(NAME) == DATA, "so many bytes are read"
+    with serving() as (server, source):
+        server.packed = True
+        server.found.append("x" * (room + 1))
+        with pytest.raises(ToolFailure, match="sent more than 1,048,576 bytes"):
+            source.read(NAME)
 
 
 def test_this_machine_is_reached_without_a_proxy_and_no_password_is_picked_up(
