@@ -19,9 +19,9 @@ from wardround.models import ModelSettings, OfflineModel, Request
 from wardround.models.offline.conversation import read_conversation, read_result
 from wardround.models.offline.findings import Beliefs
 from wardround.models.offline.notes import OfflineFinding, OfflineFindings, load_rules, read_notes, rules_for
-from wardround.models.offline.plan import thoughts_on
+from wardround.models.offline.plan import last_stay, thoughts_on
 from wardround.models.offline.tasks import labelled_plan, plan_for, task_plans
-from wardround.records import Store, ingest, load_source_spec
+from wardround.records import SpanRole, Store, ingest, load_source_spec
 from wardround.synth import synthesize
 from wardround.tasks.benchmarks import Benchmark, build_agentehr, render_prompt
 from wardround.tools import Environment, EnvironmentOptions, default_toolset
@@ -117,6 +117,17 @@ def test_the_past_is_counted_by_names_or_moments_and_of_places_not_at_all(
         assert [ask.tool for ask in asks] == (["run_sql_query"] if wanted else [])
         assert all(f'FROM "{table}"' in ask.arguments["sql_query"] for ask in asks)
         assert all(str(wanted) in ask.arguments["sql_query"] for ask in asks)
+
+
+@pytest.mark.parametrize(
+    ("columns", "starts"),
+    [("hadm_id admittime edregtime", "admittime edregtime"), ("hadm_id edregtime", "edregtime"), ("dischtime", "")],
+)
+def test_a_stay_begins_at_a_column_that_the_chart_shows(columns: str, starts: str) -> None:
+    role = SpanRole(table="admissions", start="admittime", time=("edregtime",))
+    asked = last_stay(role, columns.split())
+    began = "" if asked is None else asked.arguments["sql_query"].partition(" AS began")[0]
+    assert re.findall(r'"(\w+)"', began) == starts.split()
 
 
 def test_the_likeliest_phrases_are_looked_up_a_dozen_at_once_in_three_searches() -> None:

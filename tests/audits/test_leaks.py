@@ -149,6 +149,45 @@ def test_the_time_audit_finds_a_clock_that_is_too_early(
     assert not report.clean
 
 
+WORDS = """
+[source]
+name = "ward"
+title = "A ward"
+sensitivity = "synthetic"
+[tables.words]
+path = "words"
+key = ["number"]
+subject = "person"
+event_time = "said"
+available_at = "said"
+columns = { number = "int", person = "int", said = "time", word = "text" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "cells"),
+    [
+        ("2150-01-02 08:00:01", 1),
+        ("2150-01-02T09:00:00", 1),
+        (" 2150-01-03 ", 1),
+        ("2150-01-02 08:00:00", 0),
+        ("2150-01-02", 0),
+        ("2150-01-01 23:00", 0),
+        ("2150-13-40 10:00", 0),
+        ("9999-99-9", 0),
+        ("until 2150-05-01", 0),
+    ],
+)
+def test_a_text_that_is_a_later_time_is_of_the_future(word: str, cells: int, tmp_path: Path) -> None:
+    """As of 08:00 of the second of January; a day is later when it is another."""
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "words.csv").write_text(f"number,person,said,word\n1,7,2150-01-01 08:00,{word}\n")
+    (tmp_path / "ward.toml").write_text(WORDS)
+    ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
+    report = audit_leaks(Store.open(tmp_path / "store"), [(7, parse_time("2150-01-02 08:00:00"))])
+    assert (report.of("words").cells, report.of("words").rows, report.clean) == (cells, 0, not cells)
+
+
 def test_the_deletion_audit_finds_a_clock_that_needs_the_future(tmp_path: Path) -> None:
     """A row's clock here reads a cell that is itself late: without that cell the row has another clock."""
     old = 'available_at = "first(ref(pharmacy_id, pharmacy, entertime), '

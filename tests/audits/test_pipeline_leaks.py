@@ -17,6 +17,7 @@ import leaking_pipeline
 import pytest
 from leaking_pipeline import READ, SAMPLES, of_people, swap_table, write_features, write_hospital
 
+from declared import beginnings_of
 from wardround.audits.pipeline import (
     PipelineCommand,
     PipelineReport,
@@ -26,6 +27,8 @@ from wardround.audits.pipeline import (
     draw_samples,
     read_samples,
 )
+from wardround.audits.pipeline.compare import Change, PipelineFinding, grouped
+from wardround.audits.pipeline.samples import PipelineSample
 from wardround.audits.swap import load_swap_table
 from wardround.cli import main
 from wardround.core import UserError
@@ -362,3 +365,23 @@ def test_a_person_whom_a_reference_names_is_swapped_too(tmp_path: Path) -> None:
 
     report = audit_pipeline(run, raw, samples, read="rows:{out}/f.csv", source=table)
     assert [(one.verdict, one.feature) for one in report.findings] == [("LEAK", "gone")]
+
+
+def test_features_of_a_family_are_told_as_one_with_the_first_of_them_as_example() -> None:
+    noon = datetime(2150, 1, 1, 12)
+    early, late = PipelineSample(subject="1", time=noon), PipelineSample(subject="2", time=noon)
+    sodium, urea = (
+        Change(kind="value", before=(140.0,), after=()),
+        Change(kind="value", before=(1, 2, 3, 4), after=("x",)),
+    )
+    places = {(late, "LAB//sodium"): urea, (early, "LAB//urea"): urea, (early, "LAB//sodium"): sodium}
+    (found,) = grouped("LEAK", places, 5, {"LAB//sodium": ("labs.value",), "LAB//urea": ("labs.item",)})
+    assert (found.feature, found.features, found.samples, found.compared) == ("LAB", 2, 2, 5)
+    assert (found.columns, found.example) == (("labs.item", "labs.value"), early)
+    assert found.shown == f"{early}: 140 -> nothing"
+    assert "LAB (2 features): " in found.sentence
+    (alone,) = grouped("LEAK", {(late, "LAB//urea"): urea}, 5)
+    assert (alone.feature, alone.columns) == ("LAB//urea", ())
+    assert alone.shown == f"{late}: 1, 2, 3 ... (4) -> x"
+    assert PipelineFinding(verdict="LEAK", feature="a", samples=1, compared=2).shown == ""
+    assert beginnings_of(PipelineReport).keys() == {"source"}, "what is counted begins at nothing"

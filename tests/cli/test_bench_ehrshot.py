@@ -63,6 +63,7 @@ def test_the_published_clocks_are_those_of_a_benchmark_that_has_them(
     assert main(["bench", "build", "agentehr", *store, *end]) == 0
     assert main(["bench", "show", str(tmp_path / "bench")]) == 0
     assert "agentehr, clock policy published, " in capsys.readouterr().out
+    assert Benchmark.open(tmp_path / "bench").manifest["seed"] == 0
 
 
 def test_the_fifteen_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

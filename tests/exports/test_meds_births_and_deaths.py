@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from wardround.core import from_microseconds, to_microseconds
 from wardround.exports.meds import ExportSettings, export_meds
@@ -76,22 +77,24 @@ subject = "person"
 event_time = "always"
 available_at = "always"
 death = "died"
-columns = { person = "int", died = "time", told = "time", of = "text", until = "text" }
-late = { "died, until" = "told" }
+columns = { person = "int", died = "time", told = "time", of = "text", until = "text", after = "text" }
+late = { after = "shift(told, 60)", "died, until" = "told" }
 """
 
 
-def test_a_death_is_told_when_somebody_heard_of_it_and_never_where_nobody_did(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", ["told", "max(told, told)"])
+def test_a_death_is_told_when_somebody_heard_of_it_and_never_where_nobody_did(rule: str, tmp_path: Path) -> None:
     """Of who is known to have died nothing else that came late stands among the things that never change."""
-    rows = ["1,2150-01-05 10:00,2150-02-01 12:00,town,a", "2,2150-01-05 10:00,,town,b", "3,,2150-02-01 12:00,,c"]
+    rows = ["1,2150-01-05 10:00,2150-02-01 12:00,town,a,d", "2,2150-01-05 10:00,,town,b,e", "3,,2150-02-01 12:00,,c,f"]
     (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / "people.csv").write_text("\n".join(["person,died,told,of,until", *rows]) + "\n")
-    (tmp_path / "ward.toml").write_text(WARD)
+    (tmp_path / "raw" / "people.csv").write_text("\n".join(["person,died,told,of,until,after", *rows]) + "\n")
+    (tmp_path / "ward.toml").write_text(WARD.replace('= "told" }', f'= "{rule}" }}'))
     ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
     for mode, at in (("known", datetime(2150, 2, 1, 12)), ("event", datetime(2150, 1, 5, 10))):
         settings = ExportSettings(time=mode)  # type: ignore[arg-type]
         export_meds(Store.open(tmp_path / "store"), tmp_path / mode, settings=settings)
         (path,) = (tmp_path / mode / "data").rglob("*.parquet")
+        assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
         rows_of = {(row["subject_id"], row["code"]): row for row in pq.read_table(path).to_pylist()}
         assert {key: row["time"] for key, row in rows_of.items() if key[1] == "MEDS_DEATH"} == {(1, "MEDS_DEATH"): at}
         told = {key: (row["time"], row["available_at"]) for key, row in rows_of.items() if "//" in key[1]}

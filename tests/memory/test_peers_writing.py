@@ -260,6 +260,17 @@ def test_triplets_are_found_by_the_entities_that_are_named_and_one_step_on(bank:
     assert [one.id for one in remembered(bank, "mem0-graph", "What after sepsis?", k=2)] == [named.id, beyond.id]
 
 
+def test_an_entity_is_named_where_all_of_its_words_are(bank: Bank) -> None:
+    """The decoy shares more words with the question, and names none of its own entities in full."""
+    memory = memory_of(bank, "mem0-graph")
+    named = triplet(bank, 1, "septic shock", "shows", "high lactate in blood")
+    decoy = triplet(bank, 2, "fluid given old people", "shows", "question given fluid")
+    for note in (decoy, named):
+        settle(memory, note)
+    asked = "Which fluid is given to old men after a shock that is septic?"
+    assert [one.id for one in remembered(bank, "mem0-graph", asked, k=2)] == [named.id, decoy.id]
+
+
 # Communities and their reports (GraphRAG)
 
 

@@ -116,3 +116,15 @@ def test_whatever_is_played_nothing_barred_is_offered_and_no_place_is_offered_tw
         walking.act(place, action, ways[choice % len(ways)].experience if ways else "")
     assert walking.steps <= 60
     assert len(walking.collected) <= 10
+
+
+@pytest.mark.parametrize(("target", "path"), [("b", ("s", "b")), ("d", ("s", "a", "d")), ("f", ("s", "a", "c", "f"))])
+def test_backtracking_keeps_the_path_up_to_the_place_that_had_offered_it(target: str, path: tuple[str, ...]) -> None:
+    graph = Drawn(
+        {"s": {"a": 0.9, "b": 0.5}, "a": {"c": 0.9, "d": 0.2}, "c": {"e": 0.9, "f": 0.1}, "e": {"g": 0.9}, "g": {}}
+    )
+    walking = begun(graph, "s")
+    for name in "aceg":
+        walking.act(here(walking), "EXPLORE", name)
+    walking.act(here(walking), "BACKTRACK", target)
+    assert here(walking).path == path

@@ -128,8 +128,9 @@ def test_auto_finds_out_once_whether_tools_reach_the_prompt(script: Any, by_sche
     assert all(("response_format" in body, "tools" in body) == (by_schema, not by_schema) for body in played)
 
 
-def test_auto_stays_native_where_nothing_is_counted() -> None:
-    script = [text("H", usage=None), text("H", usage=None), tools(("get_latest_records", {}))]
+@pytest.mark.parametrize(("bare", "full"), [(None, None), (USAGE, None), (None, USAGE)])
+def test_auto_stays_native_where_not_both_are_counted(bare: Any, full: Any) -> None:
+    script = [text("H", usage=bare), text("H", usage=full), tools(("get_latest_records", {}))]
     replies, server = _asked(script, tool_calls="auto")
     assert "tools" in server.requests[-1].json
     assert replies[0].message.tool_calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from wardround.core import Progress, UserError
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors, read_predictions
 from wardround.predictors import fit as fit_module
 from wardround.predictors.catalogue import requested_predictors
+from wardround.predictors.fit import read_manifest
 from wardround.predictors.representations import read_representations
 from wardround.records import Store
 
@@ -147,8 +149,12 @@ def test_an_interrupted_call_goes_on_and_repeats_nothing(
 
     monkeypatch.setattr(fit_module._Bench, "fit", counted)
     monkeypatch.setattr(fit_module, "count_table", lambda *_, **__: pytest.fail("charts counted again"))
-    rows = fit_predictors(store, bench, tmp_path / "cut", QUICK)
+    said: list[Progress] = []
+    rows = fit_predictors(store, bench, tmp_path / "cut", QUICK, report=said.append)
     assert without_time(rows) == whole
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", read_manifest(tmp_path / "cut")["created"])
+    done = [(one.done, one.total) for one in said if one.label == "fitting predictors"]
+    assert done == [(number, len(whole)) for number in range(4, len(whole) + 1)], "it goes on from what is there"
     assert len(fitted) == len(whole) - 4
     fit_predictors(store, bench, tmp_path / "cut", QUICK)
     assert len(fitted) == len(whole) - 4
@@ -267,6 +273,10 @@ def test_an_npz_that_is_cut_off_or_lacks_times_says_so(tmp_path: Path) -> None:
     np.savez(tmp_path / "nat.npz", subject_id=np.array([1, 2]), prediction_time=times, vector=np.ones((2, 3)))
     with pytest.raises(UserError, match="1 rows have no prediction_time"):
         read_representations(tmp_path / "nat.npz")
+    np.savez(tmp_path / "few.npz", subject_id=np.array([1, 2]), vector=np.ones((2, 3)))
+    with pytest.raises(UserError, match=r"few\.npz.* prediction_time") as refused:
+        read_representations(tmp_path / "few.npz")
+    assert "cannot be read" not in str(refused.value)
     whole = (tmp_path / "nat.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     pickled = np.array([Path("x"), 2], object)

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from extras import Later, needs
-from wardround.core import UserError, to_microseconds
+from wardround.core import RecordError, UserError, to_microseconds
 from wardround.predictors import PredictorSettings
 from wardround.predictors.features import (
     CountTable,
@@ -24,6 +25,7 @@ from wardround.predictors.features import (
     climb,
     count_matrix,
     read_counts,
+    stored_parents,
     write_counts,
 )
 from wardround.predictors.fit import Problem, Shots, _check_manifest, _fit_keys, _sample_facts, _usable, read_manifest
@@ -336,3 +338,18 @@ def test_an_icd_code_has_a_category_where_its_version_leaves_no_doubt(code: str,
 
 def test_parents_are_a_list_or_a_code_a_line() -> None:
     assert (_names("a\nb\n"), _names(["a", None, "b"]), _names(None), _names(7)) == (("a", "b"), ("a", "b"), (), ())
+
+
+def test_a_dictionary_that_was_not_there_hides_no_other() -> None:
+    class Books:
+        """A store whose first dictionary had no file; of the others one says what lies above a code."""
+
+        manifest: Any = {"dictionaries": ["missing", "plain", "codes"]}
+
+        def dictionary(self, name: str) -> pa.Table:
+            if name == "missing":
+                raise RecordError("no file")
+            return pa.table({"code": [7, 8], "parent_codes": [["A", "B"], []]} if name == "codes" else {"code": [1]})
+
+    books: Any = Books()
+    assert stored_parents(books) == {"7": ("A", "B")}

@@ -156,7 +156,7 @@ def test_a_construction_that_fails_on_the_way_goes_on_without_asking_twice(
             found.append(construct(folder, bank, ConstructionSettings(), concurrency=1))
     assert [one.failed > 0 for one in found] == [True, True, False]
     whole = found[-1]
-    assert (whole.cases, whole.attempts, whole.successes) == (3, 6, 0)
+    assert (whole.cases, whole.unfinished, whole.attempts, whole.successes) == (3, 0, 6, 0)
     assert whole.drawn == {"contraindication": 6}, "every failure gives one, where nothing succeeded too"
     assert speaker.asked["divergence"] == speaker.asked["draft"] == speaker.asked["entities"] == 6, "each asked once"
     assert speaker.asked["edges"] == 6

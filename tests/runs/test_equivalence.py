@@ -35,6 +35,7 @@ class Grader:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.fails_after = 10**6
+        self.grade: int | None = None
 
     def __call__(self, body: Any) -> Answer:
         if len(self.asked) >= self.fails_after:
@@ -42,6 +43,8 @@ class Grader:
         said = body["messages"][1]["content"]
         self.asked.append(said)
         plan = said.partition("The plan to grade")[2].partition("Grades")[0]
+        if self.grade is not None:
+            return text(json.dumps({"why": "so", "grade": self.grade}))
         return text(json.dumps({"why": "so", "grade": 4 if "Potassium" in plan else 2}))
 
 
@@ -108,6 +111,11 @@ def test_it_is_off_by_default_and_needs_a_model(
     assert not judge.asked
     (row,) = summarise_run(score_run(folder), seed=0).adherence
     assert row.equivalence is None
+    judge.grade = 6
+    folder = start(tmp_path / "six", plain.changed(equivalence=1))
+    execute(folder)
+    assert judge.asked
+    assert [score.steps.grades for score in score_run(folder) if score.steps] == [(), ()], "grades are 1 to 5"
     for name in (None, "words"):
         with pytest.raises(UserError, match="needs a model that grades"):
             start(tmp_path / f"run-{name}", plain.changed(equivalence=2, judge=name))

@@ -87,6 +87,14 @@ def test_the_precise_trigger_is_the_rule_and_what_it_covers_is_no_gain_to_anothe
     assert rules[0].support == 10
 
 
+def test_a_rule_names_its_surest_action_first() -> None:
+    """After t heparin starts 12 times of 20 and an EKG follows 18 times; of the names heparin's comes first."""
+    steps = [step(n, {"t"}, *[EKG] * (n < 18), *[HEPARIN] * (n < 12)) for n in range(20)]
+    steps += [step(n, {"other"}) for n in range(20, 80)]
+    (rule,) = [one for one in reflect(StepTable.of(steps, support=5, hits=2), PLAIN) if one.trigger == "t"]
+    assert (rule.actions, rule.shares) == (("perform EKG", "start Heparin"), (0.9, 0.6))
+
+
 def test_weights_by_hand() -> None:
     """Ten steps of 100 have a low value. With x of the first, y of the second trigger and a penalty of 30, an EKG
     (8 times, each after a low value) solves 40 x + 10 y = 8 and 10 x + 130 y = 8; heparin 40 x + 10 y = 1, 10 x + 130 y

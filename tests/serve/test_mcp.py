@@ -119,6 +119,10 @@ async def test_no_argument_opens_another_chart(synthetic_store: Store) -> None:
         listed = (await client.list_tools()).tools
         only_reading = {tool.name: tool.annotations and tool.annotations.read_only_hint for tool in listed}
         assert [name for name, reads in only_reading.items() if not reads] == ["finish"]
+        hints = [tool.annotations for tool in listed if tool.annotations]
+        assert len(hints) == len(listed)
+        assert {(one.destructive_hint, one.open_world_hint) for one in hints} == {(False, False)}, "nothing is changed"
+        assert all(one.idempotent_hint == one.read_only_hint for one in hints)
         names = set(only_reading)
         assert "load_ehr" not in names
         assert {"get_records_by_time", "finish"} <= names

@@ -74,6 +74,7 @@ def test_a_reviewer_sees_neither_who_played_nor_how_it_was_scored(client: TestCl
         seen.add(address)
     assert (len(seen), address) == (len(items), "/?reviewer=ann")
     for text in pages:
+        assert "form.mark fieldset {" in text, "the form has its style"
         for told in ("react", "retrosum", "offline", "F1", "recall", "grounding", "was read</th>", "Target", "tokens"):
             assert told not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL), told
         assert "chip hit" not in text

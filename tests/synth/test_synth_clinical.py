@@ -305,3 +305,18 @@ def test_summaries_have_their_sections_in_varying_case_some_missing(rows: Reader
     assert usual > loud > 0 < quiet
     assert usual + loud + quiet < len(texts)
     assert all("___" in text for text in texts)
+
+
+def test_men_have_the_blood_and_the_limits_of_men(rows: Reader) -> None:
+    """Hemoglobin: a laboratory's limits are higher for men, and so is what they have while they are well."""
+    sexes = {row["subject_id"]: row["gender"] for row in rows("patients")}
+    lowest, best = defaultdict(set), defaultdict(dict)
+    for row in rows("labevents"):
+        if row["itemid"] == "51222" and row["valuenum"]:
+            sex = sexes[row["subject_id"]]
+            lowest[sex].add(float(row["ref_range_lower"]))
+            value = float(row["valuenum"])
+            best[sex][row["subject_id"]] = max(value, best[sex].get(row["subject_id"], 0.0))
+    assert max(lowest["F"]) < min(lowest["M"])
+    means = {sex: sum(found.values()) / len(found) for sex, found in best.items()}
+    assert means["F"] + 0.5 < means["M"]

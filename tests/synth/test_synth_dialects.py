@@ -154,6 +154,17 @@ def test_visits_of_omop_are_stays_from_their_registration_and_visits_that_ended_
     assert len(told.other("omop", "visit_detail")) == len(beds)
 
 
+def test_every_concept_of_omop_is_in_its_vocabulary(told: Told) -> None:
+    """0 is "No matching concept": what has only the source's own words."""
+    known = {row["concept_id"] for row in told.other("omop", "concept")}
+    assert "0" in known
+    tables = sorted(path.name.partition(".")[0] for path in (told.folder / "omop").glob("*.csv*"))
+    for table in tables:
+        for row in told.other("omop", table):
+            ids = {cell for name, cell in row.items() if name.endswith("concept_id") and "_type_" not in name and cell}
+            assert ids <= known, (table, ids - known)
+
+
 def test_people_and_moves_of_mimic_iii_are_those_of_mimic_iv(told: Told) -> None:
     """Dates of death by day; ages over 89 as 300 years; no emergency department among the moves."""
     dead = {row["subject_id"]: row["deathtime"][:10] for row in told.rows("admissions") if row["deathtime"]}

@@ -190,3 +190,20 @@ def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path) -> None:
 )
 def test_a_cell_is_quoted_where_it_must_be_and_nowhere_else(text: str, cell: str) -> None:
     assert quoted(text) == cell
+
+
+def test_two_films_of_a_study_lie_side_by_side(tmp_path: Path) -> None:
+    pytest.importorskip("pydicom", reason="needs the extra [imaging]")
+    from wardround.synth.radiographs import write_films
+    from wardround.synth.radiographs.films import film_path
+
+    names = ["11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"]
+    columns = "subject_id,study_id,dicom_id,sop_instance_uid,acquired,height,view_position"
+    films = [f"10000001,50000001,{name},2.25.{n},2150-01-01 08:00:00,32,PA" for n, name in enumerate(names)]
+    (tmp_path / "cxr").mkdir()
+    (tmp_path / "cxr" / "cxr_images.csv").write_text("\n".join([columns, *films]) + "\n")
+    report = 'study_id,text\n50000001,"FINDINGS: \n \nNo acute cardiopulmonary process\n"\n'
+    (tmp_path / "cxr" / "cxr_reports.csv").write_text(report)
+    assert write_films(tmp_path) == 2
+    rows = [{"subject_id": "10000001", "study_id": "50000001", "dicom_id": name} for name in names]
+    assert all(film_path(tmp_path / "cxr" / "files", row).is_file() for row in rows)

@@ -108,6 +108,43 @@ def test_words_of_two_statements_are_no_third(text: str, asked: str, statuses: s
     assert known.statuses(asked) == statuses
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("potassium - 4.2", 4.2),
+        ("potassium - low 3.0", 3.0),
+        ("potassium -4.2", None),
+        ("potassium -low 3.0", None),
+        ("potassium-sparing 4.2", None),
+        ("potassium -", None),
+    ],
+)
+def test_a_dash_that_stands_alone_leads_to_a_value_and_one_at_a_word_does_not(text: str, value: float | None) -> None:
+    found = [one.quantity.value for one in read_text(text).findings if one.quantity is not None]
+    assert found == ([] if value is None else [value])
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "statuses"),
+    [
+        ("Non-diabetic man with cough.", "diabetes", {"absent"}),
+        ("Non-diabetic man with cough.", "cough", {"present"}),
+        ("Non diabetic.", "diabetes", {"absent"}),
+        ("non-diabetic and hypertensive", "diabetes", {"absent"}),
+        ("non-diabetic and hypertensive", "hypertension", {"present"}),
+        ("non-diabetic kidney disease", "diabetes", set()),
+        ("non-diabetic kidney disease", "kidney disease", {"present"}),
+        ("diabetic kidney disease", "diabetes", {"present"}),
+    ],
+)
+def test_non_denies_the_next_word_of_a_person_and_only_sets_apart_that_of_a_disease(
+    text: str, asked: str, statuses: set[str]
+) -> None:
+    known = KnownFindings()
+    known.add(read_text(text))
+    assert known.statuses(asked) == statuses
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_texts_say_what_a_clinician_reads_in_them(kept: bool) -> None:
     lines = lines_of(PHRASES, kept=kept)

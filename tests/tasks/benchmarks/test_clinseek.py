@@ -248,6 +248,7 @@ def test_common_names_are_listed_where_asked_for_and_the_ceiling_is_said(
         "--task",
         "clinseek.diagnosis",
         "clinseek.labevents",
+        "clinseek.ED_Hospitalization",
         "--common-candidates",
     ]
     assert main(asked) == 0
@@ -260,7 +261,14 @@ def test_common_names_are_listed_where_asked_for_and_the_ceiling_is_said(
         assert one.facts["listed_share"] == sum(name in listed for name in one.target) / len(one.target)
     assert None in by_group
     assert len(by_group) > 1
+    yes_or_no = bench.samples("clinseek.ED_Hospitalization")
+    assert yes_or_no
+    assert [(one.unwinnable, one.facts.get("listed_share")) for one in yes_or_no] == [((), None)] * len(yes_or_no)
     shares = [one.facts["listed_share"] for one in bench.samples("clinseek.labevents")]
+    assert main(["bench", "show", str(tmp_path / "bench")]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("clinseek.labevents "))
+    reached = fmean(1 - len(one.unwinnable) / len(one.target) for one in bench.samples("clinseek.labevents"))
+    assert row.split()[-2:] == [f"{fmean(shares):.1%}", f"{reached:.1%}"]
     said = bench.manifest["tasks"]["clinseek.labevents"]["listed"]
     assert said == {"names": "common", "target_share": pytest.approx(fmean(shares), abs=1e-4)}
 

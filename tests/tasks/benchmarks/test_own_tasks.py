@@ -13,11 +13,11 @@ import pytest
 from forking import run_command
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.records import Store
+from wardround.records import Store, ingest, load_source_spec
 from wardround.tasks.benchmarks import Benchmark, ask, leak_check
 from wardround.tasks.benchmarks.meds_labels import write_meds_labels
 from wardround.tasks.benchmarks.own import build_own, read_label_table, read_task_file
-from wardround.tasks.benchmarks.own.labelling import OwnTask
+from wardround.tasks.benchmarks.own.labelling import AfterRows, OwnTask
 from wardround.tasks.benchmarks.own.rows import Where, no_row_matches
 from wardround.tasks.benchmarks.pipeline import BuildSettings
 
@@ -334,3 +334,37 @@ def test_what_no_row_matches_is_named_column_by_column(
 
 def test_tasks_of_ones_own_have_the_declared_context(both: Benchmark) -> None:
     assert both.context_tokens == 64_000
+
+
+VISITS = """
+[source]
+name = "ward"
+title = "A ward"
+sensitivity = "synthetic"
+[tables.visits]
+path = "visits"
+key = ["number"]
+subject = "person"
+event_time = "began"
+available_at = "told"
+columns = { number = "int", person = "int", began = "time", told = "time" }
+"""
+
+
+def test_every_row_asks_at_its_own_moment_if_the_chart_shows_that_row_then(tmp_path: Path) -> None:
+    """The second row of person 7 was told hours after its time; that the first is on the chart by then is no reason."""
+    rows = ["1,7,2150-01-01 08:00,2150-01-01 08:00", "2,7,2150-01-01 10:00,2150-01-01 23:00"]
+    rows += ["3,7,2150-01-02 10:00,2150-01-02 09:00", "4,7,2150-01-02 10:00,2150-01-02 10:00"]
+    rows += ["5,8,2150-01-01 08:00,2150-01-01 08:00"]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "visits.csv").write_text("\n".join(["number,person,began,told", *rows]) + "\n")
+    (tmp_path / "ward.toml").write_text(VISITS)
+    ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
+    dropped: Counter[str] = Counter()
+    asked = AfterRows(table="visits", where=Where()).moments(Store.open(tmp_path / "store"), "known_at", dropped)
+    assert [(one.subject_id, f"{one.prediction_time:%d %H}") for one in asked] == [
+        (7, "01 08"),
+        (7, "02 10"),
+        (8, "01 08"),
+    ]
+    assert +dropped == {"not_on_the_chart_then": 1}

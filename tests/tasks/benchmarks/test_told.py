@@ -64,6 +64,9 @@ def test_options_are_the_questions_own(tmp_path: Path) -> None:
     assert "A. x\nB. y" in bench.prompt(two)
     assert "C." not in bench.prompt(two)
     assert two.target == ("B",)
+    assert asked.answer.problem_of(two.target) is None
+    for target in ((), ("B", "A"), ("1",), ("b",)):
+        assert "is not the letter of an option" in (asked.answer.problem_of(target) or "")
     assert get_task(two.task).answer.label_values == (), "letters of different questions mean nothing together"
 
 

@@ -127,6 +127,36 @@ def test_the_box_of_a_score_lies_on_what_was_drawn() -> None:
     assert top <= down <= bottom
 
 
+def test_a_haze_veils_both_lungs_and_thins_out_to_the_sides() -> None:
+    hazy, empty = draw_phantom([SeenFinding("haze", "both", 0.3)], seed=3), draw_phantom([], seed=3)
+    veil = hazy.pixels.astype(float) - empty.pixels
+    assert set(hazy.boxes) == {"haze left", "haze right"}
+    for side in ("left", "right"):
+        box = hazy.boxes[f"haze {side}"]
+        middle = int(256 * (box.top + box.bottom))
+        rows = slice(middle - 20, middle + 20)
+        lung = hazy.masks[f"{side}_lung"][rows]
+        columns = np.nonzero(lung.all(axis=0))[0]
+        across = [float(veil[rows, column].mean()) for column in columns]
+        inner, outer = (across[0], across[-1]) if columns[0] > 256 else (across[-1], across[0])
+        assert 0 < 2 * outer < inner, side
+    assert not veil[~(hazy.masks["left_lung"] | hazy.masks["right_lung"])].any()
+
+
+def test_a_tube_comes_down_the_windpipe_and_wires_lie_in_the_breast_bone() -> None:
+    findings = [SeenFinding("tube", "both", 1.0), SeenFinding("wires", "both", 1.0)]
+    drawn = draw_phantom(findings, seed=3)
+    tube, wires = drawn.boxes["tube both"], drawn.boxes["wires both"]
+    assert (tube.top, round(tube.bottom, 2)) == (0.0, 0.32)
+    assert 0.3 <= wires.top < 0.36
+    assert 0.62 < wires.bottom <= 0.71
+    for box, half in ((tube, 0.006), (wires, 0.02)):
+        assert 0.5 - half - 0.003 <= box.left < 0.5 < box.right <= 0.5 + half + 0.003
+    metal = drawn.pixels > 3_700
+    assert metal[: int(0.3 * 512), 256].all()
+    assert not metal[int(0.33 * 512) : int(0.4 * 512), :240].any()
+
+
 def test_a_box_found_in_the_middle_square_is_given_in_the_whole_film() -> None:
     wide = MiddleSquare.of(100, 300)
     assert (wide.left, wide.side, round(wide.left_out, 3)) == (100, 100, 0.667)

@@ -125,6 +125,10 @@ def test_a_stream_that_names_one_list_again_and_again_is_walked_once(tmp_path: P
 def test_compressed_parts_are_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="compressed"):
         read_torch_file(write_zip(tmp_path / "bomb.pt", ARRAYS, compression=zipfile.ZIP_DEFLATED))
+    with zipfile.ZipFile(write_zip(tmp_path / "one.pt", ARRAYS), "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/99", b"\0" * 100_000)
+    with pytest.raises(UserError, match="compressed"):
+        read_torch_file(tmp_path / "one.pt")
 
 
 def test_a_graph_computes_a_densenet_by_hand(tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ def _trends(events: BundleEvents, key: Integers, limits: StateLimits) -> Entries
 
 def _running(events: BundleEvents, subject: Integers) -> Entries:
     """Return the orders and infusions that neither their own end nor a discharge follows."""
-    row = np.asarray(events.row_id.dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)
+    row = np.asarray(events.row_id.dictionary_encode().indices.to_numpy(), np.int64)
     starts = np.flatnonzero(np.isin(events.kind, RUNNING))
     own = _last_of(row, np.isin(events.kind, [STOPS[kind] for kind in RUNNING]))[row[starts]]
     left = _last_of(subject, events.kind == EventKind.DISCHARGE)[subject[starts]]

@@ -128,7 +128,7 @@ def _one_per_specimen(events: BundleEvents, group: Integers) -> Integers:
 
 def _ended_by_discharge(events: BundleEvents, rank: Integers) -> tuple[Integers, Integers]:
     """Return the orders without a recorded stop that a discharge follows, and its hour."""
-    rows = events.row_id.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    rows = events.row_id.dictionary_encode().indices.to_numpy()
     starts = np.flatnonzero(events.kind == EventKind.MEDICATION_START)
     starts = starts[~np.isin(rows[starts], rows[events.kind == EventKind.MEDICATION_STOP])]
     left = np.flatnonzero(events.kind == EventKind.DISCHARGE)
