@@ -45,3 +45,18 @@ def test_the_first_estimate_is_within_a_factor_of_two(seed: int, monkeypatch: py
             assert left / 2 <= estimate <= left * 2, (second, done, estimate, left)
             return
     pytest.fail("no estimate was shown")
+
+
+@pytest.mark.parametrize(
+    ("done", "said"), [(25, "2.5 rows/s"), (99, "9.9 rows/s"), (100, "10 rows/s"), (25_004, "2,500 rows/s")]
+)
+def test_a_rate_is_told_to_two_figures(done: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [1000.0]
+    monkeypatch.setattr("wardround.core.progress.time.monotonic", lambda: moment[0])
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    progress = TerminalProgress(terminal)
+    progress(Progress(label="rows", done=0, total=None, unit="rows"))
+    moment[0] += 10
+    progress(Progress(label="rows", done=done, total=None, unit="rows"))
+    assert said in terminal.getvalue()

@@ -81,6 +81,9 @@ def test_an_event_counts_for_everything_above_its_code(store: Store) -> None:
     above = ancestry(table.codes, store)
     assert above.ancestors["SIGN//PALE"] == ("SIGN", "SKIN", "FINDING")
     assert above.sources == ("parent codes of the store",)
+    assert "FINDING" not in above.ancestors
+    nothing = ancestry(["FINDING", "a code of nobody"], store)
+    assert (nothing.ancestors, nothing.sources) == ({}, ())
     matrix, codes = count_matrix(table, above.ancestors)
     row = dict(zip(codes, matrix.toarray()[0].tolist(), strict=True))
     pale = chart_counts(store.chart(9, NOON).event_columns())["SIGN//PALE"]

@@ -134,6 +134,8 @@ def test_the_moments_of_the_questions_are_named_from_the_first_to_the_last(run: 
     times = sorted(one.prediction_time for one in facts.benchmark.all_samples if one.id in asked)
     assert times[0] < times[-1]
     assert f"between {times[0]} and {times[-1]} in" in facts.texts()["moments"]
+    assert folder.settings.run.epochs == 1
+    assert facts.texts()["repeats"].startswith("Every sample was answered once by each agent and model. How much")
 
 
 def test_the_page_begins_with_the_answer_and_names_the_runs_beside_it(run: Path, tmp_path: Path) -> None:

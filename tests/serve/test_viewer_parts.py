@@ -18,6 +18,7 @@ pytest.importorskip("mcp", reason="needs the extra [view]")
 
 from wardround.clinical.bundles import EventKind, PatientState, Trend, TrendReading, ValueLevel
 from wardround.clinical.bundles.files import END_OF_TIME
+from wardround.clinical.bundles.state import ActiveProblem
 from wardround.core import Message, ToolCall, Usage, from_microseconds
 from wardround.log import Note, ToolRecord, Turn
 from wardround.log.rows import EpisodeEntry, Trajectory
@@ -395,3 +396,11 @@ def test_sixty_entries_of_a_section_are_shown_those_touched_last_of_how_many(cou
     assert (len(shown.entries), shown.total) == (60, count)
     assert shown.entries[0].words == f"test {count - 1} 2 mmol/L"
     assert shown.entries[-1].words == f"{first} 2 mmol/L"
+
+
+def test_an_entry_leads_to_the_row_that_said_it_last() -> None:
+    first, last = datetime(2150, 1, 1, 8), datetime(2150, 1, 3, 9)
+    problem = ActiveProblem(concept="sepsis", since=first, last=last, row_ids=("diagnoses_icd:1", "diagnoses_icd:2"))
+    state = PatientState(subject_id=1, problems={"sepsis": problem})
+    (entry,) = next(one.entries for one in state_sections(state, None) if one.name == "problems")
+    assert (entry.words, entry.more, entry.row_id) == ("sepsis", "known since 2150-01-01 08:00", "diagnoses_icd:2")

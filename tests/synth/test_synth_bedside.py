@@ -255,3 +255,14 @@ def test_hemolysis_raises_potassium_and_is_said(rows: Reader) -> None:
     above = [value - sum(of_person[who]) / len(of_person[who]) for who, value in spoilt if of_person[who]]
     assert len(above) > 20
     assert 0.5 < sum(above) / len(above) < 0.9
+
+
+def test_red_cells_run_in_within_three_hours_each(rows: Reader) -> None:
+    (item,) = {row["itemid"] for row in rows("d_items") if row["label"] == "Packed Red Blood Cells"}
+    given = [row for row in rows("inputevents") if row["itemid"] == item]
+    assert given, "some of those who are transfused lie in intensive care"
+    for row in given:
+        assert (float(row["amount"]), row["amountuom"]) == (350.0, "ml")
+        length = datetime.fromisoformat(row["endtime"]) - datetime.fromisoformat(row["starttime"])
+        assert 80 <= length.total_seconds() / 60 < 170
+        assert float(row["rate"]) == pytest.approx(350 / (length.total_seconds() / 3600), rel=0.01)

@@ -305,6 +305,10 @@ def test_summaries_have_their_sections_in_varying_case_some_missing(rows: Reader
     assert usual > loud > 0 < quiet
     assert usual + loud + quiet < len(texts)
     assert all("___" in text for text in texts)
+    dead = {row["hadm_id"] for row in rows("admissions") if row["deathtime"]}
+    told = {row["hadm_id"]: "died peacefully" in row["text"] for row in rows("discharge")}
+    assert any(told.values())
+    assert all(died == (stay in dead) for stay, died in told.items())
 
 
 def test_men_have_the_blood_and_the_limits_of_men(rows: Reader) -> None:

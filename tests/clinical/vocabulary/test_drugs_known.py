@@ -100,6 +100,9 @@ def test_classes_and_what_a_drug_is_asked_for_as() -> None:
         ("Advil Cold", "pseudoephedrine", None),  # more is in it than its brand says
         ("protamine", "fish", None),
         ("Zosyn", "sulbactam", False),
+        ("sulbactam", "Unasyn", False),  # an inhibitor that only occurs with another drug is no allergen of the pair
+        ("tazobactam", "Zosyn", False),
+        ("ampicillin", "Unasyn", True),
         ("propofol", "egg", False),
     ],
 )

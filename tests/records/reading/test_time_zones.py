@@ -441,3 +441,16 @@ def _instant(text: str | None) -> datetime | None:
     if not text:
         return None
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(BERLIN), fold=1).astimezone(UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("2021-03-14 02:30", "2021-03-14 03:30:00"),
+        ("2021-03-14 02:30:00", "2021-03-14 03:30:00"),
+        ("2021-03-14T01:30", "2021-03-14T01:30"),
+        ("2021-03-14", "2021-03-14"),
+    ],
+)
+def test_a_time_that_a_clock_skips_is_read_as_the_latest_it_can_mean(written: str, shown: str) -> None:
+    assert WallClock.named("America/New_York").cell(written) == shown

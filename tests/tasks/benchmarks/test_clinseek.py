@@ -266,7 +266,9 @@ def test_common_names_are_listed_where_asked_for_and_the_ceiling_is_said(
     assert [(one.unwinnable, one.facts.get("listed_share")) for one in yes_or_no] == [((), None)] * len(yes_or_no)
     shares = [one.facts["listed_share"] for one in bench.samples("clinseek.labevents")]
     assert main(["bench", "show", str(tmp_path / "bench")]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("clinseek.labevents "))
+    shown = capsys.readouterr().out
+    row = next(line for line in shown.splitlines() if line.startswith("clinseek.labevents "))
+    assert "baseline card: scores of trivial baselines" in shown
     reached = fmean(1 - len(one.unwinnable) / len(one.target) for one in bench.samples("clinseek.labevents"))
     assert row.split()[-2:] == [f"{fmean(shares):.1%}", f"{reached:.1%}"]
     said = bench.manifest["tasks"]["clinseek.labevents"]["listed"]

@@ -24,6 +24,7 @@ from wardround.tasks.scoring import (
 )
 from wardround.tasks.scoring.scorer import OneClassScorer, Scorer
 from wardround.tasks.scoring.successes import Successes
+from wardround.tasks.scoring.tables import figure_rows
 
 
 def scored(
@@ -270,3 +271,19 @@ def test_a_mean_is_called_as_the_figure_that_it_is_of(monkeypatch: pytest.Monkey
     assert tables.pooled_metric(["own"]) == "value of alerts"
     assert tables.pooled_metric(["names", "classes"]) == tables.pooled_metric(["names"]) == "F1"
     assert tables.pooled_metric(["own", "names"]) == "score"
+
+
+def test_figures_stand_by_task_and_in_it_in_the_order_of_the_first_answers() -> None:
+    scores = [
+        replace(scored(1, 1.0, task=task), agent=agent, figures={"ratio": 0.5, "steps": 1.0})
+        for task, agent in (("labevents", "react"), ("diagnosis", "flex"), ("diagnosis", "direct"))
+    ]
+    rows = [(row.task, row.agent, row.figure) for row in figure_rows(scores)]
+    assert rows == [
+        ("diagnosis", "flex", "ratio"),
+        ("diagnosis", "flex", "steps"),
+        ("diagnosis", "direct", "ratio"),
+        ("diagnosis", "direct", "steps"),
+        ("labevents", "react", "ratio"),
+        ("labevents", "react", "steps"),
+    ]
