@@ -74,6 +74,22 @@ def test_a_reply_that_has_its_turn_in_time_is_written_once(tmp_path: Path) -> No
         assert read_back(path) == (1, [])
 
 
+def test_a_full_group_leaves_a_reply_without_a_turn_to_the_timer(tmp_path: Path) -> None:
+    """Most replies have their turn before the timer: a row for each of them would be written and taken out again."""
+    path = tmp_path / "w.sqlite"
+
+    async def main() -> None:
+        with EpisodeLog(path, group_turns=1, group_seconds=0.3) as log:
+            recorder = log.begin("e", {})
+            recorder.keep(ask(START, 1), calling(1))
+            recorder.turn(ask(START, 0), calling(0))
+            assert read_back(path) == (1, []), "the group of one turn is in the file"
+            await until(lambda: read_back(path) == (1, [1]))
+            recorder.finish({"answer": None})
+
+    asyncio.run(main())
+
+
 def test_of_calls_made_at_once_those_that_were_answered_are_served_and_the_others_asked(tmp_path: Path) -> None:
     with EpisodeLog(tmp_path / "w.sqlite") as log:
         recorder = log.begin("e", {})

@@ -338,6 +338,6 @@ def test_a_timed_out_or_cancelled_call_leaves_the_endpoint_usable() -> None:
                 await task
         replies = await asyncio.gather(*(model.complete(ask(ordinal=n)) for n in range(6)))
         assert all(reply.message.content == "ok" for reply in replies)
-        return len(model.endpoint._connections._open)
+        return len(model.endpoint._connections._free)
 
     assert serving([replace(text("ok"), seconds=0.1)], use, max_concurrent=3) <= 3

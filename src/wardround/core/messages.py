@@ -105,8 +105,11 @@ class ToolCall:
         return found if isinstance(found, dict) else {otherwise: self.arguments}
 
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
 def _encoded(wire: Mapping[str, Any]) -> bytes:
-    return json.dumps(wire, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    return _COMPACT.encode(wire).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,8 @@ class PromptPath:
 # Writing a log: an episode hands over its turns, the file takes them in groups.
 #
 # Rows wait in memory and go in one transaction when an episode finishes, when a group is full, and ``group_seconds``
-# after the first of them came: on an event loop a timer sees to that, without one the next turn does.
+# after the first of them came: on an event loop a timer sees to that, without one the next turn does. A reply without a
+# turn waits for that timer: most have their turn before it, and need no row of their own.
 #
 # What is promised: a killed process loses at most what came in the last ``group_seconds``, and the file stays whole. A
 # power cut may take the last commits too, never the file (SQLite's WAL with ``synchronous=NORMAL``); a run that goes on
@@ -139,18 +140,33 @@ class EpisodeLog:
 
     def flush(self) -> None:
         """Commit what waits. Call it when the worker goes idle; otherwise groups commit by themselves."""
+        self._write_kept()
+        self._commit()
+
+    def _commit(self) -> None:
+        """Commit what waits, but for replies without a turn while a timer will see to them."""
         self._turns_waiting = 0
         self._last_commit = time.monotonic()
-        self._write_kept()
+        if not self._has_timer:
+            self._write_kept()
         if not any(self._waiting.values()):
             return
-        with LOG_FORMAT.errors(self.path), transaction(self._connection):
-            for name, statement in _STATEMENTS.items():
-                if self._waiting[name]:
-                    self._connection.executemany(statement, self._waiting[name])
+        with LOG_FORMAT.errors(self.path):
+            try:
+                self._write()
+            except UnicodeEncodeError:
+                for rows in self._waiting.values():
+                    rows[:] = [tuple(_plain(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
+                self._write()
         for rows in self._waiting.values():
             rows.clear()
         self._begun.clear()
+
+    def _write(self) -> None:
+        with transaction(self._connection):
+            for name, statement in _STATEMENTS.items():
+                if self._waiting[name]:
+                    self._connection.executemany(statement, self._waiting[name])
 
     def close(self) -> None:
         """Commit and close; the file is then complete without its side files, also while others read it."""
@@ -170,7 +186,7 @@ class EpisodeLog:
         self.close()
 
     def _add(self, name: str, row: tuple[Any, ...]) -> None:
-        self._waiting[name].append(tuple(_plain(cell) if isinstance(cell, str) else cell for cell in row))
+        self._waiting[name].append(row)
         self._start_timer()
 
     def _keep(self, episode: str, request: AskedRequest, reply: GivenReply) -> None:
@@ -187,8 +203,12 @@ class EpisodeLog:
             self._add("kept", row_of(episode, request, reply))
         self._replies.clear()
 
+    @property
+    def _has_timer(self) -> bool:
+        return self._timer_loop is not None and not self._timer_loop.is_closed()
+
     def _start_timer(self) -> None:
-        if self._timer_loop is not None and not self._timer_loop.is_closed():
+        if self._has_timer:
             return
         try:
             self._timer_loop = asyncio.get_running_loop()
@@ -205,7 +225,7 @@ class EpisodeLog:
         self._turns_waiting += 1
         waited = time.monotonic() - self._last_commit
         if self._turns_waiting >= self._group_turns or waited >= self._group_seconds:
-            self.flush()
+            self._commit()
 
 
 class EpisodeRecorder:
@@ -297,7 +317,7 @@ class EpisodeRecorder:
                 unsealed(self._log)._replies.pop((self.episode, ordinal), None)
             unsealed(self._log)._add("trim_kept", (self.episode,))
         unsealed(self._log)._add("finish", (_json(outcome), _now(), self.episode))
-        unsealed(self._log).flush()
+        unsealed(self._log)._commit()
 
     def _add_nodes(self, path: PromptPath, shared: int) -> None:
         parent = path.hashes[shared - 1] if shared else ROOT

@@ -37,6 +37,11 @@ def _settings_json(settings: ModelSettings) -> bytes:
     return canonical_json(plain)
 
 
+@lru_cache(maxsize=256)
+def _text_json(text: str) -> bytes:
+    return canonical_json(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One call. ``episode`` and ``ordinal`` (0, 1, ...) identify the call; they are not sent.
@@ -63,9 +68,8 @@ class Request:
         if path is None:
             path = reduce(chain_hash, self.messages, b"")
         hasher = hashlib.sha256(path)
-        hasher.update(canonical_json(identity))
-        for tool in self.tools:
-            hasher.update(tool.wire)
+        hasher.update(_text_json(identity))
+        hasher.update(b"".join([tool.wire for tool in self.tools]))
         hasher.update(_settings_json(self.settings))
         if self.response_schema is not None:
             hasher.update(canonical_json(self.response_schema))

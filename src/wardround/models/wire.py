@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
 from typing import Any, Literal
 
 from wardround.core import (
@@ -23,7 +22,7 @@ from wardround.core import (
     data_url,
 )
 from wardround.models.endpoint import MalformedReply, error_text, read_json
-from wardround.models.protocol import FinishReason, Request
+from wardround.models.protocol import FinishReason, ModelSettings, Request
 
 # Images in requests: messages only name them; here their bytes are put where an endpoint accepts them.
 #
@@ -139,44 +138,65 @@ def encode_request(
     ``extra`` fields are added last; a None value removes a standard field. ``strict``: the request's schemas are in
     strict form. ``pictures``: which messages carry the images of tool results.
     """
-    settings = request.settings
-    fields: dict[str, Any] = {
-        "max_tokens": settings.max_output_tokens,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "presence_penalty": settings.presence_penalty,
-        "seed": settings.seed,
-        "logprobs": True if settings.token_logprobs else None,
-    }
-    if with_schema and request.response_schema is not None:
-        schema = {"name": "answer", "schema": request.response_schema, **({"strict": True} if strict else {})}
-        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
-    extra = dict(extra or {})
-    if "max_completion_tokens" in extra:
-        del fields["max_tokens"]
-    fields |= extra
-    sent = tuple(placed(request.messages, pictures))
-    parts = [b'{"model":', _json(model), b',"messages":[', b",".join(map(sendable, joined(sent))), b"]"]
+    sent = joined(placed(request.messages, pictures))
+    parts = [b'{"model":', _json(model), b',"messages":[', b",".join(map(sendable, sent)), b"]"]
     if request.tools:
         parts += [b',"tools":[', b",".join(tool.wire for tool in request.tools), b"]"]
         if request.tool_choice != "auto":
             parts += [b',"tool_choice":', _json(request.tool_choice)]
-    for name, value in fields.items():
-        if value is not None:
-            parts += [b",", _json(name), b":", _json(value)]
-    parts.append(b"}")
+    if with_schema and request.response_schema is not None:
+        schema = {"name": "answer", "schema": request.response_schema, **({"strict": True} if strict else {})}
+        extra = {"response_format": {"type": "json_schema", "json_schema": schema}, **(extra or {})}
+    values = _settings_values(request.settings)
+    if extra:
+        fields = dict(zip(_SETTINGS, values, strict=True))
+        if "max_completion_tokens" in extra:
+            del fields["max_tokens"]
+        parts += [_fields_json({**fields, **extra}), b"}"]
+    else:
+        parts += [_settings_json(*values), b"}"]
     return b"".join(parts)
 
 
-def joined(messages: Sequence[Message]) -> Iterator[Message]:
+_SETTINGS = ("max_tokens", "temperature", "top_p", "presence_penalty", "seed", "logprobs")
+
+
+def _settings_values(settings: ModelSettings) -> tuple[Any, ...]:
+    penalty, logprobs = settings.presence_penalty, True if settings.token_logprobs else None
+    return settings.max_output_tokens, settings.temperature, settings.top_p, penalty, settings.seed, logprobs
+
+
+@lru_cache(maxsize=64, typed=True)
+def _settings_json(*values: Any) -> bytes:
+    """Return settings as the fields of a body: they are the same in most requests of a run. 1 and 1.0 are two."""
+    return _fields_json(dict(zip(_SETTINGS, values, strict=True)))
+
+
+def _fields_json(fields: Mapping[str, Any]) -> bytes:
+    """Return fields as a body has them, each behind a comma, but for those without a value."""
+    return b"".join(b",%b:%b" % (_json(name), _json(value)) for name, value in fields.items() if value is not None)
+
+
+def joined(messages: Iterable[Message]) -> Iterator[Message]:
     """Yield the messages with consecutive user messages joined by a blank line."""
-    for role, group in groupby(messages, key=lambda message: message.role):
-        run = list(group)
-        if role != "user" or len(run) == 1:
-            yield from run
-        else:
-            pictures = tuple(picture for message in run for picture in message.pictures)
-            yield Message(role="user", content="\n\n".join(message.content or "" for message in run), pictures=pictures)
+    run: list[Message] = []
+    for message in messages:
+        if message.role == "user":
+            run.append(message)
+            continue
+        if run:
+            yield _joined(run)
+            run = []
+        yield message
+    if run:
+        yield _joined(run)
+
+
+def _joined(run: Sequence[Message]) -> Message:
+    if len(run) == 1:
+        return run[0]
+    pictures = tuple(picture for message in run for picture in message.pictures)
+    return Message(role="user", content="\n\n".join(message.content or "" for message in run), pictures=pictures)
 
 
 def sendable(message: Message) -> bytes:
