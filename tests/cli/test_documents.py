@@ -137,7 +137,7 @@ BY_HAND = {
     "release": "when a version is released",
 }
 """Targets that pages name and neither CI nor ``make long`` runs by this name, and why."""
-MEASURES = ("_speed.py", "_quality.py", "scale.py", "evidence_retrieval.py", "prompt_tokens.py")
+MEASURES = ("benchmarks/all.py", "_speed.py", "_quality.py", "scale.py", "evidence_retrieval.py", "prompt_tokens.py")
 """Scripts whose figures stand in docs/performance.md; a machine beside nothing else takes them, by hand."""
 
 
