@@ -125,6 +125,7 @@ class _Times:
 
     def __init__(self, **columns: datetime | None) -> None:
         self._columns = columns
+        self.shared: dict[object, object] = {}
 
     def times(self, column: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         cell = self._columns[column]
