@@ -19,9 +19,9 @@ from wardround.models import ModelSettings, OfflineModel, Request
 from wardround.models.offline.conversation import read_conversation, read_result
 from wardround.models.offline.findings import Beliefs
 from wardround.models.offline.notes import OfflineFinding, OfflineFindings, load_rules, read_notes, rules_for
-from wardround.models.offline.plan import last_stay, thoughts_on
+from wardround.models.offline.plan import Shown, abnormal, last_stay, thoughts_on
 from wardround.models.offline.tasks import labelled_plan, plan_for, task_plans
-from wardround.records import SpanRole, Store, ingest, load_source_spec
+from wardround.records import RowRole, SpanRole, Store, ingest, load_source_spec
 from wardround.synth import synthesize
 from wardround.tasks.benchmarks import Benchmark, build_agentehr, render_prompt
 from wardround.tools import Environment, EnvironmentOptions, default_toolset
@@ -128,6 +128,21 @@ def test_a_stay_begins_at_a_column_that_the_chart_shows(columns: str, starts: st
     asked = last_stay(role, columns.split())
     began = "" if asked is None else asked.arguments["sql_query"].partition(" AS began")[0]
     assert re.findall(r'"(\w+)"', began) == starts.split()
+
+
+@pytest.mark.parametrize(
+    ("columns", "asks"),
+    [
+        ("label value low high", True),
+        ("label value low", False),
+        ("label value high", False),
+        ("value low high", False),
+    ],
+)
+def test_results_out_of_range_are_asked_for_where_the_chart_has_both_limits(columns: str, asks: bool) -> None:
+    role = RowRole(table="labs", label=("label",), value="value", low="low", high="high")
+    shown = Shown.of(role, columns.split())
+    assert (abnormal(role, shown, [*columns.split(), "other"], "") is not None) == asks
 
 
 def test_the_likeliest_phrases_are_looked_up_a_dozen_at_once_in_three_searches() -> None:

@@ -201,6 +201,12 @@ LIMITS: list[tuple[str, str, bool]] = [
     ("elderly patients over 80", "{age 71}", False),
     ("septic shock", "{diagnosis Septic shock}", True),
     ("septic shock", "{diagnosis Sepsis, unspecified organism}", False),
+    ("asthma, COPD or cirrhosis", "{diagnosis Moderate persistent asthma}", True),
+    ("asthma, COPD or cirrhosis", "{diagnosis Chronic obstructive pulmonary disease, unspecified}", True),
+    ("asthma, COPD or cirrhosis", "{diagnosis Alcoholic cirrhosis of liver with ascites}", True),
+    ("asthma, COPD or cirrhosis", "{diagnosis Hypertension}", False),
+    ("asthma and cirrhosis", "{diagnosis Moderate persistent asthma; diagnosis Alcoholic cirrhosis of liver}", True),
+    ("asthma and cirrhosis", "{diagnosis Moderate persistent asthma}", False),
 ]
 
 

@@ -36,6 +36,7 @@ def test_a_charts_files_are_its_tables(chart: Chart, tmp_path: Path) -> None:
 def test_a_stores_files_hold_every_row_and_when_it_was_known(synthetic_store: Store, tmp_path: Path) -> None:
     counts = write_store_tables(synthetic_store, tmp_path / "all", ["labevents", "admissions"])
     found = pq.read_table(tmp_path / "all" / "labevents.parquet")
+    assert {file.name for file in (tmp_path / "all").iterdir()} == {"labevents.parquet", "admissions.parquet"}
     rows = sum(batch.num_rows for _, batch in synthetic_store.scan("labevents"))
     assert counts["labevents"] == found.num_rows == rows
     subject, own = next(iter(synthetic_store.scan("labevents")))

@@ -72,6 +72,9 @@ def test_an_audit_counts_and_finds_damage(tmp_path: Path) -> None:
         bank._file.connection.execute("DELETE FROM words_docsize WHERE id = 2")
     with Bank.open(path, writable=False) as bank:
         wrong = {name: count for name, count in bank.damage().items() if count}
+        found = audit_bank(bank)
+    assert not found.sound
+    assert (found.live, found.retired, found.duplicates, found.never_served, found.kinds) == (0, 0, 0, 0, {})
     assert wrong == {"experiences without their key": 1, "texts missing in the index": 1}
 
 

@@ -116,8 +116,15 @@ def test_a_reply_that_is_being_written_is_not_complained_of(tmp_path: Path) -> N
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
+    model = open_model(ModelConfig(name=f"relay:{tmp_path}", relay_timeout_seconds=0.1))
     with pytest.raises(ProviderError, match=r"no readable 1\.reply\.json within 0\.1 s"):
-        asyncio.run(RelayModel(tmp_path, timeout_seconds=0.1).complete(ask()))
+        asyncio.run(asyncio.wait_for(model.complete(ask()), 5))
+
+
+@pytest.mark.parametrize(("said", "known_as"), [({}, "relay"), ({"model": "a-colleague"}, "a-colleague")])
+def test_a_reply_is_of_the_model_that_it_names(tmp_path: Path, said: Any, known_as: str) -> None:
+    reply, _ = exchange(tmp_path, json.dumps({**COMPLETION, **said}))
+    assert reply.model == known_as
 
 
 def test_a_killed_run_finds_its_open_request_and_the_reply_given_meanwhile(tmp_path: Path) -> None:

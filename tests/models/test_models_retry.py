@@ -74,6 +74,22 @@ def test_a_breaker_lets_one_probe_through_and_fails_all_in_a_long_outage() -> No
     asyncio.run(main())
 
 
+def test_who_waits_for_a_failing_endpoint_is_told_before_the_deadline() -> None:
+    """One of five probes after 1 to 1.1 s; the others would wait 2 s in all, of 1.15 s that they have."""
+
+    async def main(cool_seconds: float) -> list[BaseException | None]:
+        breaker = Breaker(threshold=1, cool_seconds=cool_seconds)
+        breaker.failed("503")
+        waiting = [breaker.admit(Attempts(RetryPolicy(deadline_seconds=1.15), "here")) for _ in range(5)]
+        return await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+
+    for cool_seconds, admitted in ((1, 1), (9, 0)):
+        outcomes = asyncio.run(main(cool_seconds))
+        assert outcomes.count(None) == admitted
+        said = {str(outcome) for outcome in outcomes if outcome is not None}
+        assert said == {"here: the endpoint is failing (last: 503) and the deadline is near"}
+
+
 def test_a_long_wait_past_the_deadline_is_refused_up_front() -> None:
     attempts = Attempts(RetryPolicy(deadline_seconds=5), "here")
     attempts.start()

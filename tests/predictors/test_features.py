@@ -65,6 +65,17 @@ def test_the_age_is_that_at_the_time(store: Store) -> None:
     assert table.ages.tolist() == pytest.approx([years - 1, years])
 
 
+def test_without_a_birth_the_age_is_as_the_chart_says_it(store: Store, synthetic_store: Store) -> None:
+    """MIMIC-IV has ages and no births; before anything was known there is neither."""
+    subject = int(synthetic_store.subjects[0])
+    late, early = datetime(2300, 1, 1), datetime(1900, 1, 1)
+    said = synthetic_store.chart(subject, late).age
+    assert said is not None
+    table = count_table(synthetic_store, [(subject, early), (subject, late)], policy="known_at")
+    assert np.isnan(table.ages[0])
+    assert table.ages[1] == said
+
+
 def test_processes_change_nothing_and_a_table_is_read_as_written(store: Store, tmp_path: Path) -> None:
     keys = [(subject_id, NOON + timedelta(days=n)) for subject_id in range(1, SUBJECTS + 1) for n in range(8)]
     one = count_table(store, keys, policy="known_at")

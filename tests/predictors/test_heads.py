@@ -53,6 +53,8 @@ def test_dev_rows_of_one_class_choose_nothing() -> None:
         found = fit(head, np.zeros(6, int))
         assert (found.dev_auroc, found.points) == (None, 0)
     assert fit(Logistic(), np.zeros(6, int)).chosen == {"C": 1.0}
+    chosen = fit(Boosting(), np.zeros(6, int)).chosen
+    assert (chosen["max_depth"], chosen["learning_rate"]) == (-1, 0.1), "LightGBM's own: no limit of depth"
 
 
 def test_one_class_to_learn_from_is_the_answer() -> None:

@@ -98,7 +98,9 @@ def test_a_run_that_may_not_be_written_is_read_and_shown(here: Path, monkeypatch
     monkeypatch.setattr("wardround.runs.queue.WorkQueue.__init__", refused)
     monkeypatch.setattr("wardround.runs.results.write_atomically", refused)
     run = wd.open_run(here / "run")
-    assert "4 of 4 episodes done" in run._repr_html_()
+    html = run._repr_html_()
+    assert "4 of 4 episodes done" in html
+    assert (html.count("<ul>"), html.count("<li>")) == (int(bool(run.notes)), len(run.notes))
     assert len(run.episodes) == 4
     assert run.report(out=here / "elsewhere") == here / "elsewhere" / "index.html"
 

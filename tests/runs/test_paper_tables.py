@@ -135,6 +135,9 @@ def test_the_moments_of_the_questions_are_named_from_the_first_to_the_last(run: 
     assert times[0] < times[-1]
     assert f"between {times[0]} and {times[-1]} in" in facts.texts()["moments"]
     assert folder.settings.run.epochs == 1
+    told = facts.texts()["input"]
+    assert "react read the record as text tables by tool calls." in told
+    assert "direct answer from lines of events that are put into the prompt." in told
     assert facts.texts()["repeats"].startswith("Every sample was answered once by each agent and model. How much")
 
 

@@ -69,7 +69,7 @@ def test_bins_have_wilsons_interval_within_0_and_1() -> None:
     """z² is 3.8415: of 0 of 4 the interval ends at z²/(4 + z²), of 4 of 4 it begins at 4/(4 + z²)."""
     probabilities = [(1 - share, share) for share in (0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.6, 0.6, 0.9, 0.9, 0.9, 0.9)]
     samples = tuple(f"s{number}" for number in range(12))
-    row: Any = SimpleNamespace(samples=samples, probabilities=probabilities)
+    row: Any = SimpleNamespace(samples=(*samples, "unknown"), probabilities=[*probabilities, (0.5, 0.5)])
     truth = {name: number in (4, 6, 8, 9, 10, 11) for number, name in enumerate(samples)}
     found = reliability_bins(row, truth, most=3)
     assert [(one.n, round(one.predicted, 6), one.observed) for one in found] == [
