@@ -14,6 +14,9 @@ from wardround.clinical.bundles import (
     EventKind,
     PatientState,
     StateEncounter,
+    Trend,
+    TrendReading,
+    ValueLevel,
     bundles_of,
     states,
 )
@@ -177,3 +180,26 @@ def test_what_was_ever_so_is_known_of_earlier_encounters() -> None:
     rule = ProtocolRule(id="r", category="c", trigger="ever done EKG", actions=("perform EKG",))
     found = RuleIndex(GlobalProtocol(name="p", rules=(rule,))).find(facts, facts.names)
     assert [one.rule.id for one in found] == ["r"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "rows"),
+    [
+        ("creatinine is rising", ("a", "c")), ("creatinine > 1.2", ("c",)), ("creatinine is high", ("c",)),
+        ("any creatinine > 1.5 in last 6 h", ("b",)), ("any creatinine < 1.1 in last 6 h", ("a",)),
+        ("creatinine rises by >= 0.3 mg/dL within 48 h", ("a", "c")),
+        ("sodium is rising", ()), ("sodium > 145", ()), ("sodium is high", ()), ("any sodium > 145 in last 6 h", ()),
+        ("sodium > 145 for 90 min", ()),
+    ],
+)  # fmt: skip
+def test_the_rows_of_a_rule_are_the_readings_that_decide_it(rule: str, rows: tuple[str, ...]) -> None:
+    """Creatinine 1.0, 1.6 and 1.4, and no sodium: nothing is cited for what nobody measured."""
+    readings = tuple(
+        TrendReading(time=at(hours), value=value, level=ValueLevel.HIGH, row_id=row)
+        for hours, value, row in ((-4, 1.0, "a"), (-2.5, 1.6, "b"), (-1, 1.4, "c"))
+    )
+    trend = Trend(concept="Creatinine", unit="mg/dL", kind=EventKind.LAB, readings=readings)
+    state = PatientState(subject_id=1, hour=at(0), trends={(EventKind.LAB, "Creatinine", ""): trend})
+    node = compile_trigger(rule).node
+    assert node is not None
+    assert StateFacts(state, at(0), window_hours=6).rows(node) == rows  # type: ignore[arg-type]

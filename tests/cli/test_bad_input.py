@@ -232,7 +232,9 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(synthetic_hospital: Pa
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("nonsense",), ("run",), ("serve", "play"), ("audit", "leaks", "--store", "x")])
+@pytest.mark.parametrize(
+    "words", [(), ("nonsense",), ("run",), ("codes",), ("serve", "play"), ("audit", "leaks", "--store", "x")]
+)
 def test_wrong_use_exits_with_2(words: tuple[str, ...]) -> None:
     assert wardround(*words).returncode == 2
 

@@ -27,6 +27,8 @@ SPELLINGS = {
     "base64": lambda key: base64.b64encode(key.encode()).decode(),
     "basic": lambda key: base64.b64encode(b"me:" + key.encode()).decode(),
     "bearer-url-safe": lambda key: base64.urlsafe_b64encode(b"Bearer " + key.encode()).decode(),
+    "basic-as-user": lambda key: base64.b64encode(key.encode() + b":~~~~").decode(),
+    "basic-amid": lambda key: base64.b64encode(b"me:" + key.encode() + b"~~~~").decode(),
     "hexadecimal": lambda key: key.encode().hex(),
     "two-lines": lambda key: f"{key[:9]}\r\n    {key[9:]}",
     "two-lines-escaped": lambda key: f"{key[:9]}\\n{key[9:]}",

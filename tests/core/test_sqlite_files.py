@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.core import DatabaseFormat, UserError, damage_lines, register_seals, transaction
+from wardround.core import DatabaseFormat, UserError, damage_lines, is_for_several_machines, register_seals, transaction
 from wardround.core.sqlite import must_be_complete
 
 NOTES = DatabaseFormat(
@@ -89,6 +89,15 @@ def test_a_file_that_is_missing_or_locked_is_one_line(tmp_path: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
     one.close()
     other.close()
+
+
+def test_a_file_is_shared_as_its_last_opener_said(tmp_path: Path) -> None:
+    """For one machine unless it is said, new or not; None leaves a file as it is."""
+    for said, shared in ((False, False), (True, True), (None, True), (False, False), (None, False), (True, True)):
+        with closing(NOTES.open(tmp_path / "a.sqlite", several_machines=said)) as file:
+            assert is_for_several_machines(file) is shared
+    with closing(NOTES.open(tmp_path / "new.sqlite", several_machines=None)) as file:
+        assert not is_for_several_machines(file)
 
 
 def test_a_transaction_is_whole_or_nothing(tmp_path: Path) -> None:

@@ -194,6 +194,24 @@ def test_what_a_percent_of_a_percentage_is_stays_open() -> None:
     assert held == {"Hematocrit is rising AND hours since Hematocrit < 3"}
 
 
+@pytest.mark.parametrize(
+    ("values", "changes"),
+    [
+        ((0.6, 0.9), ["rises by >= 10 %", "rises by >= 25 %", "rises by >= 50 %"]),
+        ((1.0, 1.25), ["rises by >= 10 %", "rises by >= 25 %"]),
+        ((1.0, 1.24), ["rises by >= 10 %"]),
+        ((1.0, 0.5), ["falls by >= 10 %", "falls by >= 25 %", "falls by >= 50 %"]),
+        ((4.0, 8.0), ["rises by >= 10 %", "rises by >= 100 %", "rises by >= 25 %", "rises by >= 50 %"]),
+        ((1.0, 1.0), []),
+        ((0.0, 1.0), []),  # of nothing there is no share
+    ],
+)
+def test_how_much_a_value_changed_is_a_trigger(values: tuple[float, float], changes: list[str]) -> None:
+    facts = Chart(values={"Creatinine": dict(zip((0, 4), values, strict=True))}).facts(5)
+    held = [one for one in candidate_triggers(facts, {}) if " by " in one]
+    assert sorted(held) == [f"Creatinine {one} within 24 h AND hours since Creatinine < 3" for one in changes]
+
+
 @pytest.mark.parametrize("plant", [after_a_rise, after_a_sequence, after_a_delay])
 def test_what_is_counted_is_what_the_rule_says(plant: Plant) -> None:
     """Each trigger that holds compiles, and holds where a run reads it."""

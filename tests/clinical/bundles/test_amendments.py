@@ -209,6 +209,10 @@ def test_what_a_later_version_brings_back_is_gone_until_then(tmp_path: Path) -> 
     told = [(bundle.hour, [event.kind for event in bundle.events]) for bundle in whole]
     lab, gone = [EventKind.LAB], [EventKind.RETRACTION]
     assert told == [(times[0], lab), (times[1], gone), (times[3], lab), (times[4], gone)]
+    now = [(state.hour, [trend.last.value for trend in state.trends.values()]) for state in states(whole)]
+    assert now == [(times[0], [5.0]), (times[1], []), (times[3], [5.0]), (times[4], [])], (
+        "it is then, with nothing left"
+    )
     for number, many in ((1, 1), (2, 2), (3, 2), (4, 3), (5, 4)):
         cut = list(subject_bundles(stored(tmp_path / str(number), made[:number]), 1))
         assert [(bundle.hour, bundle.events) for bundle in cut] == [(b.hour, b.events) for b in whole[:many]]

@@ -87,6 +87,20 @@ def test_what_an_earlier_stay_said_is_past_now_but_for_what_lasts(text: str, nam
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "Denies fever or (this week) cough. => fever=absent; cough=absent",
+        "Denies fever or this week had cough. => fever=absent; cough=present",
+        "Brought in by ambulance early this morning and mother: she reports fever. => fever=present",
+        "Brought in by ambulance early this morning and mother, at bedside, with fever. => fever=family",
+        "Brought in by ambulance early this morning and mother: diabetes. => diabetes=family",
+    ],
+)
+def test_what_stands_between_a_word_and_whom_it_is_said_of(line: str) -> None:
+    assert failures(line) == []
+
+
+@pytest.mark.parametrize(
     ("text", "asked", "statuses"),
     [
         ("chest pain/leg ulcer", "leg ulcer", {"present"}),
