@@ -55,8 +55,15 @@ def _with_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Argument
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="later versions of Python lay help out in another way")
-def test_the_written_help_is_that_of_the_parsers() -> None:
-    assert commands_page() == COMMANDS_PAGE.read_text(encoding="utf-8"), "make declared writes it again"
+def test_the_written_help_is_that_of_the_parsers(tmp_path: Path) -> None:
+    """In a process of its own: what other tests register would stand among the choices."""
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    program += "from test_help import commands_page; sys.stdout.write(commands_page())"
+    process = commands().start_program(program, [], out=str(tmp_path / "page"))
+    assert commands().status(process) == 0
+    assert (tmp_path / "page").read_text(encoding="utf-8") == COMMANDS_PAGE.read_text(encoding="utf-8"), (
+        "make declared writes it again"
+    )
 
 
 def test_a_narrow_terminal_gets_lines_that_fit(
