@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,6 +92,20 @@ def test_a_file_that_is_missing_or_locked_is_one_line(tmp_path: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
     one.close()
     other.close()
+
+
+def test_who_opens_a_file_while_another_makes_it_waits(tmp_path: Path) -> None:
+    """SQLite refuses at once to change the mode of a file that another is about to write, whatever its timeout."""
+    path = tmp_path / "a.sqlite"
+    patient = replace(NOTES, timeout_seconds=30.0)
+    maker = patient.open(path, several_machines=True)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction(maker):
+            opening = pool.submit(lambda: patient.open(path).close())
+            time.sleep(0.1)
+            assert not opening.done()
+        opening.result()
+    maker.close()
 
 
 def test_a_file_is_shared_as_its_last_opener_said(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _COLUMN = "seal"
 _TABLE = re.compile(r"\bCREATE TABLE (\w+) ?\(")
 _FAULTS = (sqlite3.Error, UnicodeDecodeError)
 """The exceptions of Python's sqlite3; the latter where a damaged name or text is not UTF-8."""
+_AGAIN_SECONDS = 0.005
 _DAMAGED = ("not a database", "malformed", "no such table")
 _SCHEMA = "CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL)"
 
@@ -82,7 +84,7 @@ class DatabaseFormat:
             ) from error
         with self.errors(path), _closed_on_error(connection):
             if several_machines is not None or not path.stat().st_size:
-                set_journal(connection, several_machines=bool(several_machines))
+                self._await_journal(connection, several_machines=bool(several_machines))
             connection.execute(f"PRAGMA synchronous={'FULL' if self.is_durable else 'NORMAL'}")
             if not has_tables(connection):
                 self._make(connection, fill)
@@ -162,6 +164,18 @@ class DatabaseFormat:
         )
         register_seals(connection)
         return connection
+
+    def _await_journal(self, connection: sqlite3.Connection, *, several_machines: bool) -> None:
+        """Set the journal's mode. Where another process makes the file just now, SQLite refuses that at once, whatever
+        its timeout, so it is waited for here."""
+        until = time.monotonic() + self.timeout_seconds
+        while True:
+            try:
+                return set_journal(connection, several_machines=several_machines)
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() >= until:
+                    raise
+            time.sleep(_AGAIN_SECONDS)
 
     def _rolled_back(self, path: Path) -> sqlite3.Connection:
         """Return a copy in memory of a file, as before the change that a loss of power cut off."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
 from wardround.core.executors import starting
+from wardround.core.garbage import no_cycle_collection
 from wardround.log import EpisodeEntry, LogReader, Outline
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import Grades, Verdicts
@@ -103,7 +102,7 @@ class _Scorer:
 
     def score(self, share: _Share) -> list[EpisodeScore]:
         """Return the rows from one key to another."""
-        with _uncollected():
+        with no_cycle_collection():
             found = (self._score(outline) for outline in self._reader.outlines(*share))
             return [one for one in found if one is not None]
 
@@ -123,18 +122,6 @@ class _Scorer:
         if score.steps is not None:
             score = replace(score, steps=replace(score.steps, grades=self._grades.of(outline.episode)))
         return score
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Look for no garbage in cycles: what is read has none, and looking through all of it costs as much as reading."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 _THERE: list[_Scorer] = []
