@@ -78,6 +78,24 @@ def test_a_reader_that_is_gone_ends_the_command_without_a_word(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["run", "--help"], ["memory", "build", "-h"]])
+def test_help_whose_reader_is_gone_ends_without_a_word(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", encoding="utf-8") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        try:
+            status = command_line(words)
+        except SystemExit as end:
+            status = end.code
+        assert status == 141
+        gone.write("the rest")
+        gone.flush()
+    assert capsys.readouterr().err == ""
+
+
 def test_names_of_files_and_words_of_others_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line(["bench", "show", "run\x1b]0;owned\x07\x9b2J"]) == 2
     said = capsys.readouterr().err

@@ -25,7 +25,7 @@ LONG = b"".join(b"%d," % number for number in range(500_000))
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of localhost, signed by itself, with its key in one file."""
-    x509 = pytest.importorskip("cryptography.x509")
+    x509 = pytest.importorskip("cryptography.x509", reason="needs the extra [view], which has cryptography")
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,17 +92,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_overview())
-        return 0 if words else 2
+        return _print(_overview()) or (0 if words else 2)
     if words[0] in ("-V", "--version"):
-        print(f"wardround {__version__}")
-        return 0
+        return _print(f"wardround {__version__}")
     if words[-1] in _HELP and (text := _written_help(words[:-1])):
-        print(text)
-        raise SystemExit(0)
+        raise SystemExit(_print(text))  # as a parser does
     from wardround.cli.ending import ended  # all else is imported where a command runs
 
     return ended(_dispatch, words, is_process=argv is None)
+
+
+def _print(text: str) -> int:
+    """Print; return the exit status, 141 where the reader of the output has gone away."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to write at the end
+        return 141
+    return 0
 
 
 def _dispatch(words: list[str], *, is_process: bool) -> int:

@@ -423,6 +423,10 @@ def _tiny_pspnet() -> dict[str, Any]:
     return arrays
 
 
+RESIDUAL_BLOCKS = (("res_block2", 1, 1), ("res_block3", 2, 1), ("res_block4", 1, 2), ("res_block5", 1, 4))
+"""Name, stride and dilation of PSPNet's blocks, as published."""
+
+
 def _torch_pspnet(torch: Any, arrays: dict[str, Any], picture: Any) -> Any:
     """The same network with torch's functions, by the published code's order of layers."""
     given = {name.removeprefix("module."): torch.from_numpy(value) for name, value in arrays.items()}
@@ -446,12 +450,7 @@ def _torch_pspnet(torch: Any, arrays: dict[str, Any], picture: Any) -> Any:
     x = torch.relu(unit(torch.from_numpy(picture), "convbnrelu1_1.cbr_unit", stride=2, padding=1))
     x = torch.relu(unit(x, "convbnrelu1_2.cbr_unit", padding=1))
     x = functions.max_pool2d(torch.relu(unit(x, "convbnrelu1_3.cbr_unit", padding=1)), 3, 2, 1)
-    for name, stride, dilation in (
-        ("res_block2", 1, 1),
-        ("res_block3", 2, 1),
-        ("res_block4", 1, 2),
-        ("res_block5", 1, 4),
-    ):
+    for name, stride, dilation in RESIDUAL_BLOCKS:
         x = stage(x, name, stride, dilation)
     side, parts = x.shape[-1], [x]
     for number, pieces in enumerate((6, 3, 2, 1)):
@@ -484,12 +483,7 @@ def _pspnet_by_hand(arrays: dict[str, Any], x: Any) -> Any:
     x = by.rectified(unit(x, "convbnrelu1_1.cbr_unit", stride=2, padding=1))
     x = by.rectified(unit(x, "convbnrelu1_2.cbr_unit", padding=1))
     x = by.most(by.rectified(unit(x, "convbnrelu1_3.cbr_unit", padding=1)))
-    for name, stride, dilation in (
-        ("res_block2", 1, 1),
-        ("res_block3", 2, 1),
-        ("res_block4", 1, 2),
-        ("res_block5", 1, 4),
-    ):
+    for name, stride, dilation in RESIDUAL_BLOCKS:
         x = stage(x, name, stride, dilation)
     side, parts = x.shape[-1], [x]
     for number, pieces in enumerate((6, 3, 2, 1)):

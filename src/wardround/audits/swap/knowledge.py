@@ -229,12 +229,7 @@ def _moments(cells: Cells, work: Clockwork, anchor: str, path: str) -> list[date
 
 def latest(clocks: Sequence[Clock], cells: Cells, work: Clockwork) -> datetime | None:
     """Return the latest of several clocks; None where none has a time."""
-    found: datetime | None = None
-    for clock in clocks:
-        at = clock(cells, work)
-        if at is not None and (found is None or at > found):
-            found = at
-    return found
+    return max((at for clock in clocks if (at := clock(cells, work)) is not None), default=None)
 
 
 # A swap table as data: for every file of a source, what of it could be known when, and what is an outcome.

@@ -33,26 +33,8 @@ _KIN_LINKS = named_words("kin_links")
 _KIN_SPEAKS = named_words("kin_speaks")
 _ONSET = named_words("onset")
 _ORDERS = named_words("orders")
-_ORDER_BEGINS = frozenset(
-    (
-        ",",
-        ";",
-        ":",
-        "-",
-        "\u2013",
-        ")",
-        "(",
-        "and",
-        "then",
-        "please",
-        "will",
-        "would",
-        "to",
-        "should",
-        "can",
-        "may",
-        "or",
-    )
+_ORDER_BEGINS = frozenset(",;:-\u2013)(") | frozenset(
+    ("and", "then", "please", "will", "would", "to", "should", "can", "may", "or")
 )
 _KEPT = frozenset(("continue", "keep", "maintain"))
 _CONDITIONS = frozenset(("if", "unless", "when", "once", "until"))

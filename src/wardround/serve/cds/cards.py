@@ -88,8 +88,8 @@ def short_summary(head: str, names: Sequence[str], as_of: str) -> str:
         if len(head) + 2 + len(listed) + len(tail) <= SUMMARY_LENGTH:
             return f"{head}: {listed}{tail}"
     room = SUMMARY_LENGTH - len(tail)
-    said = f"{head}: {listed}"
-    return f"{said[: room - 1]}…{tail}"
+    summary = f"{head}: {listed}"
+    return f"{summary[: room - 1]}…{tail}"
 
 
 def prepare_cards(folder: RunFolder, *, agent: str | None = None, model: str | None = None) -> tuple[PreparedCard, ...]:

@@ -221,10 +221,10 @@ def _said(
 def _row(
     question: str, reviewers: Sequence[str], marked: Sequence[tuple[int, tuple[str, ...]]], seed: int
 ) -> AgreementRow:
-    subjects, marks = [subject for subject, _ in marked], [said for _, said in marked]
+    subjects, marks = [subject for subject, _ in marked], [answers for _, answers in marked]
     kappa, missing = None, "" if marked else "no episode was marked by all of them"
     if marked:
-        pairs = [(said[0], said[1]) for said in marks]
+        pairs = [(answers[0], answers[1]) for answers in marks]
         many = len(reviewers) > 2
         kappa = fleiss_kappa(marks, subjects, seed=seed) if many else cohen_kappa(pairs, subjects, seed=seed)
         if isnan(kappa.estimate):
@@ -234,7 +234,7 @@ def _row(
         who=" and ".join(reviewers),
         measure="Fleiss" if len(reviewers) > 2 else "Cohen",
         items=len(marked),
-        same=sum(len(set(said)) == 1 for said in marks),
+        same=sum(len(set(answers)) == 1 for answers in marks),
         kappa=kappa,
         missing=missing,
     )
