@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import threading
@@ -63,6 +64,7 @@ def test_the_manifest_says_what_decided_the_results(finished: RunFolder, setting
     assert RunFolder.open(finished.path).settings == settings.resolved().changed(context_tokens=64_000)
     for name in ("store_digest", "benchmark_digest", "spec_sha256", "wardround", "settings_sha256"):
         assert manifest[name]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", manifest["created"]), "UTC, to the second"
     assert any("react" in name for name in manifest["prompts"])
     assert any("diagnoses" in name for name in manifest["prompts"])
 

@@ -65,6 +65,24 @@ def test_flags_follow_the_reference_range(rows: Reader) -> None:
     assert 0.15 < flagged / len(rows("labevents")) < 0.6
 
 
+def test_flags_of_a_dipstick_begin_above_a_trace_and_at_a_positive_nitrite(rows: Reader) -> None:
+    normal = {
+        "51478": {"NEG", "100"},  # glucose
+        "51487": {"NEG"},  # nitrite
+        "51486": {"NEG", "TR"},  # leukocytes
+        "51463": {"NONE", "FEW"},  # bacteria
+    }
+    seen: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for row in rows("labevents"):
+        if row["itemid"] in normal and row["value"] != "___":
+            seen[row["itemid"]].add((row["value"], row["flag"]))
+    for item, unflagged in normal.items():
+        assert unflagged <= {value for value, _ in seen[item]}, "each value that is no finding is in the data"
+        assert {value for value, flag in seen[item] if not flag} == unflagged
+    assert ("POS", "abnormal") in seen["51487"]
+    assert {("SM", "abnormal"), ("MOD", "abnormal")} <= seen["51486"]
+
+
 def test_numbers_that_must_agree_agree(rows: Reader) -> None:
     gaps, ratios = [], []
     for values in _draws(rows).values():

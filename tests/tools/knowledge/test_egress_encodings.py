@@ -172,6 +172,12 @@ def test_a_number_is_kept_in_as_people_say_it(written: str) -> None:
     assert not refusal(guard({"84729104"}).check_address, f"https://example.org/{quote(written)}")
 
 
+@pytest.mark.parametrize("number", ["255", "256", "400", "999"])
+def test_a_question_with_a_number_that_is_no_byte_leaves(number: str) -> None:
+    """256 is one more than a byte holds, and so is 400 read as octal."""
+    assert not refusal(guard({"84729103"}).check_query, f"creatinine above {number} in sepsis")
+
+
 def test_the_labels_of_a_host_are_read_together_and_in_the_other_order() -> None:
     for host in ("847.29103.example.org", "29103.847.example.org", "x847.y29.z103.example.org"):
         assert "an identifier of the record" in refusal(guard({"84729103"}).check_address, f"https://{host}/")
