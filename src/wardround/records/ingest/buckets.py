@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import Progress, Reporter, silent
-from wardround.records.ingest.changes import mark_files
+from wardround.records.ingest.changes import file_fingerprints
 from wardround.records.ingest.clocks import delay_counts
 from wardround.records.ingest.plan import Plan
 from wardround.records.ingest.sections import derive_rows
@@ -33,7 +33,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     """Read a table and write its buckets, from the start unless this was finished before."""
     if plan.noted(f"table-{name}") is not None:
         return
-    mark_files(plan, name, report)
+    file_fingerprints(plan, name, report)
     table = plan.spec.tables[name]
     folder = plan.bucket_folder(name)
     shutil.rmtree(folder, ignore_errors=True)

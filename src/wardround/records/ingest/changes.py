@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.core import Progress, Reporter, silent
-from wardround.records.ingest.lineage import CHANGE_WORDS, Taking
+from wardround.records.ingest.lineage import CHANGE_WORDS, Reuse
 from wardround.records.ingest.plan import Plan
 from wardround.records.shards.layout import CHANGES, SUBJECTS, map_checked, read_manifest
 
@@ -28,7 +28,7 @@ def note_lineage(
     subjects: Integers,
     changed: Iterable[int],
     *,
-    taking: Taking | None,
+    reuse: Reuse | None,
     shards: int,
     why_every_subject: str | None,
 ) -> dict[str, Any] | None:
@@ -38,7 +38,7 @@ def note_lineage(
     manifest = read_manifest(plan.earlier)
     old = np.load(io.BytesIO(map_checked(plan.earlier / SUBJECTS, manifest["files"][SUBJECTS])), allow_pickle=False)
     both = np.intersect1d(old, subjects, assume_unique=True)
-    differ = both if taking is None else np.intersect1d(both, np.array(sorted(changed), dtype=np.int64))
+    differ = both if reuse is None else np.intersect1d(both, np.array(sorted(changed), dtype=np.int64))
     found = {
         "new": np.setdiff1d(subjects, old, assume_unique=True),
         "changed": differ,
@@ -49,8 +49,8 @@ def note_lineage(
     return {
         "digest": manifest["digest"],
         "subjects": {name: counts[name] for name in CHANGE_WORDS},
-        "tables": [] if taking is None else list(taking.tables),
-        "read": {} if taking is None else dict(taking.read),
+        "tables": [] if reuse is None else list(reuse.tables),
+        "read": {} if reuse is None else dict(reuse.read),
         "shards": [shards, plan.shards],
         "why_nothing": plan.why_nothing,
         "why_every_subject": why_every_subject,
@@ -71,17 +71,17 @@ def _write_changes(path: Path, found: Mapping[str, Integers]) -> None:
 # Fingerprints of a source's files: sizes and hashes, kept in the store that was made from them.
 
 
-Marks = list[list[object]]
+FileFingerprints = list[list[object]]
 """Of every file its name as reports show it, its size and its SHA-256, in the order of reading."""
 RAW = "raw"
 """What raw files that are no tables are called together."""
 _BLOCK = 4 << 20
 
 
-def mark_files(plan: Plan, name: str, report: Reporter = silent) -> Marks:
+def file_fingerprints(plan: Plan, name: str, report: Reporter = silent) -> FileFingerprints:
     """Return the fingerprints of the files of a table or dictionary, or of all raw files; each file is hashed once."""
     part = f"bytes-{name}"
-    noted: Marks | None = plan.noted(part)
+    noted: FileFingerprints | None = plan.noted(part)
     if noted is None:
         paths = files_of(plan, name)
         noted = [[plan.files.name(path), path.stat().st_size, _sha256(path, report)] for path in paths]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.records.ingest.buckets import derived_rows, read_bucket
-from wardround.records.ingest.lineage import Taking
+from wardround.records.ingest.lineage import Reuse
 from wardround.records.ingest.plan import Plan
 from wardround.records.ingest.reuse import EarlierShard, has_shared_keys, open_earlier
 from wardround.records.specs.spec import TableSpec
@@ -23,14 +23,14 @@ from wardround.records.specs.spec import TableSpec
 Integers = npt.NDArray[np.int64]
 
 
-def made_of_buckets(plan: Plan, taking: Taking) -> list[str]:
+def made_of_buckets(plan: Plan, reuse: Reuse) -> list[str]:
     """Return the derived tables that are made of the buckets of their source. The sources were read."""
-    return [name for name in taking.read if _has_whole_source(plan, taking, plan.spec.tables[name])]
+    return [name for name in reuse.read if _has_whole_source(plan, reuse, plan.spec.tables[name])]
 
 
-def _has_whole_source(plan: Plan, taking: Taking, table: TableSpec) -> bool:
+def _has_whole_source(plan: Plan, reuse: Reuse, table: TableSpec) -> bool:
     """Whether the rows of a derived table follow from the rows of its source as they are kept, then and now."""
-    if table.derive is None or table.derive.source not in taking.read or table.name in plan.files.tables:
+    if table.derive is None or table.derive.source not in reuse.read or table.name in plan.files.tables:
         return False
     name, source, before = table.derive.source, plan.spec.tables[table.derive.source], open_earlier(plan).origin.tables
     if table.name not in before or name not in before or has_shared_keys(open_earlier(plan), name):

@@ -29,11 +29,11 @@ from wardround import __version__
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.core.executors import each
 from wardround.records.ingest.buckets import bucket_table
-from wardround.records.ingest.changes import mark_files, note_lineage
+from wardround.records.ingest.changes import file_fingerprints, note_lineage
 from wardround.records.ingest.clocks import median_of_counts
 from wardround.records.ingest.derived import made_of_buckets, note_derived
 from wardround.records.ingest.joins import needed_tables
-from wardround.records.ingest.lineage import Lineage, Taking
+from wardround.records.ingest.lineage import Lineage, Reuse
 from wardround.records.ingest.plan import (
     RAW_ROWS,
     IngestReport,
@@ -46,15 +46,15 @@ from wardround.records.ingest.plan import (
     shard_count,
 )
 from wardround.records.ingest.reuse import (
+    decide_reuse,
     is_same_release,
     keep_origin,
     lend_parent,
     people_of,
+    reuse_dictionary,
+    reuse_everything,
+    reuse_table,
     shards_of,
-    take_dictionary,
-    take_everything,
-    take_table,
-    what_to_take,
     why_every_subject,
     why_nothing,
 )
@@ -164,8 +164,8 @@ def _make(plan: Plan, report: Reporter) -> None:
     """Make everything but the manifest."""
     for name, text in plan.spec.files.items():
         (plan.store / SPEC_FOLDER / name).write_text(text, encoding="utf-8")
-    if plan.takes and is_same_release(plan, _tables(plan), report):
-        plan.note(_MANIFEST_NOTE, take_everything(plan, report))
+    if plan.can_reuse and is_same_release(plan, _tables(plan), report):
+        plan.note(_MANIFEST_NOTE, reuse_everything(plan, report))
     else:
         _run(_flat(plan, report), report)
 
@@ -176,40 +176,40 @@ def _tables(plan: Plan) -> list[str]:
 
 def _run(plan: Plan, report: Reporter) -> None:
     tables = _tables(plan)
-    taking = what_to_take(plan, tables, report) if plan.takes else None
-    _take_or_read(plan, tables, taking, report)
+    reuse = decide_reuse(plan, tables, report) if plan.can_reuse else None
+    _reuse_or_read(plan, tables, reuse, report)
     medians = _medians(plan, tables)
-    every = why_every_subject(plan, tables, medians) if plan.takes else None
-    if taking is None:
+    every = why_every_subject(plan, tables, medians) if plan.can_reuse else None
+    if reuse is None:
         work = partial(finish_shard, medians=medians)
     else:
-        work = partial(renew_shard, medians=medians, taking=taking, every_subject=every is not None)
+        work = partial(renew_shard, medians=medians, reuse=reuse, every_subject=every is not None)
     _each(plan, work, list(range(plan.shards)), report)
     forget_shared()
-    for name in [] if taking is None else made_of_buckets(plan, taking):
+    for name in [] if reuse is None else made_of_buckets(plan, reuse):
         note_derived(plan, name)
     keep_origin(plan, tables)
-    _note_manifest(plan, tables, medians, taking, every)
+    _note_manifest(plan, tables, medians, reuse, every)
 
 
-def _take_or_read(plan: Plan, tables: Sequence[str], taking: Taking | None, report: Reporter) -> None:
+def _reuse_or_read(plan: Plan, tables: Sequence[str], reuse: Reuse | None, report: Reporter) -> None:
     """Read or reuse the dictionaries and tables; the rows of tables that are read are then in buckets."""
-    reused = [] if taking is None else taking.tables
+    reused = [] if reuse is None else reuse.tables
     for name in plan.files.dictionaries:
-        if taking is not None and name in taking.dictionaries:
-            take_dictionary(plan, name)
+        if reuse is not None and name in reuse.dictionaries:
+            reuse_dictionary(plan, name)
         else:
-            mark_files(plan, name, report)
+            file_fingerprints(plan, name, report)
             _read_dictionary(plan, name)
     for name in reused:
-        take_table(plan, name)
+        reuse_table(plan, name)
     derived = [name for name in tables if plan.spec.tables[name].derive is not None and name not in plan.files.tables]
     read = [name for name in tables if name not in reused]
     parents = [name for name in tables if any(_parent(plan, other) == name for other in read)]
     _each(plan, lend_parent, [name for name in parents if name in reused], report)
     _each(plan, bucket_table, [name for name in parents if name in read], report)
     _each(plan, bucket_table, [name for name in read if name not in (*parents, *derived)], report)
-    later = [] if taking is None else made_of_buckets(plan, taking)
+    later = [] if reuse is None else made_of_buckets(plan, reuse)
     for name in later:
         note_derived(plan, name)
     _each(plan, bucket_table, [name for name in derived if name in read and name not in (*parents, *later)], report)
@@ -321,7 +321,7 @@ def _seconds(delay: timedelta | None) -> float | None:
 
 
 def _note_manifest(
-    plan: Plan, tables: Sequence[str], medians: Mapping[str, Medians], taking: Taking | None, every: str | None
+    plan: Plan, tables: Sequence[str], medians: Mapping[str, Medians], reuse: Reuse | None, every: str | None
 ) -> None:
     shards = [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)]
     notes = {name: plan.noted(f"table-{name}") for name in tables}
@@ -383,8 +383,8 @@ def _note_manifest(
         plan,
         subjects,
         (subject for shard in shards for subject in shard.get("changed", ())),
-        taking=taking,
-        shards=sum(1 for shard in shards if shard.get("taken")),
+        reuse=reuse,
+        shards=sum(1 for shard in shards if shard.get("reused")),
         why_every_subject=every,
     )
     plan.note(_MANIFEST_NOTE, manifest)

@@ -10,7 +10,7 @@ CHANGE_WORDS = {"new": "new", "changed": "changed", "same": "the same", "gone": 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
+class Reuse:
     """Tables and dictionaries that are reused, and by table why it is read again."""
 
     tables: tuple[str, ...]

@@ -148,8 +148,8 @@ class IngestReport:
 Medians = tuple[float | None, float | None]
 """A median of each half of the subjects, in seconds."""
 _PLAN = "plan.json"
-_BUCKETS, _TOUCHED, _FLAT, _KEYS = "buckets", "touched", "flat", "keys"
-RAW_ROWS = (_BUCKETS, _TOUCHED, _FLAT, _KEYS)
+_BUCKETS, _AFFECTED, _FLAT, _KEYS = "buckets", "affected", "flat", "keys"
+RAW_ROWS = (_BUCKETS, _AFFECTED, _FLAT, _KEYS)
 """The folders of unfinished work that hold rows of the source."""
 _FOLDERS = ("shards", "dictionaries", "quarantine", SPEC_FOLDER, ORIGIN)
 _MOST_SHARDS = 4_096
@@ -180,7 +180,7 @@ class Plan:
         return content_hash(body)
 
     @property
-    def takes(self) -> bool:
+    def can_reuse(self) -> bool:
         """Whether parts of an earlier store may be reused."""
         return self.earlier is not None and self.why_nothing is None
 
@@ -214,9 +214,9 @@ class Plan:
         """The folder of a table's buckets."""
         return self.building / _BUCKETS / table
 
-    def touched_folder(self, table: str) -> Path:
+    def affected_folder(self, table: str) -> Path:
         """The folder of the bucket rows whose subjects differ from those of an earlier store."""
-        return self.building / _TOUCHED / table
+        return self.building / _AFFECTED / table
 
     def keys_file(self, table: str) -> Path:
         """The file of subjects that a table names by text, with their numbers."""

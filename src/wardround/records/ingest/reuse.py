@@ -17,9 +17,9 @@ import pyarrow as pa
 from wardround import __version__
 from wardround.core import Progress, Reporter, UserError, content_hash, silent, write_atomically
 from wardround.records.ingest.buckets import bucket_file
-from wardround.records.ingest.changes import RAW, Marks, mark_files, note_lineage
+from wardround.records.ingest.changes import RAW, FileFingerprints, file_fingerprints, note_lineage
 from wardround.records.ingest.finalise import FinishedRows
-from wardround.records.ingest.lineage import Taking
+from wardround.records.ingest.lineage import Reuse
 from wardround.records.ingest.plan import IngestSettings, Medians, Plan
 from wardround.records.reading.source_files import read_keys, write_keys
 from wardround.records.shards.layout import (
@@ -69,11 +69,11 @@ def people_of(folders: Sequence[Path]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The notes of a finished ingest. ``marks``: fingerprints of files by table or dictionary, and of raw files that
-    were made flat; ``tables``, ``shards``, ``flattened``: notes of these parts."""
+    """The notes of a finished ingest. ``fingerprints``: of files, by table or dictionary, and of raw files that were
+    made flat; ``tables``, ``shards``, ``flattened``: notes of these parts."""
 
     wardround: str
-    marks: Mapping[str, Marks]
+    fingerprints: Mapping[str, FileFingerprints]
     tables: Mapping[str, Any]
     shards: Sequence[Any]
     flattened: Any
@@ -89,7 +89,7 @@ def keep_origin(plan: Plan, tables: Sequence[str]) -> None:
     named = [*tables, *plan.files.dictionaries, *([RAW] if plan.files.raw else [])]
     body = {
         "wardround": __version__,
-        "marks": {name: mark_files(plan, name) for name in named},
+        "fingerprints": {name: file_fingerprints(plan, name) for name in named},
         "tables": {name: plan.noted(f"table-{name}") for name in tables},
         "shards": [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)],
         "flattened": plan.noted("flatten"),
@@ -226,7 +226,7 @@ class EarlierStore:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             self.link_shard(shard, store)
-            report(Progress(label="take shards", done=shard + 1, total=self.manifest["shards"], unit="shards"))
+            report(Progress(label="reuse shards", done=shard + 1, total=self.manifest["shards"], unit="shards"))
 
     def link(self, name: str, store: Path) -> None:
         """Reuse a file by its name in the store, if there is one. RecordError: it is damaged."""
@@ -280,33 +280,33 @@ def write_bucket(folder: Path, shard: int, rows: pa.RecordBatch | None) -> None:
 
 def is_same_release(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> bool:
     """Whether every file has the same bytes as before. ``tables``: those that have files, or are derived."""
-    marks = open_earlier(plan).origin.marks
+    fingerprints = open_earlier(plan).origin.fingerprints
     names = [RAW] if plan.files.raw else [*tables, *plan.files.dictionaries]
-    if not plan.files.raw and set(names) != set(marks):
+    if not plan.files.raw and set(names) != set(fingerprints):
         return False
-    return [mark_files(plan, name, report) for name in names] == [marks.get(name) for name in names]
+    return [file_fingerprints(plan, name, report) for name in names] == [fingerprints.get(name) for name in names]
 
 
-def take_everything(plan: Plan, report: Reporter = silent) -> dict[str, Any]:
+def reuse_everything(plan: Plan, report: Reporter = silent) -> dict[str, Any]:
     """Reuse a whole store whose files are all unchanged; return its manifest."""
     earlier = open_earlier(plan)
     earlier.link_all(plan.store, report)
     subjects = np.load(plan.store / SUBJECTS, allow_pickle=False)
-    taking = Taking(tables=tuple(earlier.manifest["tables"]), dictionaries=(), read={})
-    made_from = note_lineage(plan, subjects, (), taking=taking, shards=plan.shards, why_every_subject=None)
+    reuse = Reuse(tables=tuple(earlier.manifest["tables"]), dictionaries=(), read={})
+    made_from = note_lineage(plan, subjects, (), reuse=reuse, shards=plan.shards, why_every_subject=None)
     facts = {name: part for name, part in earlier.manifest.items() if name not in ("version", "files")}
     names = {"unknown_files": list(plan.files.unknown), "empty_files": list(plan.files.empty)}
     return {**facts, **(names if plan.spec.flatten is None else {}), "plan": plan.digest, "made_from": made_from}
 
 
-def what_to_take(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> Taking:
+def decide_reuse(plan: Plan, tables: Sequence[str], report: Reporter = silent) -> Reuse:
     """Decide which parts are reused, from fingerprints alone, so that every call decides the same."""
     earlier = open_earlier(plan)
     for name in (*tables, *plan.files.dictionaries):
-        mark_files(plan, name, report)
+        file_fingerprints(plan, name, report)
     reasons = {name: _why_read(plan, earlier, name) for name in tables}
     dictionaries = earlier.manifest["dictionaries"]
-    return Taking(
+    return Reuse(
         tables=tuple(name for name, why in reasons.items() if why is None),
         dictionaries=tuple(
             name for name in plan.files.dictionaries if name in dictionaries and _has_same_files(plan, earlier, name)
@@ -316,7 +316,7 @@ def what_to_take(plan: Plan, tables: Sequence[str], report: Reporter = silent) -
 
 
 def _has_same_files(plan: Plan, earlier: EarlierStore, name: str) -> bool:
-    return mark_files(plan, name) == earlier.origin.marks.get(name)
+    return file_fingerprints(plan, name) == earlier.origin.fingerprints.get(name)
 
 
 def _why_read(plan: Plan, earlier: EarlierStore, name: str) -> str | None:
@@ -342,7 +342,7 @@ def has_shared_keys(earlier: EarlierStore, name: str) -> bool:
     )
 
 
-def take_table(plan: Plan, name: str) -> None:
+def reuse_table(plan: Plan, name: str) -> None:
     """Reuse the counts and the quarantine of a table; its rows are reused shard by shard."""
     if plan.noted(f"table-{name}") is not None:
         return
@@ -361,7 +361,7 @@ def lend_parent(plan: Plan, name: str, report: Reporter = silent) -> None:
         write_bucket(plan.bucket_folder(name), shard, open_earlier(plan).shard(shard).as_read(name))
 
 
-def take_dictionary(plan: Plan, name: str) -> None:
+def reuse_dictionary(plan: Plan, name: str) -> None:
     """Reuse a dictionary."""
     earlier = open_earlier(plan)
     earlier.link(dictionary_file(name), plan.store)

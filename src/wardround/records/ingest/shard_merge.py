@@ -78,12 +78,12 @@ def _bits(column: Any) -> Any:
 # Subjects of one shard whose raw rows changed in a newer release.
 
 
-def touched_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Iterable[str]) -> Integers:
+def affected_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Iterable[str]) -> Integers:
     """Return the subjects, sorted, whose rows differ in a table that was read, or depend on those of others.
 
     Rows depend on others if they share a key, or if numbered rows look like another subject's.
     """
-    found = [_touched(plan, shard, earlier, name) for name in read]
+    found = [_affected(plan, shard, earlier, name) for name in read]
     if any(len(some) for some in found):
         found += [
             _alike(table, earlier.as_read(name)) for name, table in plan.spec.tables.items() if _apart(table, earlier)
@@ -91,7 +91,7 @@ def touched_subjects(plan: Plan, shard: int, earlier: EarlierShard, read: Iterab
     return np.unique(np.concatenate([NOBODY, *found]))
 
 
-def _touched(plan: Plan, shard: int, earlier: EarlierShard, name: str) -> Integers:
+def _affected(plan: Plan, shard: int, earlier: EarlierShard, name: str) -> Integers:
     table = plan.spec.tables[name]
     old, new = earlier.as_read(name), read_bucket(plan.bucket_folder(name), shard)
     if old is None or new is None:
@@ -143,31 +143,31 @@ _COUNTS = ("rows", "never_visible")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Splice:
-    """Merges one shard of an earlier store with the new rows of the ``touched`` subjects."""
+class ShardMerge:
+    """Merges one shard of an earlier store with the new rows of the ``affected`` subjects."""
 
     plan: Plan
     shard: int
-    held: EarlierShard
-    touched: Integers
+    earlier: EarlierShard
+    affected: Integers
     changed: list[Integers] = field(default_factory=list)
     """By table, the subjects whose stored rows differ."""
     _columns: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def write_buckets(self, read: Collection[str]) -> None:
-        """Write the rows of touched subjects into buckets of their own; of tables that were ``read``, the new rows."""
+        """Write the rows of affected subjects into buckets of their own; of tables that were ``read``, the new rows."""
         for name in self.plan.spec.tables:
             if name in read:
                 rows = self.own_part(name, read_bucket(self.plan.bucket_folder(name), self.shard))
             else:
-                rows = self.held.as_read(name, self.touched)
-            write_bucket(self.plan.touched_folder(name), self.shard, rows)
+                rows = self.earlier.as_read(name, self.affected)
+            write_bucket(self.plan.affected_folder(name), self.shard, rows)
 
     def own_part(self, name: str, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        """Return the rows of touched subjects. ``name``: a table with the same column of subjects."""
+        """Return the rows of affected subjects. ``name``: a table with the same column of subjects."""
         if rows is None:
             return None
-        return rows.filter(pa.array(np.isin(subjects_of(self.plan.spec.tables[name], rows), self.touched)))
+        return rows.filter(pa.array(np.isin(subjects_of(self.plan.spec.tables[name], rows), self.affected)))
 
     def crosses(self) -> bool:
         """Whether a row of one part refers to a row of the other, so that the parts cannot be processed separately."""
@@ -180,59 +180,59 @@ class Splice:
         )
 
     def _of_others(self, table: str, column: str) -> Any:
-        """Return a column of the subjects that are not touched."""
+        """Return a column of the subjects that are not affected."""
         if (table, column) not in self._columns:
-            found = self.held.rows(table)
+            found = self.earlier.rows(table)
             cells = _column(found, column)
             if found is not None and cells is not None:
-                cells = cells.filter(pa.array(np.isin(found.subjects, self.touched, invert=True)))
+                cells = cells.filter(pa.array(np.isin(found.subjects, self.affected, invert=True)))
             self._columns[table, column] = cells
         return self._columns[table, column]
 
     def _own(self, table: str, column: str) -> list[Any]:
-        """Return a column of the touched subjects, before and now."""
-        was = _column(self.held.of(table, self.touched), column)
-        now = read_bucket(self.plan.touched_folder(table), self.shard, [column])
+        """Return a column of the affected subjects, before and now."""
+        was = _column(self.earlier.of(table, self.affected), column)
+        now = read_bucket(self.plan.affected_folder(table), self.shard, [column])
         current = () if now is None or column not in now.schema.names else (now.column(column),)
         return [*current] if was is None else [was, *current]
 
     def finish(self, finishing: Finishing, folder: Path) -> dict[str, Any]:
-        """Write the shard; return the counts of touched subjects. Fills ``changed``."""
-        buckets = {name: self.plan.touched_folder(name) for name in finishing.buckets}
+        """Write the shard; return the counts of affected subjects. Fills ``changed``."""
+        buckets = {name: self.plan.affected_folder(name) for name in finishing.buckets}
         return asdict(replace(finishing, buckets=buckets).finish(self.shard, folder, self._put))
 
     def _put(self, folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
-        """Reuse a table's file if no stored row differs, else write the touched subjects among the others."""
-        was = self.held.of(name, self.touched)
+        """Reuse a table's file if no stored row differs, else write the affected subjects among the others."""
+        was = self.earlier.of(name, self.affected)
         differ = _differ(was, own)
         self.changed.append(differ)
-        found = self.held.rows(name)
+        found = self.earlier.rows(name)
         if len(differ):
-            return put_away(folder, name, _together(own, found, self.touched))
+            return put_away(folder, name, _together(own, found, self.affected))
         if found is None:
             return None
-        blocks, moved = self.held.files.blocks(name), found.moved.copy()
+        blocks, moved = self.earlier.files.blocks(name), found.moved.copy()
         open_earlier(self.plan).link_table(self.shard, blocks.file.name, self.plan.store)
         if own is not None:
-            moved[np.isin(found.subjects, self.touched)] = own.moved
+            moved[np.isin(found.subjects, self.affected)] = own.moved
         return ShardTable(blocks, moved)
 
-    def counted(self, counts: Mapping[str, Any], earlier: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
-        """Return the counts of the shard: those of the ``earlier`` one, with new ``counts`` for the touched subjects.
+    def counted(self, counts: Mapping[str, Any], before: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
+        """Return the counts of the shard: those of the ``before`` one, with new ``counts`` for the affected subjects.
 
-        Rows that share a key all belong to touched subjects.
+        Rows that share a key all belong to affected subjects.
         """
-        gone = {name: self.held.of(name, self.touched) for name in self.plan.spec.tables}
+        gone = {name: self.earlier.of(name, self.affected) for name in self.plan.spec.tables}
         lost = {name: _count(found) for name, found in gone.items() if found is not None}
         result = dict(counts)
         for place, kind in enumerate(_COUNTS):
             was = {name: each[place] for name, each in lost.items()}
-            result[kind] = _exchanged(earlier[kind], was, counts[kind])
+            result[kind] = _exchanged(before[kind], was, counts[kind])
         result["orphans"] = {}
-        for name in {*earlier["orphans"], *counts["orphans"]}:
+        for name in {*before["orphans"], *counts["orphans"]}:
             was = self._orphans(name, gone, read)
             now = counts["orphans"].get(name, {})
-            result["orphans"][name] = _exchanged(earlier["orphans"].get(name, {}), was, now)
+            result["orphans"][name] = _exchanged(before["orphans"].get(name, {}), was, now)
         return result
 
     def _orphans(self, name: str, gone: Mapping[str, FinishedRows | None], read: Collection[str]) -> dict[str, int]:
@@ -249,15 +249,15 @@ class Splice:
         return orphans(tables[name], found.rows, named, read)
 
 
-def _together(own: FinishedRows | None, found: FinishedRows | None, touched: Integers) -> FinishedRows | None:
-    """Return the rows of all subjects, sorted: ``own`` ones of the ``touched``, those ``found`` of the others."""
+def _together(own: FinishedRows | None, found: FinishedRows | None, affected: Integers) -> FinishedRows | None:
+    """Return the rows of all subjects, sorted: ``own`` ones of the ``affected``, those ``found`` of the others."""
     if found is None:
         return own
-    starts, ends = (found.subjects.searchsorted(touched, side=side) for side in ("left", "right"))
+    starts, ends = (found.subjects.searchsorted(affected, side=side) for side in ("left", "right"))
     kept = zip([0, *ends.tolist()], [*starts.tolist(), len(found.subjects)], strict=True)
     pieces = [(found, start, end) for start, end in kept]
     if own is not None:
-        starts, ends = (own.subjects.searchsorted(touched, side=side) for side in ("left", "right"))
+        starts, ends = (own.subjects.searchsorted(affected, side=side) for side in ("left", "right"))
         come = [(own, start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         pieces = [piece for pair in zip(pieces, [*come, (own, 0, 0)], strict=True) for piece in pair]
     pieces = [(rows, start, end) for rows, start, end in pieces if end > start]

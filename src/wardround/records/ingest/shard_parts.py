@@ -15,10 +15,10 @@ from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.records.ingest.derived import count_change, made_of_buckets, rows_of, source_rows
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
 from wardround.records.ingest.joins import CodeLabels, Dictionaries, with_labels
-from wardround.records.ingest.lineage import Taking
+from wardround.records.ingest.lineage import Reuse
 from wardround.records.ingest.plan import Medians, Plan
 from wardround.records.ingest.reuse import EarlierShard, open_earlier, write_bucket
-from wardround.records.ingest.shard_merge import NOBODY, Splice, differing_subjects, touched_subjects
+from wardround.records.ingest.shard_merge import NOBODY, ShardMerge, affected_subjects, differing_subjects
 from wardround.records.shards.layout import ORIGIN, shard_folder
 from wardround.records.shards.shard_file import read_dictionary
 from wardround.records.specs.spec import TableSpec
@@ -41,7 +41,7 @@ def renew_shard(
     shard: int,
     *,
     medians: Mapping[str, Medians],
-    taking: Taking,
+    reuse: Reuse,
     every_subject: bool,
     report: Reporter = silent,
 ) -> None:
@@ -50,22 +50,22 @@ def renew_shard(
         return
     earlier, folder = open_earlier(plan), _new_folder(plan, shard)
     earlier_shard = earlier.shard(shard)
-    derived = made_of_buckets(plan, taking)
-    compared = [name for name in taking.read if name not in derived]
-    touched = NOBODY if every_subject else touched_subjects(plan, shard, earlier_shard, compared)
+    derived = made_of_buckets(plan, reuse)
+    compared = [name for name in reuse.read if name not in derived]
+    affected = NOBODY if every_subject else affected_subjects(plan, shard, earlier_shard, compared)
     if every_subject:
-        note = _whole(plan, shard, earlier_shard, _finishing(plan, medians), taking)
-    elif len(touched):
-        splice = Splice(plan=plan, shard=shard, held=earlier_shard, touched=touched)
-        note = _spliced(plan, splice, _finishing(plan, medians), taking)
+        note = _whole(plan, shard, earlier_shard, _finishing(plan, medians), reuse)
+    elif len(affected):
+        merge = ShardMerge(plan=plan, shard=shard, earlier=earlier_shard, affected=affected)
+        note = _merged(plan, merge, _finishing(plan, medians), reuse)
     else:
         earlier.link_shard(shard, plan.store)
-        note = {**earlier.origin.shards[shard], "changed": [], "taken": True}
+        note = {**earlier.origin.shards[shard], "changed": [], "reused": True}
     plan.note(f"shard-{shard:05d}", {**note, "files": _file_hashes(folder)})
     report(Progress(label="renew shards", done=shard + 1, total=plan.shards, unit="shards"))
 
 
-def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, taking: Taking) -> dict[str, Any]:
+def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, reuse: Reuse) -> dict[str, Any]:
     """Process all rows of a shard; tables that were not read again have the rows as first read."""
     changed: list[Integers] = [NOBODY]
 
@@ -73,10 +73,10 @@ def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, 
         changed.append(_changed(plan, earlier.rows(name), own, plan.spec.tables[name], finishing.labels.dictionaries))
         return put_away(folder, name, own)
 
-    for name in taking.tables:
+    for name in reuse.tables:
         write_bucket(plan.bucket_folder(name), shard, earlier.as_read(name))
     derived = {}
-    for name in made_of_buckets(plan, taking):
+    for name in made_of_buckets(plan, reuse):
         rows = rows_of(plan, name, source_rows(plan, name, shard))
         write_bucket(plan.bucket_folder(name), shard, rows)
         derived[name] = count_change(plan, name, earlier, None, rows)
@@ -84,19 +84,19 @@ def _whole(plan: Plan, shard: int, earlier: EarlierShard, finishing: Finishing, 
     return {**counts, "changed": np.unique(np.concatenate(changed)).tolist(), "derived": derived}
 
 
-def _spliced(plan: Plan, splice: Splice, finishing: Finishing, taking: Taking) -> dict[str, Any]:
-    """Process the touched subjects and reuse the others; all rows if one part refers to the other."""
+def _merged(plan: Plan, merge: ShardMerge, finishing: Finishing, reuse: Reuse) -> dict[str, Any]:
+    """Process the affected subjects and reuse the others; all rows if one part refers to the other."""
     derived = {}
-    splice.write_buckets(taking.read)
-    for name in made_of_buckets(plan, taking):
-        rows = rows_of(plan, name, splice.own_part(name, source_rows(plan, name, splice.shard)))
-        write_bucket(plan.touched_folder(name), splice.shard, rows)
-        derived[name] = count_change(plan, name, splice.held, splice.touched, rows)
-    if splice.crosses():
-        return _whole(plan, splice.shard, splice.held, finishing, taking)
-    counts = splice.finish(finishing, shard_folder(plan.store, splice.shard))
-    whole = splice.counted(counts, open_earlier(plan).origin.shards[splice.shard], finishing.buckets)
-    return {**whole, "changed": np.unique(np.concatenate(splice.changed)).tolist(), "derived": derived}
+    merge.write_buckets(reuse.read)
+    for name in made_of_buckets(plan, reuse):
+        rows = rows_of(plan, name, merge.own_part(name, source_rows(plan, name, merge.shard)))
+        write_bucket(plan.affected_folder(name), merge.shard, rows)
+        derived[name] = count_change(plan, name, merge.earlier, merge.affected, rows)
+    if merge.crosses():
+        return _whole(plan, merge.shard, merge.earlier, finishing, reuse)
+    counts = merge.finish(finishing, shard_folder(plan.store, merge.shard))
+    whole = merge.counted(counts, open_earlier(plan).origin.shards[merge.shard], finishing.buckets)
+    return {**whole, "changed": np.unique(np.concatenate(merge.changed)).tolist(), "derived": derived}
 
 
 def _changed(
