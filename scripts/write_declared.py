@@ -2,8 +2,9 @@
 
     python scripts/write_declared.py        (make declared)
 
-They are tests/declared_settings.tsv, tests/agents/declared_agents.tsv and src/wardround/cli/commands.md, which `--help`
-prints. Then read the difference: every line of it is a default, a bound, a part or an option that is another.
+They are tests/declared_settings.tsv, tests/agents/declared_agents.tsv, the table of agents in docs/methods/README.md
+and src/wardround/cli/commands.md, which `--help` prints. Then read the difference: every line of it is a default, a
+bound, a part or an option that is another.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "agents"), str(TESTS / "cli")]
 
-from test_declared_agents import AGENT_TABLE, LISTED, described, listed, made, names_to_list  # noqa: E402
+import test_declared_agents as agents  # noqa: E402
 from test_help import COMMANDS_PAGE, commands_page  # noqa: E402
 
 from declared import SAID, TABLE, settings_of  # noqa: E402
@@ -36,8 +37,8 @@ def write(path: Path, rows: Iterable[Sequence[str]]) -> None:
 
 def agent_row(name: str) -> Sequence[str]:
     """An agent as the table has it; an addition stands in no paper's table by itself."""
-    head = (name, *[""] * (len(LISTED) - 1)) if "+" in name else listed(get_method(name))
-    return (*head, *described(made(name)).values())
+    head = (name, *[""] * (len(agents.LISTED) - 1)) if "+" in name else agents.listed(get_method(name))
+    return (*head, *agents.described(agents.made(name)).values())
 
 
 def main() -> None:
@@ -49,7 +50,9 @@ def main() -> None:
     sections = {**SECTIONS, **methods, "induction": InductionSettings, "train": TrainingRecipe}
     rows = [(name, *row) for name, section in sections.items() for row in settings_of(section)]
     write(TABLE, [("section", "name", "default", *SAID), *rows])
-    write(AGENT_TABLE, [(*LISTED, *described(made("react"))), *map(agent_row, names_to_list())])
+    head = (*agents.LISTED, *agents.described(agents.made("react")))
+    write(agents.AGENT_TABLE, [head, *map(agent_row, agents.names_to_list())])
+    agents.METHODS_PAGE.write_text(agents.methods_page(), encoding="utf-8")
     COMMANDS_PAGE.write_text(commands_page(), encoding="utf-8")
 
 

@@ -241,11 +241,5 @@ def test_an_agent_says_what_it_is_made_of() -> None:
         "written_calls": True,
         "bound_labels": True,
     }
-    assert set(facts["prompts"]) == {
-        "agents/react_system",
-        "agents/bind",
-        "agents/digest",
-        "agents/finish_now",
-        "agents/reminder",
-    }
+    assert set(facts["prompts"]) == {"agents/react", "agents/loop"}
     assert all(len(file["sha256"]) == 64 for file in facts["prompts"].values())

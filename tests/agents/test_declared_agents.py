@@ -98,6 +98,26 @@ def listed(one: Method) -> tuple[str, ...]:
     )
 
 
+METHODS_PAGE = Path(__file__).parents[2] / "docs/methods/README.md"
+_ALL_AGENTS = "| agent | what it is | paper | tables | reads of a bank |\n|---|---|---|---|---|\n"
+
+
+def methods_page(number: int | None = None) -> str:
+    """The page of methods with its table of all agents (the first ``number``) as ``make declared`` writes it, at its
+    end."""
+    rows = (
+        (f"`{one.name}`", one.title, one.paper or "", ", ".join(map(str, one.tables)), ", ".join(one.memory))
+        for one in list_agents()[:number]
+    )
+    head = METHODS_PAGE.read_text(encoding="utf-8").partition(_ALL_AGENTS)[0]
+    return head + _ALL_AGENTS + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def test_the_page_of_methods_lists_every_agent_as_it_describes_itself() -> None:
+    ours = sum("+" not in row["agent"] for row in rows())
+    assert METHODS_PAGE.read_text(encoding="utf-8") == methods_page(ours), "make declared writes it again"
+
+
 def test_methods_stand_in_the_tables_of_their_papers() -> None:
     expected = [tuple(row[name] for name in LISTED) for row in rows() if "+" not in row["agent"]]
     assert [listed(one) for one in list_agents()][: len(expected)] == expected  # plug-ins come behind

@@ -243,4 +243,4 @@ def test_who_reads_a_bank_is_known_by_name_and_needs_one(filled: Filled) -> None
     with pytest.raises(UserError, match="needs a bank"):
         get_agent("react+gsem")
     prompts = get_agent("gsem", memory=filled.memory, recall=ALL).manifest()["prompts"]
-    assert {"agents/walk", "agents/walker_system", "memory/served_graph"} <= set(prompts)
+    assert {"agents/gsem", "memory/served_graph"} <= set(prompts)

@@ -105,4 +105,4 @@ def test_nothing_is_asked_where_no_one_label_holds(kind: AnswerKind) -> None:
 def test_methods_with_their_own_evidence_may_have_it() -> None:
     agent = get_agent("direct+probabilities")
     assert agent.title.endswith("with the probability of every label")
-    assert "label_only" in agent.prompts
+    assert "agents/ehr_rag" in agent.manifest()["prompts"]

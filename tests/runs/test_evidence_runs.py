@@ -154,7 +154,7 @@ def test_the_manifest_says_how_charts_were_searched(
     assert manifest["settings"]["run"]["agents"] == ["ehr-rag", "react", "react+ether"]
     retrieval = manifest["settings"]["retrieval"]
     assert (retrieval["alpha"], retrieval["rounds"], retrieval["final"], retrieval["coarse"]) == (0.5, 2, 3, 30)
-    assert {"agents/rerank", "agents/refine", "agents/argue", "agents/weigh"} <= set(manifest["prompts"])
+    assert "agents/ehr_rag" in manifest["prompts"]
     assert RunFolder.open(out).settings.retrieval.alpha == 0.5
     with LogReader(out / "logs") as reader:
         rounds = {

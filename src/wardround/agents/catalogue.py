@@ -1,4 +1,4 @@
-"""The catalogue of agents by name: the methods and ablations of the papers.
+"""The catalogue of agents by name: the ``METHODS`` and ``ADDITIONS`` of every module in ``methods/``, paper by paper.
 
 After a ``+`` a name may add inputs to the method: ``retrosum+ether``, ``react+rag``.
 """
@@ -8,46 +8,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from importlib import import_module
+from itertools import chain
+from pkgutil import iter_modules
+from typing import Any, get_args
 
+from wardround.agents import methods
 from wardround.agents.graph_recall import with_graph
 from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.loop.context import CONTEXT_POLICIES
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, AgentName, Method, Paper
-from wardround.agents.methods.curated import CURATED_METHODS
-from wardround.agents.methods.ehr_rag import EVIDENCE_ADDITIONS, EVIDENCE_METHODS, PROBABILITY_ADDITIONS
-from wardround.agents.methods.gsem import GRAPH_ADDITIONS, GRAPH_METHODS, PEER_ADDITIONS, PEER_METHODS
-from wardround.agents.methods.react import REACT_METHODS, REASONINGBANK_METHODS, REFLEXION_METHODS
-from wardround.agents.methods.reflectool import REFLECTOOL_METHODS
-from wardround.agents.methods.retrosum import RESUM_METHODS, RETROSUM_METHODS
-from wardround.agents.methods.trace import PROTOCOL_ADDITIONS, STAY_BASELINES, TRACE_METHODS
 from wardround.agents.recall import Memory, Recalling, with_peer
 from wardround.core import Sealed, UserError
 from wardround.memory import POLARITIES, Kind, MemorySettings
 
 DEFAULT_RECALL = MemorySettings()
-for _method in (
-    *REACT_METHODS,
-    *REFLEXION_METHODS,
-    *RESUM_METHODS,
-    *REFLECTOOL_METHODS,
-    *REASONINGBANK_METHODS,
-    *RETROSUM_METHODS,
-    *GRAPH_METHODS,
-    *PEER_METHODS,
-    *EVIDENCE_METHODS,
-    *CURATED_METHODS,
-    *TRACE_METHODS,
-    *STAY_BASELINES,
-):
+_PAPERS = (*get_args(Paper), None)
+_MODULES = [import_module(f"{methods.__name__}.{found.name}") for found in iter_modules(methods.__path__)]
+for _method in sorted(chain(*(module.METHODS for module in _MODULES)), key=lambda one: _PAPERS.index(one.paper)):
     AGENTS.add(_method.name, _method)
-for _name, _addition in {
-    **EVIDENCE_ADDITIONS,
-    **GRAPH_ADDITIONS,
-    **PEER_ADDITIONS,
-    **PROBABILITY_ADDITIONS,
-    **PROTOCOL_ADDITIONS,
-}.items():
+for _name, _addition in chain(*(getattr(module, "ADDITIONS", {}).items() for module in _MODULES)):
     ADDITIONS.add(_name, _addition)
 
 

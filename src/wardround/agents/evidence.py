@@ -94,7 +94,7 @@ def fit(evidence: Evidence, counter: TokenCounter, limit_tokens: int, *, tools: 
     if not trajectories and not shown.rows:
         return Fitted(text="", facts={**facts, "tokens": 0})
     text = prompt_text(
-        "evidence",
+        "ehr_rag.excerpts",
         trajectories=[trajectory.text for trajectory in trajectories],
         lines=shown.lines,
         queries=evidence.queries,
@@ -199,7 +199,7 @@ class ChartSearch:
         self.share = share
         self.question = question_of(episode)
         self.seed = derive_seed("retrieval", episode.id if episode.settings.seed is None else episode.settings.seed)
-        self._system = prompt_text("searcher_system")
+        self._system = prompt_text("ehr_rag.searcher")
         self._reader = SideReader(episode, role="searcher", system=self._system)
 
     @classmethod
@@ -240,7 +240,7 @@ class ChartSearch:
         messages = []
         if evidence is not None:
             fitted = self._fit(evidence, self._room_beside(instruction))
-            messages.append(self._reader.say(fitted.text or prompt_text("no_evidence")))
+            messages.append(self._reader.say(fitted.text or prompt_text("ehr_rag.no_excerpts")))
             self.note("evidence", role=purpose, **detail, **fitted.facts)
         limit = self.episode.limits.reply_tokens
         written = await self._reader.ask(instruction, purpose=purpose, limit_tokens=limit, flaw=flaw)

@@ -37,7 +37,6 @@ from wardround.models.schema import object_schema
 # no possible action, twice, ends its path and is noted.
 
 
-WALK_PROMPTS = ("walker_system", "walk", "ask_again")
 _REPLY_TOKENS = 512
 _SCHEMA = object_schema(
     {"action": {"type": "string", "enum": list(ACTIONS)}, "target": {"type": "string"}}, optional=("target",)
@@ -52,7 +51,7 @@ class ModelWalk:
         self._episode = episode
         self._case = case
         self._description = description
-        self._beside = SideReader(episode, role="walker", system=prompt_text("walker_system"), model=retriever)
+        self._beside = SideReader(episode, role="walker", system=prompt_text("gsem.system"), model=retriever)
         self.unreadable = 0
 
     async def run(self, seeds: dict[str, float]) -> tuple[Traversal, tuple[OfferedExperience, ...]]:
@@ -84,7 +83,7 @@ class ModelWalk:
 
     def _instruction(self, place: PathEnd) -> str:
         here = self._case.experience(place.experience)
-        prompt = load_prompt("wardround.agents", "walk")
+        prompt = load_prompt("wardround.agents", "gsem.walk")
         return prompt.render(
             case=self._description,
             here=here,
@@ -134,7 +133,7 @@ Walker = Literal["beam", "model"]
 
 def graph_prompts(walker: Walker) -> tuple[str, ...]:
     """Return the templates that a walker may send to a model."""
-    return (f"memory/{GRAPH_PROMPT}", *(WALK_PROMPTS if walker == "model" else ()))
+    return (f"memory/{GRAPH_PROMPT}", *(("gsem",) if walker == "model" else ()))
 
 
 def with_graph(agent: AgentSpec, memory: Memory, walker: Walker, settings: GraphRecallSettings) -> AgentSpec:

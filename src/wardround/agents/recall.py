@@ -81,7 +81,6 @@ def _key(bank: BankReader, encoder: Encoder, text: str) -> Key | None:
 # used, the notes stay as they were recalled.
 
 
-ADAPT_PROMPTS = ("adapter_system", "adapt", "ask_again")
 _REPLY_TOKENS = 2_048
 _ADVICE = object_schema({"lesson": {"type": "integer"}, "advice": {"type": "string", "minLength": 1, "maxLength": 800}})
 _SCHEMA = {"type": "array", "items": _ADVICE}
@@ -90,8 +89,8 @@ _SCHEMA = {"type": "array", "items": _ADVICE}
 async def adapted(episode: Episode, notes: Sequence[Experience], description: str) -> list[Experience]:
     """Return the notes as a model wants them shown: a selection, in its order, in its words. The log notes the
     changes."""
-    beside = SideReader(episode, role="adapter", system=prompt_text("adapter_system"))
-    instruction = prompt_text("adapt", description=description, lessons=list(notes))
+    beside = SideReader(episode, role="adapter", system=prompt_text("peers.system"))
+    instruction = prompt_text("peers.adapt", description=description, lessons=list(notes))
     written = await beside.ask(instruction, purpose="adapt", limit_tokens=_REPLY_TOKENS, flaw=_broken)
     if written.problem is not None:
         episode.recorder.note("not_adapted", {"problem": written.problem})
@@ -288,7 +287,7 @@ class Injecting(Hooks):
 def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSettings) -> AgentSpec:
     """Return an agent that reads the notes of a peer's memory before its first turn."""
     recollection = partial(PeerRecalling, Sealed(memory), peer=peer, settings=settings)
-    prompts = ("memory/served_note", *(ADAPT_PROMPTS if PEERS.get(peer).adapted and settings.adapt else ()))
+    prompts = ("memory/served_note", *(("peers",) if PEERS.get(peer).adapted and settings.adapt else ()))
     return replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *prompts))
 
 

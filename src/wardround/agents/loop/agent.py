@@ -17,7 +17,7 @@ from wardround.core import PromptFile, UserError, load_prompt
 from wardround.tasks.answers import Question
 
 EVIDENCE_TOOL = "retrieve_evidence"
-TEXT_CASE_SYSTEM = "told_system"
+TEXT_CASE_SYSTEM = "loop.text_case"
 Needs = Literal["nothing", "question", "labels"]
 Choose = Callable[[Episode], Awaitable[Exchange]]
 """Decides the next action. It may call the model any number of times; only the returned reply is acted on."""
@@ -67,7 +67,7 @@ class LoopSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
     """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
-    templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
+    template files the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
     ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
     ``more_tools``: extra tools beside the usual ones. ``needs``: what the agent requires of a task.
     ``steps``: makes the player of a stay, bundle by bundle; such an agent has no loop of turns.
@@ -125,7 +125,7 @@ class AgentSpec:
     def prompt_files(self) -> tuple[PromptFile, ...]:
         """Return every template this agent may put before a model."""
         own = [_prompt_file(self.package, name) for name in (self.system, *self.prompts)]
-        return (*own, *self.files, *(load_prompt("wardround.agents", name) for name in LOOP_PROMPTS))
+        return (*own, *self.files, load_prompt("wardround.agents", "loop"))
 
     def manifest(self) -> dict[str, Any]:
         """Return what a run records about its agent."""
@@ -165,6 +165,3 @@ def check_question(agent: AgentSpec, task: str, question: Question | None) -> No
 def _prompt_file(package: str, name: str) -> PromptFile:
     room, _, file = name.rpartition("/")
     return load_prompt(f"wardround.{room}" if room else package, file)
-
-
-LOOP_PROMPTS = ("bind", "digest", "finish_now", "reminder")

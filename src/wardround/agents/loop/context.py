@@ -141,7 +141,7 @@ def digest_text(lines: Sequence[str], counted: Sequence[Block]) -> str:
         for seen in block.observations
     )
     spans = f"{counted[0].turn} to {counted[-1].turn}" if counted else ""
-    return load_prompt("wardround.agents", "digest").render(
+    return load_prompt("wardround.agents", "loop.digest").render(
         span=spans, counts=[f"{name} x {number}" for name, number in counts.most_common(12)], lines=lines
     )
 

@@ -373,7 +373,7 @@ class SideReader:
             written = self._read(exchange, limit_tokens, flaw)
             if written.problem is not None and exchange.reply.finish_reason != "content_filter":
                 self._note_unused(written.problem, purpose)
-                message_numbers.append(self.say(prompt_text("ask_again", problem=written.problem)))
+                message_numbers.append(self.say(prompt_text("loop.ask_again", problem=written.problem)))
                 written = self._read(await self._record(purpose), limit_tokens, flaw)
         except (LimitReached, ProviderError) as error:
             return SideReply(problem=str(error))
@@ -429,7 +429,7 @@ def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:
 
 
 def prompt_text(name: str, **values: object) -> str:
-    """Fill one of the room's templates."""
+    """Fill a template of the agents: ``reflexion.criticise`` is that block of ``prompts/reflexion.jinja``."""
     return load_prompt("wardround.agents", name).render(**values)
 
 

@@ -196,7 +196,7 @@ class _Loop:
         """Ask once more, with the reply bound to the labels by a schema; a failure leaves no answer."""
         state = self.state
         given_message = (Message(role="assistant", content=given),) if given.strip() else ()
-        instruction = load_prompt("wardround.agents", "bind").render(kind=state.answers)
+        instruction = load_prompt("wardround.agents", "loop.bind").render(kind=state.answers)
         request = Request(
             messages=(*state.last_prompt, *given_message, Message(role="user", content=instruction)),
             settings=state.settings,
@@ -231,7 +231,7 @@ class _Loop:
         state.recorder.note("reminder", {"turn": state.turn, "reason": reason})
         if text:
             state.history.add(Message(role="assistant", content=message.content), turn=state.turn, kind="turn")
-        state.remind(load_prompt("wardround.agents", "reminder").render(reason=reason))
+        state.remind(load_prompt("wardround.agents", "loop.reminder").render(reason=reason))
         return None
 
     async def _take_nothing(self, exchange: Exchange) -> Ending | None:
@@ -241,7 +241,7 @@ class _Loop:
         if self.closing or self.reminded > MOST_EMPTY:
             return None if self.closing else await self._close(_end_of_text(exchange.reply))
         state.recorder.note("reminder", {"turn": state.turn, "reason": "empty"})
-        state.remind(load_prompt("wardround.agents", "reminder").render(reason="empty"))
+        state.remind(load_prompt("wardround.agents", "loop.reminder").render(reason="empty"))
         return None
 
     def _record(self, exchange: Exchange, message: Message, observations: Sequence[Observation]) -> None:
@@ -257,7 +257,7 @@ class _Loop:
         state.recorder.note("limit", {"turn": state.turn, "finish": finish, "forced_call": forced})
         if not forced:
             return Ending(finish=finish)
-        state.remind(load_prompt("wardround.agents", "finish_now").render())
+        state.remind(load_prompt("wardround.agents", "loop.finish_now").render())
         state.environment.accept_any_answer()
         self.reminded = self.settings.reminders
         self.closing = True

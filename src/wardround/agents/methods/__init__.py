@@ -1,1 +1,1 @@
-"""The methods, a file each under its paper's own word: compositions over the loop, and the parts only they have."""
+"""The methods, a file each under its paper's own word: compositions over the loop, listed by their ``METHODS``."""

@@ -36,7 +36,7 @@ class ShowCurated(Hooks):
         pictures, unseen = await _pictures(episode)
         room = episode.room() - sum(count_message(episode.counter, message) for message in episode.history.prompt)
         asked_at = to_microseconds(chart.as_of)
-        unseen_text = prompt_text("curated_unseen", number=len(unseen)) if unseen else ""
+        unseen_text = prompt_text("curated.unseen", number=len(unseen)) if unseen else ""
         text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS - episode.counter.count(unseen_text), asked_at)
         episode.pin(f"{text}\n\n{unseen_text}" if unseen_text else text, pictures)
         shown = {"pictures": len(pictures), "pictures_not_shown": unseen}
@@ -90,7 +90,7 @@ def _latest(package: CuratedInput, events: int) -> CuratedInput:
 
 
 def _text(package: CuratedInput, *, cut: int) -> str:
-    return prompt_text("curated", package=package, cut=cut)
+    return prompt_text("curated.package", package=package, cut=cut)
 
 
 def make_curated(settings: NoSettings) -> AgentSpec:
@@ -98,17 +98,16 @@ def make_curated(settings: NoSettings) -> AgentSpec:
     return AgentSpec(
         name="curated",
         title="",
-        system="curated_system",
+        system="curated.system",
         hooks=(ShowCurated,),
         tools="none",
         loop=LoopSettings(reminders=0),
         more_tools=(_VISUALIZER,),
         charted=True,
-        prompts=("curated", "curated_unseen"),
     )
 
 
-CURATED_METHODS = (
+METHODS = (
     Method(
         name="curated",
         title="Curated input: answer from the evidence package of the question",

@@ -18,11 +18,11 @@ from wardround.agents.evidence import (
     Evidence,
     RetrievalMethod,
 )
+from wardround.agents.iterative_retrieval import ReasonedSearch, iterate
 from wardround.agents.loop.agent import EVIDENCE_TOOL, AgentSpec, Hooks, LoopSettings, Needs
 from wardround.agents.loop.context import cut_notice, cut_text
 from wardround.agents.loop.episode import Ending, Episode, prompt_text, too_short
 from wardround.agents.method import Addition, Method, NoSettings
-from wardround.agents.methods.air import ReasonedSearch, iterate
 from wardround.core import Message, ProviderError, load_prompt
 from wardround.models import LabelScores, Request, score_labels
 from wardround.tasks.answers import Question, parse_answer
@@ -69,7 +69,9 @@ def sides(question: Question) -> tuple[Side, Side]:
 
 async def argue(search: ChartSearch, side: Side, evidence: Evidence) -> str:
     """Return one side's argument from its evidence; empty if the call fails, which is noted."""
-    instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice)
+    instruction = prompt_text(
+        "ehr_rag.argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice
+    )
     written = await search.ask(instruction, purpose=side.purpose, evidence=evidence, flaw=_no_case)
     shown = cut_text(written.text, search.episode.counter, search.argument_tokens(), notice=cut_notice)
     failed = {} if written.problem is None else {"failed": written.problem}
@@ -86,7 +88,7 @@ def decision_text(question: Question, case_for: str, case_against: str) -> str:
     """Return what puts both cases before the actor and says how to weigh them."""
     first, second = sides(question)
     return prompt_text(
-        "weigh",
+        "ehr_rag.weigh",
         case_for=case_for,
         case_against=case_against,
         positive=first.label,
@@ -120,7 +122,7 @@ async def _chosen(search: ChartSearch, coarse: Sequence[str]) -> tuple[tuple[str
     most = search.settings.fine
     if len(coarse) <= most:
         return tuple(coarse), {"by": "all there are"}
-    instruction = prompt_text("rerank", names=coarse, most=most)
+    instruction = prompt_text("ehr_rag.rerank", names=coarse, most=most)
     written = await search.ask(
         instruction, purpose="rerank", flaw=lambda text: "" if any(_meant(text, coarse)) else _NO_NAME
     )
@@ -202,12 +204,6 @@ class Gathering(Hooks):
 # question's factual query, vanilla or ETHER. ``<agent>+tool`` may search for evidence itself, whenever it likes.
 
 
-_SHOWN = ("evidence",)
-_RERANKED = ("searcher_system", "ask_again", "rerank")
-_REFINED = ("searcher_system", "ask_again", "refine", "no_evidence")
-_ARGUED = ("searcher_system", "ask_again", "argue", "weigh", "no_evidence")
-_SEARCHED = ("searcher_system", "ask_again", "search", "searched")
-
 ETHER = Recipe(way=TEXT_EVIDENCE, numeric=True)
 """Event- and time-aware hybrid retrieval alone: one round, one side."""
 RECIPES: Mapping[str, Recipe] = {
@@ -222,20 +218,17 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
-def answering(
-    hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Needs = "question", charted: bool = True
-) -> AgentSpec:
+def answering(hook: Callable[[], Hooks], *, needs: Needs = "question", charted: bool = True) -> AgentSpec:
     """Return an agent that answers in one turn, without tools, from what a hook pinned."""
     return AgentSpec(
         name="",
         title="",
-        system="evidence_system",
+        system="ehr_rag.system",
         hooks=(hook,),
         tools="none",
         loop=LoopSettings(reminders=0),
         needs=needs,
         charted=charted,
-        prompts=prompts,
     )
 
 
@@ -245,24 +238,12 @@ def retrieving(name: str) -> Callable[[NoSettings], AgentSpec]:
     recipe = RECIPES[name]
     needs: Needs = "labels" if recipe.two_sides else "question"
     charted = recipe.way is not RECENT
-    return lambda settings: answering(lambda: Gathering(recipe), prompts_of(recipe), needs=needs, charted=charted)
+    return lambda settings: answering(lambda: Gathering(recipe), needs=needs, charted=charted)
 
 
 def reasoning(settings: NoSettings) -> AgentSpec:
     """Return ReAct RAG."""
-    return answering(ReasonedSearch, (*_SHOWN, *_SEARCHED))
-
-
-def prompts_of(recipe: Recipe) -> tuple[str, ...]:
-    """Return the templates a recipe may use, so that a manifest can hash them."""
-    used = list(_SHOWN)
-    if recipe.numeric:
-        used += _RERANKED
-    if recipe.rounds != 1:
-        used += _REFINED
-    if recipe.two_sides:
-        used += _ARGUED
-    return tuple(dict.fromkeys(used))
+    return answering(ReasonedSearch)
 
 
 def in_front(recipe: Recipe) -> Callable[[AgentSpec], AgentSpec]:
@@ -272,7 +253,7 @@ def in_front(recipe: Recipe) -> Callable[[AgentSpec], AgentSpec]:
         return replace(
             agent,
             hooks=(*agent.hooks, lambda: Gathering(recipe, share=BESIDE_TOOLS)),
-            prompts=(*agent.prompts, *prompts_of(recipe)),
+            prompts=(*agent.prompts, "ehr_rag"),
             needs="question" if agent.needs == "nothing" else agent.needs,
             charted=True,
         )
@@ -285,13 +266,6 @@ def with_evidence_tool(agent: AgentSpec) -> AgentSpec:
     return replace(agent, more_tools=(*agent.more_tools, EVIDENCE_TOOL), charted=True)
 
 
-EVIDENCE_ADDITIONS: Mapping[str, Addition] = {
-    "rag": Addition(title="with the nearest chunks in front", give=in_front(RECIPES["rag"])),
-    "ether": Addition(title="with evidence of ETHER in front", give=in_front(ETHER)),
-    "tool": Addition(title="with retrieve_evidence as a tool", give=with_evidence_tool),
-}
-
-
 def _row(
     name: str, title: str, tables: tuple[int, ...], make: Callable[[NoSettings], AgentSpec] | None = None
 ) -> Method:
@@ -300,7 +274,7 @@ def _row(
     return Method(name=name, title=title, make=made, tables=tables, paper="ehr-rag", evidence=True)
 
 
-EVIDENCE_METHODS = (
+METHODS = (
     _row("direct", "Direct generation: answer from the last 1,000 events", (1, 2)),
     _row("rag", "RAG: answer from the 10 chunks nearest to the task's query", (1, 2, 4)),
     _row("uniform-rag", "Uniform RAG: answer from as many chunks drawn at random", (1, 2)),
@@ -348,7 +322,7 @@ class LabelProbabilities(Hooks):
         return False
 
     async def _scores(self, episode: Episode, labels: tuple[str, ...]) -> LabelScores:
-        instruction = load_prompt("wardround.agents", "label_only").render(names=episode.answers.class_names)
+        instruction = load_prompt("wardround.agents", "ehr_rag.label_only").render(names=episode.answers.class_names)
         request = Request(
             messages=(*episode.last_prompt, Message(role="user", content=instruction)),
             settings=replace(episode.settings, max_output_tokens=_ROOM),
@@ -371,11 +345,14 @@ _ROOM = 64
 
 def with_probabilities(agent: AgentSpec) -> AgentSpec:
     """Return the agent with the probabilities of labels noted at its answer."""
-    return replace(agent, hooks=(*agent.hooks, LabelProbabilities), prompts=(*agent.prompts, "label_only"))
+    return replace(agent, hooks=(*agent.hooks, LabelProbabilities), prompts=(*agent.prompts, "ehr_rag"))
 
 
-PROBABILITY_ADDITIONS: Mapping[str, Addition] = {
+ADDITIONS: Mapping[str, Addition] = {
+    "rag": Addition(title="with the nearest chunks in front", give=in_front(RECIPES["rag"])),
+    "ether": Addition(title="with evidence of ETHER in front", give=in_front(ETHER)),
+    "tool": Addition(title="with retrieve_evidence as a tool", give=with_evidence_tool),
     "probabilities": Addition(
         title="with the probability of every label", give=with_probabilities, for_every_method=True
-    )
+    ),
 }

@@ -12,30 +12,12 @@ from wardround.core import check_settings, setting
 # ReAct: the loop with nothing added. The model sees its whole history and acts on it (Yao et al., 2023).
 
 
-REACT = AgentSpec(name="react", title="ReAct: reason and act on the whole history", system="react_system")
+REACT = AgentSpec(name="react", title="ReAct: reason and act on the whole history", system="react")
 
 
 def make_react(settings: NoSettings) -> AgentSpec:
     """ReAct has nothing to set."""
     return REACT
-
-
-REACT_METHODS = (Method(name="react", title=REACT.title, make=make_react, paper="retrosum", tables=(2,)),)
-
-
-# ReasoningBank: the loop with strategies of similar cases in front, drawn from episodes judged without the truth.
-
-
-REASONINGBANK_METHODS = (
-    Method(
-        name="reasoningbank",
-        title="ReasoningBank: strategies of similar cases, judged without the truth",
-        make=make_react,
-        memory=("reasoning",),
-        tables=(2,),
-        paper="retrosum",
-    ),
-)
 
 
 # Reflexion (Shinn et al., 2023): try, criticise oneself without knowing the right answer, try again.
@@ -44,7 +26,6 @@ REASONINGBANK_METHODS = (
 # whole turn limit, all its turns are in the log, and the last trial's answer counts.
 
 
-REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried", "ask_again")
 _CRITIQUE_SHARE = 0.15
 _CRITIQUES_SHARE = 0.3
 """The largest shares of the actor's room for one critique and for all together: nothing removes them later."""
@@ -71,10 +52,10 @@ class SelfCritique(Hooks):
         """Criticise the trial that has just ended, and start the next one."""
         if episode.trial >= self._trials or episode.spent:
             return False
-        critic = SideReader(episode, role="critic", system=prompt_text("critic_system"))
+        critic = SideReader(episode, role="critic", system=prompt_text("reflexion.system"))
         critic.show(episode.history.blocks[self._start :])
         self._start = len(episode.history.blocks)
-        instruction = prompt_text("criticise", answer=ending.answer, finish=ending.finish)
+        instruction = prompt_text("reflexion.criticise", answer=ending.answer, finish=ending.finish)
         limit = int(episode.room() * min(_CRITIQUE_SHARE, _CRITIQUES_SHARE / (self._trials - 1)))
         written = await critic.ask(instruction, purpose="reflect", limit_tokens=limit)
         if written.problem is not None:
@@ -84,20 +65,29 @@ class SelfCritique(Hooks):
             episode.recorder.note("critique", {"turn": episode.turn, "trial": episode.trial, "cut": True})
         trial = episode.trial
         episode.new_trial()
-        episode.pin(prompt_text("critique_carried", trial=trial, answer=ending.answer, text=written.text))
+        episode.pin(prompt_text("reflexion.carried", trial=trial, answer=ending.answer, text=written.text))
         return True
 
 
 def _reflexion(settings: ReflexionSettings) -> AgentSpec:
-    return replace(REACT, hooks=(lambda: SelfCritique(trials=settings.trials),), prompts=REFLEXION_PROMPTS)
+    return replace(REACT, hooks=(lambda: SelfCritique(trials=settings.trials),), prompts=("reflexion",))
 
 
-REFLEXION_METHODS = (
+METHODS = (
+    Method(name="react", title=REACT.title, make=make_react, paper="retrosum", tables=(2,)),
     Method(
         name="reflexion",
         title="Reflexion: try, criticise without the truth, try again",
         make=_reflexion,
         settings=ReflexionSettings,
+        tables=(2,),
+        paper="retrosum",
+    ),
+    Method(
+        name="reasoningbank",
+        title="ReasoningBank: strategies of similar cases, judged without the truth",
+        make=make_react,
+        memory=("reasoning",),
         tables=(2,),
         paper="retrosum",
     ),

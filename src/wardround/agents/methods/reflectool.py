@@ -25,8 +25,7 @@ from wardround.agents.recall import served_text
 from wardround.core import Message, ProviderError, ToolCall, check_settings, setting, without_thinking
 from wardround.models.protocol import ModelSettings
 
-SELECTION_PROMPTS = ("choose", "memory/served_tool")
-REFINEMENT_PROMPTS = ("review", "memory/served_tool")
+_PROMPTS = ("reflectool", "memory/served_tool")
 _ADVICE_SHARE = 0.08
 _LISTING_SHARE = 0.15
 _FRAME_TOKENS = 200
@@ -97,7 +96,7 @@ class CandidateSelection:
         question = Message(
             role="user",
             content=prompt_text(
-                "choose",
+                "reflectool.choose",
                 actions=_fitted(episode, texts),
                 advice=served_text(episode, "tool", share=_ADVICE_SHARE, tools=tools),
             ),
@@ -149,7 +148,7 @@ class IterativeRefinement:
         tools = frozenset(call.name for call in message.tool_calls)
         advice = served_text(episode, "tool", share=_ADVICE_SHARE, tools=tools)
         [action] = _fitted(episode, [_action_text(message)])
-        question = Message(role="user", content=prompt_text("review", action=action, advice=advice))
+        question = Message(role="user", content=prompt_text("reflectool.review", action=action, advice=advice))
         detail: dict[str, Any] = {"turn": episode.turn, "review": number}
         try:
             counted = tokens + count_message(episode.counter, question)
@@ -231,14 +230,14 @@ def _choice(text: str, most: int) -> int | None:
 
 
 def _selection(settings: SelectionSettings) -> AgentSpec:
-    return replace(REACT, choose=CandidateSelection(candidates=settings.candidates), prompts=SELECTION_PROMPTS)
+    return replace(REACT, choose=CandidateSelection(candidates=settings.candidates), prompts=_PROMPTS)
 
 
 def _refinement(settings: RefinementSettings) -> AgentSpec:
-    return replace(REACT, choose=IterativeRefinement(refinements=settings.refinements), prompts=REFINEMENT_PROMPTS)
+    return replace(REACT, choose=IterativeRefinement(refinements=settings.refinements), prompts=_PROMPTS)
 
 
-REFLECTOOL_METHODS = (
+METHODS = (
     Method(
         name="reflectool-cs",
         title="ReflecTool, candidate selection: one of n sampled actions is chosen, then run",

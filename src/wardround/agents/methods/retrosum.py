@@ -25,7 +25,6 @@ from wardround.core import check_settings, setting
 # A summary that fails changes nothing: the previous one stays, the history stays, the next one reads that much more.
 
 
-SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried", "ask_again")
 _SUMMARY_SHARE = 0.25
 """The largest share of the actor's room for a summary: nothing removes it later."""
 _LESSONS_SHARE = 0.15
@@ -121,7 +120,7 @@ class Summarising(Hooks):
         reader.show(episode.history.blocks[self._shown :])
         self._shown = len(episode.history.blocks)
         first, end = _span(recent, episode)
-        instruction = prompt_text("summarise", first=first, last=end, previous=bool(self._previous))
+        instruction = prompt_text("retrosum.summarise", first=first, last=end, previous=bool(self._previous))
         limit = int(episode.room() * _SUMMARY_SHARE)
         written = await reader.ask(instruction, purpose="summarise", limit_tokens=limit, flaw=too_short)
         self._note(episode, recent, written, by)
@@ -131,7 +130,7 @@ class Summarising(Hooks):
     def _reader(self, episode: Episode) -> SideReader:
         if self._side_reader is None:
             lessons = served_text(episode, "summariser", share=_LESSONS_SHARE)
-            system = prompt_text("summariser_system", lessons=lessons)
+            system = prompt_text("retrosum.system", lessons=lessons)
             self._side_reader = SideReader(episode, role="summariser", system=system)
         return self._side_reader
 
@@ -141,14 +140,14 @@ class Summarising(Hooks):
         if not self._actor_retrospect:
             gone += [block.number for block in episode.history.visible() if block.kind != "pinned"]
         episode.history.withdraw(gone)
-        carried = prompt_text("summary_carried", text=text, last=end, replaced=not self._actor_retrospect)
+        carried = prompt_text("retrosum.carried", text=text, last=end, replaced=not self._actor_retrospect)
         self._pinned = episode.pin(carried)
         if self._summariser_retrospect:
             reader.take_out([] if self._previous_mark is None else [self._previous_mark])
         else:
             reader.forget()
         self._previous = text
-        self._previous_mark = reader.say(prompt_text("summary_so_far", text=text, last=end))
+        self._previous_mark = reader.say(prompt_text("retrosum.so_far", text=text, last=end))
         self._covered = self._shown = len(episode.history.blocks)
 
     def _note(self, episode: Episode, recent: list[Block], written: SideReply, by: str) -> None:
@@ -198,14 +197,22 @@ def summing(*, actor: bool = True, summariser: bool = True) -> Callable[[Summary
                 final=settings.final_summary,
             )
 
-        return replace(REACT, hooks=(hook,), prompts=SUMMARY_PROMPTS)
+        return replace(REACT, hooks=(hook,), prompts=("retrosum",))
 
     return make
 
 
 _row = partial(Method, settings=SummarySettings, section="retrosum", paper="retrosum")
 
-RETROSUM_METHODS = (
+METHODS = (
+    Method(  # RetroSum's hook without either retrospect: a summary of the newest calls replaces the history (eq. 3-5)
+        name="resum",
+        title="ReSum: every w calls a summary replaces the history",
+        make=summing(actor=False, summariser=False),
+        settings=SummarySettings,
+        tables=(2, 4),
+        paper="retrosum",
+    ),
     _row(
         name="retrosum",
         title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
@@ -244,20 +251,5 @@ RETROSUM_METHODS = (
         make=summing(),
         memory=("summariser",),
         tables=(4,),
-    ),
-)
-
-
-# ReSum: RetroSum's hook without either retrospect. A summary of the newest calls replaces the history (eq. 3-5).
-
-
-RESUM_METHODS = (
-    Method(
-        name="resum",
-        title="ReSum: every w calls a summary replaces the history",
-        make=summing(actor=False, summariser=False),
-        settings=SummarySettings,
-        tables=(2, 4),
-        paper="retrosum",
     ),
 )

@@ -19,7 +19,6 @@ from wardround.clinical.protocols import GlobalProtocol, RuleIndex, read_protoco
 from wardround.core import PromptFile, UserError
 
 NO_PROTOCOL = GlobalProtocol(name="none", rules=())
-ROLE_PROMPTS = ("reasoner", "route", "audit", "keep")
 
 
 def stay_method(
@@ -27,7 +26,6 @@ def stay_method(
     title: str,
     player: Callable[..., StepPlayer],
     *,
-    prompts: tuple[str, ...],
     tables: tuple[int, ...],
     shows_rules: bool = True,
 ) -> Method:
@@ -40,10 +38,9 @@ def stay_method(
         return AgentSpec(
             name=name,
             title=title,
-            system="reasoner_system",
+            system="trace.system",
             tools="none",
             steps=partial(player, index=rule_index(settings.protocol), settings=settings),
-            prompts=prompts,
             files=protocol_file(settings.protocol) if shows_rules else (),
         )
 
@@ -68,15 +65,7 @@ def protocol_file(path: str | None) -> tuple[PromptFile, ...]:
 
 def _arm(name: str, title: str, parts: Parts, *tables: int) -> Method:
     player = partial(TracePlayer, parts=parts)
-    return stay_method(name, title, player, prompts=ROLE_PROMPTS, tables=tables, shows_rules=parts.protocol)
-
-
-TRACE_METHODS = (
-    _arm("trace", "TRACE: rules routed by trigger, an exact state, audited decisions", Parts(), 1, 2),
-    _arm("trace-no-protocol", "Ablation: TRACE without the global protocol", Parts(protocol=False), 2),
-    _arm("trace-no-state", "Ablation: TRACE without the state: it knows the last hours only", Parts(state=False), 2),
-    _arm("trace-no-auditor", "Ablation: TRACE without the Auditor", Parts(auditor=False), 2),
-)
+    return stay_method(name, title, player, tables=tables, shows_rules=parts.protocol)
 
 
 # The baselines of TRACE (section 5): long context, static RAG, one running summary; each also ``+protocol``.
@@ -90,22 +79,25 @@ def with_protocol(agent: AgentSpec) -> AgentSpec:
     return replace(agent, steps=partial(agent.steps, with_protocol=True))
 
 
-def _baseline(name: str, title: str, history: Callable[..., StayMemory], *more_prompts: str) -> Method:
+def _baseline(name: str, title: str, history: Callable[..., StayMemory]) -> Method:
     player = partial(PlainPlayer, history=history)
-    return stay_method(name, title, player, prompts=("reasoner", *more_prompts), tables=(1,))
+    return stay_method(name, title, player, tables=(1,))
 
 
-STAY_BASELINES = (
+METHODS = (
+    _arm("trace", "TRACE: rules routed by trigger, an exact state, audited decisions", Parts(), 1, 2),
+    _arm("trace-no-protocol", "Ablation: TRACE without the global protocol", Parts(protocol=False), 2),
+    _arm("trace-no-state", "Ablation: TRACE without the state: it knows the last hours only", Parts(state=False), 2),
+    _arm("trace-no-auditor", "Ablation: TRACE without the Auditor", Parts(auditor=False), 2),
     _baseline("long-context", "Long context: the newest hours of the record that fit", NewestHistory),
     _baseline("static-rag", "Static RAG: parts of the patient's past that resemble the newest hour", SimilarSegments),
     _baseline(
         "single-summary",
         "One free-text summary, rewritten at every step (MemGPT-like)",
         RunningSummary,
-        "stay_summary",
     ),
 )
-PROTOCOL_ADDITIONS: Mapping[str, Addition] = {
+ADDITIONS: Mapping[str, Addition] = {
     "protocol": Addition(title="with the rules that the protocol's router selects", give=with_protocol)
 }
 """What a baseline can be given: the global protocol."""

@@ -102,12 +102,12 @@ class Role:
         return {name: " or ".join((", ".join(words[:-1]), words[-1])) for name, words in _fixed_words(self.schema)}
 
 
-ROUTER = Role(name="router", template="route", schema=SELECTION)
-REASONER = Role(name="reasoner", template="reasoner", schema=PREDICTION)
-AUDITOR = Role(name="auditor", template="audit", schema=VERDICT)
-STEWARD = Role(name="steward", template="keep", schema=KEPT)
-SUMMARISER = Role(name="summary", template="stay_summary", schema=SUMMARY)
-REFLECTOR = Role(name="reflector", template="reflect_rule", schema=REFLECTION)
+ROUTER = Role(name="router", template="trace.route", schema=SELECTION)
+REASONER = Role(name="reasoner", template="trace.reasoner", schema=PREDICTION)
+AUDITOR = Role(name="auditor", template="trace.audit", schema=VERDICT)
+STEWARD = Role(name="steward", template="trace.keep", schema=KEPT)
+SUMMARISER = Role(name="summary", template="trace.summary", schema=SUMMARY)
+REFLECTOR = Role(name="reflector", template="trace.reflect_rule", schema=REFLECTION)
 """Used by ``wardround protocol induce`` only, never in an episode."""
 
 
@@ -148,7 +148,7 @@ async def ask_reasoner(
 
 async def ask_role(episode: Episode, role: Role, most_tokens: int, **shown: Any) -> Answered:
     """Call one role's model. ``most_tokens``: budget of the prompt. ValueError: the rendered prompt is longer."""
-    system = load_prompt("wardround.agents", "reasoner_system").render()
+    system = load_prompt("wardround.agents", "trace.system").render()
     question = load_prompt("wardround.agents", role.template).render(**shown, choices=role.choices)
     messages = (Message(role="system", content=system), Message(role="user", content=question))
     counted = prompt_tokens(episode, messages)

@@ -70,7 +70,7 @@ async def iterate(
 
 
 async def _refine(search: ChartSearch, found: Evidence, *, path: str, beside: Evidence) -> Refined:
-    instruction = prompt_text("refine", path=path, queries=found.queries, most=MOST_WORDS, enough=ENOUGH)
+    instruction = prompt_text("ehr_rag.refine", path=path, queries=found.queries, most=MOST_WORDS, enough=ENOUGH)
     written = await search.ask(
         instruction,
         purpose="refine",
@@ -173,14 +173,14 @@ class ReasonedSearch(Hooks):
             if refined.stop is not None:
                 break
             found = found.joined(await search.retrieve(NEAREST_FEW, refined.query, round=number))
-        text = prompt_text("searched", thoughts=thoughts) if thoughts else ""
+        text = prompt_text("ehr_rag.searched", thoughts=thoughts) if thoughts else ""
         search.pin(found, then=cut_text(text, episode.counter, 2 * search.argument_tokens(), notice=cut_notice))
 
     async def _next(
         self, search: ChartSearch, found: Evidence, thoughts: list[str], number: int
     ) -> tuple[Refined, str]:
         instruction = prompt_text(
-            "search",
+            "ehr_rag.search",
             step=number,
             steps=search.settings.rounds,
             thoughts=thoughts,
