@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import sqlite3
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -101,18 +103,52 @@ def again_of(arguments: dict[str, Any], number: int) -> dict[str, Any]:
     return arguments
 
 
-def first_touch(store: Store, subjects: list[int], table: str) -> list[float]:
-    """CPU of building one SQL table when the chart has read it already."""
-    found = []
+FIRST_STATEMENTS = {
+    "count": "SELECT count(*) FROM {table}",
+    "three columns": "SELECT row_id, hadm_id, count(*) FROM {table} GROUP BY hadm_id ORDER BY subject_id",
+    "six columns": "SELECT row_id, charttime, label, value, valuenum, valueuom FROM labevents ORDER BY 2 DESC",
+    "all columns": "SELECT * FROM {table}",
+}
+
+
+def first_touch(store: Store, subjects: list[int], table: str) -> dict[str, list[tuple[float, float]]]:
+    """CPU of a statement that is the first to name a table, when the chart has read it already, and of the same again;
+    and of SQLite's insert alone of the same rows, every column prepared."""
+    found: dict[str, list[tuple[float, float]]] = {}
     for subject in subjects:
         chart = store.chart(subject, LATE)
         chart.table(table)
-        environment = Environment(chart, open_toolset("agentehr"))
-        environment.call("run_sql_query", {"sql_query": "SELECT 1"})
-        query = {"sql_query": f"SELECT count(*) FROM {table}"}
-        found.append(milliseconds(lambda: environment.call("run_sql_query", query)))  # noqa: B023
-        environment.close()
+        for name, query in FIRST_STATEMENTS.items():
+            sql = query.format(table=table)
+            if table not in sql:
+                continue
+            environment = Environment(chart, open_toolset("agentehr"))
+            environment.call("run_sql_query", {"sql_query": "SELECT 1"})
+            first, again = (milliseconds(lambda text=text: environment.gate.query(text)) for text in (sql, sql + " "))  # noqa: B023
+            found.setdefault(name, []).append((first, again))
+            if name == "all columns":
+                found.setdefault("SQLite's insert alone", []).append((insert_alone(environment, table),) * 2)
+            environment.close()
     return found
+
+
+def insert_alone(environment: Environment, table: str) -> float:
+    """CPU of inserting a table's prepared rows, as the gate has them, into another database in memory."""
+    source = environment.gate._connection
+    source.set_authorizer(None)
+    source.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000_000)
+    (created,) = source.execute(f"SELECT sql FROM sqlite_master WHERE name = '{table}'").fetchone()
+    rows = source.execute(f"SELECT * FROM {table}").fetchall()
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as target:
+        target.execute(created)
+        marks = ",".join("?" * len(rows[0])) if rows else "NULL"
+
+        def insert() -> None:
+            target.execute("BEGIN")
+            target.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+            target.execute("COMMIT")
+
+        return milliseconds(insert)
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:
@@ -166,10 +202,11 @@ def main() -> None:
     for name, pairs in found.items():
         first, warm = quantiles([pair[0] for pair in pairs]), quantiles([pair[1] for pair in pairs])
         print(f"{name:40s} {first[0]:8.2f} p95 {first[1]:7.2f} {warm[0]:8.3f} p95 {warm[1]:7.3f}")
-    print("\nCPU ms to build a SQL table at its first touch (the chart has read it)")
+    print("\nCPU ms of the first statement on a table (the chart has read it)    of it before the statement runs")
     for table in TABLES:
-        median, high = quantiles(first_touch(store, subjects, table))
-        print(f"{table:40s} {median:8.2f} p95 {high:7.2f}")
+        for name, pairs in first_touch(store, subjects, table).items():
+            first, build = quantiles([pair[0] for pair in pairs]), quantiles([pair[0] - pair[1] for pair in pairs])
+            print(f"{table + ', ' + name:40s} {first[0]:8.2f} p95 {first[1]:7.2f} {build[0]:8.2f} p95 {build[1]:7.2f}")
     concurrency(store, subjects)
 
 

@@ -158,9 +158,67 @@ def test_a_formatted_null_is_no_refusal(gate: SqlGate) -> None:
 
 def test_only_the_tables_a_statement_names_are_built(gate: SqlGate) -> None:
     gate.query("SELECT count(*) FROM Diagnoses_ICD")
-    assert gate._loader.built == {"diagnoses_icd"}
+    assert set(gate._loader.built) == {"diagnoses_icd"}
     with pytest.raises(ToolFailure, match="Columns of diagnoses_icd: row_id, subject_id"):
         gate.query("SELECT nothing_here FROM diagnoses_icd")
+
+
+def visits_and_wards() -> FakeChart:
+    """Two tables that share a column, one of whose others has a name that no statement's words show whole."""
+    visits = {"ward": ("int", [1, 2, 1]), "room": ("text", ["a", None, "c"]), "beds": ("float", [1.5, 2.0, None])}
+    wards = {"ward": ("int", [1, 2]), "head": ("text", ["Ann", "Bo"])}
+    marked = {"ward": ("int", [7]), "bed\N{BED}": ("text", ["x"])}
+    return FakeChart([FakeTable("visits", visits), FakeTable("wards", wards), FakeTable("marked", marked)])
+
+
+COLUMN_FORMS = {
+    "count": ("SELECT count(*), count( /* all */ * ) FROM visits", ((3, 3),)),
+    "words": ("SELECT ROOM, v.Ward FROM visits v", (("a", 1), (None, 2), ("c", 1))),
+    "quotes": ("""SELECT "room", [beds], `ward` FROM visits""", (("a", 1.5, 1), (None, 2.0, 2), ("c", None, 1))),
+    "string as a column": ("SELECT v.'room' FROM visits v", (("a",), (None,), ("c",))),
+    "all": ("SELECT * FROM wards", (("wards:1", 1, "Ann"), ("wards:2", 2, "Bo"))),
+    "all of one": ("SELECT 1, w . * FROM wards w", ((1, "wards:1", 1, "Ann"), (1, "wards:2", 2, "Bo"))),
+    "all behind another": ("SELECT ward,/**/* FROM wards LIMIT 1", ((1, "wards:1", 1, "Ann"),)),
+    "all, distinct": ("SELECT DISTINCT * FROM (SELECT ALL * FROM wards) LIMIT 1", (("wards:1", 1, "Ann"),)),
+    "all in a table of WITH": ("WITH q AS (SELECT * FROM wards) SELECT head FROM q", (("Ann",), ("Bo",))),
+    "a table of WITH by a table's name": ("WITH wards AS (SELECT 5 AS head) SELECT head FROM wards", ((5,),)),
+    "names of WITH": ("WITH q(a, b, c) AS (SELECT * FROM wards) SELECT c FROM q", (("Ann",), ("Bo",))),
+    "product": ("SELECT ward*2, beds * ward FROM visits", ((2, 1.5), (4, 4.0), (2, None))),
+    "using": ("SELECT count(*) FROM visits JOIN wards USING (ward)", ((3,),)),
+    "natural join": ("SELECT count(*) FROM visits a NATURAL JOIN visits b", ((1,),)),
+    "order": ("SELECT room FROM visits ORDER BY beds DESC", ((None,), ("a",), ("c",))),
+    "row number": ("SELECT rowid FROM visits WHERE room IS NULL", ((2,),)),
+    "window": ("SELECT sum(beds) OVER (PARTITION BY ward) FROM visits", ((1.5,), (1.5,), (2.0,))),
+    "type": ("SELECT typeof(beds), typeof(room) FROM visits", (("real", "text"), ("real", "null"), ("null", "text"))),
+    "a name that is no word": ("SELECT bed\N{BED} FROM marked", (("x",),)),
+}
+
+
+@pytest.mark.parametrize("form", COLUMN_FORMS)
+def test_a_statement_sees_the_values_of_every_column_it_means(form: str) -> None:
+    sql, rows = COLUMN_FORMS[form]
+    with closing(SqlGate(visits_and_wards())) as gate:  # type: ignore[arg-type]
+        assert gate.query(sql).rows == rows
+
+
+def test_only_the_columns_a_statement_names_are_filled_until_another_is_named() -> None:
+    with closing(SqlGate(visits_and_wards())) as gate:  # type: ignore[arg-type]
+        gate.query("SELECT room FROM visits")
+        assert gate._loader.built["visits"].unfilled == {"row_id", "ward", "beds"}
+        assert gate.query("SELECT beds, rowid FROM visits").rows == ((1.5, 1), (2.0, 2), (None, 3))
+        assert gate._loader.built["visits"].unfilled == frozenset()
+        assert gate.query("SELECT count(*) FROM visits").rows == ((3,),)
+
+
+def test_the_engine_says_which_columns_are_read_where_the_words_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were a statement misread, its columns would be filled all the same, never shown as null."""
+    monkeypatch.setattr("wardround.tools.sql_gate.means_all_columns", lambda statement: False)
+    with closing(SqlGate(visits_and_wards())) as gate:  # type: ignore[arg-type]
+        assert gate.query("SELECT * FROM wards").rows == (("wards:1", 1, "Ann"), ("wards:2", 2, "Bo"))
+        assert gate.query("SELECT * FROM visits ORDER BY ward DESC LIMIT 1").rows == (("visits:2", 2, None, 2.0),)
+        with pytest.raises(ToolFailure, match="only reading"):
+            gate.query("WITH q AS (SELECT 1) DELETE FROM wards")
+        assert gate.query("SELECT count(head) FROM wards").rows == ((2,),)
 
 
 def test_repeated_column_names_are_the_same_in_every_run(gate: SqlGate) -> None:

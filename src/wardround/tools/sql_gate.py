@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from wardround.core import ToolFailure
 from wardround.core.errors import nearest, unknown
 from wardround.tools.sql_tables import LONGEST_VALUE, STRING_MAKERS, TableLoader, allowed_functions, install, quoted
-from wardround.tools.sql_text import Token, common_tables, named, tokens, unfolded_tokens
+from wardround.tools.sql_text import Token, common_tables, means_all_columns, named, tokens, unfolded_tokens
 
 if TYPE_CHECKING:
     from wardround.records import Chart
@@ -141,8 +141,17 @@ class _HeapSpent(Exception):
     """The statement took more memory than its share."""
 
 
+class _ColumnUnfilled(Exception):
+    """The statement reads a column whose values are not in the database yet."""
+
+
 class SqlGate:
-    """A gate over a chart's visible rows. Tables are built when a statement first names them. Safe across threads."""
+    """A gate over a chart's visible rows. Safe across threads.
+
+    A table is built when a statement first names it, with the columns that the statement names; the next statement that
+    needs another fills them all. Which columns those are is read from the statement, and the engine checks it: reading
+    an unfilled column ends the statement, fills the table and runs it again.
+    """
 
     def __init__(
         self,
@@ -174,6 +183,7 @@ class SqlGate:
         self._steps = self._every = 0
         self._deadline = 0.0
         self._heap_limit = 0
+        self._unfilled = False
         self._heap = heap_probe()
         self._readable: frozenset[str] = frozenset()
         self._names: frozenset[str] = frozenset()
@@ -199,18 +209,26 @@ class SqlGate:
             if sql in self._recent:
                 return self._recent[sql]
             self._names = named(statement)
-            self._load(self._names)
+            self._load(whole=means_all_columns(statement))
             self._readable = frozenset(common_tables(statement))
             self._every = self._step_size(statement)
-            self._deadline = time.thread_time() + self.limits.seconds
             try:
-                answer = self._run(sql, int(self.limits.heap_bytes * _SHARED_HEAP_SHARE))
-            except _HeapSpent:
-                with _ALONE:
-                    answer = self._run(sql, self.limits.heap_bytes)
+                answer = self._answer(sql)
+            except _ColumnUnfilled:
+                self._load(whole=True)
+                answer = self._answer(sql)
             answer = replace(answer, tables=tuple(name for name in self.table_names if name.lower() in self._names))
             self._keep(sql, answer)
             return answer
+
+    def _answer(self, sql: str) -> SqlAnswer:
+        """Run a statement with a share of its memory budget; if that is too little, with all of it and alone."""
+        self._deadline = time.thread_time() + self.limits.seconds
+        try:
+            return self._run(sql, int(self.limits.heap_bytes * _SHARED_HEAP_SHARE))
+        except _HeapSpent:
+            with _ALONE:
+                return self._run(sql, self.limits.heap_bytes)
 
     def _keep(self, sql: str, answer: SqlAnswer) -> None:
         """Keep the last few answers, so that the next page does not run the statement again."""
@@ -225,9 +243,10 @@ class SqlGate:
             self._connection.close()
             self._clock.close()
 
-    def _load(self, names: frozenset[str]) -> None:
-        """Build the tables a statement names; the walls are down only here, where no model's SQL runs."""
-        wanted = self._loader.missing(names)
+    def _load(self, *, whole: bool) -> None:
+        """Build the tables a statement names with the columns it names, or ``whole``; the walls are down only here,
+        where no model's SQL runs."""
+        wanted = self._loader.missing(self._names, whole=whole)
         if not wanted:
             return
         self._connection.set_authorizer(None)
@@ -236,7 +255,7 @@ class SqlGate:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 2_000)
         try:
             for name in wanted:
-                self._loader.build(self._connection, name)
+                self._loader.build(self._connection, name, None if whole else self._names)
         finally:
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 0)
@@ -251,7 +270,7 @@ class SqlGate:
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ:
-            return self._may_read((first or "").lower(), database)
+            return self._may_read((first or "").lower(), (second or "").lower(), database)
         if action == sqlite3.SQLITE_FUNCTION:
             if (second or "").lower() in allowed_functions():
                 return sqlite3.SQLITE_OK
@@ -260,9 +279,13 @@ class SqlGate:
         self._reason = self._reason or "only reading is allowed: one SELECT over the tables of this chart."
         return sqlite3.SQLITE_DENY
 
-    def _may_read(self, table: str, database: str | None) -> int:
-        if table in self._loader.built or (table in self._readable and database is None):
+    def _may_read(self, table: str, column: str, database: str | None) -> int:
+        if table in self._readable and database is None:
             return sqlite3.SQLITE_OK
+        built = self._loader.built.get(table)
+        if built is not None:
+            self._unfilled = self._unfilled or column in built.unfilled
+            return sqlite3.SQLITE_DENY if column in built.unfilled else sqlite3.SQLITE_OK
         self._reason = self._reason or (
             f"table {table!r} cannot be read. Tables: {', '.join(self.table_names)}; get_column_names lists columns."
         )
@@ -276,6 +299,7 @@ class SqlGate:
 
     def _run(self, sql: str, heap_bytes: int) -> SqlAnswer:
         self._reason = ""
+        self._unfilled = False
         self._refusals.clear()
         self._steps = 0
         self._heap_limit = self._heap() + heap_bytes
@@ -285,6 +309,8 @@ class SqlGate:
             cursor.execute(sql)
             return self._fetch(cursor)
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+            if self._unfilled and not self._reason:
+                raise _ColumnUnfilled from error
             if self._reason == "heap":
                 if heap_bytes < self.limits.heap_bytes:
                     raise _HeapSpent from error
@@ -327,8 +353,9 @@ class SqlGate:
         if kind == "no such table":
             return unknown("table", name, self.table_names)
         if kind == "no such column":
+            built = self._loader.built
             tables = [table for table in self.table_names if table.lower() in self._names]
-            return _unknown_column(name, {table: self._loader.columns(self._connection, table) for table in tables})
+            return _unknown_column(name, {table: built[table.lower()].columns for table in tables})
         if kind == "no such function":
             close = nearest(name, sorted(allowed_functions()))
             return f"SQLite has no function {name!r}." + (f" Did you mean {', '.join(close)}?" if close else "")

@@ -6,15 +6,17 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache, partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from wardround.core import format_time
-from wardround.tools.table_view import column_kind, dense, time_texts
+from wardround.tools.table_view import column_kind, dense, texts, time_texts
 
 if TYPE_CHECKING:
     from wardround.records import Chart
@@ -207,24 +209,36 @@ def quoted(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else '"' + name.replace('"', '""') + '"'
 
 
+@dataclass(frozen=True, slots=True)
+class BuiltTable:
+    """A table in the gate's database; ``unfilled`` are the columns, in lower case, whose values are not in it yet."""
+
+    columns: tuple[str, ...]
+    unfilled: frozenset[str] = frozenset()
+    longest_cell: int = 0
+    """Bytes of the longest text of all columns, filled or not."""
+
+
 class TableLoader:
-    """Knows which tables there are and which are built; fills one at a time."""
+    """Knows which tables there are and which are built (by lower-case name); fills one at a time."""
 
     def __init__(self, chart: Chart | None, candidates: Mapping[str, CandidateSpace]) -> None:
         self._chart = chart
         self._candidates = candidates
         names = (*(chart.table_names if chart is not None else ()), *candidates)
         self._by_folded = {name.lower(): name for name in names}
-        self.built: set[str] = set()
-        self._longest: dict[str, int] = {}
+        self.built: dict[str, BuiltTable] = {}
 
     @classmethod
     def of_connection(cls, connection: sqlite3.Connection) -> TableLoader:
         """Return a loader for tables that are already there."""
         loader = cls(None, {})
         found = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        loader._by_folded = {name.lower(): name for name in found if not name.startswith("sqlite_")}
-        loader.built = set(loader._by_folded)
+        for name in found:
+            if not name.startswith("sqlite_"):
+                cursor = connection.execute(f"SELECT * FROM {quoted(name)} LIMIT 0")
+                loader._by_folded[name.lower()] = name
+                loader.built[name.lower()] = BuiltTable(tuple(entry[0] for entry in cursor.description))
         return loader
 
     @property
@@ -232,57 +246,84 @@ class TableLoader:
         """All tables by their own spelling."""
         return tuple(self._by_folded.values())
 
-    def missing(self, wanted: Iterable[str]) -> list[str]:
-        """Return the tables among lower-case names that are not built yet, in a fixed order."""
-        named = set(wanted)
-        return [name for folded, name in self._by_folded.items() if folded in named and folded not in self.built]
+    def missing(self, wanted: frozenset[str], *, whole: bool) -> list[str]:
+        """Return the tables among lower-case names that are not built, or lack values of a column among the names, in a
+        fixed order; ``whole``: that lack values of any column."""
+
+        def lacks(folded: str) -> bool:
+            table = self.built.get(folded)
+            return table is None or bool(table.unfilled if whole else table.unfilled & wanted)
+
+        return [name for folded, name in self._by_folded.items() if folded in wanted and lacks(folded)]
 
     def longest_cell(self, wanted: Iterable[str]) -> int:
-        """Return the longest text, in bytes, of the tables among some names."""
-        return max((self._longest.get(name, 0) for name in wanted), default=0)
+        """Return the longest text, in bytes, of the built tables among some lower-case names."""
+        return max((self.built[name].longest_cell for name in wanted if name in self.built), default=0)
 
-    def columns(self, connection: sqlite3.Connection, name: str) -> tuple[str, ...]:
-        """Return a built table's columns."""
-        cursor = connection.execute(f"SELECT * FROM {quoted(name)} LIMIT 0")
-        return tuple(entry[0] for entry in cursor.description)
+    def build(self, connection: sqlite3.Connection, name: str, wanted: frozenset[str] | None) -> None:
+        """Create and fill one table: only the columns among lower-case names, unless None; if it is built, fill all.
 
-    def build(self, connection: sqlite3.Connection, name: str) -> None:
-        """Create and fill one table."""
+        Columns that are not filled are NULL. A column whose name is more than ASCII letters, digits and ``_`` is always
+        filled, with its whole table: a statement's tokens may not show that it is named.
+        """
+        folded = name.lower()
         if name in self._candidates:
-            columns = [pa.array(self._candidates[name].labels.labels, pa.string())]
-            header = ["candidate TEXT"]
+            names, columns = ["candidate"], [pa.array(self._candidates[name].labels.labels, pa.string())]
         else:
             assert self._chart is not None
             batch = self._chart.table(name).batch
-            columns = [dense(array) for array in batch.columns]
-            header = [f'"{field.name}" {_AFFINITY[column_kind(field.type)]}' for field in batch.schema]
-        connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(header)})")
-        filled = [array for array in columns if array.null_count < len(array)]
-        marks = ",".join("?" if array.null_count < len(array) else "NULL" for array in columns)
-        rows = zip(*map(python_values, filled), strict=True)
+            names, columns = batch.schema.names, [dense(array) for array in batch.columns]
+        if folded in self.built:
+            wanted = None
+            connection.execute(f"DELETE FROM {quoted(name)}")
+        else:
+            pairs = zip(names, columns, strict=True)
+            header = (f'"{column}" {_AFFINITY[column_kind(array.type)]}' for column, array in pairs)
+            connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(header)})")
+        if wanted is None or not all(column.isidentifier() and column.isascii() for column in names):
+            unfilled: frozenset[str] = frozenset()
+        else:
+            unfilled = frozenset(column.lower() for column in names) - wanted
+        filled = [
+            array.null_count < len(array) and column.lower() not in unfilled
+            for column, array in zip(names, columns, strict=True)
+        ]
+        longest = list(map(_longest_text, columns))
+        values = [python_values(columns[n], longest[n]) for n, fills in enumerate(filled) if fills]
+        marks = ",".join("?" if fills else "NULL" for fills in filled)
         connection.execute("BEGIN")
-        connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", rows)
+        connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", _rows(values, len(columns[0])))
         connection.execute("COMMIT")
-        self._longest[name.lower()] = max(map(_longest_text, columns), default=0)
-        self.built.add(name.lower())
+        self.built[folded] = BuiltTable(tuple(names), unfilled, max(longest, default=0))
 
 
-def python_values(array: pa.Array) -> list[Any]:
-    """Return a column as SQLite values: numbers, texts, times and dates as text; a text that is too long says so."""
+def _rows(values: list[list[Any]], rows: int) -> Iterable[tuple[Any, ...]]:
+    return zip(*values, strict=True) if values else repeat((), rows)
+
+
+def python_values(array: pa.Array, longest: int) -> list[Any]:
+    """Return a column as SQLite values: numbers, texts, times and dates as text; a text that is too long says so.
+
+    ``longest``: the bytes of its longest text.
+    """
     kind = column_kind(array.type)
     if kind == "time":
         return time_texts(array)
     if kind == "date":
-        return array.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
-    values: list[Any] = array.to_pylist()
-    return [_cut(value) for value in values] if _longest_text(array) > _LONGEST_CELL_BYTES else values
+        return texts(array.cast(pa.string()))
+    if kind != "text":
+        return array.to_pylist()  # type: ignore[no-any-return]
+    values = texts(array)
+    return [_cut(value) for value in values] if longest > _LONGEST_CELL_BYTES else values
 
 
 def _longest_text(array: pa.Array) -> int:
     """Return the bytes of the longest text of a column, 0 where it holds none."""
-    if not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
+    large = pa.types.is_large_string(array.type)
+    if not len(array) or not (large or pa.types.is_string(array.type)):
         return 0
-    return pc.max(pc.binary_length(array)).as_py() or 0
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int64 if large else np.int32)
+    return int(np.diff(offsets[array.offset : array.offset + len(array) + 1]).max())
 
 
 def _cut(value: str | None) -> str | None:

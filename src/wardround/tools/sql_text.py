@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 _TOKEN = re.compile(
     r"""
@@ -55,6 +56,14 @@ def _tokens(sql: str) -> Iterator[Token]:
 def named(statement: list[Token]) -> frozenset[str]:
     """Return every name a statement could mean a table by: words and quoted texts."""
     return frozenset(token.text for token in statement if token.kind in ("word", "quoted", "string"))
+
+
+def means_all_columns(statement: list[Token]) -> bool:
+    """Return whether a statement means columns that it does not name: by ``*``, ``t.*`` or a natural join."""
+    return any(
+        token.text == "natural" or (token.text == "*" and before.text in ("select", "distinct", "all", ",", "."))
+        for before, token in pairwise(statement)
+    )
 
 
 def common_tables(statement: list[Token]) -> dict[str, list[tuple[int, int]]]:

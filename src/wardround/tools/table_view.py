@@ -145,20 +145,25 @@ def _texts(values: pa.Array, kind: Kind) -> list[str]:
     if kind == "time":
         return time_texts(values)
     if kind == "date":
-        return values.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+        return texts(values.cast(pa.string()))
     if kind == "float":
         return [format_number(value) for value in values.to_pylist()]
     if kind == "int":
         return list(map(str, values.to_pylist()))
-    return values.to_pylist()  # type: ignore[no-any-return]
+    return texts(values)
+
+
+def texts(values: pa.Array) -> list[Any]:
+    """Return the texts of a column, None where it is null; by way of numpy, which takes half the time."""
+    return values.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
 
 def time_texts(values: pa.Array) -> list[str]:
     """Return times as ``YYYY-MM-DD HH:MM:SS``, with microseconds only on those that have any; nulls stay None."""
     micros = np.asarray(values.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(0))
     whole = not (micros % 1_000_000).any()
-    texts: list[str] = values.cast(pa.timestamp("s" if whole else "us")).cast(pa.string()).to_pylist()
-    return texts if whole else [text and text.removesuffix(".000000") for text in texts]
+    written = texts(values.cast(pa.timestamp("s" if whole else "us")).cast(pa.string()))
+    return written if whole else [text and text.removesuffix(".000000") for text in written]
 
 
 class TableView:
