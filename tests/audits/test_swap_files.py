@@ -13,7 +13,7 @@ from effort import drawn
 from wardround.audits.pipeline.copies import write_part
 from wardround.audits.swap import load_swap_table, parse_swap_table, self_check, write_swapped
 from wardround.audits.swap.change import NewKeys
-from wardround.audits.swap.files import files_below
+from wardround.audits.swap.files import files_below, read_records
 
 NOW = datetime(2150, 1, 2)
 PAST, LATER = "2150-01-01 10:00:00", "2150-01-02 05:00:00"
@@ -52,6 +52,25 @@ def write(folder: Path, name: str, text: str) -> None:
 def text(path: Path) -> str:
     data = path.read_bytes()
     return (gzip.decompress(data) if path.name.endswith(".gz") else data).decode()
+
+
+ROWS = (
+    ('1,"a, ""b""",c', ["1", 'a, "b"', "c"]),
+    ('1,5" tube,c', ["1", '5" tube', "c"]),
+    ('1,"a"b,c', ["1", "ab", "c"]),
+    ('1,"a""b"c,d', ["1", 'a"bc', "d"]),
+    ('1,"",c', ["1", "", "c"]),
+    (f'1,"{"x" * 200_000}",c', ["1", "x" * 200_000, "c"]),
+    ('1,"a\r\n\nb",c', ["1", "a\r\n\nb", "c"]),
+    ('1,2,"never closed', ["1", "2", '"never closed']),
+)
+
+
+@pytest.mark.parametrize(("row", "cells"), ROWS)
+def test_a_row_says_what_its_quotes_say_however_they_are_written(tmp_path: Path, row: str, cells: list[str]) -> None:
+    write(tmp_path, "labs.csv", f"n,a,b\n{row}\n")
+    (found,) = read_records(tmp_path / "labs.csv")
+    assert list(found.content.values()) == cells
 
 
 @pytest.mark.parametrize("name", ["labs.csv", "labs.csv.gz"])

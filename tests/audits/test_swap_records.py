@@ -41,6 +41,31 @@ def test_a_row_has_the_texts_of_its_filled_cells() -> None:
     assert row.items("a") == ()
 
 
+def test_a_row_that_was_read_is_as_one_made_of_its_cells_and_as_its_line_until_it_changes() -> None:
+    for fill in (False, True):
+        row = TableRow.read({"a": 0, "b": 1}, ["1", ""], "1,\n")
+        assert (row.texts("a"), row.texts("b"), row.texts("c"), row.is_read, row.is_blank) == (
+            ("1",),
+            (),
+            (),
+            True,
+            False,
+        )
+        assert (row.content, row.paths(), row.texts("a")) == ({"a": "1", "b": ""}, ("a", "b"), ("1",))
+        twin = row.copy()
+        assert (twin.content, twin.line, twin.is_read) == (row.content, "1,\n", False)
+        row.fill("c", "3")
+        row.change("b", lambda text: "2")
+        assert row.is_read  # it has no such column, and an empty cell is not changed
+        if fill:
+            row.fill("b", "2")
+        else:
+            row.change("a", lambda text: "1")
+        assert not row.is_read
+        assert row.texts("b") == (("2",) if fill else ())
+    assert TableRow({}, "\n").is_blank
+
+
 def test_a_resource_has_the_texts_of_all_leaves_below_a_path() -> None:
     one = resource()
     assert one.texts("code") == ["one", "s", "u", "two"]

@@ -66,12 +66,20 @@ class NewKeys:
 
     def note(self, path: str, text: str) -> None:
         """Remember a key that a row has."""
-        found = _KEY.fullmatch(text)
-        if found is None or _UUID.fullmatch(text):
-            return
-        head, number = _head(found), int(found[2])
-        held = self._columns.setdefault((path, head), _Keys(number, number))
-        held.lowest, held.highest = min(held.lowest, number), max(held.highest, number)
+        if text.isdecimal():
+            head, number = "", int(text)
+        else:
+            found = _KEY.fullmatch(text)
+            if found is None or _UUID.fullmatch(text):
+                return
+            head, number = _head(found), int(found[2])
+        held = self._columns.get((path, head))
+        if held is None:
+            held = self._columns[path, head] = _Keys(number, number)
+        elif number < held.lowest:
+            held.lowest = number
+        elif number > held.highest:
+            held.highest = number
         held.rows += 1
 
     def other(self, path: str, text: str, subject: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -40,7 +41,7 @@ def stem(path: Path) -> str:
 
 def read_records(path: Path) -> Iterator[RawRecord]:
     """Yield the rows or resources of a file; column names in lower case."""
-    yield from (record for record in read_lines(path) if record.content)
+    yield from (record for record in read_lines(path) if not record.is_blank)
 
 
 def read_lines(path: Path) -> Iterator[RawRecord]:
@@ -52,10 +53,12 @@ def read_lines(path: Path) -> Iterator[RawRecord]:
             delimiter = _delimiter(path)
             lines = _rows_of(stream, delimiter)
             header = _names(next(lines, ""), delimiter)
+            places, width = {name: place for place, name in enumerate(header)}, len(header)
             for line in lines:
-                cells = _cells(line, delimiter)
-                fits = len(cells) == len(header) and line.strip("\r\n")
-                yield TableRow(dict(zip(header, cells, strict=True)) if fits else {}, line)
+                body = line.rstrip("\r\n")
+                cells = _cells(line, delimiter) if '"' in body else body.split(delimiter)
+                fits = len(cells) == width and body
+                yield TableRow.read(places, cells, line) if fits else TableRow({}, line)
     else:
         yield from _resources(path)
 
@@ -78,7 +81,7 @@ def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> Non
             stream.write(header)
             for record in records:
                 if isinstance(record, TableRow):
-                    if not _end(before):
+                    if not before.endswith(("\n", "\r")):
                         stream.write(end)
                     before = _line(record, names, delimiter, end)
                     stream.write(before)
@@ -210,6 +213,9 @@ def _rows_of(stream: Iterable[str], delimiter: str) -> Iterator[str]:
     """Yield the rows of a CSV file as they stand there, their ends of lines included; a quoted cell may hold some."""
     begun: list[str] = []
     for line in stream:
+        if not begun and '"' not in line:
+            yield line
+            continue
         begun.append(line)
         if len(begun) > 1 and '"' not in line:
             continue  # a note of many lines is not looked through again at each
@@ -254,8 +260,12 @@ def _tokens(line: str, delimiter: str) -> list[str]:
 
 def _cells(line: str, delimiter: str) -> list[str]:
     """Return what the cells of a row say."""
-    tokens = _tokens(line, delimiter)
-    return [_value(token) for token in tokens] if '"' in line else tokens
+    if '"' not in line:
+        return _tokens(line, delimiter)
+    try:
+        return next(csv.reader((line.rstrip("\r\n"),), delimiter=delimiter, strict=True))
+    except csv.Error:  # not as the standard says, or longer than that reader takes
+        return [_value(token) for token in _tokens(line, delimiter)]
 
 
 def _value(token: str) -> str:
@@ -277,7 +287,7 @@ def _line(row: TableRow, names: Sequence[str], delimiter: str, end: str) -> str:
     """Return a row as text: where it has a line, that line with the changed cells exchanged."""
     if row.line is None:
         return delimiter.join(_token(row.cells[name], delimiter) for name in names) + end
-    if not row.cells:
+    if row.is_read or row.is_blank:
         return row.line
     cells, was = [row.cells[name] for name in names], _cells(row.line, delimiter)
     if cells == was:

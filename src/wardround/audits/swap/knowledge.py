@@ -110,8 +110,12 @@ class Clockwork:
         """Return the latest time that stands at a path."""
         if self.own and path in self.recorded:
             return None
-        found = [each for text in cells.texts(path) if (each := self.read(cells, path, text)) is not None]
-        return max(found, default=None)
+        found = None
+        for text in cells.texts(path):
+            at = self.read(cells, path, text)
+            if at is not None and (found is None or at > found):
+                found = at
+        return found
 
     def read(self, cells: Cells, path: str, text: str) -> datetime | None:
         """Read one text as a time: as written, or as minutes since the row's zero."""
@@ -229,7 +233,12 @@ def _moments(cells: Cells, work: Clockwork, anchor: str, path: str) -> list[date
 
 def latest(clocks: Sequence[Clock], cells: Cells, work: Clockwork) -> datetime | None:
     """Return the latest of several clocks; None where none has a time."""
-    return max((at for clock in clocks if (at := clock(cells, work)) is not None), default=None)
+    found = None
+    for clock in clocks:
+        at = clock(cells, work)
+        if at is not None and (found is None or at > found):
+            found = at
+    return found
 
 
 # A swap table as data: for every file of a source, what of it could be known when, and what is an outcome.

@@ -19,6 +19,10 @@ class RawRecord(Protocol):
     def content(self) -> Mapping[str, Any]:
         """Everything that the record holds: what two equal ones share."""
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether it holds nothing."""
+
     def texts(self, path: str) -> Sequence[str]:
         """Return the texts at a path, empty ones left out."""
 
@@ -45,23 +49,52 @@ class RawRecord(Protocol):
 
 
 class TableRow:
-    """A row of a table: column to text. ``line``: how it, or the row that it was copied from, stands in its file."""
+    """A row of a table: column to text. ``line``: how it, or the row that it was copied from, stands in its file.
 
-    __slots__ = ("cells", "line")
+    Most rows of a file are nobody's who is asked about: a row that was read is cut, and made a mapping when it is asked
+    for all of its cells. ``is_read``: it is as its line says."""
+
+    __slots__ = ("_cells", "_places", "_values", "is_read", "line")
     time_form = "2000-01-01 00:00:00"
 
     def __init__(self, cells: dict[str, str], line: str | None = None) -> None:
-        self.cells = cells
+        self._cells: dict[str, str] | None = cells
+        self._places: Mapping[str, int] = {}
+        self._values: Sequence[str] = ()
         self.line = line
+        self.is_read = False
+
+    @classmethod
+    def read(cls, places: Mapping[str, int], values: Sequence[str], line: str) -> TableRow:
+        """Return the row of a line whose cells hold ``values``; ``places``: where each column stands."""
+        row = cls.__new__(cls)
+        row._cells, row._places, row._values, row.line, row.is_read = None, places, values, line, True
+        return row
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The cells by column."""
+        if self._cells is None:
+            self._cells = {name: self._values[place] for name, place in self._places.items()}
+        return self._cells
 
     @property
     def content(self) -> Mapping[str, str]:
         """The cells."""
         return self.cells
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has no cells: its line is none of its table."""
+        return self._cells is not None and not self._cells
+
     def texts(self, path: str) -> Sequence[str]:
         """Return the cell, if it is filled."""
-        text = self.cells.get(path, "")
+        if self._cells is not None:
+            text = self._cells.get(path, "")
+        else:
+            place = self._places.get(path)
+            text = "" if place is None else self._values[place]
         return (text,) if text else ()
 
     def paths(self) -> Sequence[str]:
@@ -71,12 +104,13 @@ class TableRow:
     def change(self, path: str, change: Change) -> None:
         """Change a filled cell."""
         if self.cells.get(path):
-            self.cells[path] = change(self.cells[path])
+            self.fill(path, change(self.cells[path]))
 
     def fill(self, path: str, text: str) -> None:
         """Fill an empty cell of a column that the file has."""
         if path in self.cells:
             self.cells[path] = text
+            self.is_read = False
 
     def items(self, path: str) -> Sequence[RawRecord]:
         """Return nothing: a row has no lists."""
@@ -109,6 +143,11 @@ class Resource:
     def content(self) -> Mapping[str, Any]:
         """The body."""
         return self.body
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether its body is empty."""
+        return not self.body
 
     def texts(self, path: str) -> Sequence[str]:
         """Return every leaf below a path as text."""

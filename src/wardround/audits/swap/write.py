@@ -165,11 +165,17 @@ class SwapSource:
 
     table: SwapTable
     placement: Placement = NOWHERE
+    _subjects: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
+    _anchors: dict[str, list[Anchor]] = field(default_factory=dict, init=False, repr=False)
+    """By key, and by kind, what was answered before: both are asked for every row, several times."""
 
     def place(self, kind: str, record: RawRecord) -> int:
         """Return which rule of a file is that of a record; their number if none is."""
         rules = self.table.of(kind) or ()
-        return next((place for place, rule in enumerate(rules) if rule.fits(record)), len(rules))
+        for place, rule in enumerate(rules):
+            if rule.fits(record):
+                return place
+        return len(rules)
 
     def kind(self, record: RawRecord, name: str, path: Path) -> str:
         """Return under which name the table has a record of a file."""
@@ -187,7 +193,11 @@ class SwapSource:
             keys = record.texts(self.table.subject)
         if not keys:
             return None
-        key = bare_key(keys[0])
+        if keys[0] not in self._subjects:
+            self._subjects[keys[0]] = self._number(bare_key(keys[0]))
+        return self._subjects[keys[0]]
+
+    def _number(self, key: str) -> int | None:
         if self.table.subject_by is not None:
             return self.placement.subjects.get(key)
         try:
@@ -215,11 +225,10 @@ class SwapSource:
 
     def anchors(self, kind: str, record: RawRecord) -> list[Anchor]:
         """Return the anchors that a record gives a moment for."""
-        return [
-            anchor
-            for anchor in self.table.anchors
-            if fnmatchcase(kind.casefold(), anchor.file.casefold()) and fits(anchor.where, record)
-        ]
+        if kind not in self._anchors:
+            folded = kind.casefold()
+            self._anchors[kind] = [each for each in self.table.anchors if fnmatchcase(folded, each.file.casefold())]
+        return [anchor for anchor in self._anchors[kind] if fits(anchor.where, record)]
 
     def is_waited_for(self, path: Path, name: str) -> bool:
         """Say whether a file may hold rows that others wait for."""
@@ -295,7 +304,7 @@ class _Swap:
         strangers = 0
         paths: dict[str, set[str]] = {}
         for number, record in enumerate(read_lines(file.path)):
-            if not record.content:
+            if record.is_blank:
                 continue
             kind = self.source.kind(record, file.name, file.path)
             rules = self.table.of(kind) or ()
