@@ -352,7 +352,7 @@ def cases(place: Path) -> Iterator[Case]:
     )
     follow = ["stream", "follow", "--source", "mimiciv", "--lines", str(lines), "--out", str(place / "ledger" / "live")]
     follow += ["--once", "--lines-per-commit", "50"]
-    told = lambda folder: Counter((folder / "live" / "told.jsonl").read_text("utf-8").splitlines())  # noqa: E731
+    told = lambda folder: Counter((folder / "live" / "bundles.jsonl").read_text("utf-8").splitlines())  # noqa: E731
     yield Case(name="ledger", first=[*program, *follow], again=lambda _: wardround(follow), found=told)
 
 

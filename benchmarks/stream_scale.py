@@ -243,7 +243,7 @@ def kills(given: argparse.Namespace) -> None:
     dice = random.Random(7)
     with tempfile.TemporaryDirectory(dir=given.scratch) as name:
         folder = Path(name)
-        lines, alone, told = (folder / part for part in ("lines", "alone/told.jsonl", "live/told.jsonl"))
+        lines, alone, told = (folder / part for part in ("lines", "alone/bundles.jsonl", "live/bundles.jsonl"))
         os.waitpid(_forked(["replay", "--store", str(given.paths[0]), "--out", str(lines)]), 0)
         words = ["follow", "--source", "mimiciv", "--lines", str(lines), "--once", "--finish"]
         words += ["--protocol", str(given.protocol)] if given.protocol else []

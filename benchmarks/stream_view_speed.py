@@ -55,7 +55,7 @@ def prepare(work: Path, patients: int, hours: int) -> None:
     settings = FollowSettings(once=True)
     spec = load_source_spec("mimiciv")
     made = follow(spec, work / "lines", work / "live", settings=settings, responder=coded_responder(PROTOCOL))
-    print(f"{made.lines:,} lines followed in {time.perf_counter() - begun:.0f} s, {made.told:,} bundles told")
+    print(f"{made.lines:,} lines followed in {time.perf_counter() - begun:.0f} s, {made.bundles:,} bundles written")
 
 
 def feed(work: Path, patients: int, hour: int, rate: int, ended: threading.Event) -> None:
@@ -93,7 +93,8 @@ def measure(work: Path, patients: int, requests: int) -> None:
     before = stream.look()
     print_page_times(client, kinds(patients, requests))
     after = stream.look()
-    print(f"meanwhile {after.lines - before.lines:,} lines were taken and {after.told - before.told:,} bundles closed")
+    lines, bundles = after.lines - before.lines, after.bundles - before.bundles
+    print(f"meanwhile {lines:,} lines were read and {bundles:,} bundles closed")
 
 
 def main() -> None:

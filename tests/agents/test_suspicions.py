@@ -135,7 +135,7 @@ def test_a_live_stream_takes_a_suspicion_back(in_memory: int, tmp_path: Path) ->
         (lines / name / "a.jsonl").write_bytes(b"".join(some))
         settings = FollowSettings(once=True, finish=True, lines_per_commit=1, entries_in_memory=in_memory)
         follow(MIMICIV, lines / name, tmp_path / name, settings=settings, responder=coded_responder(path))
-        told[name] = (tmp_path / name / "told.jsonl").read_text(encoding="utf-8").splitlines()
+        told[name] = (tmp_path / name / "bundles.jsonl").read_text(encoding="utf-8").splitlines()
     assert '"ACTS"' in told["amended"][2]
     assert all('"ACTS"' not in each for each in told["amended"][3:])
     assert told["amended"][-1] == told["never"][-1]

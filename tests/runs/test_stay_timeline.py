@@ -1,4 +1,4 @@
-"""A stay's timeline by hand: what was foretold and came, which rules were read, and what the audit said."""
+"""A stay's timeline by hand: what was predicted and happened, which rules were read, and what the audit said."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def shown(*steps: dict[str, Any]) -> Any:
     return timeline(cast(Any, played), cast(Any, SimpleNamespace(target=())))
 
 
-def test_a_step_says_what_was_foretold_by_type_and_which_rules_it_stands_on() -> None:
+def test_a_step_says_what_was_predicted_by_type_and_which_rules_it_stands_on() -> None:
     first, second = shown(STEP, QUIET)
-    assert first.foretold == "labs: Lactate, Sodium; medications: Heparin"
+    assert first.predicted == "labs: Lactate, Sodium; medications: Heparin"
     assert first.rules.split(", ")[0] == "r9"
     assert first.rules.endswith(" and 2 more")
-    assert (second.foretold, second.rules) == ("", "")
+    assert (second.predicted, second.rules) == ("", "")
 
 
 def test_an_audit_is_told_only_where_something_called_for_it() -> None:

@@ -178,7 +178,7 @@ def bundles_of(text: str) -> list[str]:
 def test_what_is_not_committed_is_not_shown_and_looking_holds_nobody_up(live_stream_path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "live"
     shutil.copytree(live_stream_path, folder)
-    told = (folder / "told.jsonl").read_bytes()
+    told = (folder / "bundles.jsonl").read_bytes()
     stream = ViewedStream(folder)
     before = stream.look()
     digest = stream.facts["protocol"]
@@ -186,9 +186,9 @@ def test_what_is_not_committed_is_not_shown_and_looking_holds_nobody_up(live_str
     writer = sqlite3.connect(folder / "ledger.sqlite", isolation_level=None, timeout=0)
     register_seals(writer)
     writer.execute("BEGIN IMMEDIATE")
-    writer.execute("INSERT INTO told VALUES (1000, 1000000, x'00')")
+    writer.execute("INSERT INTO output VALUES (1000, 1000000, x'00')")
     writer.execute("INSERT INTO line VALUES (1000, 7, 0, x'00', 0, 0)")
-    with (folder / "told.jsonl").open("ab") as file:
+    with (folder / "bundles.jsonl").open("ab") as file:
         file.write(told[: told.index(b"\n") + 1] + b'{"subject":7,')
     during = stream.look()
     assert (during.bundles, during.lines, during.patients) == (before.bundles, before.lines, before.patients)
@@ -196,8 +196,8 @@ def test_what_is_not_committed_is_not_shown_and_looking_holds_nobody_up(live_str
     with stream.held():
         body = told[: told.index(b',"crc32"')] + b"}"
         line = sealed_line(re.sub(rb'"subject":\d+', b'"subject":5', body))
-        (folder / "told.jsonl").write_bytes(told + line)
-        ledger.commit(Commit(lines=[LoggedLine(ledger.lines + 1, 5, 0, b"")], told=[line], since=0.0))
+        (folder / "bundles.jsonl").write_bytes(told + line)
+        ledger.commit(Commit(lines=[LoggedLine(ledger.lines + 1, 5, 0, b"")], output=[line], since=0.0))
         assert stream.look().bundles == before.bundles, "one moment is held, and the writer went on"
     after = stream.look()
     assert (after.bundles, after.lines) == (before.bundles + 1, before.lines + 1)
@@ -214,7 +214,7 @@ def test_pages_are_asked_for_while_another_process_writes(
     lines.mkdir()
     words = ["stream", "follow", "--source", "mimiciv", "--lines", str(lines), "--out", str(live)]
     process = commands().start([*words, "--protocol", str(live_rules), "--lines-per-commit", "1"])
-    wait_for((live / "told.jsonl").exists, process)
+    wait_for((live / "bundles.jsonl").exists, process)
     stream = ViewedStream(live)
     client = client_of(stream)
     seen = []
@@ -225,7 +225,9 @@ def test_pages_are_asked_for_while_another_process_writes(
             moment = stream.look()
             assert moment.bundles == sum(line.bundles for line in moment.patients) <= moment.lines
             seen.append((moment.lines, moment.bundles))
-    wait_for(lambda: (live / "told.jsonl").read_bytes() == (live_stream_path / "told.jsonl").read_bytes(), process)
+    wait_for(
+        lambda: (live / "bundles.jsonl").read_bytes() == (live_stream_path / "bundles.jsonl").read_bytes(), process
+    )
     kill(process)
     assert seen == sorted(seen)
     alone = stable(client_of(ViewedStream(live_stream_path)))
@@ -259,7 +261,7 @@ def test_how_the_stream_keeps_up_is_of_its_commits(live_stream_path: Path) -> No
     assert moment.waiting == 0
     assert moment.clock == "2150-01-02 11:00"
     assert moment.open == 1
-    assert sum(minute.told for minute in moment.pace) == moment.bundles
+    assert sum(minute.bundles for minute in moment.pace) == moment.bundles
     assert sum(minute.lines for minute in moment.pace) == moment.lines
     assert all(0 < minute.longest < 3600 for minute in moment.pace)
     with (live_stream_path.parent / "lines" / "b.jsonl").open("w") as target:
@@ -337,7 +339,7 @@ def test_an_address_says_what_is_asked_for_and_not_what_goes_without() -> None:
 def test_the_last_hour_is_drawn_minute_by_minute(live_stream_path: Path) -> None:
     """At 10:30:30: the minute before the hour and the one of a clock that was set back are not of it."""
     minutes = [
-        PaceMinute(minute=minute, commits=2, lines=9, told=told, longest=longest, last=minute * 60.0 + 5)
+        PaceMinute(minute=minute, commits=2, lines=9, bundles=told, longest=longest, last=minute * 60.0 + 5)
         for minute, told, longest in ((570, 500, 9.0), (571, 30, 0.5), (630, 90, 0.25), (631, 700, 8.0))
     ]
     moment = replace(ViewedStream(live_stream_path).look(), looked=630 * 60.0 + 30, pace=minutes[:3])

@@ -113,7 +113,7 @@ def differences(store: Store, lines: Path, out: Path, protocol: Path | None = No
     found: Counter[str] = Counter(late=report.late, refused=report.refused)
     states = states_of(rules, out, responder=responder)
     told = {}
-    for line in (out / "told.jsonl").read_bytes().splitlines():
+    for line in (out / "bundles.jsonl").read_bytes().splitlines():
         one = json.loads(line)
         told[one["subject"], one["hour"]] = one
     with watched_ledger(out) as ledger:

@@ -21,10 +21,10 @@ def written(folder: Path, lines: list[str]) -> Path:
     return folder
 
 
-def told_of(folder: Path) -> dict[int, list[bytes]]:
+def written_of(folder: Path) -> dict[int, list[bytes]]:
     """Return what is told of every patient, line by line as it stands in the file."""
     found = defaultdict(list)
-    for line in (folder / "told.jsonl").read_bytes().splitlines():
+    for line in (folder / "bundles.jsonl").read_bytes().splitlines():
         found[json.loads(line)["subject"]].append(line)
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_lines import told_of, written
+from stream_lines import written, written_of
 
 from effort import often
 from wardround.clinical.bundles import BundleEvent, EventKind, PatientState
@@ -115,7 +115,7 @@ def followed(lines: list[str], folder: Path, **how: int) -> tuple[list[bytes], P
         source, out = written(Path(name) / "in", lines), Path(name) / "out"
         report = follow(SPEC, source, out, settings=settings, responder=coded_responder(rules))
         assert report.refused == 0
-        return told_of(out)[7], states_of(SPEC, out, responder=coded_responder(rules))[7]
+        return written_of(out)[7], states_of(SPEC, out, responder=coded_responder(rules))[7]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from file_lines import differences, resource_lines, table_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_lines import lab, told_of, written
+from stream_lines import lab, written, written_of
 
 from effort import often
 from wardround.cli import main
@@ -253,7 +253,7 @@ def test_an_active_order_with_a_planned_end_runs(tmp_path: Path) -> None:
     folder = written(tmp_path / "in", [fhir_order(), result])
     settings = FollowSettings(once=True, finish=True, time_zone="UTC")
     follow(load_source_spec("fhir"), folder, tmp_path / "out", settings=settings)
-    ((_, told),) = told_of(tmp_path / "out").items()
+    ((_, told),) = written_of(tmp_path / "out").items()
     found = [(json.loads(line)["hour"], json.loads(line)["running"]) for line in told]
     assert found == [("2150-01-31 09:00", 1), ("2150-02-01 09:00", 1), ("2150-02-05 10:00", 0)]
 
@@ -263,14 +263,14 @@ def test_a_planned_discharge_is_no_event_before_it_happens(tmp_path: Path) -> No
     lines = [json.dumps({"table": "admissions", "row": stay}), lab(7, "2150-01-01 09:00:00", 1.0, "a")]
     report = follow(load_source_spec("mimiciv"), written(tmp_path / "in", lines), tmp_path / "out",
                     settings=FollowSettings(once=True))  # fmt: skip
-    assert report.told == 1
-    told = json.loads(told_of(tmp_path / "out")[7][0])
+    assert report.bundles == 1
+    told = json.loads(written_of(tmp_path / "out")[7][0])
     assert (told["hour"], told["events"]) == ("2150-01-01 08:00", 1)
     later = {**stay, "dischtime": "2150-01-03 10:00:00"}
     again = [json.dumps({"table": "admissions", "row": later}), lab(7, "2150-01-04 09:00:00", 1.0, "b")]
     follow(load_source_spec("mimiciv"), written(tmp_path / "in", [*lines, *again]), tmp_path / "out",
            settings=FollowSettings(once=True, finish=True))  # fmt: skip
-    hours = [json.loads(line)["hour"][5:] for line in told_of(tmp_path / "out")[7]]
+    hours = [json.loads(line)["hour"][5:] for line in written_of(tmp_path / "out")[7]]
     assert hours == ["01-01 08:00", "01-01 09:00", "01-03 10:00", "01-04 09:00"]
 
 
@@ -285,7 +285,7 @@ def test_nothing_is_predicted_after_the_end_of_the_stay(end: dict[str, str], rul
         lines += [json.dumps({"table": "admissions", "row": again}), lab(7, "2150-02-01 08:30:00", 9.0, "b")]
     follow(load_source_spec("mimiciv"), written(tmp_path / "in", lines), tmp_path / "out",
            settings=FollowSettings(once=True, finish=True), responder=coded_responder(rules))  # fmt: skip
-    told = [json.loads(line) for line in told_of(tmp_path / "out")[7]]
+    told = [json.loads(line) for line in written_of(tmp_path / "out")[7]]
     found = [(one["hour"][5:13], one["held"], bool(one["predicted"])) for one in told]
     before = [("01-01 08", [], False), ("01-01 09", ["LACTATE"], True), ("01-02 09", ["LACTATE", "LATER"], True)]
     after = [] if end else [("02-01 08", ["LACTATE"], True)]
@@ -304,8 +304,8 @@ def test_a_row_that_was_said_and_is_changed_without_a_version_is_a_correction(tm
     report = follow(
         spec, written(tmp_path / "in", text), tmp_path / "out", settings=FollowSettings(once=True, finish=True)
     )
-    assert (report.told, report.silent) == (2, {})
-    first, second = (json.loads(line) for line in told_of(tmp_path / "out")[1])
+    assert (report.bundles, report.silent) == (2, {})
+    first, second = (json.loads(line) for line in written_of(tmp_path / "out")[1])
     assert (first["events"], first["amended"], second["events"], second["amended"]) == (1, False, 1, True)
     trend = states_of(spec, tmp_path / "out")[1].trend("Lactate")
     assert trend is not None

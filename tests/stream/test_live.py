@@ -116,7 +116,7 @@ def test_what_the_roles_foretell_is_told_with_every_bundle(
     synthetic_store: Store, undisturbed: Path, protocol: Path
 ) -> None:
     told: dict[int, list[dict[str, Any]]] = {}
-    for each in map(json.loads, (undisturbed / "told.jsonl").read_text().splitlines()):
+    for each in map(json.loads, (undisturbed / "bundles.jsonl").read_text().splitlines()):
         told.setdefault(each["subject"], []).append(each)
     respond, audited = coded_responder(protocol), 0
     for subject in sorted(told)[:30]:
@@ -141,7 +141,7 @@ def test_neither_commits_nor_what_is_in_memory_changes_what_is_told(
         ("other", replace(AT_ONCE, lines_per_commit=lines_per_commit, entries_in_memory=entries)),
     ):
         follow(SPEC, some, tmp_path / name, settings=settings)
-        told.append((tmp_path / name / "told.jsonl").read_bytes())
+        told.append((tmp_path / name / "bundles.jsonl").read_bytes())
     assert told[0] == told[1]
     assert told[0].count(b"\n") > 20
 
@@ -152,7 +152,7 @@ def test_everything_is_told_once_however_often_it_is_killed(
     """The folder grows by a piece for every kill, cut anywhere: a process that waits for more can always be killed. It
     keeps next to nothing in memory, and reads its patients back from snapshots and lines all the time."""
     text = b"".join((lines / name).read_bytes() for name in ("a.jsonl", "b.jsonl"))
-    source, told, dice = tmp_path / "lines", tmp_path / "live" / "told.jsonl", random.Random(5)
+    source, told, dice = tmp_path / "lines", tmp_path / "live" / "bundles.jsonl", random.Random(5)
     source.mkdir()
     words = ["stream", "follow", "--source", "mimiciv", "--lines", str(source), "--out", str(told.parent)]
     words += ["--lines-per-commit", "50", "--entries-in-memory", str(FEW), "--protocol", str(protocol)]
@@ -169,7 +169,7 @@ def test_everything_is_told_once_however_often_it_is_killed(
             damaged(told, dice)
     (source / "a.jsonl").write_bytes(text)
     assert wardround([*words, "--once", "--finish"]) == 0
-    assert told.read_bytes() == (undisturbed / "told.jsonl").read_bytes()
+    assert told.read_bytes() == (undisturbed / "bundles.jsonl").read_bytes()
 
 
 FULL = """
@@ -189,14 +189,14 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
     words = ["stream", "follow", "--source", "mimiciv", "--once", "--finish", "--lines-per-commit", "200"]
     words += ["--protocol", str(protocol), "--lines", str(lines), "--out", str(tmp_path)]
     rooms = iter(1 << power for power in range(13, 40, 3))
-    told, path, starts = [0], tmp_path / "told.jsonl", 0
+    told, path, starts = [0], tmp_path / "bundles.jsonl", 0
     while (ended := with_room(next(rooms), words)).returncode:
         starts += 1
         assert_says_that_the_disk_is_full(ended)
         told.append(path.stat().st_size if path.exists() else 0)
     assert starts > 2
     assert told == sorted(told)
-    assert path.read_bytes() == (undisturbed / "told.jsonl").read_bytes()
+    assert path.read_bytes() == (undisturbed / "bundles.jsonl").read_bytes()
 
 
 def test_a_full_disk_is_one_line_for_what_comes_through_a_pipe_too(lines: Path, tmp_path: Path) -> None:
@@ -228,9 +228,9 @@ def test_two_partitions_tell_what_one_tells(lines: Path, undisturbed: Path, prot
     for partition in range(2):
         settings = replace(AT_ONCE, partition=partition, partitions=2)
         folder = tmp_path / str(partition)
-        assert follow(SPEC, lines, folder, settings=settings, responder=coded_responder(protocol)).told
-        told += (tmp_path / str(partition) / "told.jsonl").read_bytes().splitlines()
-    assert sorted(told) == sorted((undisturbed / "told.jsonl").read_bytes().splitlines())
+        assert follow(SPEC, lines, folder, settings=settings, responder=coded_responder(protocol)).bundles
+        told += (tmp_path / str(partition) / "bundles.jsonl").read_bytes().splitlines()
+    assert sorted(told) == sorted((undisturbed / "bundles.jsonl").read_bytes().splitlines())
 
 
 def test_what_cannot_be_read_is_set_aside_and_a_line_without_an_end_waits(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_what_cannot_be_read_is_set_aside_and_a_line_without_an_end_waits(tmp_pa
     with (source / "a.jsonl").open("a", encoding="utf-8") as target:
         target.write(other[40:] + "\n")
     report = follow(SPEC, source, tmp_path / "live", settings=AT_ONCE)
-    assert (report.recovered, report.lines, report.told) == (1, 1, 1)
+    assert (report.recovered, report.lines, report.bundles) == (1, 1, 1)
     with pytest.raises(UserError, match="was finished"):
         follow(SPEC, source, tmp_path / "live", settings=AT_ONCE)
 
@@ -280,7 +280,7 @@ def test_a_patient_is_stored_after_a_day_of_bundles_however_often_it_is_started(
     text = [line(1.0, time).replace("l:1", f"l:{place}") for place, time in enumerate(times)]
     for count in range(1, len(text) + 1):
         (source / "a.jsonl").write_text("\n".join(text[:count]) + "\n", encoding="utf-8")
-        assert follow(SPEC, source, tmp_path / "often", settings=FollowSettings(once=True)).told == count - 1
+        assert follow(SPEC, source, tmp_path / "often", settings=FollowSettings(once=True)).bundles == count - 1
         with watched_ledger(tmp_path / "often") as ledger:
             stored[count - 1] = bool(ledger.snapshots([7]))
     assert [bundles for bundles, is_stored in stored.items() if is_stored] == [24, 25, 26]
@@ -296,15 +296,15 @@ def test_which_damage_of_a_stream_is_told(tmp_path: Path) -> None:
     several = [line(hour, f"2150-01-01 {hour:02d}:10:00").replace("l:1", f"l:{hour}") for hour in range(8, 12)]
     (source / "a.jsonl").write_text("\n".join(["no json", *several]) + "\n", encoding="utf-8")
     follow(SPEC, source, live, settings=AT_ONCE)
-    path, aside = live / "told.jsonl", live / "quarantine.jsonl"
+    path, aside = live / "bundles.jsonl", live / "quarantine.jsonl"
     told, set_aside = path.read_bytes(), aside.read_bytes()
     assert told.count(b"\n") == 4
     for damaged_told, damaged_aside, said in (
         (told, set_aside, []),
         (told[:-5], set_aside, []),
         (told + b"more\n", set_aside, []),
-        (told.replace(b'"events":1', b'"events":2', 1), set_aside, ["1 lines of told.jsonl do not match"]),
-        (told.replace(b'"events":1', b'"events":2'), set_aside, ["4 lines of told.jsonl do not match"]),
+        (told.replace(b'"events":1', b'"events":2', 1), set_aside, ["1 lines of bundles.jsonl do not match"]),
+        (told.replace(b'"events":1', b'"events":2'), set_aside, ["4 lines of bundles.jsonl do not match"]),
         (told, set_aside[:-5], []),
         (told, b"", []),
         (told, set_aside.replace(b"json", b"JSON"), ["quarantine.jsonl differs"]),

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from stream_lines import hours_of, lab, told_of, written
+from stream_lines import hours_of, lab, written, written_of
 
 from wardround.core import UserError
 from wardround.records import load_source_spec
@@ -37,7 +37,7 @@ def rules(tmp_path: Path) -> Path:
 
 def alone(tmp_path: Path, rules: Path) -> list[bytes]:
     follow(SPEC, written(tmp_path / "own", OWN), tmp_path / "alone", settings=AT_ONCE, responder=coded_responder(rules))
-    return told_of(tmp_path / "alone")[7]
+    return written_of(tmp_path / "alone")[7]
 
 
 @pytest.mark.parametrize("ahead", ["2999-01-01 00:00:00", "2150-01-02 10:00:00", "2150-01-01 18:30:00"])
@@ -46,7 +46,7 @@ def test_a_line_of_another_patient_far_ahead_changes_no_byte(ahead: str, rules: 
     for name, settings in (("whole", AT_ONCE), ("cut", FollowSettings(once=True, finish=True, lines_per_commit=1))):
         folder = tmp_path / name
         follow(SPEC, written(tmp_path / "in", lines), folder, settings=settings, responder=coded_responder(rules))
-        assert told_of(folder)[7] == alone(tmp_path / name, rules)
+        assert written_of(folder)[7] == alone(tmp_path / name, rules)
     assert b"norepinephrine" in alone(tmp_path / "again", rules)[-1]
 
 
@@ -54,12 +54,12 @@ def test_the_clock_of_the_source_ends_the_hours_of_all_who_are_open(tmp_path: Pa
     lines = [lab(7, "2150-01-01 08:10:00", 1.0, "a"), lab(8, "2150-01-01 09:10:00", 1.0, "b")]
     folder = written(tmp_path / "in", [*lines, '{"clock": "2150-01-01 09:00:00"}'])
     report = follow(SPEC, folder, tmp_path / "out", settings=FollowSettings(once=True))
-    assert report.told == 1
+    assert report.bundles == 1
     late = lab(7, "2150-01-01 08:20:00", 1.0, "c")
     written(folder, [*lines, '{"clock": "2150-01-01 09:00:00"}', late, '{"clock": "2150-01-01 11:00:00"}'])
     report = follow(SPEC, folder, tmp_path / "out", settings=FollowSettings(once=True))
-    assert (report.late, report.told) == (1, 3)
-    assert hours_of(told_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00"]
+    assert (report.late, report.bundles) == (1, 3)
+    assert hours_of(written_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00"]
 
 
 def test_what_the_clock_ends_is_closed_as_time_goes_on_and_with_every_tenth_line(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_what_the_clock_ends_is_closed_as_time_goes_on_and_with_every_tenth_line
     )
     for more in several:
         lines += more
-        told.append(follow(SPEC, written(folder, lines), tmp_path / "out", settings=FollowSettings(once=True)).told)
+        told.append(follow(SPEC, written(folder, lines), tmp_path / "out", settings=FollowSettings(once=True)).bundles)
     assert told == [256, 306, 306, 311, 319, 400, 800]
     follow(SPEC, folder, tmp_path / "whole", settings=FollowSettings(once=True))
-    assert (tmp_path / "whole" / "told.jsonl").read_bytes() == (tmp_path / "out" / "told.jsonl").read_bytes()
+    assert (tmp_path / "whole" / "bundles.jsonl").read_bytes() == (tmp_path / "out" / "bundles.jsonl").read_bytes()
 
 
 def at_times(times: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,17 +113,17 @@ def test_the_wall_ends_hours_and_parks_what_lies_ahead(tmp_path: Path, monkeypat
     folder = written(tmp_path / "in", lines)
     at_times(["2150-01-01 08:02:00"], monkeypatch)
     report = live(folder, tmp_path / "out")
-    assert (report.told, report.parked, report.late) == (0, 2, 0)
+    assert (report.bundles, report.parked, report.late) == (0, 2, 0)
     at_times(["2150-01-01 09:00:00"], monkeypatch)
-    assert live(folder, tmp_path / "out").told == 1
+    assert live(folder, tmp_path / "out").bundles == 1
     at_times(["2150-01-01 10:00:00", "2150-01-01 04:00:00"], monkeypatch)
     report = live(folder, tmp_path / "out")
-    assert (report.told, report.parked) == (2, 1)
+    assert (report.bundles, report.parked) == (2, 1)
     written(folder, [*lines, lab(7, "2150-01-01 09:50:00", 6.0, "late")])
     assert live(folder, tmp_path / "out").late == 1
     report = live(folder, tmp_path / "out", finish=True)
-    assert (report.told, report.parked) == (3, 1)
-    assert hours_of(told_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00", "01-01 10:00"]
+    assert (report.bundles, report.parked) == (3, 1)
+    assert hours_of(written_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00", "01-01 10:00"]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_a_start_finds_the_clocks_of_patients_again(tmp_path: Path) -> None:
     for count in range(1, len(lines) + 1):
         settings = FollowSettings(once=True, finish=count == len(lines), entries_in_memory=0)
         follow(SPEC, written(tmp_path / "grown", lines[:count]), tmp_path / "parts", settings=settings)
-    assert (tmp_path / "parts" / "told.jsonl").read_bytes() == (tmp_path / "out" / "told.jsonl").read_bytes()
-    found = told_of(tmp_path / "out")[7]
+    assert (tmp_path / "parts" / "bundles.jsonl").read_bytes() == (tmp_path / "out" / "bundles.jsonl").read_bytes()
+    found = written_of(tmp_path / "out")[7]
     assert hours_of(found) == [f"01-01 {hour:02d}:00" for hour in (8, 9, 10, 11, 13, 14)]
     # the order ends at 12:30, and is seen to have ended an hour later (prescriptions.late.stoptime)
     assert [b'"running":1' in line for line in found] == [False, True, True, True, False, False]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stream_lines import hours_of, lab, told_of, written
+from stream_lines import hours_of, lab, written, written_of
 
 from effort import often
 from wardround.cli import main as wardround
@@ -110,7 +110,7 @@ def test_twenty_thousand_kinds_of_junk_change_nobody_elses_predictions(tmp_path:
     junk = [text for text in junk if b'": 7,' not in text and b'": 7}' not in text and b'"clock": "2' not in text]
     folder = with_junk(tmp_path / "in", GOOD, junk)
     report = follow(SPEC, folder, tmp_path / "out", settings=AT_ONCE, responder=respond)
-    assert told_of(tmp_path / "out")[7] == told_of(tmp_path / "alone")[7]
+    assert written_of(tmp_path / "out")[7] == written_of(tmp_path / "alone")[7]
     aside = [json.loads(line) for line in (tmp_path / "out" / "quarantine.jsonl").read_bytes().splitlines()]
     assert len(aside) == report.refused > len(junk) // 10
     whole = (folder / "a.jsonl").read_bytes()
@@ -171,8 +171,8 @@ def test_no_resource_stops_the_follower(tmp_path: Path) -> None:
     junk = [text for text in junk if b'"clock": "2' not in text]
     report = follow(FHIR, with_junk(tmp_path / "in", good, junk), tmp_path / "out", settings=there)
     assert report.refused > 10
-    ((subject, alone),) = told_of(tmp_path / "alone").items()
-    assert told_of(tmp_path / "out")[subject] == alone
+    ((subject, alone),) = written_of(tmp_path / "alone").items()
+    assert written_of(tmp_path / "out")[subject] == alone
 
 
 @pytest.mark.parametrize("again", [GOOD[0], lab(7, "2150-01-01 08:40:00", 8.0, "own:8")])
@@ -180,7 +180,7 @@ def test_a_row_that_comes_again_without_a_revision_is_one_reading(again: str, tm
     report = follow(SPEC, written(tmp_path / "in", [GOOD[0], again, *GOOD[1:]]), tmp_path / "out", settings=AT_ONCE)
     assert report.silent == {"repeated": 1}
     follow(SPEC, written(tmp_path / "good", GOOD), tmp_path / "alone", settings=AT_ONCE)
-    assert told_of(tmp_path / "out") == told_of(tmp_path / "alone")
+    assert written_of(tmp_path / "out") == written_of(tmp_path / "alone")
 
 
 @pytest.mark.parametrize(
@@ -203,14 +203,14 @@ def test_which_rows_of_files_are_one_row(
     lines = [json.dumps({"table": table, "row": shared | own}) for own in (first, second)]
     spec = load_source_spec(source)
     report = follow(spec, written(tmp_path / "in", lines), tmp_path / "out", settings=AT_ONCE)
-    told = json.loads(told_of(tmp_path / "out")[7][0])
+    told = json.loads(written_of(tmp_path / "out")[7][0])
     assert (report.silent, told["events"]) == (({"repeated": 1}, 1) if is_again else ({}, 2))
 
 
 def test_a_row_that_comes_again_and_reads_differently_is_a_correction(tmp_path: Path) -> None:
     lines = [GOOD[0], lab(7, "2150-01-01 09:40:00", 2.5, "own:8")]
     follow(SPEC, written(tmp_path / "in", lines), tmp_path / "out", settings=AT_ONCE)
-    last = json.loads(told_of(tmp_path / "out")[7][-1])
+    last = json.loads(written_of(tmp_path / "out")[7][-1])
     assert (last["amended"], last["events"]) == (True, 1)
 
 
@@ -219,7 +219,7 @@ def test_what_is_left_out_of_a_commit_takes_nothing_with_it_that_comes_after(tmp
     lines = [GOOD[0], nameless, GOOD[0], *GOOD[1:3]]
     report = follow(SPEC, written(tmp_path / "in", lines), tmp_path / "out", settings=AT_ONCE)
     assert (report.refused, report.lines) == (1, 3)
-    assert hours_of(told_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00", "01-01 10:00"]
+    assert hours_of(written_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00", "01-01 10:00"]
 
 
 @pytest.mark.parametrize(
@@ -271,11 +271,11 @@ def test_a_number_given_as_text_keeps_its_value(subject: object, tmp_path: Path)
 def test_a_line_of_the_first_and_of_the_last_year_is_told(known: str, is_read: bool, tmp_path: Path) -> None:
     """What is in neither is set aside, so that no line is taken and forgotten; of a row of a file it means never."""
     report = follow(SPEC, written(tmp_path / "in", [lab(7, known, 4.5, "a")]), tmp_path / "out", settings=AT_ONCE)
-    assert (report.told, report.refused) == ((1, 0) if is_read else (0, 1))
+    assert (report.bundles, report.refused) == ((1, 0) if is_read else (0, 1))
     row = {"subject_id": 7, "labevent_id": 1, "itemid": 50813, "label": "Lactate", "valuenum": 4.5}
     line = json.dumps({"table": "labevents", "row": {**row, "charttime": known, "storetime": known}})
     report = follow(SPEC, written(tmp_path / "file", [line]), tmp_path / "again", settings=AT_ONCE)
-    assert (report.told, report.refused) == (int(is_read), 0)
+    assert (report.bundles, report.refused) == (int(is_read), 0)
 
 
 @pytest.mark.parametrize("value", ["4,5", "4.5.1", "high", [4.5], True])

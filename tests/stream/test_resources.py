@@ -70,7 +70,7 @@ def written(folder: Path, resources: list[Resource]) -> Path:
 
 
 def told(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "told.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (folder / "bundles.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def readings(state: PatientState) -> list[tuple[Any, ...]]:
@@ -146,7 +146,7 @@ def test_a_pipe_is_written_down_before_it_is_read(tmp_path: Path) -> None:
 def test_a_resource_with_an_offset_waits_for_somebody_to_say_the_zone(tmp_path: Path) -> None:
     settings = replace(AT_ONCE, time_zone=None)
     report = follow(SPEC, written(tmp_path / "in", CASCADE), tmp_path / "out", settings=settings)
-    assert (report.told, report.refused) == (0, len(CASCADE) - 1)  # the name of the drug has no time
+    assert (report.bundles, report.refused) == (0, len(CASCADE) - 1)  # the name of the drug has no time
     assert "--time-zone was not given" in (tmp_path / "out" / "quarantine.jsonl").read_text(encoding="utf-8")
 
 

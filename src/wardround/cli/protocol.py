@@ -117,7 +117,7 @@ def _induced_by_model(arguments: argparse.Namespace, base: GlobalProtocol | None
 
 def _print_reflection(found: Reflection) -> None:
     print(f"{found.missed:,} decisions were missed; {found.reflected:,} were asked about in {found.calls:,} calls")
-    print(f"{found.covered:,} were foretold by rules made before; {found.same:,} rules said what another says")
+    print(f"{found.covered:,} were predicted by earlier rules; {found.same:,} rules repeated another one")
     for reason, number in found.refused.most_common():
         print(f"{number:,} refused: {reason}")
 

@@ -31,7 +31,7 @@ EXAMPLES = """
   wardround stream replay --store store --out lines
       a store's rows as JSON lines, in the order in which they became known: something to try a stream with
   wardround stream follow --source mimiciv --lines lines --out live
-      follow the folder until interrupted; live/told.jsonl has a line per bundle: what is abnormal, what changed
+      follow the folder until interrupted; live/bundles.jsonl has a line per bundle: what is abnormal, what changed
   wardround stream follow --source mimiciv --lines lines --out live --once --finish
       read all lines, close open bundles, and end
   wardround stream follow --source mimiciv --lines lines --out live --protocol sepsis.toml
@@ -49,7 +49,7 @@ A line is {"table": "labevents", "row": {...}, "known": "2150-01-31 08:00:00"}: 
 "withdrawn": true that there is no such row any more. {"clock": "2150-01-31 09:00:00"} says that what was before is
 complete. With --source fhir a line may be a resource, or a bundle of them. A patient's hours end with the patient's own
 lines and with the clock. A line that cannot be read goes to quarantine.jsonl with its place and the reason. Killed and
-started again, the command continues where it ended: told.jsonl is the same byte for byte."""
+started again, the command continues where it ended: bundles.jsonl is the same byte for byte."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -146,7 +146,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(report: StreamReport) -> None:
     again = f", after {report.recovered:,} taken before" if report.recovered else ""
-    print(f"{report.lines:,} lines{again}, {report.events:,} events, {report.told:,} bundles told: {report.folder}")
+    print(
+        f"{report.lines:,} lines{again}, {report.events:,} events, {report.bundles:,} bundles written: {report.folder}"
+    )
     if report.late:
         print(f"{report.late:,} lines came after their hour was over: they are in the hour open then")
     if report.parked:

@@ -245,7 +245,7 @@ class RunFacts:
             yield f"{len(prompts) - _MOST_PROMPTS} more stand in the run's manifest."
 
     def _input(self) -> Iterator[str]:
-        if self.folder.settings.told:
+        if self.folder.settings.is_text_cases:
             yield "Cases are given as text in the first message."
             return
         agents = self._manifest.get("agents") or ()

@@ -132,7 +132,7 @@ class TimelineStep:
     step: int
     hour: str
     rules: str
-    foretold: str
+    predicted: str
     proposals: tuple[StayProposal, ...]
     done: tuple[tuple[str, bool], ...]
     came: str
@@ -169,7 +169,7 @@ def timeline(
             step=note.detail["step"],
             hour=note.detail["hour"],
             rules=_rules(note.detail),
-            foretold=_by_kind(note.detail["actions"]),
+            predicted=_by_kind(note.detail["actions"]),
             proposals=tuple(_proposals(note.detail, rules or {})),
             done=tuple(_done(came.get(note.detail["step"], ()), note.detail)),
             came=", ".join(came.get(note.detail["step"], ())),

@@ -46,7 +46,7 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
                 f"the bank {settings.memory.bank!r} holds no experience; fill it with `wardround memory evolve`"
             )
         withheld = withhold_evaluated(bank, settings)
-        if withheld and settings.told and settings.run.split != TRAINING_SPLIT:
+        if withheld and settings.is_text_cases and settings.run.split != TRAINING_SPLIT:
             raise UserError(
                 f"{withheld:,} experiences of the bank {settings.memory.bank!r} came from reports or questions that "
                 "this benchmark tests on: build it from others, or take them out with `wardround memory withdraw`"

@@ -101,9 +101,9 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> PreparedRun:
 
 def _check_store(settings: RunSettings, benchmark: Benchmark) -> None:
     """Raise UserError where a store is missing, or given for cases that are told in words."""
-    if benchmark.is_text_cases and not settings.told:
+    if benchmark.is_text_cases and not settings.is_text_cases:
         raise UserError(f"the cases of {settings.run.benchmark!r} are told in words: leave --store out")
-    if settings.told and not benchmark.is_text_cases:
+    if settings.is_text_cases and not benchmark.is_text_cases:
         raise UserError(f"the questions of {settings.run.benchmark!r} are about charts: give their --store")
 
 

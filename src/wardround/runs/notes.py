@@ -23,7 +23,7 @@ def notes_on(folder: RunFolder) -> list[str]:
     """Return what these settings allow and nobody is likely to want."""
     settings = folder.settings
     lines: list[str] = []
-    if settings.told:
+    if settings.is_text_cases:
         return lines
     from_evidence = [name for name in settings.run.agents if get_method(settings.spelling(name)).evidence]
     with_tools = any(agent["tools"] == "all" for agent in folder.manifest["agents"])

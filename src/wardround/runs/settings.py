@@ -185,8 +185,8 @@ class RunSettings:
         return {name: held[name] for name, value in published.items() if name in held and held[name] != value}
 
     @property
-    def told(self) -> bool:
-        """Whether its cases are told in words: then there is no store behind them."""
+    def is_text_cases(self) -> bool:
+        """Whether its samples are text cases, which have no store."""
         return not self.run.store
 
     @property

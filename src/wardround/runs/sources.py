@@ -35,8 +35,8 @@ def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
 
 
 def open_records(settings: RunSettings) -> Store:
-    """Open the store of some settings; the one without records where their cases are told in words."""
-    return NoRecords() if settings.told else Store.open(Path(settings.run.store))
+    """Open the store of some settings; for text cases, the one without records."""
+    return NoRecords() if settings.is_text_cases else Store.open(Path(settings.run.store))
 
 
 def open_store(folder: RunFolder) -> Store:

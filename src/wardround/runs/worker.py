@@ -101,11 +101,11 @@ def open_surroundings(
     knowledge: Knowledge | None = None,
     images: Imaging = NO_IMAGES,
 ) -> Surrounding:
-    """Return what surrounds an agent's episode on a sample of a run: an environment, or of a case told in words one
+    """Return what surrounds an agent's episode on a sample of a run: an environment, or for a text case one
     without a chart."""
-    told = told_case(sample)
-    if told is not None:
-        return NoChartEnvironment(told)
+    case = text_case(sample)
+    if case is not None:
+        return NoChartEnvironment(case)
     options = EnvironmentOptions(
         max_result_tokens=settings.budget.result_tokens,
         encoder=encoder,
@@ -119,15 +119,15 @@ def open_surroundings(
     )
 
 
-def told_case(sample: Sample) -> TextCaseRecord | None:
-    """The case of a sample whose question tells it in words; None of one that has a chart."""
+def text_case(sample: Sample) -> TextCaseRecord | None:
+    """Return the text case of a sample; None for a sample that has a chart."""
     return TextCaseRecord(subject_id=sample.person, text=str(sample.facts["asked"])) if sample.is_text_case else None
 
 
 def case_of(store: Store, benchmark: Benchmark, sample: Sample) -> KnownCase:
     """Return the case of a sample as memory knows it: by its chart, or by the words that tell it."""
     chart = None if sample.is_text_case else sample.chart(store, benchmark.policy)
-    found = known_case(chart, told_case(sample))
+    found = known_case(chart, text_case(sample))
     assert found is not None  # a sample has the one or the other
     return found
 
@@ -397,9 +397,9 @@ def plain_agent(settings: RunSettings, name: str) -> AgentSpec:
 
 
 def _of_run(name: str, agent: AgentSpec, settings: RunSettings) -> AgentSpec:
-    """An agent under the name and with the loop that a run has for it, told cases as it plays these."""
+    """Return an agent with the name and the loop that a run gives it, prepared for text cases if the run has these."""
     agent = replace(agent, loop=_loop(agent, settings), **_named(name, agent))
-    return agent.for_text_cases() if settings.told else agent
+    return agent.for_text_cases() if settings.is_text_cases else agent
 
 
 def _named(name: str, agent: AgentSpec) -> dict[str, Any]:

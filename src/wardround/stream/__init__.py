@@ -1,4 +1,4 @@
-"""Live patients: lines of rows as they come in, folded into states, told bundle by bundle, exactly once."""
+"""Live patients: lines of rows as they come in, folded into states, written bundle by bundle, exactly once."""
 
 from wardround.stream.closing import Responder
 from wardround.stream.follow import FollowSettings, StreamReport, follow

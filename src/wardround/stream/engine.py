@@ -167,7 +167,7 @@ class StreamEngine:
         self.size += len(events)
         key = subject, hour
         commit.emptied.discard(key)
-        commit.touched[key] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
+        commit.changed[key] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
 
     def is_open(self, subject: int, hour: int) -> bool:
         """Whether a patient's bundle of an hour is still open."""
@@ -184,12 +184,12 @@ class StreamEngine:
         bundle.lines.remove(number)
         bundle.events, bundle.unread = [], len(bundle.lines)
         if bundle.lines:
-            self.commit.touched[subject, hour] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
+            self.commit.changed[subject, hour] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
             return
         del self.open[subject][hour]
         if not self.open[subject]:
             del self.open[subject]
-        self.commit.touched.pop((subject, hour), None)
+        self.commit.changed.pop((subject, hour), None)
         self.commit.emptied.add((subject, hour))
         if bundle.reached:
             self.commit.reached[subject] = max(hour, self.reached.get(subject, NO_HOUR))
@@ -259,7 +259,7 @@ class StreamEngine:
             del self.waiting[subject]
         self.size -= len(bundle.events)
         output = self.patients.close(subject, bundle)
-        self.commit.touched.pop((subject, hour), None)
+        self.commit.changed.pop((subject, hour), None)
         self.commit.closed.setdefault(subject, []).append(LoggedBundle(subject, hour, bundle.lines))
         return output
 

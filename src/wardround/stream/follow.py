@@ -104,7 +104,7 @@ class _Item:
     row: RowLine | None = None
 
 
-class LineTaking:
+class LineFollower:
     """Adds lines to the engine and the ledger."""
 
     def __init__(
@@ -150,7 +150,7 @@ class LineTaking:
             self._take(item, place, read)
         if self._clock.kind == "arrival" and not source:
             self._write(self.engine.drain(CLOSED_AT_ONCE))
-        if not source and not commit.told and commit.clock is None:
+        if not source and not commit.output and commit.clock is None:
             return False
         self._keep(self.settings.entries_in_memory)
         return True
@@ -209,7 +209,7 @@ class LineTaking:
 
     def _write(self, output: Iterator[dict[str, Any]]) -> None:
         for line in output:
-            self._logged.commit.told.append(sealed_line(ENCODER.encode(line)))
+            self._logged.commit.output.append(sealed_line(ENCODER.encode(line)))
 
     def _keep(self, most_entries: int) -> None:
         """Commit, then free memory above the limit: states of idle patients first, then events."""
@@ -310,7 +310,7 @@ class StreamReport:
     recovered: int = 0
     lines: int = 0
     events: int = 0
-    told: int = 0
+    bundles: int = 0
     late: int = 0
     refused: int = 0
     parked: int = 0
@@ -329,7 +329,7 @@ def follow(
     ended: Callable[[], bool] | None = None,
     report: Reporter = silent,
 ) -> StreamReport:
-    """Follow a folder of lines into ``folder`` (``ledger.sqlite`` and ``told.jsonl``); resumes where it ended.
+    """Follow a folder of lines into ``folder`` (``ledger.sqlite`` and ``bundles.jsonl``); resumes where it ended.
 
     ``ended``: returns whether all lines have been written (default: the setting ``once``).
     UserError: the folder is of another stream, the stream was finished, another process follows it, or the ledger
@@ -352,26 +352,26 @@ def follow(
 
 
 def _follow(
-    stream: LineTaking, source: Path, folder: Path, ended: Callable[[], bool] | None, report: Reporter
+    stream: LineFollower, source: Path, folder: Path, ended: Callable[[], bool] | None, report: Reporter
 ) -> StreamReport:
     ledger, settings = stream.ledger, stream.settings
-    output = OutputFile(folder / "told.jsonl", ledger)
+    output = OutputFile(folder / "bundles.jsonl", ledger)
     quarantine = QuarantineFile(folder / QUARANTINE, ledger)
     made = StreamReport(folder=folder, recovered=ledger.lines)
     rounds = _rounds(stream, LineFolder(source), settings, ended or (lambda: settings.once))
     for commits, started in enumerate(rounds, 1):
-        output.append(stream.committed.told)
+        output.append(stream.committed.output)
         if stream.committed.refused:
             quarantine.append()
         made.commit_seconds.append(time.perf_counter() - started)
         if commits % _SYNC_COMMITS == 0:
             output.sync()
-            ledger.forget_told()
+            ledger.forget_output()
         # a little with every commit: garbage of many commits takes a tenth of a second to collect at once
         gc.collect(0)
         report(Progress(label="stream", done=ledger.lines, unit="lines"))
     made.lines, made.events = stream.lines, stream.events
-    made.told, made.late, made.refused = ledger.told, stream.engine.late, ledger.refused
+    made.bundles, made.late, made.refused = ledger.written, stream.engine.late, ledger.refused
     made.parked, made.silent = ledger.parked(), ledger.counts()
     output.close()
     return made
@@ -402,9 +402,9 @@ def _rules_of(spec: SourceSpec | SourceRules, settings: FollowSettings) -> Sourc
 
 def _taking(
     rules: SourceRules, ledger: StreamLedger, settings: FollowSettings, responder: Responder | None
-) -> LineTaking:
+) -> LineFollower:
     clock = StreamClock.of(settings.clock, settings.skew, rules.spec.time_zone)
-    return LineTaking(rules, ledger, settings, clock, responder)
+    return LineFollower(rules, ledger, settings, clock, responder)
 
 
 def _about(rules: SourceRules, settings: FollowSettings, responder: Responder | None) -> dict[str, str]:
@@ -423,7 +423,7 @@ def _rules(responder: Responder | None) -> str:
 
 
 def _rounds(
-    stream: LineTaking, source: LineFolder, settings: FollowSettings, ended: Callable[[], bool]
+    stream: LineFollower, source: LineFolder, settings: FollowSettings, ended: Callable[[], bool]
 ) -> Iterator[float]:
     """Commit lines in rounds; yield when each began (``time.perf_counter``).
 

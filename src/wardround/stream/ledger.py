@@ -71,7 +71,7 @@ class PaceMinute:
     minute: int
     commits: int
     lines: int
-    told: int
+    bundles: int
     longest: float
     last: float
 
@@ -82,8 +82,8 @@ class LedgerReading:
     def __init__(self, file: sqlite3.Connection) -> None:
         self._file = file
         self.lines = self._one("SELECT COALESCE(MAX(number), 0) FROM line")
-        self.told = self._one("SELECT COALESCE(MAX(number), 0) FROM told")
-        self.length = self._one("SELECT COALESCE((SELECT ends FROM told ORDER BY number DESC LIMIT 1), 0)")
+        self.written = self._one("SELECT COALESCE(MAX(number), 0) FROM output")
+        self.length = self._one("SELECT COALESCE((SELECT ends FROM output ORDER BY number DESC LIMIT 1), 0)")
         self.offsets: dict[str, int] = dict(self._file.execute("SELECT file, offset FROM source"))
 
     def _one(self, query: str) -> int:
@@ -144,7 +144,7 @@ class LedgerReading:
 
     def pace(self) -> list[PaceMinute]:
         """Return the stream's pace in each minute of the last day with a commit, oldest first."""
-        query = "SELECT minute, commits, lines, told, longest, last FROM pace ORDER BY minute"
+        query = "SELECT minute, commits, lines, bundles, longest, last FROM pace ORDER BY minute"
         return [PaceMinute(*row) for row in self._file.execute(query)]
 
     def closed_bundles(self, subjects: Iterable[int]) -> Iterator[LoggedBundle]:
@@ -250,9 +250,9 @@ class LedgerReading:
         """Return every subject that has a line."""
         return [subject for (subject,) in self._file.execute("SELECT DISTINCT subject FROM bundle ORDER BY subject")]
 
-    def told_after(self, length: int) -> Iterator[tuple[int, bytes]]:
+    def output_after(self, length: int) -> Iterator[tuple[int, bytes]]:
         """Yield the output lines that end after a length of the file: the byte after each, and its text."""
-        return iter(self._file.execute("SELECT ends, text FROM told WHERE ends > ? ORDER BY number", (length,)))
+        return iter(self._file.execute("SELECT ends, text FROM output WHERE ends > ? ORDER BY number", (length,)))
 
     @property
     def refused(self) -> int:
@@ -302,14 +302,14 @@ CREATE TABLE source_row (subject INTEGER, tab TEXT, key TEXT, name TEXT NOT NULL
  PRIMARY KEY (subject, tab, key)) WITHOUT ROWID;
 CREATE TABLE issued (subject INTEGER, name TEXT, events BLOB NOT NULL, PRIMARY KEY (subject, name)) WITHOUT ROWID;
 CREATE TABLE naming (number INTEGER PRIMARY KEY, text BLOB NOT NULL);
-CREATE TABLE told (number INTEGER PRIMARY KEY, ends INTEGER NOT NULL, text BLOB NOT NULL);
+CREATE TABLE output (number INTEGER PRIMARY KEY, ends INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE TABLE source (file TEXT PRIMARY KEY, offset INTEGER NOT NULL);
 CREATE TABLE refused (number INTEGER PRIMARY KEY, file TEXT NOT NULL, ends INTEGER NOT NULL, reason TEXT NOT NULL,
  text BLOB NOT NULL);
 CREATE TABLE count (what TEXT PRIMARY KEY, lines INTEGER NOT NULL);
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE pace (minute INTEGER PRIMARY KEY, commits INTEGER NOT NULL, lines INTEGER NOT NULL,
- told INTEGER NOT NULL, longest REAL NOT NULL, last REAL NOT NULL);
+ bundles INTEGER NOT NULL, longest REAL NOT NULL, last REAL NOT NULL);
 """,
     made_by="`wardround stream follow` makes one",
     if_damaged="it may not have begun: wait, or name another folder",
@@ -318,7 +318,7 @@ CREATE TABLE pace (minute INTEGER PRIMARY KEY, commits INTEGER NOT NULL, lines I
 """``pace``: how the stream keeps up, by minutes of this machine's clock; no output depends on it."""
 _KEEP_UP = """
 INSERT INTO pace VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (minute) DO UPDATE SET commits = commits + 1,
- lines = lines + excluded.lines, told = told + excluded.told, longest = MAX(longest, excluded.longest),
+ lines = lines + excluded.lines, bundles = bundles + excluded.bundles, longest = MAX(longest, excluded.longest),
  last = excluded.last
 """
 _COUNT = "INSERT INTO count VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET lines = lines + excluded.lines"
@@ -333,7 +333,7 @@ _CACHE_KIB = 65_536
 _CHECKPOINT_PAGES = 4_000
 """A commit of a full stream writes a thousand pages: under SQLite's own limit every commit would wait for the disk."""
 _KEPT_MINUTES = 1_440
-_KEPT_TOLD = 4_000
+_KEPT_OUTPUT = 4_000
 """Output lines that stay in the ledger after they were written: a loss of power may cut the end of the output file."""
 
 
@@ -351,7 +351,7 @@ class RefusedLine:
 class Commit:
     """The content of one transaction.
 
-    ``touched``: bundles with new lines; ``closed``: bundles that are over; ``emptied``: bundles without a line left;
+    ``changed``: bundles with new lines; ``closed``: bundles that are over; ``emptied``: bundles without a line left;
     ``reached``: clocks of patients that no bundle shows; ``clock``: time of the source or the wall, in microseconds;
     ``closing``: progress of closing bundles (``pace_of_closing``); ``snapshots``: subject, hour of the closed bundle,
     body; ``stale``: by subject the hour from which its snapshots are invalid; ``seen``: last readings of rows;
@@ -361,8 +361,8 @@ class Commit:
     """
 
     lines: list[LoggedLine] = field(default_factory=list)
-    told: list[bytes] = field(default_factory=list)
-    touched: dict[tuple[int, int], LoggedBundle] = field(default_factory=dict)
+    output: list[bytes] = field(default_factory=list)
+    changed: dict[tuple[int, int], LoggedBundle] = field(default_factory=dict)
     closed: dict[int, list[LoggedBundle]] = field(default_factory=dict)
     reached: dict[int, int] = field(default_factory=dict)
     clock: int | None = None
@@ -410,24 +410,24 @@ class StreamLedger(LedgerReading):
 
     def commit(self, commit: Commit) -> None:
         """Write lines, output and offsets of the source in one transaction."""
-        count, length = self.told, self.length
-        told = []
-        for text in commit.told:
+        count, length = self.written, self.length
+        output = []
+        for text in commit.output:
             count, length = count + 1, length + len(text)
-            told.append((count, length, text))
+            output.append((count, length, text))
         with transaction(self._file):
-            self._write(commit, told)
-        self.lines, self.told, self.length = self.lines + len(commit.lines), count, length
+            self._write(commit, output)
+        self.lines, self.written, self.length = self.lines + len(commit.lines), count, length
         self.offsets.update(commit.offsets)
         self.finished = self.finished or commit.finished
 
-    def _write(self, commit: Commit, told: Sequence[tuple[int, int, bytes]]) -> None:
+    def _write(self, commit: Commit, output: Sequence[tuple[int, int, bytes]]) -> None:
         run = self._file.executemany
         lines = ((e.number, e.subject, e.hour, e.events, e.ahead, e.parked) for e in commit.lines)
         run("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?)", lines)
-        run("INSERT INTO told VALUES (?, ?, ?)", told)
-        touched = ((e.subject, e.hour, _packed(e.lines), e.reached) for e in commit.touched.values())
-        run("INSERT OR REPLACE INTO bundle VALUES (?, ?, ?, ?, 0)", touched)
+        run("INSERT INTO output VALUES (?, ?, ?)", output)
+        changed = ((e.subject, e.hour, _packed(e.lines), e.reached) for e in commit.changed.values())
+        run("INSERT OR REPLACE INTO bundle VALUES (?, ?, ?, ?, 0)", changed)
         closed = ((e.subject, e.hour, _packed(e.lines)) for several in commit.closed.values() for e in several)
         run("INSERT OR REPLACE INTO bundle VALUES (?, ?, ?, 1, 1)", closed)
         run("INSERT OR REPLACE INTO reached VALUES (?, ?)", commit.reached.items())
@@ -460,12 +460,12 @@ class StreamLedger(LedgerReading):
         now = time.time()
         minute = int(now // 60)
         longest = 0.0 if commit.since is None else max(0.0, now - commit.since)
-        self._file.execute(_KEEP_UP, (minute, len(commit.lines), len(commit.told), longest, now))
+        self._file.execute(_KEEP_UP, (minute, len(commit.lines), len(commit.output), longest, now))
         self._file.execute("DELETE FROM pace WHERE minute <= ?", (minute - _KEPT_MINUTES,))
 
-    def forget_told(self) -> None:
+    def forget_output(self) -> None:
         """Delete old output lines; the output file must be on the disk."""
-        self._file.execute("DELETE FROM told WHERE number <= ?", (self.told - _KEPT_TOLD,))
+        self._file.execute("DELETE FROM output WHERE number <= ?", (self.written - _KEPT_OUTPUT,))
 
     def close(self) -> None:
         """Close the file."""

@@ -34,7 +34,7 @@ class OutputFile:
 
     def __init__(self, path: Path, ledger: StreamLedger) -> None:
         self._file = path.open("r+b" if path.exists() else "w+b")
-        for ends, text in ledger.told_after(0):
+        for ends, text in ledger.output_after(0):
             self._file.seek(ends - len(text))
             self._file.write(text)
         self._file.truncate(ledger.length)

@@ -26,7 +26,7 @@ from wardround.stream.patients import LoggedEvents, Patients
 
 LEDGER = "ledger.sqlite"
 """The file of a stream's ledger, in its folder."""
-TOLD = "told.jsonl"
+BUNDLES_FILE = "bundles.jsonl"
 BLOCK_BYTES = 1 << 22
 
 
@@ -142,9 +142,9 @@ def _of_stream(folder: Path, connection: sqlite3.Connection) -> Iterator[str]:
     with closing(LEDGER_FORMAT.in_memory()) as new:
         if _form(connection) != _form(new):
             yield "its tables are not those of a ledger"
-    broken = _count_changed_lines(folder / TOLD, ledger.length)
+    broken = _count_changed_lines(folder / BUNDLES_FILE, ledger.length)
     if broken:
-        yield f"{broken:,} lines of {TOLD} do not match their checksums"
+        yield f"{broken:,} lines of {BUNDLES_FILE} do not match their checksums"
     if not is_as_set_aside(folder / QUARANTINE, ledger):
         yield f"{QUARANTINE} differs from the ledger"
 

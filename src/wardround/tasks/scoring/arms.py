@@ -1,4 +1,4 @@
-"""Two arms on the same samples: a curated input against seeking the evidence (ClinSeekAgent, tables 2, 3, 5 and 6).
+"""Two arms on the same samples: curated input, and an agent that seeks (ClinSeekAgent, tables 2, 3, 5 and 6).
 
 Sample-wise means, pooled over a group's samples as the paper pools them. Each arm has the paper's interval (Student's t
 over samples) and one over patients; the difference is computed per sample, unlike in the paper.

@@ -30,9 +30,9 @@ _DRAWN_AT_ONCE = 500
 _PRODUCT_CELLS = 15_000
 """Cells per multiplication: 120 kB, small enough that the system need not allocate new pages each time."""
 _PRODUCT_STEPS = 200_000
-"""So many multiplications are done at once: the library starts threads for more, and waits for them for longer."""
+"""Multiplications done at once: for more, the library starts threads, and waiting for them takes longer."""
 _LANES = 4
-"""Rows that the library multiplies together; what is left over is rounded otherwise."""
+"""Rows that the library multiplies together; remaining rows are rounded in another way."""
 _NORMAL = NormalDist()
 _POWER_FACTOR = _NORMAL.inv_cdf(0.975) + _NORMAL.inv_cdf(0.8)
 
@@ -65,8 +65,8 @@ class Interval:
 
     @property
     def missing(self) -> str | None:
-        """Why none is printed, None where one is: over few patients it looks far too certain, over equal values it has
-        no width."""
+        """Why no interval is printed, None if one is: over few patients it looks far too certain, over equal values it
+        has no width."""
         if self.subjects == 1 or self.of_one:
             return "one patient: no interval"
         if self.low is None or self.subjects < FEWEST_SUBJECTS:

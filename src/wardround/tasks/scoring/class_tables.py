@@ -108,7 +108,7 @@ def _row(key: tuple[str, str, str], scores: list[EpisodeScore], seed: int, resam
 
 
 def _scores(scores: Sequence[EpisodeScore], classes: Sequence[str], draws: PatientDraws) -> ScoreMetrics | None:
-    """Figures of the episodes' probabilities; None unless every episode has them, for the others may differ in kind."""
+    """Return figures of the episodes' probabilities; None unless every episode has them."""
     if not all(score.probabilities for score in scores):
         return None
     rows = np.array([[score.probabilities[value] for value in classes] for score in scores])

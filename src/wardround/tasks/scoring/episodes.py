@@ -1,4 +1,4 @@
-"""One episode, scored: what a results file holds and what every table is made of."""
+"""The score of one episode: a line of a results file, from which every table is made."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class EpisodeUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeScore:
-    """One scored episode: whose, on what, how well, at what cost, with which errors.
+    """One scored episode: agent, model, sample, figures, cost and errors.
 
     ``score`` counts the names that an answer and its target share; ``figures`` are those that the scorer of its kind
     adds, the main one first; ``probabilities`` are those of the labels, where the agent requested them. ``target`` is
@@ -226,19 +226,19 @@ def main_figure(score: SetScore, figures: Mapping[str, float]) -> float:
 
 
 def _probabilities(trajectory: Played) -> Mapping[str, float]:
-    """The probabilities of the labels that were noted last; none where there are none."""
+    """Return the last noted probabilities of the labels; empty without any."""
     noted = [note.detail.get("labels") for note in trajectory.notes if note.kind == "probabilities"]
     return (noted[-1] if noted else None) or {}
 
 
 @lru_cache(maxsize=64)
 def _once(errors: frozenset[ErrorClass]) -> frozenset[ErrorClass]:
-    """Return the one object of all equal sets, so that many episodes hold few of them."""
+    """Return one shared object for equal sets, to save memory over many episodes."""
     return errors
 
 
 def _not_expected(kind: AnswerKind) -> frozenset[ErrorClass]:
-    """Error classes that say nothing of a task: where answers come from no table there are no candidates to look up."""
+    """Error classes that do not apply to a task: without a table of answers there are no candidates to look up."""
     return frozenset() if kind.spaces else frozenset({ErrorClass.NO_CANDIDATE_TOOL})
 
 
@@ -275,7 +275,7 @@ def episode_use(trajectory: Played) -> EpisodeUse:
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:
-    """Count names, in their order; each of them is in memory once, however many episodes have it."""
+    """Count names, in order; equal names share one object, to save memory over many episodes."""
     return {intern(name): count for name, count in sorted(Counter(names).items())}
 
 

@@ -168,7 +168,7 @@ def _sign_flips(seed: int, subjects: int, permutations: int) -> Iterator[npt.NDA
 
 @lru_cache(maxsize=8)
 def _few_flips(seed: int, subjects: int, permutations: int) -> npt.NDArray[np.int8]:
-    """Who is flipped in each pattern: the same in every test over as many patients, as the tasks of a table often have.
+    """Return which patients are flipped in each pattern; tests over equally many patients share the patterns.
 
     A few megabytes each.
     """
@@ -198,14 +198,14 @@ Flipped = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
-    """That two contenders do not differ: whose the flips are, in order, and the difference under them."""
+    """The null hypothesis of one test: the patients that may be flipped, in order, and the difference under flips."""
 
     subjects: Sequence[Hashable]
     flipped: Flipped = field(repr=False)
 
 
 def linear_hypothesis(sums: Mapping[Hashable, float]) -> Hypothesis:
-    """A difference that is a sum of patients' parts: a mean, or a mean of task means."""
+    """The hypothesis of a difference that is a sum over patients: a mean, or a mean of task means."""
     parts = np.asarray(list(sums.values()), float)
     return Hypothesis(subjects=tuple(sums), flipped=lambda signs: signs @ parts)
 

@@ -1,4 +1,4 @@
-"""Recall against safety over the Auditor's threshold tau, out of one run that looked at everything (``tau`` 0).
+"""Recall against safety over the Auditor's threshold tau, from one run that audited every step (``tau`` 0).
 
 A step notes how unsure it was, why the Auditor looked, and what was proposed before it changed anything. So for every
 tau at least as high as the run's own it is known what would have been predicted: a step that would not have been
@@ -28,7 +28,7 @@ Looks = Literal["unsure or risky", "risky", "never"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedStay:
-    """One stay as noted, with what was decided and about whom."""
+    """The notes of one stay, its decisions and its patient."""
 
     played: Played
     target: tuple[str, ...]
@@ -56,7 +56,7 @@ def safety_curve(stays: Sequence[NotedStay], key: PlantedKey) -> list[SafetyPoin
 
 
 def _taus(details: Iterable[Iterable[Mapping[str, Any]]]) -> list[float]:
-    """From the highest uncertainty that was not looked at upwards: below it nobody knows what an audit would say."""
+    """Return the thresholds from the highest uncertainty without an audit upwards; below it the audit is unknown."""
     audits = [one.get("audit", {}) for some in details for one in some]
     noted = [audit for audit in audits if "uncertainty" in audit]
     if not noted:

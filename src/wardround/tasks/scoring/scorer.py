@@ -1,4 +1,4 @@
-"""Scorers: what an answer of one kind is worth. One is registered for every answer kind, under the kind's name."""
+"""Scorers: one for every kind of answer, registered under the kind's name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherTest:
-    """A paired test in another figure than the one that is averaged, and the same as one of a family."""
+    """A paired test of a further figure (not the main one), and its hypothesis for tests of a family."""
 
     metric: str
     test: PairedTest
@@ -41,7 +41,7 @@ class FurtherTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedAnswers:
-    """Two contenders' answers to one task by sample and epoch, with the targets and whose the samples are."""
+    """Two contenders' answers to one task by sample and epoch, with the targets and the patients of the samples."""
 
     first: Mapping[str, Collection[str] | None]
     second: Mapping[str, Collection[str] | None]
@@ -134,12 +134,12 @@ class SeveralClassesScorer(Scorer):
 
     def further_tests(self, kind: AnswerKind, pair: PairedAnswers, *, seed: int) -> Iterator[FurtherTest]:
         """Of repeated epochs the macro-F1 takes each as a sample of its own, paired by number."""
-        sides = (pair.first, pair.second, pair.truth, pair.subjects)
+        answers = (pair.first, pair.second, pair.truth, pair.subjects)
         classes, several = kind.label_values, kind.several
         yield FurtherTest(
             metric=MACRO_F1,
-            test=paired_macro_f1(*sides, classes=classes, several=several, seed=seed),
-            hypothesis=macro_hypothesis(*sides, classes=classes, several=several),
+            test=paired_macro_f1(*answers, classes=classes, several=several, seed=seed),
+            hypothesis=macro_hypothesis(*answers, classes=classes, several=several),
         )
 
 

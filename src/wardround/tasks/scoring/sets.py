@@ -27,9 +27,9 @@ class SetScore:
 def set_scores(answer: Iterable[str] | None, target: Iterable[str], label_set: LabelSet | None = None) -> SetScore:
     """Score an answer as a set (eq. 12-14).
 
-    Both sides are normalised (Unicode NFKC, case, inner space) and resolved to official labels through ``label_set``,
-    then compared as sets: duplicates and alias spellings count once. No answer is the empty set. Both sides empty
-    scores 1; one side empty scores 0.
+    Answers and targets are normalised (Unicode NFKC, case, inner space), resolved to official labels through
+    ``label_set`` and compared as sets: duplicates and alias spellings count once. No answer is the empty set. Both
+    empty scores 1; one empty scores 0.
     """
     answers = {_key(text, label_set): text for text in answer or () if text.strip()}
     targets = {_key(text, label_set) for text in target}

@@ -94,7 +94,7 @@ def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow])
 
 
 def _far_off(row: AdherenceRow) -> str | None:
-    """Where the gate of the model's audit opens far more or less often than in the paper."""
+    """Return warnings where the gate of the audit opens far more or less often than in the paper."""
     share = row.audited.estimate
     if not row.steps or _EXPECTED[0] <= share <= _EXPECTED[1]:
         return None

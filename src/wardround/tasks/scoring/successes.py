@@ -15,7 +15,7 @@ class Successes:
     """Episodes with a right answer. ``cited`` of them cite rows, the others cannot be judged; ``corrupt`` of those cite
     at least one row that does not exist, was not read or does not support the answer (where the
     answer is a class, no row names it, and support is not checked).
-    ``unread`` of those cite a row that is not there or was not read; the others only rows that do not support it."""
+    ``unread`` of those cite a missing or unread row; the others cite only rows that do not support the answer."""
 
     right: int = 0
     cited: int = 0
@@ -29,7 +29,7 @@ class Successes:
 
     @property
     def share(self) -> float | None:
-        """Corrupt ones among the right answers with citations; None where there is none."""
+        """Return the share of corrupt ones among right answers with citations; None without such answers."""
         return self.corrupt / self.cited if self.cited else None
 
     @property
@@ -60,5 +60,5 @@ def _cites_a_wrong_row(score: EpisodeScore) -> bool:
 
 
 def _cites_an_unread_row(score: EpisodeScore) -> bool:
-    """A row that is not there cannot have been read, but an episode may have been shown its name."""
+    """A missing row cannot have been read, but an episode may have been shown its name."""
     return min(score.grounding.existing, score.grounding.read) < score.grounding.citations

@@ -62,7 +62,7 @@ package."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceCut:
-    """In how many of the ``of`` episodes with evidence events were left out, and the mean number of these."""
+    """Episodes (of ``of`` with evidence) in which events were left out, and the mean number of these events."""
 
     episodes: int
     of: int
@@ -73,7 +73,7 @@ class EvidenceCut:
 
     @property
     def short(self) -> str:
-        """For a cell of a table."""
+        """Return the text of a table's cell."""
         return f"{self.episodes:,} of {self.of:,}" + (f" (-{self.events:,.0f})" if self.episodes else "")
 
 

@@ -1,4 +1,4 @@
-"""Trivial contenders, scored: the same scorer, the same samples, none of the reading."""
+"""Scores of trivial contenders: the same scorer on the same samples, without reading a chart."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from wardround.records import SourceSpec, load_source_spec
 from wardround.serve.viewer.run import NotFound
 from wardround.stream import OutputBundle, OutputReader, watched_ledger
 from wardround.stream.ledger import LedgerReading, PaceMinute
-from wardround.stream.watching import TOLD
+from wardround.stream.watching import BUNDLES_FILE
 
 # A live stream in the viewer: where each patient's bundles are recorded, and the content of the last one.
 
@@ -80,7 +80,7 @@ class ViewedStream:
         self.look()
 
     def _begin(self) -> None:
-        self._output = OutputReader(self.folder / TOLD)
+        self._output = OutputReader(self.folder / BUNDLES_FILE)
         self._places: dict[int, array[int]] = {}
         self._patients: dict[int, PatientLine] = {}
 
@@ -369,10 +369,10 @@ def draw_pace(moment: StreamMoment) -> DrawnPace:
     """Draw the hour before the moment, minute by minute; None for a stream without a commit in it."""
     last = int(moment.looked // 60)
     by_minute = {each.minute: each for each in moment.pace if last - MINUTES < each.minute <= last}
-    most = max((each.told for each in by_minute.values()), default=0)
+    most = max((each.bundles for each in by_minute.values()), default=0)
     return DrawnPace(
         bars=tuple(_bar(by_minute[minute], minute - last + MINUTES - 1, most) for minute in sorted(by_minute)),
-        rate=sum(each.told for each in by_minute.values()) / MINUTES,
+        rate=sum(each.bundles for each in by_minute.values()) / MINUTES,
         longest=max((each.longest for each in by_minute.values()), default=0.0),
         ago=max(0.0, moment.looked - moment.pace[-1].last) if moment.pace else None,
         most=most,
@@ -380,10 +380,10 @@ def draw_pace(moment: StreamMoment) -> DrawnPace:
 
 
 def _bar(minute: PaceMinute, place: int, most: int) -> DrawnMinute:
-    height = round((HEIGHT - 2) * minute.told / most, 1) if most else 0.0
+    height = round((HEIGHT - 2) * minute.bundles / most, 1) if most else 0.0
     when = datetime.fromtimestamp(minute.minute * 60, UTC)
     tooltip = (
-        f"{when:%H:%M} UTC: {minute.told:,} bundles, {minute.lines:,} lines in {minute.commits:,} commits; no line "
+        f"{when:%H:%M} UTC: {minute.bundles:,} bundles, {minute.lines:,} lines in {minute.commits:,} commits; no line "
         f"waited longer than {minute.longest:.2f} s"
     )
     return DrawnMinute(x=place * BAR, y=round(HEIGHT - height, 1), height=height, tooltip=tooltip)
