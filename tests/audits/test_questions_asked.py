@@ -170,7 +170,9 @@ def test_candidates_that_count_the_asked_subject_are_found(mimic: Futures, monke
         return build_candidate_spaces(each, each.subjects.tolist(), None, {"labevents_candidates"})
 
     monkeypatch.setattr(other_futures, "_spaces_beside", whole)
-    assert any("get_candidates" in one for one in differing_candidates(store, other, moments).differences)
+    found = differing_candidates(store, other, moments)
+    assert any("get_candidates" in one for one in found.differences)
+    assert found.places == {"candidate tables": len(found.differences)}
 
 
 def test_evidence_of_what_is_not_known_is_found(mimic: Futures) -> None:

@@ -233,6 +233,19 @@ def test_an_option_of_another_family_is_named_with_its_family(here: Path) -> Non
         wd.build_benchmark("ehrshot", None, here / "b")
 
 
+def test_a_benchmark_is_built_with_the_code_tables_that_the_user_added(
+    here: Path, icd9_procedures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def maps(name: str, **options: object) -> object:
+        built = wd.build_benchmark("agentehr", here / "store", tmp_path / name, per_task=1, **options)
+        return built.manifest["label_maps"]["icd9_procedures"]
+
+    monkeypatch.setenv("WARDROUND_HOME", str(tmp_path))
+    (tmp_path / "codes").symlink_to(icd9_procedures)
+    assert maps("added") is True
+    assert maps("named", user_codes=tmp_path / "no such folder") is False
+
+
 def test_the_page_on_python_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -297,6 +297,25 @@ within = "24h"
         assert [name for name in sample.target if labels.resolve(name) is None] in ([], list(sample.unwinnable))
 
 
+def test_names_that_no_candidate_table_has_cannot_be_answered(synthetic_store: Store, tmp_path: Path) -> None:
+    """Specimens are asked for where the candidates are tests."""
+    rule = '.rule]\nrole = "culture"\nnames = "{}"\nwithin = "24h"\n'
+    answer = {
+        'kind = "one-class"': 'kind = "candidates"',
+        'classes = [["0", "no"], ["1", "yes"]]': 'tables = ["none_of_this_name", "microbiologyevents_candidates"]',
+    }
+    columns = {"tests": "test_name", "specimens": "spec_type_desc"}
+    files = [write_task(tmp_path, name, rule.format(column), **answer) for name, column in columns.items()]
+    tasks = [read_task_file(file, synthetic_store.spec) for file in files]
+    built = build_own(tasks, synthetic_store, tmp_path / "bench", BuildSettings(seed=3, per_task=0))
+    tests, specimens = (built.samples(name) for name in columns)
+    assert len(tests) == len(specimens) > 0
+    shared = {"MRSA SCREEN"}  # the name of a specimen and of its test
+    assert [set(one.unwinnable) for one in specimens] == [set(one.target) - shared for one in specimens]
+    assert any(one.unwinnable for one in specimens)
+    assert [one.unwinnable for one in tests] == [()] * len(tests)
+
+
 def test_a_rule_that_no_row_matches_says_so_with_the_nearest_values(
     synthetic_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

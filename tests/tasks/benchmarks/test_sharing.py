@@ -14,7 +14,7 @@ import pytest
 
 from told_cases import report, write_list
 from wardround.cli import main
-from wardround.core import UserError
+from wardround.core import Progress, UserError
 from wardround.records import Store, ingest
 from wardround.tasks.benchmarks import (
     Benchmark,
@@ -238,9 +238,11 @@ def test_another_recipe_is_told_in_a_line(request: pytest.FixtureRequest, tmp_pa
     built = _labels(request, tmp_path)
     shared = share(built.benchmark, built.store)
     shared["recipe"] = shared["recipe"] | {"per_task": 1}
+    told: list[Progress] = []
     with pytest.raises(UserError, match=r"is not the benchmark that was shared: .* samples are missing") as error:
-        rebuild(shared, built.store, tmp_path / "again", given=built.files)
+        rebuild(shared, built.store, tmp_path / "again", given=built.files, report=told.append)
     assert "\n" not in str(error.value)
+    assert "records" in {one.label for one in told}, "hashing the people's records takes the longest"
 
 
 def test_what_differs_is_named(agentehr: Built, body_of: BodyOf) -> None:

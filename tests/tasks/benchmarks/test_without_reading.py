@@ -90,6 +90,7 @@ def test_a_moment_that_hangs_on_the_answer_is_found_and_the_task_as_it_is_asked_
     as_asked = build_clinseek(synthetic_store, tmp_path / "hours", **ask)  # type: ignore[arg-type]
     said = as_asked.manifest["tasks"][ED]
     assert said["when"]["low"] < 0.6
+    assert {"what", "auc", "low", "high"} <= set(said["existence"][0])
 
     def by_the_answer(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
         hours = 1 if risk.led_to(timeline, span) is not None else 2
@@ -129,6 +130,36 @@ def test_the_existence_that_tells_most_is_named_and_has_its_figure(synthetic_sto
     assert facts["existence"][0]["auc"] == 1.0
     few = without_reading(OneColumn(synthetic_store), task, samples[:5])
     assert "nothing to fit" in str(few.when)
+
+
+class OneMoment(MomentReader):
+    """A reader of two moments: nobody with a 1 was ever admitted, the others up to two minutes ago; and
+    whoever has a 1 has more rows as a rule."""
+
+    def read(self, samples, *, existence):  # type: ignore[no-untyped-def]
+        moment = np.zeros((len(samples), len(MOMENT)))
+        for row, one in enumerate(samples):
+            yes = one.target == ("1",)
+            moment[row, MOMENT.index("minutes since admission")] = np.nan if yes else row % 3
+            moment[row, MOMENT.index("rows so far")] = row % 7 + 2 * yes
+        return replace(super().read(samples, existence=existence), moment=moment)
+
+
+def test_what_never_happened_before_the_question_comes_before_all_that_did(
+    synthetic_store: Store, clinseek_path: Path
+) -> None:
+    real = Benchmark.open(clinseek_path).samples("clinseek.LengthOfStay_3day")[0]
+    samples = [
+        Sample(
+            id=f"s{n}", task=ED, subject_id=subject, prediction_time=real.moment, target=(str(n % 2),), stratum="any",
+            split="train" if n < 40 else "test",
+        )
+        for n, subject in enumerate(synthetic_store.subjects.tolist()[:60])
+    ]  # fmt: skip
+    task = replace(get_task(ED), answer=OneClass(classes=(("0", "no"), ("1", "yes"))))
+    assert without_reading(OneMoment(synthetic_store), task, samples).facts["when"]["most_by"] == (
+        "minutes since admission"
+    )
 
 
 def test_a_number_answers_with_the_prior_of_its_own_part() -> None:
