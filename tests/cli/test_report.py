@@ -136,4 +136,5 @@ def test_pages_run_no_scripts_and_load_nothing(played: Path, tmp_path: Path) -> 
 def test_shares_of_a_run_score_as_the_whole(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = score_run(RunFolder.open(played))
     monkeypatch.setattr(wardround.runs.results, "_FEW", 0)
+    monkeypatch.setattr(wardround.runs.results, "_SHARE", 1)  # several, of which this process takes some
     assert score_run(RunFolder.open(played), workers=2) == whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from wardround.learning import gate_bank
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
 from wardround.memory.gates import GateRecord, GateUse, look_of
+from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, gate_notes, start
+from wardround.runs.banks import Memories
 from wardround.tools.retrieval import LexicalEncoder
 
 CLOSED = {"state": "harm", "difference": -0.2}
@@ -143,6 +146,56 @@ def test_two_dev_runs_judge_a_bank_and_runs_heed_it(
     assert f"+0.000 in 1 of 1 comparisons: {why}" in " ".join(printed.out.split())
     pinned = played(tmp_path / "pinned", heeding.settings.changed(bank_revision="gated"))
     assert notes(pinned, "experiences")
+
+
+@pytest.mark.parametrize(
+    ("gate", "tasks", "closed"),
+    [
+        ("heed", (), ("diagnoses (harm)",)),
+        ("heed", ("diagnoses", "transfers"), ("diagnoses (harm)",)),
+        ("require", (), ("diagnoses (harm)", "every other task (never judged)")),
+        ("require", ("diagnoses", "transfers"), ("diagnoses (harm)", "transfers (never judged)")),
+        ("ignore", (), ()),
+    ],
+)
+def test_tasks_that_were_never_judged_are_named_where_a_verdict_is_required(
+    settings: RunSettings, tmp_path: Path, gate: str, tasks: tuple[str, ...], closed: tuple[str, ...]
+) -> None:
+    filled(tmp_path / "bank.sqlite")
+    with PinnedBank.open(tmp_path / "bank.sqlite") as pinned:
+        judged = {"revision": pinned.revision, "content": pinned.content_hash()}
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        bank.record_gate(GateRecord(**judged, look=1, verdicts={"diagnoses": CLOSED, "labevents": OPEN}))
+    folder = start(tmp_path / "run", settings.changed(bank=str(tmp_path / "bank.sqlite"), gate=gate, tasks=tasks))
+    said = "react+gsem-walk was served no experience, its bank's gate being closed, for"
+    assert gate_notes(folder) == ((f"{said} {', '.join(closed)}",) if closed else ())
+
+
+def is_open(path: Path) -> bool:
+    """Whether this process holds a file open."""
+    return any(os.path.realpath(one) == str(path.resolve()) for one in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="tells by /proc which files are open")
+def test_the_banks_of_a_run_are_closed_with_it_and_where_one_of_them_cannot_be_opened(
+    settings: RunSettings, synthetic_store: Store, tmp_path: Path
+) -> None:
+    shared, own = tmp_path / "shared.sqlite", tmp_path / "own.sqlite"
+    filled(shared)
+    filled(own)
+    agents = ("react+gsem-walk", "gsem")
+    folder = start(tmp_path / "run", settings.changed(agents=agents, bank=str(shared), banks={"gsem": str(own)}))
+    memories = Memories.open(folder.settings, folder.manifest, synthetic_store)
+    assert is_open(shared)
+    assert is_open(own)
+    memories.close()
+    assert not is_open(shared)
+    assert not is_open(own)
+    another = {"gsem": folder.manifest["banks"]["gsem"] | {"sha256": "of another bank"}}
+    with pytest.raises(UserError, match=r"own\.sqlite' is not the one this run was made with"):
+        Memories.open(folder.settings, folder.manifest | {"banks": another}, synthetic_store)
+    assert not is_open(shared)
+    assert not is_open(own)
 
 
 def test_only_paired_dev_runs_judge(settings: RunSettings, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ class Ward:
         number = int(said.split("rash ")[1].split(".")[0].split()[0]) if "Chief Complaint" in said else -1
         right = number in self.right
         treatment = "to be treated" in said
-        answer = ("Stop Inventol now" if treatment else "A fabled fever") if right else "Something else"
+        answer = ("Stop Inventol now" if treatment else "A fabled fever") if right else "Ménière's disease"
         return f"Reasoning:\n- The drug came first.\n- The rash came after.\n- She is tall.\nAnswer: {answer}"
 
 
@@ -180,6 +180,8 @@ def test_a_judge_apart_from_the_player_says_what_words_are_worth(
         **dict.fromkeys(("43", "44", "45"), 0.0),
     }
     assert results["41"].answer == ("Stop Inventol now",)
+    assert results["44"].answer == ("Ménière's disease",)
+    assert "Ménière's disease" in folder.results.read_text(encoding="utf-8"), "as it was written, to be searched"
     # three points: 1 and 2 bring it on, of these 2 is true; one of the reference's two is covered
     figures = results["40"].figures
     assert list(figures) == ["accuracy", *(f"{name} (points)" for name in REASONING_FIGURES)]

@@ -204,7 +204,7 @@ def _without_text(columns: EventColumns) -> npt.NDArray[np.bool_]:
 
 def read_counts(path: Path) -> CountTable:
     """Read what :func:`write_counts` wrote."""
-    with np.load(path, allow_pickle=False) as archive:
+    with np.load(path) as archive:
         codes = tuple(json.loads(bytes(archive["codes"])))
         arrays = {name: archive[name] for name in ("subjects", "times", "ages", "starts", "places", "counts")}
     return CountTable(codes=codes, **arrays)

@@ -215,10 +215,7 @@ def _fitted(bench: _Bench, plan: Sequence[tuple[Problem, FitKey]], processes: in
     with ProcessPoolExecutor(
         processes, starting(_fit_in_worker), initializer=_set_up_worker, initargs=(bench, plugins)
     ) as pool:
-        try:
-            yield from pool.map(_fit_in_worker, plan)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        yield from pool.map(_fit_in_worker, plan)
 
 
 _WORKER_BENCH: list[_Bench] = []
