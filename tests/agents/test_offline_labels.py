@@ -124,6 +124,18 @@ def test_what_it_says_beside_the_actor() -> None:
     assert ask(QUESTION, "", "Your task now: search.\n").endswith("Query: hemoglobin")
 
 
+def test_a_thought_names_the_labels_that_it_found_and_an_open_question_has_one_too() -> None:
+    film = "Which findings will the report of the chest radiograph describe?"
+    answers = "Answers there are\n- 0: none of the others\n- 1: Edema\n- 2: Fracture\n\nAny may hold.\n"
+    labelled = f"Question (Films): {film}\n\n{answers}"
+    shown = "[2150-01-02 08:00:00] note - report (value: mild edema)"
+    argued = ask(labelled, shown, "Your task now: argue.\n")
+    assert argued == "From the excerpts, named in the record: Edema."
+    assert ask(f"Question (Films): {film}\n", shown, "Your task now: argue.\n") == (
+        "From the excerpts, named in the record: none."
+    )
+
+
 def test_without_tools_it_answers_from_the_excerpts() -> None:
     system = "Then write a last line that is exactly `Answer: ` and one label."
     shown = "- Hemoglobin (g/dL): 6.9 at 2150-01-02 08:00:00"

@@ -268,6 +268,17 @@ def test_a_failing_endpoint_is_left_alone_and_comes_back() -> None:
     assert held <= 1, "an open breaker lets at most the one probe through"
 
 
+@pytest.mark.parametrize(("status", "opens"), [(400, False), (429, False), (499, False), (500, True), (503, True)])
+def test_only_faults_of_the_server_make_it_be_left_alone(status: int, opens: bool) -> None:
+    """Ten requests of one run that are refused say nothing of the next."""
+
+    async def use(model: Any, _: FakeServer) -> bool:
+        await asyncio.gather(*(model.complete(ask(ordinal=n)) for n in range(10)), return_exceptions=True)
+        return bool(model.endpoint.breaker.is_open)
+
+    assert serving([error(status)], use, retry=replace(QUICK, deadline_seconds=0.5)) is opens
+
+
 def test_preflight_names_what_is_wrong() -> None:
     async def check(model: Model, _: FakeServer) -> None:
         await model.check()

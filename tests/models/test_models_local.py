@@ -18,7 +18,7 @@ import pytest
 
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.models.local import LOCAL_MODELS, LocalModel, find_weights, serving
+from wardround.models.local import LOCAL_MODELS, LocalModel, find_weights, model_of_file, serving
 
 STUB = """
 import time
@@ -63,6 +63,16 @@ def test_weights_that_are_not_here_are_one_line_that_says_how_to_get_them() -> N
     with pytest.raises(UserError, match=r"weights of smollm2 are not here: make weights") as caught:
         find_weights(missing)
     assert "\n" not in str(caught.value)
+
+
+def test_weights_of_one_s_own_are_a_gguf_file_that_is_there(tmp_path: Path) -> None:
+    for name in ("mine.gguf", "mine.bin"):
+        (tmp_path / name).write_text("fine")
+    model = model_of_file(tmp_path / "mine.gguf", context_tokens=512)
+    assert (model.name, model.context_tokens, find_weights(model)) == ("mine", 512, tmp_path / "mine.gguf")
+    for wrong in ("mine.bin", "none.gguf", "none.bin"):
+        with pytest.raises(UserError, match=f"{wrong}' is no .gguf file"):
+            model_of_file(tmp_path / wrong, context_tokens=512)
 
 
 def test_without_the_extra_the_command_names_it(

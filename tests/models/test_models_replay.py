@@ -104,6 +104,22 @@ def test_a_miss_says_which_turn_differs_and_how(recorded: Path, change: Mapping[
     assert "\n" not in str(caught.value)
 
 
+def test_a_miss_shows_both_messages_from_a_little_before_their_difference(tmp_path: Path) -> None:
+    """60 bytes before it, 200 in all."""
+
+    def asked(letter: str) -> tuple[Message, ...]:
+        return START[0], Message(role="user", content=f"{'a' * 300}{letter}{'b' * 300}")
+
+    with EpisodeLog(tmp_path / f"w{LOG_SUFFIX}") as log:
+        asyncio.run(play(ScriptedModel(SCRIPT), log.begin("e", {}), start=asked("Y")))
+    cassette = open_model(f"replay:{tmp_path}")
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(cassette.complete(ask(asked("X"), tools=TOOLS)))
+    asyncio.run(cassette.close())
+    around = "...{}{}{}...".format("a" * 60, "{}", "b" * 139)
+    assert str(caught.value).endswith(f"differs: requested {around.format('X')}, recorded {around.format('Y')}")
+
+
 def test_a_cassette_without_logs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no episode log"):
         open_model(f"replay:{tmp_path}")
