@@ -212,6 +212,22 @@ def test_who_has_more_entries_than_a_state_keeps_is_played_one_by_one() -> None:
     assert not batch_steps(stream_of(1, []), roles_of(EVERY_RULE)).folded
 
 
+def test_who_has_no_reading_of_a_name_is_not_given_those_of_the_next() -> None:
+    rules = (
+        ProtocolRule(id="A", category="ANY", trigger="lactate > 4 for 1 h", actions=("order sodium",)),
+        ProtocolRule(id="B", category="ANY", trigger="any lactate > 4 in last 12 h", actions=("order lactate",)),
+        ProtocolRule(id="C", category="ANY", trigger="count of lactate in last 9 h >= 2", actions=("order glucose",)),
+        ProtocolRule(id="D", category="ANY", trigger="lactate rises by >= 1 within 9 h", actions=("order chloride",)),
+    )
+    without = [event_of(EventKind.LAB, "Potassium", at(hour), value=4.0, row_id=f"k:{hour}") for hour in (0, 1, 5)]
+    lactates = [
+        event_of(EventKind.LAB, "Lactate", at(hour), value=5.0 + hour, unit="mmol/L", row_id=f"l:{hour}")
+        for hour in (0, 1, 2)
+    ]
+    found = check(together(without, lactates, without), roles_of(rules))
+    assert ["".join(rule.id for rule in step.held) for step in found] == ["", "", "", "B", "ABCD", "ABCD", "", "", ""]
+
+
 def test_what_was_done_longest_ago_is_forgotten_where_more_was_done_than_a_state_keeps() -> None:
     rules = (
         ProtocolRule(id="A", category="ANY", trigger="done intubation", actions=("order sodium",)),

@@ -409,6 +409,15 @@ def test_evidence_fits_every_budget_and_what_was_left_out_is_counted(name: str, 
         assert f"{pinned['events_left_out']:,} of {found:,} events" in shown(final)
 
 
+@pytest.mark.parametrize("name", ["react-rag", "ehr-rag-no-air"])
+def test_a_long_argument_is_cut_with_a_line_that_says_so_and_asks_for_no_call(name: str) -> None:
+    script = Script(search=[say(f"Thought: {'so ' * 3000}\nQuery: rash")] * 3, argue=say("A long case. " * 2_000))
+    played = Played(name, findings(), script, limits=SMALL)
+    final = next(request for request in played.requests[::-1] if job(request) == "act")
+    assert "[cut for room: 1 of " in shown(final)
+    assert "repeat the call" not in shown(final)
+
+
 def test_direct_keeps_the_latest_events_where_room_is_short() -> None:
     rows = findings(repeated=300, text="an unremarkable course " * 4)
     seen = events(Played("direct", rows, limits=SMALL, panels=False).requests[0])

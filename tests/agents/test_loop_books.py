@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -273,6 +274,23 @@ def test_a_refusal_that_counts_the_prompt_raises_the_calibration() -> None:
     episode.fit(too_long(window=9_000, prompt=2 * counted))
     assert episode.calibration.factor == pytest.approx(2.0)
     assert episode.limits.context_tokens == 9_000
+
+
+@pytest.mark.parametrize("reported", [1.0, 2.0])
+def test_a_question_beside_the_actor_is_counted_by_its_own_messages(reported: float) -> None:
+    """The actor's prompt, which is a few words long, was rendered before it."""
+    question = (Message(role="user", content="Is it so? " * 500),)
+    counted = sum(count_message(EstimatedTokens(), message) for message in question)
+    usage = Usage(input_tokens=int(reported * counted), output_tokens=1)
+    episode = episode_of()
+    episode.model = ScriptedModel(
+        [Reply(message=Message(role="assistant", content="yes"), usage=usage, finish_reason="stop", model="m")] * 2
+    )
+    episode.render()
+    asyncio.run(episode.ask(question, schemas=()))
+    assert episode.calibration.factor == pytest.approx(reported, abs=0.01)
+    asyncio.run(episode.ask(question, schemas=(), counted=2 * counted))
+    assert episode.calibration.factor == pytest.approx(reported, abs=0.01), "twice as many by the caller's count"
 
 
 def test_a_refusal_without_a_number_leaves_three_quarters_of_what_was_sent() -> None:

@@ -121,7 +121,7 @@ class LookedBack:
         at = np.where(there, at, -1)
         fresh = np.append([True], (at[1:] != at[:-1]) | (since[1:] != since[:-1]))[: len(at)]
         at, moment = at[fresh], since[fresh]
-        sizes = np.where(at >= 0, np.diff(courses.starts, append=courses.starts[-1])[at], 0)
+        sizes = np.diff(courses.starts, append=courses.starts[-1])[at]  # 0 at -1, where there is no course
         course = np.repeat(np.arange(len(at)), sizes)
         rows = courses.rows[ranges(courses.starts[at], sizes)]
         own = events.event[courses.places[rows]] > moment[course]
