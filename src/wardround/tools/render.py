@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wardround.core import format_time, from_microseconds
 from wardround.core.messages import estimate_tokens
 from wardround.records.rules import Column as ColumnRule
@@ -14,7 +16,7 @@ from wardround.records.rules import Combined, MedianDelay, Rule
 from wardround.tools.definition import ToolResult
 from wardround.tools.page import Page
 from wardround.tools.session import Session
-from wardround.tools.table_view import IntArray, TableView, ViewColumn, as_cell, plain_number
+from wardround.tools.table_view import BoolArray, IntArray, TableView, ViewColumn, as_cell
 
 if TYPE_CHECKING:
     from wardround.records import TableSpec
@@ -50,7 +52,7 @@ def main_columns(view: TableView, rows: IntArray, keep: Sequence[str] = ()) -> l
         return columns
     wanted = {*spec.default_columns, *keep} - ({filing_column(spec)} - set(keep))
     names = number_and_text(view)
-    if names is not None and not all(repeated(view.column(names[0]), view.column(names[1]), rows)):
+    if names is not None and not repeated(view.column(names[0]), view.column(names[1]), rows).all():
         wanted.add(names[0])
     return [column for column in columns if column.name in wanted]
 
@@ -63,14 +65,12 @@ def number_and_text(view: TableView) -> tuple[str, str] | None:
     return spec.value, spec.text
 
 
-def repeated(number: ViewColumn, text: ViewColumn, rows: IntArray) -> list[bool]:
+def repeated(number: ViewColumn, text: ViewColumn, rows: IntArray) -> BoolArray:
     """For each row whether its number says nothing that the text beside it does not: it has none, or the same."""
-    pairs = list(zip(number.codes[rows].tolist(), text.codes[rows].tolist(), strict=True))
-    same = {
-        (value, word): value < 0 or (word >= 0 and plain_number(text.texts[word]) == plain_number(number.texts[value]))
-        for value, word in set(pairs)
-    }
-    return [same[pair] for pair in pairs]
+    codes, words = number.codes[rows], text.codes[rows]
+    values, written = number.numbers[codes], text.numbers[words]
+    same: BoolArray = (values == written) | (np.isnan(values) & np.isnan(written))
+    return (codes < 0) | ((words >= 0) & same)
 
 
 # Results as compact text: a caption, a header, one line per row, cut at whole rows within a token budget.
@@ -165,7 +165,7 @@ def rows_page(
     return ToolResult(
         text="\n".join(head + lines),
         table=view.name,
-        row_ids=tuple(view.row_ids[int(row)] for row in rows[page.offset : end]),
+        row_ids=tuple(map(view.row_ids.__getitem__, rows[page.offset : end].tolist())),
         rows_total=total,
         rows_shown=shown,
         cursor=cursor,
@@ -229,17 +229,15 @@ class _RowWriter:
 
     def _lines(self, rows: IntArray, cell: int) -> Iterable[str]:
         row_numbers = rows.tolist()
-        parts: list[Iterable[str]] = [[self.view.row_ids[row] for row in row_numbers]]
+        parts: list[Iterable[str]] = [map(self.view.row_ids.__getitem__, row_numbers)]
         twin = self._twin()
         for column in self.columns:
-            cells = column.cells
-            codes = column.codes[rows].tolist()
-            texts = [cells[code] if code >= 0 else "" for code in codes]
+            texts = list(map(column.cells.__getitem__, column.codes[rows].tolist()))
             if self.page.short and column.kind == "time":
                 texts = [*texts[:1], *(text and DITTO if text == above else text for above, text in pairwise(texts))]
             if twin is not None and column.name == twin[0].name:
-                texts = ["" if same else text for same, text in zip(repeated(*twin, rows), texts, strict=True)]
-            if column.kind == "text" and any(len(text) > cell for text in texts):
+                texts = ["" if same else text for same, text in zip(repeated(*twin, rows).tolist(), texts, strict=True)]
+            if column.kind == "text" and max(map(len, texts)) > cell:
                 texts = [
                     self._cut(column, row, cell) if len(text) > cell else text
                     for row, text in zip(row_numbers, texts, strict=True)

@@ -61,13 +61,12 @@ class _Cells(Sequence[tuple[str, ...]]):
         return tuple(map(value_text, self._answer.rows[row]))
 
     def _cell(self, row: int, column: int, value: object) -> str:
-        text = value_text(value)
         if not isinstance(value, str):
-            return text
-        if len(text) <= self._limit:
-            return as_cell(text)
+            return value_text(value)
+        if len(value) <= self._limit:
+            return as_cell(value)
         cursor = _text_cell(self._session, self._page, self._sql, row, column).cursor(self._limit)
-        return f"{as_cell(text[: self._limit])} [{len(text) - self._limit:,} more characters: cursor={cursor}]"
+        return f"{as_cell(value[: self._limit])} [{len(value) - self._limit:,} more characters: cursor={cursor}]"
 
 
 def _text_cell(session: Session, page: Page, sql: str, row: int, column: int) -> Page:

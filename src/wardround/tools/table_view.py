@@ -7,7 +7,7 @@ one pass over distinct values and one over integer codes, and a value becomes te
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -43,7 +43,7 @@ def plain_number(text: str) -> float | None:
 class ViewColumn:
     """One column: its kind, a code per row (-1 = null) and the text of each distinct value, in order of appearance."""
 
-    __slots__ = ("_cells", "_folded", "codes", "kind", "name", "texts")
+    __slots__ = ("_cells", "_folded", "_numbers", "codes", "kind", "name", "texts")
 
     def __init__(self, name: str, array: pa.Array) -> None:
         self.name = name
@@ -52,6 +52,7 @@ class ViewColumn:
         self.texts: list[str] = _texts(values, self.kind)
         self._folded: list[str] | None = None
         self._cells: list[str] | None = None
+        self._numbers: np.ndarray[Any, np.dtype[np.float64]] | None = None
 
     @property
     def folded(self) -> list[str]:
@@ -62,10 +63,19 @@ class ViewColumn:
 
     @property
     def cells(self) -> list[str]:
-        """The distinct texts as table cells: on one line, quoted where they hold the column separator."""
+        """The distinct texts as table cells: on one line, quoted where they hold the column separator; the last, empty,
+        stands for null."""
         if self._cells is None:
-            self._cells = self.texts if self.kind != "text" else [as_cell(text) for text in self.texts]
+            self._cells = [*(self.texts if self.kind != "text" else map(as_cell, self.texts)), ""]
         return self._cells
+
+    @property
+    def numbers(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The distinct values as numbers, NaN where a text is no plain number; shape (distinct values + 1,), the last
+        entry, NaN, stands for null."""
+        if self._numbers is None:
+            self._numbers = np.array([*map(plain_number, self.texts), None], dtype=np.float64)
+        return self._numbers
 
     def rows_where(self, accepts: Callable[[int], bool]) -> BoolArray:
         """Return a mask of the rows whose distinct value (by its number) is accepted."""
@@ -92,7 +102,8 @@ class ViewColumn:
             day = wanted.replace("t", " ")
             return nulls | self.rows_where(lambda i: self.texts[i] == day or self.texts[i][:10] == day)
         if number is not None:
-            return nulls | self.rows_where(lambda i: self.folded[i] == wanted or plain_number(self.texts[i]) == number)
+            same: BoolArray = self.numbers[self.codes] == number
+            return nulls | same | self.rows_where(lambda i: self.folded[i] == wanted)
         return nulls | self.rows_where(lambda i: self.folded[i].strip() == wanted)
 
     def counts(self, rows: IntArray | None = None) -> tuple[IntArray, int]:
@@ -174,13 +185,20 @@ class TableView:
         self.table = table
         self.name: str = table.name
         self.num_rows: int = table.num_rows
-        self.row_ids: Sequence[str] = _LazyTexts(table.batch.column(0))
+        self._row_ids: list[str] | None = None
         times = np.asarray(table.event_time).astype("datetime64[us]").view(np.int64)
         self.times = np.where(times <= ALWAYS_TIME, _NAT, times)
         names = [name for name in table.batch.schema.names if name != "row_id"]
         self.columns: tuple[str, ...] = tuple(names)
         self._position = {name: table.batch.schema.get_field_index(name) for name in names}
         self._prepared: dict[str, ViewColumn] = {}
+
+    @property
+    def row_ids(self) -> list[str]:
+        """The row ids, turned into Python strings when first asked for."""
+        if self._row_ids is None:
+            self._row_ids = texts(dense(self.table.batch.column(0)))
+        return self._row_ids
 
     @property
     def shown_columns(self) -> tuple[str, ...]:
@@ -225,25 +243,6 @@ class TableView:
         times = self.times[rows]
         times = times[times != _NAT]
         return (int(times.min()), int(times.max())) if len(times) else None
-
-
-class _LazyTexts(Sequence[str]):
-    """Row ids as a sequence that is turned into Python strings only when asked."""
-
-    def __init__(self, array: pa.Array) -> None:
-        self._array = dense(array)
-        self._texts: list[str] | None = None
-
-    def _all(self) -> list[str]:
-        if self._texts is None:
-            self._texts = self._array.to_pylist()
-        return self._texts
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._all()[index]
 
 
 def describe_types(view: TableView) -> Mapping[str, Kind]:
