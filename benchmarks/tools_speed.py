@@ -157,13 +157,13 @@ def quantiles(values: list[float]) -> tuple[float, float]:
     return statistics.median(ordered), ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
 
 
-async def together(environments: list[Environment], call: Call, rounds: int) -> float:
-    """Wall milliseconds of one round of concurrent calls."""
-    start = time.perf_counter()
+async def together(environments: list[Environment], call: Call, rounds: int) -> tuple[float, float]:
+    """Milliseconds, wall and CPU, of one round of concurrent calls."""
+    start, spent = time.perf_counter(), time.process_time()
     for number in range(rounds):
         arguments = again_of(call[1], number)
         await asyncio.gather(*(environment.call_async(call[0], arguments) for environment in environments))
-    return (time.perf_counter() - start) / rounds * 1e3
+    return (time.perf_counter() - start) / rounds * 1e3, (time.process_time() - spent) / rounds * 1e3
 
 
 def open_store(arguments: argparse.Namespace) -> Store:
@@ -211,16 +211,24 @@ def main() -> None:
 
 
 def concurrency(store: Store, subjects: list[int]) -> None:
-    """Wall time of eight calls at once against one, on eight charts."""
-    print("\nwall ms: one call, eight at once (eight subjects)")
+    """Wall time and CPU of eight calls at once on eight charts against the mean of the same calls one at a time."""
+    print("\nms, wall (CPU): one call, eight at once (the same eight subjects)")
     middle = (LATE - timedelta(days=60_000)).strftime("%Y-%m-%d")
     for name in ("get_records_by_time", "run_sql_query, group"):
-        call = calls(middle, "labevents")[name]
         environments = [Environment(store.chart(subject, LATE), open_toolset("agentehr")) for subject in subjects[:8]]
-        asyncio.run(together(environments, call, 3))
-        one = asyncio.run(together(environments[:1], call, 400))
-        eight = asyncio.run(together(environments, call, 100))
-        print(f"{name:40s} {one:8.3f} {eight:8.3f}  ratio {eight / one:.1f}")
+        one, eight = asyncio.run(one_and_eight(environments, calls(middle, "labevents")[name]))
+        ratios = f"{eight[0] / one[0]:.1f} (CPU {eight[1] / one[1]:.1f})"
+        print(f"{name:40s} {one[0]:8.3f} ({one[1]:.3f}) {eight[0]:8.3f} ({eight[1]:.3f})  ratio {ratios}")
+
+
+async def one_and_eight(environments: list[Environment], call: Call) -> list[tuple[float, float]]:
+    """Mean milliseconds, wall and CPU, of one call and of eight at once, measured in turn."""
+    await together(environments, call, 3)
+    alone, eight = [], []
+    for _ in range(10):
+        alone += [await together([environment], call, 10) for environment in environments]
+        eight.append(await together(environments, call, 10))
+    return [tuple(map(statistics.fmean, zip(*found, strict=True))) for found in (alone, eight)]  # type: ignore[misc]
 
 
 if __name__ == "__main__":

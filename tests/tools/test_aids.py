@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from statistics import median
 
+import numpy as np
 import pytest
 from fake_chart import FakeChart, FakeTable
 
@@ -15,6 +16,8 @@ from wardround.records.rules.language import Column, Combined, MedianDelay
 from wardround.tools import Aids, Environment, EnvironmentOptions, open_toolset
 from wardround.tools.candidate_tools import worth_a_look
 from wardround.tools.candidates import CandidateSpace, LabelMatch
+from wardround.tools.render import repeated
+from wardround.tools.table_view import TableView
 
 HOURS = [datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 9)] * 40
 HOURS.sort()
@@ -63,6 +66,30 @@ def test_a_short_page_leaves_out_what_says_nothing_new() -> None:
     assert first == "labevents:540148201000 | 2150-05-30 08:00:00 | Creatinine | 1.0 | mg/dL | "
     assert second == 'labevents:540155855321 | " | Potassium | <4 | mEq/L | 4'
     assert "120 rows" in caption
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "says_nothing_new"),
+    [
+        (4.0, "4", True),
+        (4.0, " 4.00 ", True),
+        (4.0, "<4", False),
+        (4.0, "04", False),  # a code, not a number
+        (4.0, None, False),
+        (4.0, "high", False),
+        (None, "4", True),
+        (None, None, True),
+        (-0.5, "-.5", True),
+    ],
+)
+def test_a_number_is_shown_where_its_text_does_not_say_it(
+    number: float | None, text: str | None, says_nothing_new: bool
+) -> None:
+    """Beside two other rows, so that a value's place among distinct values is not its row."""
+    columns = {"valuenum": ("float", [7.0, number, 7.0]), "value": ("text", ["7", text, "8"])}
+    view = TableView(FakeTable("labevents", columns))  # type: ignore[arg-type]
+    found = repeated(view.column("valuenum"), view.column("value"), np.array([1, 2, 0], dtype=np.int32))
+    assert found.tolist() == [says_nothing_new, False, True]
 
 
 def test_a_short_page_holds_more_rows() -> None:
