@@ -13,6 +13,7 @@ import pytest
 from wardround.core import from_microseconds, to_microseconds
 from wardround.exports.meds import ExportSettings, export_meds
 from wardround.exports.meds.events import CodeBook, EventCounts, EventRows, births_of, first_deaths, plain_events
+from wardround.exports.parquet import write_store_tables
 from wardround.records import Store, ingest, load_source_spec
 
 
@@ -99,3 +100,9 @@ def test_a_death_is_told_when_somebody_heard_of_it_and_never_where_nobody_did(ru
         assert {key: row["time"] for key, row in rows_of.items() if key[1] == "MEDS_DEATH"} == {(1, "MEDS_DEATH"): at}
         told = {key: (row["time"], row["available_at"]) for key, row in rows_of.items() if "//" in key[1]}
         assert told == dict.fromkeys([(1, "OF//town"), (2, "OF//town")], (None, None))
+    write_store_tables(Store.open(tmp_path / "store"), tmp_path / "tables")
+    names = pq.read_schema(tmp_path / "tables" / "people.parquet").names
+    assert "told" in names, "a column that is a clock, too, keeps its name"
+    assert [name for name in names if name.startswith("known_at:")] == (
+        ["known_at:after"] if rule == "told" else ["known_at:after", "known_at:died+until"]
+    )

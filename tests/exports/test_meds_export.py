@@ -337,6 +337,20 @@ def test_splits_are_folders_and_a_file_that_the_standard_takes(synthetic_store: 
     assert report.without_split == 2
 
 
+def test_a_folder_gets_its_name_when_its_files_are_whole(
+    synthetic_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, rows = Path.rename, list[int]()
+
+    def renamed(folder: Path, name: Path) -> Path:
+        rows.extend(pq.read_metadata(file).num_rows for file in folder.glob("data/**/*.parquet"))
+        return rename(folder, name)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    report = export_meds(synthetic_store, tmp_path / "out", settings=ExportSettings(subjects_per_file=50))
+    assert (len(rows), sum(rows)) == (report.files, report.counts.events)
+
+
 def test_an_export_that_was_cut_off_leaves_no_folder_and_the_next_one_starts_afresh(
     synthetic_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -407,7 +407,12 @@ async def _refusal(calls: SignedCalls, token: str) -> str:
         return refused.reason
 
 
-def test_keys_at_a_url_are_fetched_once_and_no_jku_is_followed(ehr: Signer) -> None:
+def test_keys_at_a_url_are_fetched_once_and_no_jku_is_followed(
+    ehr: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On this machine neither a proxy nor certificates of the environment's are asked for."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
     mine, theirs = KeyServer(json.dumps(ehr.jwks("ec")).encode()), KeyServer(json.dumps(ehr.jwks("other")).encode())
     with key_server(mine) as url, key_server(theirs) as elsewhere:
         calls, jku = _calls(f"{url}/keys"), f"{url}/keys"

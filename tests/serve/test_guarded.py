@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from dataclasses import replace
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Barrier
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -17,6 +22,7 @@ from wardround.records import Store
 from wardround.serve import AccessLog, Listening, ServedSession, SessionTokens, SqlLane, SqlShare
 from wardround.serve.session import _Places
 from wardround.tools import Environment, ToolResult
+from wardround.tools.sql_gate import SqlLimits
 
 pytestmark = pytest.mark.anyio
 BOMB = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n WHERE i % 7 = 9"
@@ -149,6 +155,31 @@ async def test_a_neighbour_does_not_wait_for_twenty_bombs(synthetic_store: Store
     for task in bombs:
         task.cancel()
     await asyncio.gather(*bombs, return_exceptions=True)
+
+
+@dataclass
+class Counted:
+    """An environment whose statements are slow, of all of which the most that run at once are counted."""
+
+    together: dict[str, Barrier]
+    gate: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(limits=SqlLimits(), ran_out_of_time=True))
+    running: ClassVar[Counter[str]] = Counter()
+    most: ClassVar[Counter[str]] = Counter()
+
+    def call(self, _: str, __: object) -> ToolResult:
+        lane = "quick" if self.gate.limits.seconds < SqlLimits().seconds else "slow"
+        self.running[lane] += 1
+        self.most[lane] = max(self.most[lane], self.running[lane])
+        self.together[lane].wait(20)
+        time.sleep(0.02)
+        self.running[lane] -= 1
+        return ToolResult(text="")
+
+
+async def test_two_statements_run_briefly_at_once_and_one_of_the_slow_ones() -> None:
+    lane, together = SqlLane(), {"quick": Barrier(2), "slow": Barrier(1)}
+    await asyncio.gather(*(lane.run(n, Counted(together), {}) for n in range(6)))  # type: ignore[arg-type]
+    assert Counted.most == {"quick": 2, "slow": 1}
 
 
 async def test_a_slow_statement_ends_as_it_would_without_the_lane(synthetic_store: Store) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -151,6 +151,14 @@ def test_pages_neither_skip_nor_repeat(run: ViewedRun, order: str) -> None:
     assert after is None
     assert found == [score.episode for score in listed(run, SampleQuery(filters={}, order=order)).rows]
     assert set(found) == {score.episode for score in run.scores}
+
+
+def test_the_next_page_is_of_the_same_filter_and_order(pages: ViewerPages, run: ViewedRun) -> None:
+    query = SampleQuery(filters={"task": "labevents"}, order="-score")
+    part = listed(run, query, rows=1)
+    (link,) = (one for one in links(pages.samples_page(1, query, part)) if one.startswith("samples.html?task="))
+    assert read_query(run, dict(parse_qsl(urlsplit(link).query))) == replace(query, after=part.after)
+    assert "next page" not in pages.samples_page(1, query, listed(run, query))
 
 
 def test_an_address_asks_for_what_it_says(run: ViewedRun) -> None:
@@ -464,6 +472,16 @@ def test_sections_panels_and_the_window_of_a_short_stay() -> None:
     assert bars["icd:1"][0] is False
     assert bars["icd:1"][1] < WIDTH
     assert drawn.days == (), "midnight is its right edge"
+
+
+@pytest.mark.parametrize(
+    ("stay", "every", "count"), [(3, 1, 2), (13, 1, 12), (14, 2, 7), (27, 2, 13), (28, 3, 9), (90, 7, 13)]
+)
+def test_of_many_midnights_every_so_manieth_is_drawn(stay: int, every: int, count: int) -> None:
+    """From the midnight after admission on, on a scale of 264 pixels."""
+    admitted = event(EventKind.ADMISSION, "URGENT", 24 * stay, "admissions:1")
+    drawn = draw_timeline(StandingRecord(as_of=MOMENT, rows={}, events=[admitted]), Interest(read=(), cited={}))
+    assert drawn.days == tuple(pytest.approx(8 + 264 * (1 + every * n) / stay, abs=0.05) for n in range(count))
 
 
 def test_lists_of_a_record() -> None:

@@ -134,6 +134,8 @@ def test_a_long_text_is_told_in_parts_and_goes_on_over_pages() -> None:
     assert [block.part for block in blocks] == [(number, len(blocks)) for number in range(1, len(blocks) + 1)]
     assert [page.goes_on for page in pages] == [False, *([True] * (len(pages) - 1))]
     assert labels(pages)[:3] == ["1", "1 (2)", "1 (3)"]
+    (short,) = parts_of(TextBlock(kind="reply", title="reply", text="x"))
+    assert short.part == (1, 1)
 
 
 def test_steps_of_a_stay_are_told_apart() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -222,24 +222,28 @@ def test_what_is_left_out_of_a_commit_takes_nothing_with_it_that_comes_after(tmp
     assert hours_of(written_of(tmp_path / "out")[7]) == ["01-01 08:00", "01-01 09:00", "01-01 10:00"]
 
 
+@pytest.mark.parametrize("times", [(), ("%d.%m.%Y %H:%M", "%Y-%m-%d")])
 @pytest.mark.parametrize(
     ("meaning", "text", "read"),
     [
         ("end_of_day", "2150-01-02", datetime(2150, 1, 2, 23, 59, 59)),
         ("refuse", "2150-01-02", None),
+        ("refuse", "2150-01-02 ", None),
         ("refuse", "2150-01-02 03:04", datetime(2150, 1, 2, 3, 4)),
         ("refuse", "2150-01-02 00:00:00", datetime(2150, 1, 2)),
     ],
 )
 def test_a_date_alone_is_a_time_where_the_source_says_which(
-    meaning: Literal["end_of_day", "refuse"], text: str, read: datetime | None
+    meaning: Literal["end_of_day", "refuse"], text: str, read: datetime | None, times: tuple[str, ...]
 ) -> None:
-    files = FileFormat(bare_dates=meaning)
+    """A time as records write it is read beside times as the source's files write them."""
+    files = FileFormat(bare_dates=meaning, times=times)
     if read is None:
-        with pytest.raises(ValueError, match="'2150-01-02' is no time"):
+        with pytest.raises(ValueError, match=f"{text!r} is no time"):
             one_cell("time", text, files)
     else:
         assert one_cell("time", text, files) == read
+    assert one_cell("date", text, files) == date(2150, 1, 2)
 
 
 def test_lines_that_say_nothing_are_counted(tmp_path: Path) -> None:

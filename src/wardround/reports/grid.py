@@ -63,9 +63,7 @@ def grid_baseline(asked: str | None, ablations: Ablations, folder: RunFolder) ->
     return asked
 
 
-def fit_beside(
-    folder: RunFolder, own: PredictorSettings, *, processes: int = 1, report: Reporter = silent
-) -> str | None:
+def fit_beside(folder: RunFolder, own: PredictorSettings, *, processes: int, report: Reporter = silent) -> str | None:
     """Fit predictors on a run's samples, if its tasks have classes. Return why none was fitted; None if they were, or
     if there is nothing to fit. The run does not need them."""
     benchmark = open_benchmark(folder)

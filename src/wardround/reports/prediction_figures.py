@@ -34,4 +34,4 @@ def prediction_figures(path: Path, benchmark: Callable[[], Benchmark]) -> dict[s
 
 def _truth(row: FitRow, targets: Mapping[str, tuple[str, ...]]) -> dict[str, bool]:
     """Return whether a sample's class is not the first, as EHRSHOT treats several classes as two."""
-    return {sample: bool(set(targets[sample]) & set(row.classes[1:])) for sample in row.samples if sample in targets}
+    return {sample: bool(set(targets[sample]) & set(row.classes[1:])) for sample in row.samples}

@@ -214,9 +214,9 @@ class LineFollower:
     def _keep(self, most_entries: int) -> None:
         """Commit, then free memory above the limit: states of idle patients first, then events."""
         commit = self._logged.commit
-        commit.snapshots += self.engine.patients.snapshots(max(0, most_entries - self.engine.size))
+        commit.snapshots += self.engine.patients.snapshots(most_entries - self.engine.size)
         self.ledger.commit(commit)
-        self.engine.forget_events(max(0, most_entries - self.engine.patients.size))
+        self.engine.forget_events(most_entries - self.engine.patients.size)
         self.committed, self._logged.commit = commit, Commit()
 
     def _decoded(self, source: Sequence[SourceLines]) -> list[_Item]:
@@ -298,7 +298,7 @@ _SYNC_COMMITS = 64
 """The output file is synced to the disk once in this many commits."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReport:
     """What one run of a stream did.
 
@@ -307,15 +307,15 @@ class StreamReport:
     """
 
     folder: Path
-    recovered: int = 0
-    lines: int = 0
-    events: int = 0
-    bundles: int = 0
-    late: int = 0
-    refused: int = 0
-    parked: int = 0
-    silent: dict[str, int] = field(default_factory=dict)
-    commit_seconds: list[float] = field(default_factory=list)
+    recovered: int
+    lines: int
+    events: int
+    bundles: int
+    late: int
+    refused: int
+    parked: int
+    silent: dict[str, int]
+    commit_seconds: list[float]
     """How long each commit took, from the first line read to the end of the transaction."""
 
 
@@ -357,24 +357,32 @@ def _follow(
     ledger, settings = stream.ledger, stream.settings
     output = OutputFile(folder / "bundles.jsonl", ledger)
     quarantine = QuarantineFile(folder / QUARANTINE, ledger)
-    made = StreamReport(folder=folder, recovered=ledger.lines)
+    recovered, seconds = ledger.lines, list[float]()
     rounds = _rounds(stream, LineFolder(source), settings, ended or (lambda: settings.once))
     for commits, started in enumerate(rounds, 1):
         output.append(stream.committed.output)
         if stream.committed.refused:
             quarantine.append()
-        made.commit_seconds.append(time.perf_counter() - started)
+        seconds.append(time.perf_counter() - started)
         if commits % _SYNC_COMMITS == 0:
             output.sync()
             ledger.forget_output()
         # a little with every commit: garbage of many commits takes a tenth of a second to collect at once
         gc.collect(0)
         report(Progress(label="stream", done=ledger.lines, unit="lines"))
-    made.lines, made.events = stream.lines, stream.events
-    made.bundles, made.late, made.refused = ledger.written, stream.engine.late, ledger.refused
-    made.parked, made.silent = ledger.parked(), ledger.counts()
     output.close()
-    return made
+    return StreamReport(
+        folder=folder,
+        recovered=recovered,
+        lines=stream.lines,
+        events=stream.events,
+        bundles=ledger.written,
+        late=stream.engine.late,
+        refused=ledger.refused,
+        parked=ledger.parked(),
+        silent=ledger.counts(),
+        commit_seconds=seconds,
+    )
 
 
 def states_of(

@@ -316,7 +316,7 @@ class Patients:
         for subject in self._due & self._held.keys():
             yield _written(self._held[subject])
         self._due.clear()
-        self._recent.forget(max(0, most_entries - self.size))
+        self._recent.forget(most_entries - self.size)
         while self.size > most_entries and self._held:
             _, patient = self._held.popitem(last=False)
             self.size -= patient.size

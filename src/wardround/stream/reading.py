@@ -92,7 +92,7 @@ def _read(kind: ColumnType, text: str, files: FileFormat) -> Any:
     if (
         files.clock is None
         and kind in ("time", "date")
-        and (len(text) > 10 or kind == "date")
+        and (len(text.strip()) > 10 or kind == "date")
         and text[4:5] == text[7:8] == "-"
     ):
         moment = _moment(text)

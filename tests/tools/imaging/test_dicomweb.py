@@ -52,6 +52,7 @@ class Server(ThreadingHTTPServer):
         self.kind = f'multipart/related; type="application/dicom"; boundary="{BOUNDARY}"'
         self.status = 200
         self.packed = False
+        self.silent_seconds = 0.0
 
 
 TAGS = ("0020000D", "0020000E", "00080018", "00100020")
@@ -63,6 +64,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
+        time.sleep(self.server.silent_seconds)
         self.server.authorized.append(self.headers["Authorization"])
         address = urlsplit(self.path)
         if address.path.endswith("/dicom-web/instances"):
@@ -159,8 +161,9 @@ def test_an_answer_is_read_up_to_its_limit_however_small_it_travels() -> None:
 def test_this_machine_is_reached_without_a_proxy_and_no_password_is_picked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the guard lets through goes where the guard looked."""
+    """What the guard lets through goes where the guard looked; certificates of the environment's are not needed."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with serving() as (server, source):
@@ -172,6 +175,14 @@ def test_a_server_that_drips_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dicomweb, "_SECONDS_IN_ALL", -1.0)
     with serving() as (_, source), pytest.raises(ToolFailure, match="the image server took longer"):
         source.read(NAME)
+
+
+def test_a_server_that_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dicomweb, "_SECONDS", 0.05)
+    with serving() as (server, source):
+        server.silent_seconds = 0.3
+        with pytest.raises(ToolFailure, match=r"the image server cannot be asked \(ReadTimeout\)"):
+            source.read(NAME)
 
 
 def test_the_guard_decides_which_server_learns_of_a_person() -> None:

@@ -34,19 +34,27 @@ def _tensor(key: str, array: np.ndarray[Any, Any]) -> bytes:
     return b"ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"R"
 
 
+def _parameter(tensor: bytes) -> bytes:
+    return b"ctorch._utils\n_rebuild_parameter\n" + _tuple(tensor, b"\x88", b"ccollections\nOrderedDict\n)R") + b"R"
+
+
 def _state_dict(arrays: Arrays) -> bytes:
     items = b"".join(_text(name) + _tensor(str(n), array) for n, (name, array) in enumerate(arrays.items()))
     return b"ccollections\nOrderedDict\n)R(" + items + b"u"
 
 
 def _module(arrays: Arrays, prefix: str = "") -> bytes:
-    """A whole pickled module whose class nobody here has, with modules inside."""
+    """A whole pickled module whose class nobody here has, with modules inside: what is learnt are its parameters, the
+    running means are buffers."""
     own = {name: array for name, array in arrays.items() if "." not in name}
     inside = sorted({name.partition(".")[0] for name in arrays if "." in name})
     numbers = {name: n for n, name in enumerate(arrays)}
-    parameters = b"}(" + b"".join(_text(name) + _tensor(prefix + str(numbers[name]), own[name]) for name in own) + b"u"
+    tensors = {name: _tensor(prefix + str(numbers[name]), own[name]) for name in own}
+    buffers = b"".join(_text(name) + tensors.pop(name) for name in own if name.startswith("running_"))
+    parameters = b"".join(_text(name) + _parameter(tensor) for name, tensor in tensors.items())
     children = b"".join(_text(name) + _module(_below(arrays, name), f"{prefix}{name}.") for name in inside)
-    state = b"}(" + _text("_parameters") + parameters + _text("_modules") + b"}(" + children + b"u" + b"u"
+    groups = {"_parameters": parameters, "_buffers": buffers, "_modules": children}
+    state = b"}(" + b"".join(_text(name) + b"}(" + items + b"u" for name, items in groups.items()) + b"u"
     return b"cnobody.knows\nThisNetwork\n)\x81" + state + b"b"
 
 

@@ -331,7 +331,7 @@ def _in_order(layout: TableLayout, rows: Revisions) -> EventColumns:
 
 def _note_groups(system: str, columns: EventColumns, labels: Any, book: CodeBook) -> None:
     encoded = labels.dictionary_encode()
-    places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    places = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
     names = encoded.dictionary.to_pylist()
     for pair in np.unique(columns.concept * (len(names) + 1) + places + 1).tolist():
         concept, place = divmod(pair, len(names) + 1)

@@ -222,14 +222,14 @@ def _reviewer(request: Request) -> str:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Read a small form. HTTPException 413: it is too long, 400: it is not a form."""
+    """Read the filled fields of a small form. HTTPException 413: it is too long, 400: it is not a form."""
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > _LONGEST_BODY:
             raise HTTPException(413)
     try:
-        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
+        fields = parse_qs(body.decode(), max_num_fields=20)
     except ValueError:
         raise HTTPException(400) from None
     return {name: values[-1] for name, values in fields.items()}
