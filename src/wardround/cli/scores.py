@@ -6,11 +6,10 @@ import sys
 from collections.abc import Sequence
 from textwrap import fill
 
-from wardround.cli.output import print_rows
 from wardround.core.table import as_text, columns_of, table_of
 from wardround.learning import stages
 from wardround.reports import Comparison, arm_table, subgroup_table
-from wardround.reports.baseline_card import CONTENDERS, CardRow, figure_text
+from wardround.reports.baseline_card import CardRow, card_table, figure_text
 from wardround.reports.run_tables import DIFFERENCE_COLUMNS
 from wardround.runs import RunFolder, open_benchmark
 from wardround.runs.judging import JUDGEMENTS, unjudged
@@ -27,9 +26,7 @@ def print_card(rows: Sequence[CardRow], *, is_wide: bool = False) -> None:
     ``is_wide``: the best five existence baselines instead of one.
     """
     print("\nbaseline card: scores of trivial baselines on these samples (* the best of a task)")
-    print_rows(
-        ("task", "n", "in", *CONTENDERS), [(row.task, str(row.n), row.metric, *_card_cells(row)) for row in rows]
-    )
+    print(as_text(card_table(rows, "terminal")))
     for reason, names in _reasons(rows).items():
         print(fill(f"–: {reason} ({', '.join(names)})", 100))
     by_moment = [row for row in rows if row.by_moment]
@@ -62,11 +59,6 @@ def print_warnings(rows: Sequence[CardRow]) -> None:
     for row in rows:
         if row.warning is not None:
             print(fill(f"! {row.warning}", 100, subsequent_indent="    "))
-
-
-def _card_cells(row: CardRow) -> list[str]:
-    marked = {name: "*" if name == row.best else "" for name in CONTENDERS}
-    return ["–" if (mean := row.means[name]) is None else f"{mean:.3f}{marked[name]}" for name in CONTENDERS]
 
 
 def _reasons(rows: Sequence[CardRow]) -> dict[str, list[str]]:

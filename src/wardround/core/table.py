@@ -53,6 +53,8 @@ class TableColumn(Generic[RowT]):
     def cell(self, row: RowT) -> str:
         """Return the text of a row's cell."""
         value = self.value(row)
+        if isinstance(value, str) and not self.format:
+            return value  # Markup stays Markup
         return self.missing if value is None else format(value, self.format)
 
 

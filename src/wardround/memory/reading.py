@@ -130,7 +130,7 @@ class BankReader(ABC):
             return eligible(self._state(), kinds, task, subject, tool)
 
     def without_duplicates(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
-        """See :meth:`BankState.said_once`."""
+        """See :meth:`BankState.without_duplicates`."""
         with self._lock:
             return self._state().without_duplicates(found, subject)
 

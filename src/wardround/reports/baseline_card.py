@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
+from markupsafe import Markup
+
+from wardround.core.table import Table, TableColumn, columns_of, table_of
 from wardround.predictors import FitRow
 from wardround.reports.comparing import Comparison
 from wardround.reports.predictions import CLASSES_VIEW
@@ -80,6 +83,35 @@ def baseline_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals:
         )
         for one in trivial
     )
+
+
+def _contender_column(name: str, place: str) -> TableColumn[CardRow]:
+    """Return the column of a contender's means: the best of a task is bold, with ``*`` in a terminal."""
+
+    def cell(row: CardRow) -> str:
+        mean, interval, is_best = row.means[name], row.intervals.get(name), name == row.best
+        if mean is None:
+            return "–"
+        if place == "terminal":
+            return f"{mean:.3f}*" if is_best else f"{mean:.3f}"
+        below = Markup('<br><span class="soft">{}</span>')
+        shown = Markup("<b>{:.3f}</b>" if is_best else "{:.3f}").format(mean)
+        return shown + below.format(interval.as_text(".2f")) if interval and interval.is_telling else shown
+
+    return TableColumn(name=name, value=cell, tables=place)
+
+
+CARD_COLUMNS: tuple[TableColumn[CardRow], ...] = (
+    TableColumn(name="task", value=attrgetter("task"), kind="text"),
+    TableColumn(name="n", value=attrgetter("n")),
+    TableColumn(name="in", value=attrgetter("metric"), kind="text"),
+    *(_contender_column(name, place) for place in ("terminal", "page") for name in CONTENDERS),
+)
+
+
+def card_table(rows: Sequence[CardRow], place: str = "page") -> Table:
+    """Return the card as a table, on a page or in a ``terminal``."""
+    return table_of(rows, columns_of(CARD_COLUMNS, place))
 
 
 def figure_text(found: Mapping[str, Any]) -> str:

@@ -53,7 +53,7 @@ def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | No
     if not any(size for _, size, _ in rows):
         return _NONE
     plot, left = _WIDTH - _LABEL - 90, _label_width(label for label, *_ in rows)
-    largest = full or max((size for _, size, _ in rows), default=0) or 1
+    largest = full or max(size for _, size, _ in rows)
     body = []
     for n, (label, size, text) in enumerate(rows):
         y = n * _ROW

@@ -22,11 +22,12 @@ import pyarrow as pa
 from markupsafe import escape
 
 from wardround.core import Reporter, TerminalProgress, UserError
-from wardround.core.table import Table, as_html
+from wardround.core.table import as_html, table_of
 from wardround.log import LogReader, Trajectory
 from wardround.records import Store
 from wardround.reports.comparing import Comparison, Pair, compare_all, must_match
 from wardround.reports.report import EpisodePages, Pages, few_pages, report_run
+from wardround.reports.run_tables import COMPARISON_FRAME, SCORE_FRAME, as_arrow
 from wardround.reports.summary import by_contender
 from wardround.runs.banks import gate_notes
 from wardround.runs.execute import execute, open_or_start
@@ -130,7 +131,7 @@ class OpenedRun:
         interval over patients. Where ``interval`` says why there is none, both are missing. A pandas data frame; a
         pyarrow table where pandas is not installed.
         """
-        return as_frame(_score_table(self.summary()))
+        return as_frame(as_arrow(self.summary(), SCORE_FRAME))
 
     def compare(self, *others: OpenedRun | Path | str, other_clocks: bool = False, seed: int = 0) -> Any:
         """Compare other runs with this one, the baseline; see :func:`compare`."""
@@ -161,7 +162,7 @@ class OpenedRun:
     def _repr_html_(self) -> str:
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         rows = self.summary()
-        table = _html_table(_score_table(rows)) if rows else ""
+        table = as_html(table_of(rows, SCORE_FRAME)) if rows else ""
         return f"<p>{escape(repr(self))}</p>{table}" + (f"<ul>{notes}</ul>" if notes else "")
 
 
@@ -361,7 +362,9 @@ def compare(
     runs = [other if isinstance(other, OpenedRun) else OpenedRun.open(other) for other in (baseline, *others)]
     if len(runs) < 2:
         raise UserError("name at least two runs to compare")
-    return as_frame(_comparison_table(compare_runs([one.folder for one in runs], other_clocks=other_clocks, seed=seed)))
+    return as_frame(
+        as_arrow(compare_runs([one.folder for one in runs], other_clocks=other_clocks, seed=seed), COMPARISON_FRAME)
+    )
 
 
 def compare_runs(
@@ -412,81 +415,6 @@ def settings() -> Any:
 def as_frame(table: pa.Table) -> Any:
     """Return a pandas data frame; the table itself if pandas is not installed."""
     return table.to_pandas() if importlib.util.find_spec("pandas") else table
-
-
-_SCORES = pa.schema(
-    [
-        *((name, pa.string()) for name in ("agent", "model", "task", "stratum", "metric")),
-        *((name, pa.float64()) for name in ("value", "low", "high")),
-        ("interval", pa.string()),
-        *((name, pa.int64()) for name in ("n", "patients", "episodes", "failed")),
-        ("cost", pa.float64()),
-    ]
-)
-
-
-def _score_table(rows: Sequence[SummaryRow]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [
-            {
-                **{name: getattr(row, name) for name in ("agent", "model", "task", "stratum", "metric")},
-                "value": row.f1.estimate,
-                "low": row.f1.low if row.f1.is_telling else None,
-                "high": row.f1.high if row.f1.is_telling else None,
-                "interval": row.f1.missing or "95 %",
-                "n": row.n,
-                "patients": row.subjects,
-                "episodes": row.episodes,
-                "failed": row.failed,
-                "cost": row.cost,
-            }
-            for row in rows
-        ],
-        _SCORES,
-    )
-
-
-_COMPARISONS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("contender", "baseline", "task", "stratum", "metric")),
-        *((name, pa.float64()) for name in ("difference", "low", "high")),
-        ("interval", pa.string()),
-        *((name, pa.float64()) for name in ("p", "p_adjusted", "detectable")),
-        *((name, pa.int64()) for name in ("n", "patients", "unpaired")),
-    ]
-)
-
-
-def _comparison_table(rows: Sequence[Comparison]) -> pa.Table:
-    found = [(row, row.test.difference) for row in rows]
-    return pa.Table.from_pylist(
-        [
-            {
-                **{name: getattr(row, name) for name in ("contender", "baseline", "task", "stratum", "metric")},
-                "difference": one.estimate,
-                "low": one.low if one.is_telling else None,
-                "high": one.high if one.is_telling else None,
-                "interval": one.missing or "95 %",
-                "p": row.test.p_value,
-                "p_adjusted": row.adjusted_p,
-                "detectable": one.detectable,
-                "n": one.n,
-                "patients": one.subjects,
-                "unpaired": row.test.unpaired,
-            }
-            for row, one in found
-        ],
-        _COMPARISONS,
-    )
-
-
-def _html_table(table: pa.Table) -> str:
-    rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
-    return as_html(Table(header=table.column_names, rows=rows))
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _in_notebook() -> bool:

@@ -38,6 +38,7 @@ from wardround.records import Store
 from wardround.reports.analyses import Point, points_of, sections
 from wardround.reports.answer import answer_of, main_differences
 from wardround.reports.arms import arm_table, win_map
+from wardround.reports.baseline_card import card_table
 from wardround.reports.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.reports.comparing import must_match
 from wardround.reports.episode_card import PatientFacts, episode_card, facts_of
@@ -102,6 +103,7 @@ def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -
         "score_table": score_table,
         "work_table": work_table,
         "difference_table": difference_table,
+        "card_table": card_table,
     }
     environment.globals["html_table"] = _html_table
     environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
-from wardround.core.table import Table, TableColumn, columns_of, table_of
+import pyarrow as pa
+
+from wardround.core.table import RowT, Table, TableColumn, columns_of, table_of
 from wardround.reports.answer import p_cell
 from wardround.reports.comparing import Comparison
-from wardround.tasks.scoring import SummaryRow
+from wardround.tasks.scoring import Interval, SummaryRow
 from wardround.tasks.scoring.tables import ALL, SCORE_COLUMNS, over_strata
 
 
@@ -79,3 +82,57 @@ DIFFERENCE_COLUMNS: tuple[TableColumn[Comparison], ...] = (
     ),
 )
 """Every column of the differences: on a page, in a terminal (``--wide``), in one of 100 characters (``narrow``)."""
+
+
+# The same rows as data frames in Python: fixed columns, values instead of texts.
+
+
+def as_arrow(rows: Iterable[RowT], columns: Sequence[TableColumn[RowT]]) -> pa.Table:
+    """Return values for programs: texts, floats (a format that ends in ``f``) or whole numbers; null is not known."""
+    rows = list(rows)
+    arrays = {}
+    for column in columns:
+        of = pa.float64() if column.format.endswith("f") else pa.string() if column.kind == "text" else pa.int64()
+        arrays[column.name] = pa.array(map(column.value, rows), of)
+    return pa.table(arrays)
+
+
+def _frame(
+    names: Sequence[str], figure: str, interval: Callable[[RowT], Interval], rest: Sequence[TableColumn[RowT]]
+) -> tuple[TableColumn[RowT], ...]:
+    """Return the columns of a frame: texts by ``names``, a figure with its 95 % interval over patients, and others."""
+    texts = (TableColumn(name=name, value=attrgetter(name), kind="text") for name in names)
+    bounds: tuple[TableColumn[RowT], ...] = (
+        TableColumn(name=figure, value=lambda row: interval(row).estimate, format=".3f"),
+        TableColumn(name="low", value=lambda row: interval(row).ends[0], format=".3f"),
+        TableColumn(name="high", value=lambda row: interval(row).ends[1], format=".3f"),
+        TableColumn(name="interval", value=lambda row: interval(row).missing or "95 %", kind="text"),
+    )
+    return (*texts, *bounds, *rest)
+
+
+SCORE_FRAME: tuple[TableColumn[SummaryRow], ...] = _frame(
+    ("agent", "model", "task", "stratum", "metric"),
+    "value",
+    lambda row: row.f1,
+    (
+        TableColumn(name="n", value=attrgetter("n")),
+        TableColumn(name="patients", value=attrgetter("subjects")),
+        TableColumn(name="episodes", value=attrgetter("episodes")),
+        TableColumn(name="failed", value=attrgetter("failed")),
+        TableColumn(name="cost", value=attrgetter("cost"), format=".3f"),
+    ),
+)
+COMPARISON_FRAME: tuple[TableColumn[Comparison], ...] = _frame(
+    ("contender", "baseline", "task", "stratum", "metric"),
+    "difference",
+    lambda row: row.test.difference,
+    (
+        TableColumn(name="p", value=attrgetter("test.p_value"), format=".3f"),
+        TableColumn(name="p_adjusted", value=attrgetter("adjusted_p"), format=".3f"),
+        TableColumn(name="detectable", value=attrgetter("test.difference.detectable"), format=".3f"),
+        TableColumn(name="n", value=attrgetter("test.difference.n")),
+        TableColumn(name="patients", value=attrgetter("test.difference.subjects")),
+        TableColumn(name="unpaired", value=attrgetter("test.unpaired")),
+    ),
+)
