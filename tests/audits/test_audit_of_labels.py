@@ -20,7 +20,7 @@ from wardround.cli.main import main
 from wardround.clinical.codes.user_codes import add_user_codes
 from wardround.core import UserError
 from wardround.records import Store
-from wardround.tasks.benchmarks import Benchmark, build_clinseek, build_ehrshot
+from wardround.tasks.benchmarks import Benchmark, Sample, build_clinseek, build_ehrshot
 
 WITHOUT_ATC = {"clinseek.prescriptions_atc", "clinseek.medrecon_atc"}
 SOME = ("guo_los", "guo_icu", "guo_readmission", "lab_anemia", "new_hypertension")
@@ -172,3 +172,75 @@ def test_a_question_asked_elsewhere_than_the_task_says_is_found(synthetic_hospit
     moved = [replace(one, prediction_time=one.moment - timedelta(days=400)) for one in seeking]
     for task in check_labels(moved, synthetic_hospital).tasks:
         assert len(task.differing or ()) == task.samples, task.as_text()
+
+
+def by_hand(folder: Path, **tables: list[str]) -> Path:
+    """Raw files of a few lines each, the first of them the header."""
+    for name, lines in tables.items():
+        path = folder / f"{name.replace('__', '/')}.csv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def asked(task: str, subject: int, moment: str, answer: str) -> Sample:
+    time = datetime.fromisoformat(moment)
+    name = f"clinseek.{task}"
+    return Sample(
+        id=f"{task}-{subject}", task=name, subject_id=subject, prediction_time=time, target=(answer,), split="test",
+        stratum="any",
+    )  # fmt: skip
+
+
+def test_a_visit_that_names_no_stay_leads_to_one_that_begins_in_it(tmp_path: Path) -> None:
+    """The stay begins in the visit, at its last second, a second later; the fourth visit names a later stay."""
+    begins = ("2150-01-01 12:00:00", "2150-01-01 13:00:00", "2150-01-01 13:00:01", "2150-01-03 00:00:00")
+    left = "2150-01-05 00:00:00"
+    raw = by_hand(
+        tmp_path,
+        hosp__patients=["subject_id,dod", *(f"{n}," for n in range(1, 5))],
+        hosp__admissions=[
+            "subject_id,hadm_id,admittime,dischtime,deathtime",
+            *(f"{n},{n}0,{time},{left},{left}" for n, time in enumerate(begins, 1)),
+        ],
+        ed__edstays=[
+            "subject_id,hadm_id,intime,outtime",
+            *(f"{n},{'40' if n == 4 else ''},2150-01-01 08:00:00,2150-01-01 13:00:00" for n in range(1, 5)),
+        ],
+    )
+    answers = ("1", "1", "0", "1")
+    samples = [asked("ED_Hospitalization", n, "2150-01-01 10:00:00", one) for n, one in enumerate(answers, 1)]
+    samples += [asked("ED_Inpatient_Mortality", n, "2150-01-01 12:59:59", one) for n, one in enumerate(answers, 1)]
+    found = check_labels(samples, raw)
+    assert not any(task.differing for task in found.tasks), found.as_text()
+    turned = [replace(one, target=("0" if one.target == ("1",) else "1",)) for one in samples]
+    assert [len(task.differing or ()) for task in check_labels(turned, raw).tasks] == [4, 4]
+
+
+def test_a_culture_without_a_time_is_one_of_when_it_was_stored_or_of_the_end_of_its_day(tmp_path: Path) -> None:
+    cultures = "subject_id,hadm_id,chartdate,charttime,storedate,storetime,test_name"
+    raw = by_hand(
+        tmp_path,
+        hosp__patients=["subject_id,dod", "1,", "2,"],
+        hosp__admissions=[
+            "subject_id,hadm_id,admittime,dischtime,deathtime,admission_type",
+            *(f"{n},{n}0,2150-01-01 00:00:00,2150-01-09 00:00:00,,URGENT" for n in (1, 2)),
+        ],
+        hosp__microbiologyevents=[
+            cultures,
+            "1,10,2150-01-02,,,2150-01-02 08:00:00,URINE CULTURE",
+            "2,20,2150-01-02,,,,URINE CULTURE",
+        ],
+        hosp__services=[
+            "subject_id,hadm_id,transfertime,curr_service",
+            *(f"{n},{n}0,2150-01-02 12:00:00,MED" for n in (1, 2)),
+        ],
+        hosp__pharmacy=["subject_id,pharmacy_id,entertime"],
+        hosp__prescriptions=["subject_id,hadm_id,pharmacy_id,starttime,drug"],
+    )
+    samples = [
+        asked("next_event", 1, "2150-01-02 07:00:00", "microbiologyevents"),
+        asked("next_event", 2, "2150-01-02 07:00:00", "services"),
+    ]
+    found = check_labels(samples, raw)
+    assert not any(task.differing for task in found.tasks), found.as_text()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +43,11 @@ def decoded(body: bytes, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], 
             raise ToolFailure("the film is upside down.")
         case b"user":
             raise UserError("no such film")
+        case b"write":
+            with open(arguments["path"], "wb") as file:
+                file.write(b"x" * 9)
+        case b"limits":
+            return {"core": resource.getrlimit(resource.RLIMIT_CORE)[0]}, []
         case b"print":
             print("noise")  # noqa: T201
     return {"pid": os.getpid(), "said": arguments}, [memoryview(body), memoryview(body[::-1])]
@@ -74,6 +81,13 @@ def test_each_way_to_fail_has_its_name_and_the_next_call_its_answer(
     assert value["said"] == {"frame": 2, "name": "ä"}
     assert blobs == [b"print", b"tnirp"]
     assert value["pid"] != os.getpid()
+
+
+def test_it_writes_to_no_file_and_leaves_no_picture_of_its_memory(reader: ConfinedReader, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableBytes, match="OSError"):
+        reader.read(b"write", path=str(tmp_path / "left behind"))
+    assert (tmp_path / "left behind").read_bytes() == b""
+    assert reader.read(b"limits")[0] == {"core": 0}
 
 
 def test_what_takes_too_long_is_ended() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from wardround.core import Message, ToolCall, Usage
 from wardround.memory import POLARITIES, Bank, Experience, Key, Material, PinnedBank, Provenance, Subject
 from wardround.memory.construction import Attempt, Case
-from wardround.memory.peer import PEERS, PeerAsking, PeerMemory, PeerSettings
+from wardround.memory.peer import PEERS, Peer, PeerAsking, PeerMemory, PeerSettings
 from wardround.models import Reply
 from wardround.tools.retrieval import LexicalEncoder
 
@@ -112,9 +112,9 @@ class Scripted:
 class Conversations:
     """The memory of a peer that is told of one case after the other by a scripted model."""
 
-    def __init__(self, bank: Bank, peer: str) -> None:
-        self.bank, self.peer = bank, PEERS.get(peer)
-        self.memory = PeerMemory(peer=peer, bank=bank, encoder=LexicalEncoder(), keyed_by=self.peer.keyed_by)
+    def __init__(self, bank: Bank, peer: str | Peer) -> None:
+        self.bank, self.peer = bank, PEERS.get(peer) if isinstance(peer, str) else peer
+        self.memory = PeerMemory(peer=self.peer.name, bank=bank, encoder=LexicalEncoder(), keyed_by=self.peer.keyed_by)
 
     def told(self, subject: int, **answers: Any) -> Scripted:
         attempt = Attempt(episode="e", material=episode(), success=True, rows=(("labevents:1",),))

@@ -17,6 +17,8 @@ from memory_doubles import Conversations
 from extras import needs
 from wardround.core import FormatError, ProviderError, UserError
 from wardround.memory import Bank
+from wardround.memory.peer import PeerAsking, PeerMemory
+from wardround.memory.peers.packages import FactChanges, package_peer
 
 with_zep = needs("graphiti_core", "kuzu")
 with_langmem = needs("langmem")
@@ -65,6 +67,27 @@ def test_without_its_package_a_peer_names_the_extra(bank: Bank, peer: tuple[str,
         pytest.skip("the package is there")
     with pytest.raises(UserError, match=rf"filling this memory by a model .* needs the extra \[{name}\]"):
         Conversations(bank, name).told(1)
+
+
+def test_what_a_package_adds_changes_and_deletes_becomes_notes(bank: Bank) -> None:
+    async def write(content: str, memory: PeerMemory, asking: PeerAsking) -> FactChanges:
+        known = {note.content: note.id for note in memory.notes()}
+        if not known:
+            return FactChanges(added={"lactate guides sepsis of 1234567": {"about": "sepsis"}, "films": {}, "age": {}})
+        updated = {known["lactate guides sepsis of #"]: "cultures guide sepsis"}
+        return FactChanges(added={"rest": {}}, updated=updated, deleted={known["films"]: "contradicted"})
+
+    talk = Conversations(bank, package_peer("mine", write, title="Mine", differences=("none",)))
+    talk.told(1)
+    assert {text: dict(fact.facts) for text, fact in talk.facts.items()} == {
+        "lactate guides sepsis of #": {"extracted": True, "about": "sepsis"},
+        "films": {"extracted": True},
+        "age": {"extracted": True},
+    }
+    talk.told(2)
+    assert set(talk.facts) == {"cultures guide sepsis", "age", "rest"}
+    assert {hand.sample for hand in bank.hands(talk.facts["cultures guide sepsis"].id)} == {"sample-1", "sample-2"}
+    assert {hand.sample for hand in bank.hands(talk.facts["age"].id)} == {"sample-1"}
 
 
 @with_zep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def filled(path: Path) -> tuple[str, str]:
             lesson(bank, title, number, kind="indication", entities=(Entity(name=f"{title} sign", role="condition"),))
             for number, title in enumerate(("alpha", "beta"), start=1)
         )
-        bank.add([a], key=key(1, 0))
+        bank.add([a], key=replace(key(1, 0), text_hash="of a chart"))
         bank.add([b], key=key(0, 1))
         bank.add([lesson(bank, "old", 3)])
         bank.retire(bank.experiences()[-1].id, reason="gone")
@@ -38,6 +39,12 @@ def test_what_was_served_is_served_again_under_the_same_guards(
     assert main(["memory", "import", str(other), str(lines)]) == 0
     assert "2 experiences, 1 edges and 1 aliases came in" in capsys.readouterr().out
     assert lines.stat().st_mode & 0o077 == 0
+    again = tmp_path / "again.jsonl"
+    assert main(["memory", "export", str(other), str(again)]) == 0
+    read = [list(map(json.loads, file.read_text(encoding="utf-8").splitlines())) for file in (lines, again)]
+    first_keys, second_keys = ([line["key"] for line in several if "key" in line] for several in read)
+    assert {one["text_hash"] for one in first_keys} == {"of a chart", ""}
+    assert first_keys == second_keys, "encoder, vector and the hash of the text"
     with Bank.open(one) as first, Bank.open(other) as second:
         assert served_hash(first) == served_hash(second)
         asked = RecallQuestion(text="better", key=key(1, 0))
@@ -45,8 +52,8 @@ def test_what_was_served_is_served_again_under_the_same_guards(
             assert bank.seeds(asked, for_subject=patient(9)).experiences[0].id == a
             assert a not in [one.id for one in bank.seeds(asked, for_subject=patient(7)).experiences], "who revised it"
             assert a not in [one.id for one in bank.seeds(asked, for_subject=patient(1)).experiences]
-        again = import_bank(second, lines)
-        assert (again.experiences, again.refused, again.edges) == (0, 2, 0)
+        twice = import_bank(second, lines)
+        assert (twice.experiences, twice.refused, twice.edges) == (0, 2, 0)
         forget(second, a, reason="asked for")
         assert (import_bank(second, lines).experiences, second.holds(a)) == (0, False)
     with pytest.raises(UserError, match="exists already"), Bank.open(one) as first:

@@ -575,6 +575,28 @@ def test_an_ingest_killed_at_any_step_continues_and_leaves_no_raw_rows(tmp_path:
         shutil.rmtree(store)
 
 
+def test_a_dictionary_that_is_read_again_after_a_kill_has_its_broken_rows_once(tmp_path: Path) -> None:
+    raw = write_files(tmp_path / "raw", {**FILES, "hosp/d_labs.csv": FILES["hosp/d_labs.csv"] + "x,Ketones\n"})
+    spec, switch = small_spec(tmp_path / "spec"), kill_switch()
+    ingest(spec, raw, tmp_path / "store")
+    whole = quarantine(tmp_path, "d_labs")
+    assert [reason for _, reason in whole] == ["itemid: 'x' is no int"]
+    again = 0
+    for step in range(60):
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+        switch.folder, switch.left = tmp_path / "store", step
+        with pytest.raises(Killed):
+            ingest(spec, raw, tmp_path / "store")
+        switch.left = -1
+        if (tmp_path / "store" / "quarantine" / "d_labs.jsonl").exists():
+            again += 1
+            ingest(spec, raw, tmp_path / "store")
+            assert quarantine(tmp_path, "d_labs") == whole
+        if again == 3:  # before the dictionary was written, and before it was noted
+            break
+    assert again == 3
+
+
 def test_a_killed_start_does_not_take_a_folder_that_is_not_its_own(tmp_path: Path) -> None:
     write_files(tmp_path / "store", {"building/thesis.txt": "x"})
     with pytest.raises(UserError, match="not empty"):

@@ -420,8 +420,7 @@ def _patterns(paths: Sequence[str]) -> Iterable[str]:
     if "/" not in first[begin:end]:
         yield f"{first[:begin]}*{first[end:]}"
     yield _TURN.sub("*", first)
-    if not any(turn[0].isalpha() for turn in turns):
-        yield _TURN.sub("[0-9]*", first)
+    yield _TURN.sub("[0-9]*", first)
 
 
 def plain_name(pattern: str) -> str:
