@@ -217,6 +217,26 @@ def test_a_visit_that_names_no_stay_leads_to_one_that_begins_in_it(tmp_path: Pat
     assert [len(task.differing or ()) for task in check_labels(turned, raw).tasks] == [4, 4]
 
 
+def test_who_is_not_admitted_dies_in_the_visit_or_not_at_all(tmp_path: Path) -> None:
+    """A date of death is the end of its day: in the visit, which ends at two in the night, or after it."""
+    raw = by_hand(
+        tmp_path,
+        hosp__patients=["subject_id,dod", "1,2150-01-01", "2,2150-01-02", "3,"],
+        hosp__admissions=["subject_id,hadm_id,admittime,dischtime,deathtime"],
+        ed__edstays=[
+            "subject_id,hadm_id,intime,outtime",
+            *(f"{n},,2150-01-01 20:00:00,2150-01-02 02:00:00" for n in (1, 2, 3)),
+        ],
+    )
+    samples = [
+        asked(task, n, "2150-01-02 01:59:59", answer)
+        for task in ("ED_Inpatient_Mortality", "ED_Critical_Outcomes")
+        for n, answer in ((1, "1"), (2, "0"), (3, "0"))
+    ]
+    found = check_labels(samples, raw)
+    assert not any(task.differing for task in found.tasks), found.as_text()
+
+
 def test_a_culture_without_a_time_is_one_of_when_it_was_stored_or_of_the_end_of_its_day(tmp_path: Path) -> None:
     cultures = "subject_id,hadm_id,chartdate,charttime,storedate,storetime,test_name"
     raw = by_hand(
