@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.clinical.vocabulary import read_care_unit
+from wardround.clinical.vocabulary import read_care_unit, service_class
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,22 @@ def test_a_care_unit_is_of_a_class_and_services_where_its_name_says_so(
 ) -> None:
     unit = read_care_unit(name)
     assert (unit.level, unit.services) == (level, frozenset(services.split()))
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [
+        ("MED CMED NMED OMED", "medical"),
+        ("SURG CSURG NSURG ORTHO PSURG TSURG VSURG", "surgical"),
+        ("OBS", "obstetric"),
+        ("NB NBB", "newborn"),
+        ("PSYCH", "psychiatric"),
+        ("ENT GU GYN DENT EYE TRAUM", None),  # the documentation does not say whether they operate
+        ("XMED SURGERY N", None),
+    ],
+)
+def test_a_service_is_of_the_class_that_mimic_s_documentation_names(codes: str, found: str | None) -> None:
+    """The 21 codes of mimic.mit.edu/docs/iv/modules/hosp/services, and some that are none."""
+    assert {service_class(code) for code in codes.split()} == {found}
+    assert service_class(f" {codes.split()[0].lower()} ") == found
+    assert service_class("") is None

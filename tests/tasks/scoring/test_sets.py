@@ -138,3 +138,32 @@ def test_a_care_unit_is_scored_by_name_class_and_service(
     scorer = scorer_of(get_task("transfers").answer)
     assert scorer.figures(answer, [target], UNITS) == pytest.approx(expected)
     assert next(iter(expected)) == scorer.metric
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "exact", "of_classes"),
+    [
+        (["CMED"], ["MED"], 0.0, 1.0),  # another team of physicians
+        (["SURG"], ["MED"], 0.0, 0.0),
+        (["MED"], ["MED"], 1.0, 1.0),
+        (["TRAUM"], ["SURG"], 0.0, 0.0),  # of which no class is known
+        (["SURG"], ["TRAUM"], 0.0, None),
+        (["TRAUM"], ["TRAUM"], 1.0, None),
+        (["NBB"], ["OBS"], 0.0, 0.0),  # the child is not its mother
+        (["NBB"], ["NB"], 0.0, 1.0),
+        (["CMED", "SURG"], ["MED"], 0.0, 2 / 3),
+        (["MED", "CMED"], ["MED"], 2 / 3, 1.0),
+        (["NSURG"], ["MED", "SURG"], 0.0, 2 / 3),
+        (["MED"], ["MED", "ENT"], 2 / 3, None),
+        (None, ["MED"], 0.0, 0.0),
+    ],
+)
+def test_a_service_is_scored_by_its_code_and_beside_it_by_its_class(
+    answer: list[str] | None, target: list[str], exact: float, of_classes: float | None
+) -> None:
+    services = LabelSet(name="services", labels=("MED", "CMED", "SURG", "NSURG", "TRAUM", "OBS", "NB", "NBB", "ENT"))
+    scorer = scorer_of(get_task("clinseek.services").answer)
+    expected = {"F1": exact} | ({} if of_classes is None else {"F1 of classes": of_classes})
+    assert scorer.figures(answer, target, services) == pytest.approx(expected)
+    assert scorer.score(answer, target, services).f1 == pytest.approx(exact)
+    assert scorer.metric == "F1"

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from wardround.clinical.vocabulary.allergies import Allergy, charted_allergies, records_allergy
 from wardround.clinical.vocabulary.assertions import Status
-from wardround.clinical.vocabulary.care_units import INTENSIVE_CARE, INTERMEDIATE_CARE, CareUnit, read_care_unit
+from wardround.clinical.vocabulary.care_units import (
+    INTENSIVE_CARE,
+    INTERMEDIATE_CARE,
+    CareUnit,
+    read_care_unit,
+    service_class,
+)
 from wardround.clinical.vocabulary.concepts import (
     Mention,
     add_concepts,
@@ -167,6 +173,7 @@ __all__ = [
     "reading_unit",
     "records_allergy",
     "rises_by",
+    "service_class",
     "usual_units",
     "words_of",
 ]

@@ -1,4 +1,4 @@
-"""What the name of a care unit says: its class (intensive care, intermediate care, ward ...) and its services."""
+"""What the name of a care unit says: its class (intensive care, ward ...), its services; the class of a service."""
 
 from __future__ import annotations
 
@@ -44,6 +44,20 @@ def read_care_unit(name: str) -> CareUnit:
     if not levels and services:
         levels = {_WARD}
     return CareUnit(level=levels.pop() if len(levels) == 1 else None, services=frozenset(services))
+
+
+def service_class(code: str) -> str | None:
+    """Return the class of a hospital service by its code in MIMIC, None where MIMIC's documentation names none.
+
+    Source: mimic.mit.edu/docs/iv/modules/hosp/services: what calls itself medical or non-surgical, surgical,
+    obstetric, newborn or psychiatric there. Of ENT, GU, GYN, DENT, EYE and TRAUM it does not say whether they operate.
+
+    >>> service_class("CMED"), service_class("ORTHO"), service_class("ENT")
+    ('medical', 'surgical', None)
+    """
+    wanted = code.strip().casefold()
+    rows = table_rows("care_units", 3)
+    return next((name for kind, name, cell in rows if kind == "code" and wanted in cell_parts(cell)), None)
 
 
 def _words(text: str) -> str:

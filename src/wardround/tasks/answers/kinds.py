@@ -80,6 +80,13 @@ class ListedCandidates(Candidates):
         return load_prompt("wardround.tasks.answers", "listed_candidates")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedServices(ListedCandidates):
+    """Hospital services by MIMIC's codes."""
+
+    name: ClassVar[str] = "listed-services"
+
+
 # Answers that are one of a few declared classes, or several of them at once.
 
 
@@ -428,6 +435,7 @@ for _kind in (
     Candidates,
     CareUnits,
     ListedCandidates,
+    ListedServices,
     OneClass,
     SeveralClasses,
     FreeLabels,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wardround.clinical.codes import LabelSet
-from wardround.clinical.vocabulary import read_care_unit
+from wardround.clinical.vocabulary import read_care_unit, service_class
 from wardround.core import Registry
 from wardround.tasks.answers import (
     AnswerKind,
@@ -17,6 +17,7 @@ from wardround.tasks.answers import (
     FreeLabels,
     JudgedText,
     ListedCandidates,
+    ListedServices,
     OneClass,
     OneOption,
     SeveralClasses,
@@ -88,22 +89,25 @@ class Scorer:
         yield from ()
 
 
-class CareUnitScorer(Scorer):
-    """The F1 of the set, of the units' classes (intensive care, ward ...) and of their services.
+class LevelScorer(Scorer):
+    """The F1 of the set, and beside it of coarser levels: of care units their classes (intensive care, ward ...) and
+    their services, of services their classes (medical, surgical ...).
 
-    A level is scored where every unit of the target names it: "ICU" names no service. An answer without the level is
+    A level is scored where every name of the target says it: "ICU" names no service. An answer without the level is
     compared by its own name, and is wrong.
     """
+
+    def __init__(self, levels: Mapping[str, Callable[[str], Iterable[str]]]) -> None:
+        self._levels = levels
 
     def figures(
         self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None
     ) -> Mapping[str, float]:
-        """Return the F1 of names, classes and services."""
+        """Return the F1 of the names and of each level."""
         target_names = tuple(target)
         answer_names = tuple(answer or ())
         scores = {self.metric: self.score(answer_names, target_names, labels).f1}
-        levels: tuple[tuple[str, Callable[[str], Iterable[str]]], ...] = ((CLASS_F1, _level), (SERVICE_F1, _services))
-        for figure, level_of in levels:
+        for figure, level_of in self._levels.items():
             target_levels = [frozenset(level_of(_official(name, labels))) for name in target_names]
             if all(target_levels):
                 answer_levels = [
@@ -124,6 +128,11 @@ def _level(name: str) -> Iterable[str]:
 
 def _services(name: str) -> Iterable[str]:
     return read_care_unit(name).services
+
+
+def _service_class(code: str) -> Iterable[str]:
+    found = service_class(code)
+    return () if found is None else (found,)
 
 
 class SeveralClassesScorer(Scorer):
@@ -175,8 +184,9 @@ SCORERS: Registry[Scorer] = Registry("scorers", one="scorer", of=Scorer)
 """By the name of the answer kind."""
 
 SCORERS.add(Candidates.name, Scorer())
-SCORERS.add(CareUnits.name, CareUnitScorer())
+SCORERS.add(CareUnits.name, LevelScorer({CLASS_F1: _level, SERVICE_F1: _services}))
 SCORERS.add(ListedCandidates.name, Scorer())
+SCORERS.add(ListedServices.name, LevelScorer({CLASS_F1: _service_class}))
 SCORERS.add(FreeLabels.name, Scorer())
 SCORERS.add(OneClass.name, OneClassScorer())
 SCORERS.add(SeveralClasses.name, SeveralClassesScorer())

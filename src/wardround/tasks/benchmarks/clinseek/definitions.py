@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Literal
 
 from wardround.core import strict
-from wardround.tasks.answers import AnswerKind, ListedCandidates, OneClass
+from wardround.tasks.answers import AnswerKind, ListedCandidates, ListedServices, OneClass
 from wardround.tasks.benchmarks.task import TASKS, QuestionText, Task
 
 FAMILY = "clinseek"
@@ -95,13 +95,19 @@ RULES: Mapping[str, Rule] = _read()
 """Rules by task name."""
 
 
+def _answer_kind(rule: Rule) -> AnswerKind:
+    if isinstance(rule, RiskRule):
+        return _ANSWERS
+    kind = ListedServices if rule.table == "services" else ListedCandidates
+    return kind(tables=(space_name(rule),))
+
+
 def _task(name: str, rule: Rule) -> Task:
     risk = isinstance(rule, RiskRule)
-    answer: AnswerKind = _ANSWERS if risk else ListedCandidates(tables=(space_name(rule),))
     return Task(
         name=name,
         title=rule.title,
-        answer=answer,
+        answer=_answer_kind(rule),
         role=_role_of_rows(rule),
         about=rule_group(rule),
         template="classification" if risk else "clinseek_decision",
