@@ -70,6 +70,15 @@ def test_every_planted_row_follows_a_result_that_meets_its_rule(planted: Path, s
         assert not any(name == "Creatinine" and value > 1.2 for name, value in near)
 
 
+def test_a_planted_result_is_known_forty_minutes_after_its_draw(planted: Path) -> None:
+    key = json.loads((planted / "planted.json").read_text(encoding="utf-8"))["rows"]
+    new = [row for row in rows(planted, "labevents") if int(row["labevent_id"]) > 900_000_000_000]
+    assert sorted(row["charttime"] for row in new) == sorted(one["time"] for one in key if one["rule"] == "ALWAYS")
+    for row in new:
+        drawn, known = (datetime.fromisoformat(row[name]) for name in ("charttime", "storetime"))
+        assert known - drawn == timedelta(minutes=40)
+
+
 def test_the_key_says_when_an_action_was_forbidden_and_when_evidence_turned(
     planted: Path, synthetic_hospital: Path
 ) -> None:

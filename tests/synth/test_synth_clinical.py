@@ -277,6 +277,16 @@ def test_the_dead_are_not_better_on_their_last_day(rows: Reader) -> None:
     assert sum(last.values()) / len(last) < 22
 
 
+def test_films_have_ids_of_the_form_that_the_real_ones_have(rows: Reader) -> None:
+    films = rows("cxr_images")
+    assert films
+    for film in films:
+        assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{8}){4}", film["dicom_id"])
+        assert 50_000_000 <= int(film["study_id"]) < 60_000_000
+    for name in ("dicom_id", "study_id", "sop_instance_uid"):
+        assert len({film[name] for film in films}) == len(films)
+
+
 def test_ids_are_unique_and_nobodys(rows: Reader) -> None:
     keys = {"admissions": "hadm_id", "labevents": "labevent_id", "microbiologyevents": "microevent_id", "poe": "poe_id",
             "pharmacy": "pharmacy_id", "emar": "emar_id", "transfers": "transfer_id", "discharge": "note_id",

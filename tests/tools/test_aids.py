@@ -206,6 +206,14 @@ def test_the_words_to_look_for_are_called_alike_and_other_names_are_taken(tool: 
     assert searched(environment, tool, **{argument: "sodium"})[0] == "Sodium"
 
 
+def test_what_nothing_matches_is_no_row() -> None:
+    environment = Environment(laboratory(), open_toolset("agentehr"), EnvironmentOptions(candidates=candidates()))
+    asked = {"table_name": "labs", "query": ["qqq", "zzz"]}
+    result = environment.call("get_candidates_by_keyword", asked)
+    assert (result.rows_total, result.rows_shown, result.cursor) == (0, 0, None)
+    assert "0 rows, no match for 'qqq', 'zzz'" in result.text
+
+
 def test_after_a_clear_hit_nothing_else_is_listed() -> None:
     tool = "get_candidates_by_semantic_similarity"
     short = Environment(laboratory(), open_toolset("agentehr"), EnvironmentOptions(candidates=candidates()))

@@ -105,6 +105,28 @@ def test_now_is_the_charts_time_however_it_is_asked_for(gate: SqlGate) -> None:
     assert gate.query("SELECT datetime(charttime, '+1 day') FROM labevents LIMIT 1").rows == (("2150-05-31 08:00:00",),)
 
 
+NOW = {
+    "date": "date({})",
+    "time": "time({})",
+    "datetime": "datetime({})",
+    "julianday": "julianday({})",
+    "unixepoch": "unixepoch({})",
+    "strftime": "strftime('%Y-%m-%d %H:%M:%f', {})",
+}
+
+
+@pytest.mark.parametrize("name", NOW)
+def test_no_time_function_knows_another_now_than_the_charts(name: str, gate: SqlGate) -> None:
+    """Without an argument, asked for by name and further modified: as of the chart's time written out."""
+    call, moment = NOW[name], "'2150-06-01 12:00:00'"
+    pairs = {moment: (" NOW ",), f"{moment}, '+1 day', 'start of day'": ("now", "+1 day", "start of day")}
+    for plain, asked in pairs.items():
+        words = ", ".join(f"'{one}'" for one in asked)
+        assert gate.query(f"SELECT {call.format(words)} = {call.format(plain)}").rows == ((1,),)
+    bare = call.format("").replace(", )", ")")
+    assert gate.query(f"SELECT {bare} = {call.format(moment)}").rows == ((1,),)
+
+
 def test_cells_keep_their_types(gate: SqlGate) -> None:
     sql = (
         "SELECT typeof(itemid), typeof(valuenum), typeof(value), typeof(charttime), typeof(flag) FROM labevents LIMIT 2"

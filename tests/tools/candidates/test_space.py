@@ -210,6 +210,15 @@ def test_an_encoder_joins_the_fusion() -> None:
     assert "letters" in found[0].why
 
 
+def test_what_an_encoder_finds_nearest_comes_before_what_shares_a_word() -> None:
+    """The one has all letters of the query; the other one of its two words, and thirty are nearer to it by letters."""
+    near = [f"listen thing {first}{second}" for first in "silent" for second in "night"]
+    labels = LabelSet(name="x", labels=("silent zzzzzzzzzzzz", "listen thing", *near))
+    space = CandidateSpace(name="x", labels=labels)
+    assert space.by_meaning("silent night", 1)[0].label == "silent zzzzzzzzzzzz"
+    assert space.with_encoder(Letters()).by_meaning("silent night", 1)[0].label == "listen thing"
+
+
 def test_labels_that_spaces_share_are_encoded_once() -> None:
     class CountedOutcomes(Letters):
         def __init__(self) -> None:

@@ -187,7 +187,11 @@ def test_of_the_web_only_what_has_an_early_date_is_shown(tmp_path: Path, chart: 
             "searxng",
             {
                 "/search": {
-                    "results": [{"title": "T", "url": "http://a.example.org/", "content": "c"}, {"url": "file:///x"}]
+                    "results": [
+                        {"title": "T", "url": "http://a.example.org/", "content": "c"},
+                        *({"title": "no page", "url": one} for one in ("file:///x", "http://[x", "", None)),
+                        "no result",
+                    ]
                 }
             },
             "【0†T†a.example.org】 c",
@@ -208,7 +212,9 @@ def test_other_providers_are_read(provider: str, paths: dict[str, object], found
     with LocalWeb(pages) as web:
         settings = KnowledgeSettings(egress="guarded", provider=provider, provider_url=web.url)
         browser = Knowledge.open(settings, guard=INVENTED, network=web).browser(chart)
-        assert found in browser.search("low salt", 5, tokens=TOKENS)
+        results = browser.search("low salt", 5, tokens=TOKENS)
+        assert found in results
+        assert "【1†" not in results
 
 
 @pytest.mark.parametrize("answer", [Answer(status=500), Answer(body=b"<html>"), Answer(body=b"[" * 100_000)])
