@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ from wardround.tasks.benchmarks.task import Task
 
 Table = npt.NDArray[np.float64]
 _HOUR, _WINDOW = 60 * MINUTE, 24 * 60 * MINUTE
-_CACHE_SIZE = 4096
+_CACHE_SIZE, _FEW = 4096, 256
 _NONE: Ints = np.empty(0, np.int64)
 _SPANS = {"arrival": "emergency", "admission": "admission", "intensive care": "stay"}
 _ROWS = {"vital sign": "vital", "laboratory result": "lab", "order": "order"}
@@ -69,11 +70,13 @@ class Readings:
 
 
 class MomentReader:
-    """Computes features of the questions of one store; each subject's times are read once for all tasks."""
+    """Computes features of the questions of one store; each subject's times are read once for all tasks, and of a small
+    store once for all benchmarks that are built while it is open."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cache: dict[tuple[int, bool], _AvailableTimes] = {}
+        small = len(store.subjects) <= _FEW
+        self._cache: dict[tuple[int, bool], _AvailableTimes] = _of_small_stores.setdefault(store, {}) if small else {}
 
     def read(self, samples: Sequence[Sample], *, existence: bool) -> Readings:
         """Return the features of a task's samples; without ``existence`` the existence table is empty."""
@@ -89,20 +92,26 @@ class MomentReader:
             moment[rows, -1] = np.searchsorted(np.sort(times), times)
             since = np.array([_since(samples[row], time) for row, time in zip(rows, times.tolist(), strict=True)])
             hidden = [_hidden(samples[row]) for row in rows]
+            seldom = frozenset().union(*hidden)
             for name, moments in available.existing.items() if existence else ():
                 column = counts.setdefault(name, np.zeros(len(samples)))
                 count = np.searchsorted(moments, times, "right") - np.searchsorted(moments, since, "right")
-                column[rows] = np.where([name.partition(".")[0] in tables for tables in hidden], 0, count)
+                table = name.partition(".")[0]
+                column[rows] = np.where([table in tables for tables in hidden], 0, count) if table in seldom else count
         names = tuple(sorted(name for name, column in counts.items() if column.min() != column.max()))
-        table = np.column_stack([counts[name] for name in names]) if names else np.empty((len(samples), 0))
-        return Readings(moment=moment, names=names, existence=table)
+        stacked = np.column_stack([counts[name] for name in names]) if names else np.empty((len(samples), 0))
+        return Readings(moment=moment, names=names, existence=stacked)
 
     def _of(self, subject: int, existence: bool) -> _AvailableTimes:
-        if (subject, existence) not in self._cache:
+        found = self._cache.get((subject, True)) or self._cache.get((subject, existence))
+        if found is None:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
-            self._cache[subject, existence] = _AvailableTimes.of(self._store, subject, existence)
-        return self._cache[subject, existence]
+            found = self._cache[subject, existence] = _AvailableTimes.of(self._store, subject, existence)
+        return found
+
+
+_of_small_stores: WeakKeyDictionary[Store, dict[tuple[int, bool], _AvailableTimes]] = WeakKeyDictionary()
 
 
 def _since(sample: Sample, prediction_us: int) -> int:
