@@ -24,10 +24,9 @@ from wardround.reports.analyses import sections
 from wardround.reports.answer import answer_of
 from wardround.reports.charts import figure_name, write_svg
 from wardround.reports.checklists import CHECKLISTS, write_checklist
-from wardround.reports.figures import run_figures, without_figures, write_figures
+from wardround.reports.figures import prediction_figures, run_figures, without_figures, write_figures
 from wardround.reports.methods_text import methods_text
 from wardround.reports.paper_tables import paper_tables, write_tables
-from wardround.reports.prediction_figures import prediction_figures
 from wardround.reports.report import (
     MOST_PAGES,
     Pages,

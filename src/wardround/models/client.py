@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from wardround.core import Price, ProviderError, content_hash
-from wardround.models.endpoint import Attempts, Endpoint, Fault
+from wardround.core import Price, PromptWithheld, ProviderError, content_hash
+from wardround.models.endpoint import FILTER_CODES, Attempts, Endpoint, Fault
 from wardround.models.protocol import Reply, Request
 from wardround.models.schema import in_strict_form, refuses_form
 from wardround.models.wire import (
@@ -21,8 +21,8 @@ from wardround.models.wire import (
     with_own_names,
     without_dots,
 )
-from wardround.models.withheld import as_withheld
 
+_FILTER_STATUSES = (400, 403, 422, 451)
 _SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "guided", "structured", "grammar")
 
 
@@ -79,7 +79,7 @@ class ChatModel:
                 instead=lambda fault: self._encode(request) if self._refuses_a_part(request, fault) else None,
             )
         except ProviderError as error:
-            raise as_too_long(as_withheld(error)) from None
+            raise as_too_long(_as_withheld(error)) from None
         reply = self._reply(read, attempts)
         return reply if self._takes_dots else replace(reply, message=with_own_names(reply.message, request))
 
@@ -144,3 +144,10 @@ class ChatModel:
             reasoning=read.reasoning,
             calls_left_out=read.calls_left_out,
         )
+
+
+def _as_withheld(error: ProviderError) -> ProviderError:
+    """Return the error as a PromptWithheld where a content filter refused the prompt; else itself."""
+    if error.status not in _FILTER_STATUSES or not any(f"{code}: " in str(error) for code in FILTER_CODES):
+        return error
+    return PromptWithheld(str(error), status=error.status, attempts=error.attempts)

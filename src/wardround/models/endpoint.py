@@ -21,7 +21,10 @@ import httpx2
 from wardround.core import ProviderError, Secret, printable
 from wardround.models.guard import DataUseGuard, environment_proxy, is_loopback, parse_endpoint
 from wardround.models.line import HttpLine
-from wardround.models.withheld import FILTER_CODES
+
+FILTER_CODES = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
+"""Codes of a content filter that refused a prompt (Azure: status 400, ``code: content_filter``); the received text
+begins with the code where a body has one of them."""
 
 # When to try again, how long to wait, and when an endpoint is to be left alone.
 

@@ -121,7 +121,7 @@ def lines(
     """Lines of figures in 0..1 over a setting; each line has its name at its end, so no legend is needed. ``ticks``:
     values on the axis, by default all of the series."""
     every = [point for points in series.values() for point in points]
-    plane = _Plane.around(every, ticks=_values(series) if ticks is None else ticks)
+    plane = _Plane.around(every, ticks=sorted({x for x, _ in every}) if ticks is None else ticks)
     body = [plane.frame(axis)]
     for n, points in enumerate(series.values()):
         path = " ".join(f"{plane.x(x):.1f},{plane.y(y):.1f}" for x, y in points)
@@ -206,10 +206,6 @@ class _Plane:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
-
-
-def _values(series: Mapping[str, Sequence[tuple[float, float]]]) -> list[float]:
-    return sorted({x for points in series.values() for x, _ in points})
 
 
 def _label_width(labels: Iterable[str]) -> float:

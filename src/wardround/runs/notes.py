@@ -8,15 +8,18 @@ from textwrap import shorten
 
 from wardround.agents import AgentName, get_method, kinds_read
 from wardround.core import estimate_tokens
+from wardround.runs.execute import episode_keys
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import Counts
 from wardround.runs.results import evidence_cuts, finished_entries
+from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.spending import Spending
-from wardround.runs.words import codes_with_words
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tools import open_toolset
+from wardround.tools.retrieval import described_codes
 
 _REASON_CHARACTERS = 120
+_CHARTS_LOOKED_AT = 5
 
 
 def notes_on(folder: RunFolder) -> list[str]:
@@ -108,3 +111,13 @@ def failures(folder: RunFolder) -> str:
         return ""
     [(reason, count)] = reasons.most_common(1)
     return f", {reasons.total():,} of them failed (most often, {count:,}: {shorten(reason, _REASON_CHARACTERS)})"
+
+
+def codes_with_words(folder: RunFolder) -> tuple[int, int]:
+    """Return how many codes of a few of the run's charts have words, and how many there are: retrieval by likeness is
+    blind to codes without a description."""
+    store, benchmark = open_store(folder), open_benchmark(folder)
+    wanted = dict.fromkeys(key.sample for key in episode_keys(folder.settings, benchmark))
+    samples = [benchmark.sample(name) for name in list(wanted)[:_CHARTS_LOOKED_AT]]
+    charts = (one.chart(store, benchmark.policy) for one in samples)
+    return described_codes(chart.event_columns() for chart in charts)

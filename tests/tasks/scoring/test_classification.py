@@ -13,7 +13,7 @@ from effort import often
 from extras import Later, needs
 from wardround.core import UserError
 from wardround.tasks.scoring import PatientDraws, class_metrics, paired_macro_f1, score_metrics
-from wardround.tasks.scoring.classification import auroc, average_precision, brier, macro_auroc
+from wardround.tasks.scoring.classification import auroc, brier, macro_auroc, weighted_average_precision
 
 pytestmark = needs("sklearn")
 sklearn_metrics = Later("sklearn.metrics")
@@ -64,7 +64,7 @@ def test_figures_of_scores_are_those_of_scikit_learn_with_ties(seed: int, n: int
     truth[:2] = True, False
     scores = generator.integers(0, levels, n) / levels
     assert auroc(truth, scores) == pytest.approx(sklearn_metrics.roc_auc_score(truth, scores), abs=1e-12)
-    assert average_precision(truth, scores) == pytest.approx(
+    assert weighted_average_precision(truth, scores, np.ones((1, n)))[0] == pytest.approx(
         sklearn_metrics.average_precision_score(truth, scores), abs=1e-12
     )
     assert brier(truth, scores) == pytest.approx(sklearn_metrics.brier_score_loss(truth, scores), abs=1e-12)
@@ -90,7 +90,7 @@ def test_one_against_rest_is_that_of_scikit_learn(seed: int, n: int) -> None:
 
 def test_weights_are_repetitions() -> None:
     """A resample in which a patient came up twice is the data with that patient twice."""
-    from wardround.tasks.scoring.classification import weighted_auroc, weighted_average_precision
+    from wardround.tasks.scoring.classification import weighted_auroc
 
     generator = np.random.default_rng(5)
     truth, scores = generator.integers(0, 2, 30).astype(bool), generator.integers(0, 6, 30) / 6

@@ -99,7 +99,6 @@ def test_what_is_not_known_is_not_a_number() -> None:
     assert use.cost is None
     assert use.prefix_share is None
     assert GroundingCounts().share is None
-    assert GroundingCounts().backed_share is None
 
 
 def test_grounding_by_hand() -> None:
@@ -112,7 +111,6 @@ def test_grounding_by_hand() -> None:
     counts = grounding_counts(checks, ["Asthma", "ASTHMA", "Gout", "Burns"])  # three answers, one of them backed
     assert counts == GroundingCounts(citations=4, existing=3, read=3, supporting=3, passed=1, answers=3, backed=1)
     assert counts.share == 0.25
-    assert counts.backed_share == pytest.approx(1 / 3)
     assert GroundingCounts.total([counts, counts]).citations == 8
 
 

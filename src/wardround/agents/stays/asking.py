@@ -26,7 +26,7 @@ from wardround.agents.stays.steward import lines_that_fit
 from wardround.clinical.codes import normalise_label
 from wardround.core import FormatError, Message, load_prompt
 from wardround.models import Request
-from wardround.models.schema import Structured, complete_structured, object_schema
+from wardround.models.schema import complete_structured, object_schema
 
 # The roles by the model: one structured call each, through the episode, so that its tokens are counted.
 
@@ -169,7 +169,7 @@ async def ask_role(episode: Episode, role: Role, most_tokens: int, **shown: Any)
     except FormatError as error:
         episode.recorder.note("unreadable", {"step": episode.turn, "role": role.name, "problem": str(error)})
         return Answered(value={}, problem=str(error))
-    return Answered(value=said.value, token_logprobs=_logprobs(said))
+    return Answered(value=said.value, token_logprobs=said.exchanges[-1][1].token_logprobs)
 
 
 def prompt_tokens(episode: Episode, messages: Sequence[Message]) -> int:
@@ -198,10 +198,6 @@ def _fixed_words(schema: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]
         if "enum" in part:
             yield name, part["enum"]
         yield from _fixed_words(part.get("items", part))
-
-
-def _logprobs(said: Structured) -> tuple[float, ...] | None:
-    return said.exchanges[-1][1].token_logprobs
 
 
 # A proposal and its audit: checks in code of every action, then the model's audit if its gate opens.

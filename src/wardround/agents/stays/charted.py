@@ -175,7 +175,7 @@ class StateFacts:
         running = [medication for medication in self.state.medications.values() if is_drug(medication.concept, drug)]
         if not running:
             return 0.0 if self.taking(drug) is False else None
-        weight = self._latest("weight")
+        weight = self._trends.get(clinical_name("weight"))
         charted = self.charted_units("weight")
         kilograms = None if weight is None else kilograms_of(weight.last.value, weight.unit, charted)
         rates = [rate_in(order.dose, order.unit, unit, kilograms) for order in running]
@@ -198,9 +198,6 @@ class StateFacts:
         """The kinds of events seen of this subject."""
         running = (medication.kind for medication in self.state.medications.values())
         return frozenset((*(kind for kind, _ in self.state.actions), *running))
-
-    def _latest(self, concept: str) -> Trend | None:
-        return self._trends.get(clinical_name(concept))
 
     def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
         """Whether a problem is known in this encounter, lasts since an earlier one, or is suspected; otherwise unknown,

@@ -38,7 +38,7 @@ from wardround.clinical.protocols.quantity_reading import (
     read_span,
     read_window,
 )
-from wardround.clinical.protocols.tokens import OLDEST, SCORE_UNITS, SCORES, NameReader, Tokens
+from wardround.clinical.protocols.tokens import OLDEST, SCORE_UNITS, NameReader, Tokens
 from wardround.clinical.vocabulary import RELATIONS, Relation, find_concept, is_known_drug, parse_quantity, read_unit
 from wardround.core import UserError
 
@@ -433,8 +433,3 @@ class _Reader:
         if hours is None:
             raise UserError(f"a window is missing at {self._tokens.rest!r}: write `in last 24 h`")
         return hours
-
-
-def scores_known() -> tuple[str, ...]:
-    """Return the scores that triggers may ask for."""
-    return tuple(dict.fromkeys(SCORES.values()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from wardround.core import parse_time
-from wardround.synth.dialects.source import HospitalTables, Row, later, some_twice, write_csv
+from wardround.synth.dialects.source import HospitalTables, later, some_twice, write_csv
 
 # Rows of an OMOP conversion that reveal the future if their dates are read as availability times.
 
@@ -190,10 +190,6 @@ def write_omop(hospital: Path, folder: Path) -> None:
 
 def _dated(name: str, time: str) -> dict[str, object]:
     return {f"{name}_date": time[:10], f"{name}_datetime": time}
-
-
-def _visit_of(row: Row) -> str:
-    return row["hadm_id"]
 
 
 def _persons(source: HospitalTables) -> Iterator[dict[str, object]]:

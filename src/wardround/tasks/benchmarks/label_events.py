@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.clinical.codes import read_user_codes
-from wardround.records import Policy, RowRole, SourceSpec, TableSpec
+from wardround.records import Policy, RowRole, SourceSpec
 from wardround.records.shards import NEVER_TIME
 from wardround.records.specs import CodedRows, Conditions
 from wardround.tasks.benchmarks.encounters import (
@@ -281,7 +281,7 @@ def label_source(task: Task, role: RowRole, spec: SourceSpec, policy: Policy, us
     """
     table = spec.tables[role.table]
     labels = role_labels(task.role, role, spec, user_codes)
-    reflex = _reflex(table)
+    reflex = table.pending.reflex.patterns if table.pending else ()
     return LabelSource(
         table=role.table,
         columns=labels.columns,
@@ -318,10 +318,6 @@ def _wanted_codes(task: Task, role: RowRole, user_codes: Path | None) -> str | N
     """Return the code table that the user must add: ICD-9 procedures have categories only through it."""
     wants = task.role == "procedure" and role.group == "ccs" and role.system == "icd9"
     return _ICD9_PROCEDURES if wants and not read_user_codes(_ICD9_PROCEDURES, user_codes) else None
-
-
-def _reflex(table: TableSpec) -> tuple[str, ...]:
-    return table.pending.reflex.patterns if table.pending else ()
 
 
 def _not_any(patterns: tuple[str, ...]) -> Callable[[str | None], bool]:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal, get_args
 
-from wardround.core import RecordError, UserError, content_hash, format_time, parse_time
+from wardround.core import RecordError, UserError, format_time, parse_time
 from wardround.records import Chart, Policy, Store, Withheld
 from wardround.tasks.answers import CuratedWindow, Question
 from wardround.tasks.benchmarks.task import QuestionText, Task
@@ -159,11 +159,6 @@ def _words(task: str) -> QuestionText:
     if task not in _texts():
         raise UserError(f"task {task!r} has no question text; give it words=QuestionText(...)")
     return QuestionText(**_texts()[task])
-
-
-def questions_sha256() -> str:
-    """Return the hash of the question texts, for manifests."""
-    return content_hash(_source())
 
 
 def _source() -> str:

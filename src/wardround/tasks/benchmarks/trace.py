@@ -273,12 +273,8 @@ def stay_statistics(stays: Stays) -> dict[str, float]:
         "labs_per_bundle": each(EventKind.LAB),
         "medications_per_bundle": each(EventKind.MEDICATION_START, EventKind.MEDICATION_STOP),
         "events_per_subject": round(sum(stay.events for stay in stays) / people, 1),
-        "targets_per_step": round(fmean(_targets_per_step(stay) for stay in stays), 2),
+        "targets_per_step": round(fmean(len(stay.target) / (stay.bundles - 1) for stay in stays), 2),
     }
-
-
-def _targets_per_step(stay: PlayedStay) -> float:
-    return len(stay.target) / (stay.bundles - 1)
 
 
 def _name(task: Task, stay: PlayedStay) -> str:

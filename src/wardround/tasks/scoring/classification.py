@@ -56,12 +56,6 @@ def auroc(truth: Sequence[bool] | Truth, scores: Sequence[float] | Floats) -> fl
     return float(weighted_auroc(np.asarray(truth, bool), values, np.ones((1, len(values))))[0])
 
 
-def average_precision(truth: Sequence[bool] | Truth, scores: Sequence[float] | Floats) -> float:
-    """Average precision of unweighted samples; NaN without both classes."""
-    values = np.asarray(scores, float)
-    return float(weighted_average_precision(np.asarray(truth, bool), values, np.ones((1, len(values))))[0])
-
-
 def brier(truth: Sequence[bool] | Truth, scores: Sequence[float] | Floats) -> float:
     """Brier score of unweighted samples."""
     values = np.asarray(scores, float)

@@ -34,11 +34,6 @@ class GroundingCounts:
         """The grounding metric: passed / citations; None where nothing was cited."""
         return self.passed / self.citations if self.citations else None
 
-    @property
-    def backed_share(self) -> float | None:
-        """Answers with at least one passing citation / answers; None where nothing was answered."""
-        return self.backed / self.answers if self.answers else None
-
 
 def grounding_counts(citations: Iterable[Mapping[str, Any]], answer: Sequence[str] | None) -> GroundingCounts:
     """Count the citation checks of an outcome (``answer``, ``row_id``, ``exists``, ``read``, ``supports``)."""

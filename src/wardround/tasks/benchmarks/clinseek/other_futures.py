@@ -9,7 +9,7 @@ from wardround.core import format_time, from_microseconds, to_microseconds
 from wardround.records import Chart, Store
 from wardround.tasks.benchmarks.clinseek.build import question_source
 from wardround.tasks.benchmarks.clinseek.definitions import RULES
-from wardround.tasks.benchmarks.clinseek.timeline import QuestionSource, StayQuestion, Timeline
+from wardround.tasks.benchmarks.clinseek.timeline import StayQuestion, Timeline
 from wardround.tasks.benchmarks.pipeline import BuildSettings
 
 
@@ -36,7 +36,8 @@ def possible_questions(
                 is_settled |= {
                     _key(name, question): question.settled_us <= now_us
                     and (question.stay in ended_stays or not question.kind_is_late)
-                    for question in _questions_until(source, timeline, now_us)
+                    for question in source.questions(timeline)
+                    if question.prediction_us <= now_us
                 }
     return (
         is_settled,
@@ -58,10 +59,6 @@ def ended_stay_rows(chart: Chart) -> frozenset[str]:
                     ids[row] for row in batch.column(name).is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
                 )
     return frozenset(row_ids)
-
-
-def _questions_until(source: QuestionSource, timeline: Timeline, now: int) -> list[StayQuestion]:
-    return [question for question in source.questions(timeline) if question.prediction_us <= now]
 
 
 def _key(task: str, question: StayQuestion) -> tuple[str, int, str]:
