@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from memory_doubles import key, lesson, patient, titles
+from memory_doubles import key, lesson, origin, patient, titles
 
 from wardround.core import UserError
 from wardround.memory import Bank, Key, RecallQuestion, SeedSettings
+from wardround.memory.entries import EntryReader, Texts
 from wardround.memory.keys import KeyVectors
-from wardround.memory.rows import Texts
 from wardround.memory.upkeep import forget
 
 
@@ -23,11 +23,12 @@ def filled(path: Path) -> Bank:
     return bank
 
 
-def test_opening_reads_no_text_and_no_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_reads_no_entry_no_text_and_no_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path / "bank.sqlite").close()
     read: list[object] = []
     monkeypatch.setattr(Texts, "read", lambda self, entries: read.append(entries))
     monkeypatch.setattr(KeyVectors, "_read", lambda self, last: read.append(last))
+    monkeypatch.setattr(EntryReader, "_kept", lambda self, row: read.append(row))
     with Bank.open(tmp_path / "bank.sqlite", writable=False) as bank:
         assert (len(bank), bank.revision) == (3, 3)
     assert read == []
@@ -118,3 +119,66 @@ def test_what_another_process_forgot_is_served_no_more(tmp_path: Path) -> None:
         assert "two" not in [one.title for one in reader.experiences()]
         with pytest.raises(UserError, match=r"forgotten in .* open it again"):
             past.experiences  # noqa: B018
+
+
+BROKEN = {
+    "entry": "UPDATE entry SET splits = splits WHERE number = 2",
+    "revision": "UPDATE revision SET title = title WHERE number = 2",
+    "experience": "UPDATE experience SET facts = facts WHERE key = 2",
+    "key": "UPDATE key SET text_hash = text_hash WHERE number = 2",
+}
+
+
+@pytest.mark.parametrize("table", BROKEN)
+def test_a_row_that_is_not_as_it_was_written_is_not_served(tmp_path: Path, table: str) -> None:
+    """Its checksum is made wrong: to a reader that is the same as a bit that flipped in the row."""
+    filled(tmp_path / "bank.sqlite").close()
+    with sqlite3.connect(tmp_path / "bank.sqlite") as connection:
+        connection.create_function("row_seal", -1, lambda *values: 7, deterministic=True)
+        (guard,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'revision_stays'").fetchone()
+        connection.execute("DROP TRIGGER revision_stays")
+        connection.execute(BROKEN[table])
+        connection.execute(guard)
+    asked = RecallQuestion(text="two", key=key(1, 0.2))
+    with Bank.open(tmp_path / "bank.sqlite", writable=False) as bank:
+        with pytest.raises(UserError, match=rf"damaged: a row of its table {table} .*`wardround memory audit`"):
+            bank.seeds(asked, for_subject=patient(9), kinds=("actor",))
+        wrong = {name: count for name, count in bank.damage().items() if count}
+        assert wrong == {f"rows of {table} that are not as they were written": 1}
+
+
+def test_an_entry_that_does_not_follow_from_the_revisions_is_found(tmp_path: Path) -> None:
+    """Here the checksum is right and what the row says is wrong: a program's fault, not a disk's."""
+    with filled(tmp_path / "bank.sqlite") as bank:
+        bank.revise(bank.experiences()[0].id, title="one again", reason="changed")
+        assert not any(bank.damage().values())
+        bank.file.connection.execute("UPDATE entry SET until = 3 WHERE number = 1")
+        bank.file.connection.execute("DELETE FROM entry WHERE number = 2")
+        bank.file.connection.execute("UPDATE entry SET subjects = '[]' WHERE number = 3")
+        wrong = {name: count for name, count in bank.damage().items() if count}
+        assert wrong == {"entries that do not follow from the revisions": 3}
+
+
+@pytest.mark.parametrize("most_followed", [0, 2, 5_000])
+def test_a_reader_that_is_far_behind_answers_as_one_that_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_followed: int
+) -> None:
+    monkeypatch.setattr("wardround.memory.state._MOST_FOLLOWED", most_followed)
+    with filled(tmp_path / "bank.sqlite") as bank, Bank.open(bank.path, writable=False) as reader:
+        one, two, three = (experience.id for experience in reader.experiences())
+        assert titles(reader.search(key(1, 0), kind="actor", for_subject=patient(3), k=9)) == ["one", "two"]
+        with bank.batch():
+            bank.retire(one, reason="gone")
+            bank.revise(two, title="two again", by=origin(bank, 8, split="dev"), reason="taught by another split")
+            bank.revise(three, title="three again", by=origin(bank, 9), reason="taught by another patient")
+            bank.add([lesson(bank, "four", 4)], key=key(1, 0.4))
+        assert (len(reader), reader.revision) == (3, 7)
+        for asking, shown, own in ((9, ["four"], 1), (3, ["four"], 1), (4, ["three again"], 1), (5, None, 0)):
+            found = reader.search(key(1, 0), kind="actor", for_subject=patient(asking), k=9)
+            assert titles(found) == (["three again", "four"] if shown is None else shown)
+            assert found.withheld == {"same_subject": own, "split": 1}
+        assert titles(bank.at(revision=3).search(key(1, 0), kind="actor", for_subject=patient(9), k=9)) == [
+            "one",
+            "two",
+            "three",
+        ]

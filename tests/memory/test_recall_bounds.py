@@ -106,11 +106,11 @@ def test_mentions_of_many_names_are_those_of_each(tmp_path: Path) -> None:
         assert (names[12], names[3]) == ("word1", "word2")
         for most in (0, 2, 5, 8, 100):
             each = {name: graph.mentions(name, known=live.__contains__, most=most) for name in names}
-            assert graph.mentions_of(names, live=live, most=most) == each
+            assert graph.mentions_of(names, is_live=live.__contains__, live=len(live), most=most) == each
             assert {None} < {*each.values()} or most > 8
 
 
 def test_a_bank_without_experiences_mentions_nothing(tmp_path: Path) -> None:
     """The first that is linked is compared with none."""
     with Bank.open(tmp_path / "empty.sqlite") as bank:
-        assert bank.graph().mentions_of(["lactate"], live=set(), most=100) == {"lactate": ()}
+        assert bank.graph().mentions_of(["lactate"], is_live=bool, live=0, most=100) == {"lactate": ()}

@@ -1,8 +1,8 @@
 """The bank: experiences in SQLite, the only source of truth. Several processes may read while one writes.
 
 Writing is append-only: an experience is added once. Further revisions revise, retire or revert it, each with its
-reason. Any past state can be rebuilt, and a bad update can be undone. Searches read a copy in memory that follows the
-file.
+reason. Any past state can be rebuilt, and a bad update can be undone. Searches read what they look at
+and keep it in memory.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class Bank(PastReader):
             self._wrote = True
 
     def _forget_state(self) -> None:
-        """Drop the copy in memory, which may contain what is now undone."""
+        """Drop what is in memory, which may contain what is now undone."""
         self._live_state = BankState(file=self._file, subject_key=self._subject_key)
         self._live_state.evaluate_on(self._evaluated)
         self._graph_cache = GraphCache()
@@ -363,7 +363,7 @@ class Bank(PastReader):
         return self.history(experience)[-1]
 
     def _state(self) -> BankState:
-        """Return the copy in memory, brought up to date with the file."""
+        """Return the state, brought up to date with the file."""
         version = self._file.data_version
         if self._wrote or version != self._seen_version:
             self._drop_what_was_forgotten()

@@ -19,15 +19,17 @@ from wardround.core import (
     connect_read_only,
     transaction,
 )
+from wardround.core.sqlite import row_seal
 from wardround.memory.words import show_places
 
 # The SQLite file of a bank: its tables, its version, and clear errors when it is not one.
 #
 # ``revision`` is append-only and its numbers are the bank's clock: the state at any past number can be rebuilt. Text,
 # score and state of an experience are those of its last revision; ``experience`` holds what never changes. ``step``
-# names the ticks of the same clock at which something else was written. What is in ``words``, ``term`` and ``mention``
-# follows from the rest and can be made again. Every row holds a checksum of itself (`core/sqlite.py`), which
-# ``memory audit`` and ``audit files`` look at.
+# names the ticks of the same clock at which something else was written. ``entry`` says of each revision what holds
+# from it on, ``until`` the next one of the same experience. What is in ``entry``, ``words``, ``term`` and ``mention``
+# follows from the rest. Every row holds a checksum of itself (`core/sqlite.py`), which readers look at in rows of
+# ``entry``, ``key``, ``revision`` and ``experience``, ``memory audit`` and ``audit files`` in all.
 #
 # What is promised: what ``add``, ``revise`` and the others returned for survives a kill and a power cut (WAL with
 # ``synchronous=FULL``: every commit is on the disk before it returns).
@@ -54,6 +56,17 @@ CREATE TABLE revision (
     sample TEXT NOT NULL, subject TEXT NOT NULL, split TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL
 );
 CREATE INDEX revision_of ON revision (experience, number);
+CREATE INDEX revision_by ON revision (subject, experience);
+CREATE TABLE entry (
+    number INTEGER PRIMARY KEY REFERENCES revision, until INTEGER NOT NULL,
+    experience TEXT NOT NULL REFERENCES experience, age INTEGER NOT NULL, kind TEXT NOT NULL, task TEXT NOT NULL,
+    tool TEXT NOT NULL, key INTEGER REFERENCES key, live INTEGER NOT NULL, score REAL,
+    subjects TEXT NOT NULL, splits TEXT NOT NULL
+);
+CREATE INDEX entry_of ON entry (experience, until, number, live);
+CREATE INDEX entry_of_kind ON entry (kind, splits, task, tool, key, until, number) WHERE live;
+CREATE INDEX entry_of_key ON entry (key, number, until) WHERE key IS NOT NULL;
+CREATE INDEX entry_retired ON entry (until, number, experience) WHERE NOT live;
 CREATE TABLE feedback (
     number INTEGER PRIMARY KEY AUTOINCREMENT, experience TEXT NOT NULL REFERENCES experience, kind TEXT NOT NULL,
     value REAL, detail TEXT NOT NULL, at TEXT NOT NULL, episode TEXT NOT NULL
@@ -154,11 +167,27 @@ _DAMAGE = {
     "experiences without their key": """
         SELECT count(*) FROM experience WHERE key IS NOT NULL AND key NOT IN (SELECT number FROM key)
     """,
+    "entries that do not follow from the revisions": """
+        SELECT count(*) FROM (
+            SELECT number, experience, live, score, subject, split,
+                lead(number, 1, 1 << 62) OVER (PARTITION BY experience ORDER BY number) AS until,
+                first_value(number) OVER (PARTITION BY experience ORDER BY number) AS age
+            FROM revision
+        ) AS revision JOIN experience ON experience.id = revision.experience LEFT JOIN entry USING (number)
+        WHERE (revision.until, revision.age, revision.experience, revision.live, revision.score)
+            IS NOT (entry.until, entry.age, entry.experience, entry.live, entry.score)
+            OR (experience.kind, experience.task, experience.tool, experience.key)
+            IS NOT (entry.kind, entry.task, entry.tool, entry.key)
+            OR revision.subject NOT IN (SELECT value FROM json_each(entry.subjects))
+            OR revision.split NOT IN (SELECT value FROM json_each(entry.splits))
+    """,
+    "entries of no revision": "SELECT count(*) FROM entry WHERE number NOT IN (SELECT number FROM revision)",
     "edges that lead nowhere": """
         SELECT count(*) FROM edge
         WHERE source NOT IN (SELECT id FROM experience) OR target NOT IN (SELECT id FROM experience)
     """,
 }
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _NOT_INDEXED = """
 SELECT count(*) FROM revision
 WHERE live AND number IN (SELECT max(number) FROM revision GROUP BY experience)
@@ -168,7 +197,10 @@ WHERE live AND number IN (SELECT max(number) FROM revision GROUP BY experience)
 
 def damage(connection: sqlite3.Connection) -> dict[str, int]:
     """Return counts of what is wrong with a bank."""
+    with closing(BANK_FORMAT.in_memory()) as empty:
+        ours, found_here = (set(one.execute(_SCHEMA).fetchall()) for one in (empty, connection))
     found = {"faults that SQLite sees": len(broken_pages(connection))}
+    found["tables, indexes and guards that are not as they were made"] = len(ours - found_here)
     found |= {
         f"rows of {table} that are not as they were written": count for table, count in broken_rows(connection).items()
     }
@@ -236,7 +268,7 @@ class BankFile:
         try:
             yield
         finally:
-            self.connection.execute("ROLLBACK")
+            self.connection.execute("COMMIT")
 
     @contextmanager
     def writing(self, *, undone: Callable[[], None]) -> Iterator[None]:
@@ -278,3 +310,14 @@ class BankFile:
                     self.connection.execute("PRAGMA busy_timeout = 0")
                     checkpoint(self.connection)
             self.connection.close()
+
+
+def checked(file: BankFile, table: str, row: Sequence[Any]) -> Sequence[Any]:
+    """Return a row without its seal, which is its last value. Raises UserError if the row is not as it was written."""
+    *values, seal = row
+    if row_seal(*values) != seal:
+        raise UserError(
+            f"{file.path} is damaged: a row of its table {table} is not as it was written; `wardround memory audit` "
+            "counts all that are"
+        )
+    return values

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, islice
+from itertools import accumulate, chain, groupby, islice
 from operator import attrgetter
 
 import numpy as np
 
 from wardround.memory.choice import EligibleEntries, total
+from wardround.memory.entries import Entry
 from wardround.memory.experience import Kind, Subject, normal_name
 from wardround.memory.graph import GraphReader
 from wardround.memory.keys import Key
-from wardround.memory.rows import Entry
 from wardround.memory.similarity import inverse_document_frequency
 from wardround.memory.state import SERVABLE_SPLITS, BankState
 
@@ -26,6 +27,8 @@ WHERE EXISTS (SELECT 1 FROM mention WHERE name = value) OR EXISTS (SELECT 1 FROM
 _LONGEST_NAME = 3
 _MOST_WORDS = 128
 _FIRST_MATCHES = 2
+_AT_ONCE = 1.25
+"""Of a pool, so much is read at once: some of it may be withheld."""
 _MOST_MENTIONS = 100
 """What more experiences than this speak of tells them apart no better than its words do."""
 
@@ -62,23 +65,21 @@ class RecallCandidates:
         self.choices: Mapping[str, EligibleEntries] = {
             kind: state.choice(kind, task, tool, SERVABLE_SPLITS) for kind in kinds
         }
-        subject = "" if for_subject is None else for_subject.hashed(state.subject_key)
-        self.own = {kind: {entry.name for entry in choice.of_subject(subject)} for kind, choice in self.choices.items()}
+        self.subject = "" if for_subject is None else for_subject.hashed(state.subject_key)
 
     @property
     def _has_keys(self) -> bool:
         return bool(self.state.rows) and any(choice.has_keys for choice in self.choices.values())
 
-    def serves(self, entry: Entry | None) -> bool:
-        choice = None if entry is None else self.choices.get(entry.kind)
-        if entry is None or choice is None:
-            return False
-        return entry.name in choice.entries and entry.name not in self.own[choice.kind]
+    def serves(self, entry: Entry) -> bool:
+        """Return whether an entry may be served to the subject."""
+        choice = self.choices.get(entry.kind)
+        return choice is not None and choice.serves(entry) and self.subject not in entry.subjects
 
     def withheld(self) -> dict[str, int]:
         return total(
-            choice.withheld(len(self.own[kind]), counts_evaluated=self.state.evaluates)
-            for kind, choice in self.choices.items()
+            choice.withheld(len(choice.of_subject(self.subject)), counts_evaluated=self.state.evaluates)
+            for choice in self.choices.values()
         )
 
     def by_words(self, terms: Sequence[str], pool: int) -> dict[Entry, float]:
@@ -91,10 +92,19 @@ class RecallCandidates:
             found = self._standing(self.state.words.matching(terms, self.state.revision), pool)
         return found
 
-    def _standing(self, matches: Iterable[tuple[int, float]], pool: int) -> dict[Entry, float]:
-        entries = ((self.state.standing(revision), score) for revision, score in matches)
-        served = ((entry, score) for entry, score in entries if entry is not None and self.serves(entry))
+    def _standing(self, matches: Sequence[tuple[int, float]], pool: int) -> dict[Entry, float]:
+        at_once = math.ceil(_AT_ONCE * pool)
+        served = (
+            (entry, score)
+            for start in range(0, len(matches), at_once)
+            for entry, score in self._entries(matches[start : start + at_once])
+            if self.serves(entry)
+        )
         return dict(islice(served, pool))
+
+    def _entries(self, matches: Sequence[tuple[int, float]]) -> list[tuple[Entry, float]]:
+        known = self.state.standing(revision for revision, _ in matches)
+        return [(known[revision], score) for revision, score in matches if revision in known]
 
     def by_vector(self, key: Key, pool: int) -> dict[Entry, float]:
         rows = self.state.rows
@@ -103,9 +113,11 @@ class RecallCandidates:
         self.state.check_key(key)
         penalty = np.maximum.reduce([choice.penalty(rows) for choice in self.choices.values()])
         found: dict[Entry, float] = {}
-        for place, similarity in self.state.nearest(key.vector, penalty, [], pool, most_threaded=0):
-            for choice in self.choices.values():
-                found |= {entry: similarity for entry in choice.by_row.get(place, ()) if self.serves(entry)}
+        near = self.state.nearest(key.vector, penalty, [], pool, most_threaded=0)
+        entries = self.state.at_places(place for place, _ in near)
+        for place, similarity in near:
+            served = [entry for entry in entries.get(place, ()) if self.serves(entry)]
+            found |= {entry: similarity for kind in self.choices for entry in served if entry.kind == kind}
         return found
 
     def similarities(self, key: Key | None, entries: Iterable[Entry]) -> dict[Entry, float]:
@@ -123,7 +135,8 @@ class RecallCandidates:
         graph = GraphReader(self.connection, self.state.revision)
         names = self._names_in(question.text) if question.entities is None else list(question.entities)
         entities = list(dict.fromkeys(graph.entities(names)))
-        mentions = graph.mentions_of(entities, live=self.state.live_names, most=_MOST_MENTIONS)
+        retired, live = self.state.retired, len(self.state)
+        mentions = graph.mentions_of(entities, is_live=lambda name: name not in retired, live=live, most=_MOST_MENTIONS)
         sums: dict[str, float] = {}
         for experiences in filter(None, mentions.values()):
             tells = inverse_document_frequency(len(self.state), len(experiences))
@@ -139,13 +152,19 @@ class RecallCandidates:
         for name, value in sums.items():
             alike.setdefault(value, []).append(name)
         equal = groupby(sorted(alike, reverse=True), key=lambda value: round(value, 9))
-        in_turn = (self._by_age(chain.from_iterable(map(alike.__getitem__, values))) for _, values in equal)
-        served = filter(self.serves, chain.from_iterable(in_turn))
+        in_turn = [list(chain.from_iterable(map(alike.__getitem__, values))) for _, values in equal]
+        served = filter(self.serves, self._in_turn(in_turn, math.ceil(_AT_ONCE * pool)))
         return {entry: sums[entry.name] for entry in islice(served, pool)}
 
-    def _by_age(self, names: Iterable[str]) -> list[Entry]:
-        known = (self.state.known(name) for name in names)
-        return sorted((entry for entry in known if entry is not None), key=attrgetter("order"))
+    def _in_turn(self, groups: Sequence[Sequence[str]], at_once: int) -> Iterator[Entry]:
+        """Return the entries of groups of names, group by group, each by age; so many, or a few more, are read at
+        once."""
+        ends = accumulate(map(len, groups))
+        for _, some in groupby(zip(groups, ends, strict=True), key=lambda group: (group[1] - 1) // at_once):
+            together = [names for names, _ in some]
+            known = self.state.named(chain.from_iterable(together))
+            for names in together:
+                yield from sorted(filter(None, map(known.get, names)), key=attrgetter("order"))
 
     def _names_in(self, text: str) -> list[str]:
         words = [word.strip(".,;:?!()[]\"'") for word in normal_name(text).split()[:_MOST_WORDS]]

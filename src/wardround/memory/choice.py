@@ -2,115 +2,166 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from wardround.memory.rows import Entry
+from wardround.memory.entries import Entry, EntryReader, as_text
+
+_SERVED = "splits = ?"
+_OTHER_SPLITS = ("splits < ?", "splits > ?")
 
 
 @dataclass(slots=True, kw_only=True)
 class EligibleEntries:
-    """The eligible entries by name, by subject and, once keys are compared, by the position of their key; ineligible
-    entries are counted."""
+    """Says which entries are eligible, and counts those that are not. What it counts is asked of the file once, and
+    then follows ``put`` and ``drop``.
 
+    ``splits`` are what may be served: one split at most, so that an entry's splits are among them or differ.
+    """
+
+    source: EntryReader
     kind: str
     task: str | None
     tool: str | None
-    splits: frozenset[str]
-    entries: dict[str, Entry] = field(default_factory=dict)
-    _keyed: int = 0
-    _by_row: dict[int, list[Entry]] | None = None
-    _by_subject: dict[str, dict[str, Entry]] = field(default_factory=dict)
-    _wrong_split: set[str] = field(default_factory=set)
-    _evaluated: set[str] = field(default_factory=set)
+    splits: tuple[str, ...]
+    evaluated_subjects: Collection[str]
+    evaluated: dict[str, Entry] = field(init=False)
+    _outside: int = field(init=False)
+    _served: int | None = None
+    _has_keys: bool | None = None
+    _own: dict[str, list[Entry]] = field(default_factory=dict)
+    _keys_at: npt.NDArray[np.int32] | None = None
     _penalty: npt.NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
 
-    def put(self, entry: Entry, evaluated: Collection[str]) -> None:
-        """Add a new entry to its groups."""
-        if not entry.live or entry.kind != self.kind:
-            return
-        if self.task not in (None, entry.task) or self.tool not in (None, entry.tool):
-            return
-        if not self.splits.issuperset(entry.splits):
-            self._wrong_split.add(entry.name)
-        elif evaluated and any(subject in evaluated for subject in entry.subjects):
-            self._evaluated.add(entry.name)
-        else:
-            self._open(entry)
+    def __post_init__(self) -> None:
+        live = self.source.of_subjects(self.evaluated_subjects)
+        self.evaluated = {entry.name: entry for entry in live if self._is_asked_for(entry) and self._is_inside(entry)}
+        self._outside = sum(self._count(those) for those in _OTHER_SPLITS)
+
+    def serves(self, entry: Entry) -> bool:
+        """Return whether an entry may be served, to others than whom it came from."""
+        return entry.splits == self.splits and self._is_asked_for(entry) and not self._is_evaluated(entry)
+
+    def of_subject(self, subject: str) -> list[Entry]:
+        """Return the entries that may be served to others than the subject that they came from."""
+        if subject not in self._own:
+            self._own[subject] = [entry for entry in self.source.of_subjects((subject,)) if self.serves(entry)]
+        return self._own[subject]
+
+    def put(self, entry: Entry) -> None:
+        """Add a new entry to its group."""
+        self._move(entry, 1)
+        if self._is_asked_for(entry) and self._is_inside(entry) and self._is_evaluated(entry):
+            self.evaluated[entry.name] = entry
 
     def drop(self, entry: Entry) -> None:
-        """Forget an entry, as it was when it was put."""
-        self._wrong_split.discard(entry.name)
-        self._evaluated.discard(entry.name)
-        if self.entries.pop(entry.name, None) is None:
-            return
-        for subject in entry.subjects:
-            del self._by_subject[subject][entry.name]
-        if entry.place is None:
-            return
-        self._keyed -= 1
-        if self._by_row is not None:
-            entries_at_place = self._by_row[entry.place]
-            entries_at_place.remove(entry)
-            if not entries_at_place:
-                del self._by_row[entry.place]
-                self._penalty[entry.place] = -np.inf
+        """Forget an entry that another one replaces."""
+        self._move(entry, -1)
+        self.evaluated.pop(entry.name, None)
 
-    def of_subject(self, subject: str) -> Collection[Entry]:
-        """Return the entries that a subject contributed to."""
-        return self._by_subject.get(subject, {}).values()
+    @property
+    def served(self) -> int:
+        """How many entries may be served."""
+        if self._served is None:
+            self._served = self._count(_SERVED) - len(self.evaluated)
+        return self._served
 
     @property
     def has_keys(self) -> bool:
         """Whether any entry has a key."""
-        return self._keyed > 0
+        if self._has_keys is None:
+            evaluated = sum(entry.place is not None for entry in self.evaluated.values())
+            self._has_keys = self._count(f"{_SERVED} AND key IS NOT NULL", most=evaluated + 1) > evaluated
+        return self._has_keys
 
-    @property
-    def by_row(self) -> dict[int, list[Entry]]:
-        """The entries by the position of their key, in order of age."""
-        if self._by_row is None:
-            self._by_row = {}
-            for entry in self.entries.values():
-                if entry.place is not None:
-                    self._put_at(self._by_row, entry.place, entry)
-        return self._by_row
+    def best(self, limit: int) -> list[Entry]:
+        """Return entries that may be served, the best scored first, then the newest."""
+        which, values = self._which(_SERVED)
+        rest = "ORDER BY coalesce(score, 0.0) DESC, age DESC LIMIT ?"
+        best = self.source.select(which, values, rest, max(0, limit) + len(self.evaluated))
+        return [entry for entry in best if self.serves(entry)]
 
     def penalty(self, rows: int) -> npt.NDArray[np.float32]:
         """Return what to add to the similarity of each key: 0, or minus infinity for an entry that may not be
         served."""
-        _ = self.by_row
-        self._grow(rows)
+        self._keys(rows)
         return self._penalty[:rows]
+
+    def only(self, entries: Iterable[Entry]) -> list[int]:
+        """Return the positions of the keys that belong to some eligible entries alone."""
+        places = [entry.place for entry in entries if entry.place is not None]
+        counts = self._keys(max(places, default=-1) + 1)
+        return [place for place in set(places) if counts[place] == places.count(place)]
 
     def withheld(self, own: int, *, counts_evaluated: bool) -> dict[str, int]:
         """Return how many entries were withheld, by reason."""
-        counts = {"same_subject": own, "split": len(self._wrong_split)}
-        return counts | ({"evaluated": len(self._evaluated)} if counts_evaluated else {})
+        counts = {"same_subject": own, "split": self._outside}
+        return counts | ({"evaluated": len(self.evaluated)} if counts_evaluated else {})
 
-    def _open(self, entry: Entry) -> None:
-        self.entries[entry.name] = entry
+    def _is_asked_for(self, entry: Entry) -> bool:
+        return (
+            entry.live
+            and entry.kind == self.kind
+            and self.task in (None, entry.task)
+            and self.tool in (None, entry.tool)
+        )
+
+    def _is_inside(self, entry: Entry) -> bool:
+        return entry.splits == self.splits
+
+    def _is_evaluated(self, entry: Entry) -> bool:
+        return bool(self.evaluated_subjects) and any(one in self.evaluated_subjects for one in entry.subjects)
+
+    def _which(self, *more: str) -> tuple[str, list[str]]:
+        """Return the condition of what was asked for; ``more`` compares the splits of an entry with those served."""
+        asked = {"kind = ?": self.kind, "task = ?": self.task, "tool = ?": self.tool}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return " AND ".join(("live", *given, *more)), [*given.values(), as_text(self.splits)]
+
+    def _count(self, those: str, *, most: int = -1) -> int:
+        which, values = self._which(those)
+        return self.source.count(which, values, most=most)
+
+    def _move(self, entry: Entry, by: int) -> None:
+        """Count an entry that comes or goes."""
         for subject in entry.subjects:
-            self._by_subject.setdefault(subject, {})[entry.name] = entry
-        if entry.place is None:
+            self._own.pop(subject, None)
+        if not self._is_asked_for(entry):
             return
-        self._keyed += 1
-        if self._by_row is not None:
-            self._put_at(self._by_row, entry.place, entry)
+        if not self._is_inside(entry):
+            self._outside += by
+        elif not self._is_evaluated(entry):
+            if self._served is not None:
+                self._served += by
+            if entry.place is not None:
+                self._move_key(entry.place, by)
 
-    def _put_at(self, by_row: dict[int, list[Entry]], place: int, entry: Entry) -> None:
-        insort(by_row.setdefault(place, []), entry, key=_age)
-        self._grow(place + 1)
-        self._penalty[place] = 0.0
+    def _move_key(self, place: int, by: int) -> None:
+        if by > 0:
+            self._has_keys = True
+        elif self._has_keys:
+            self._has_keys = None
+        if self._keys_at is not None:
+            keys = self._keys(place + 1)
+            keys[place] += by
+            self._penalty[place] = 0.0 if keys[place] else -np.inf
 
-    def _grow(self, rows: int) -> None:
-        if rows > len(self._penalty):
-            longer = np.full(max(64, rows, 2 * len(self._penalty)), -np.inf, np.float32)
-            longer[: len(self._penalty)] = self._penalty
-            self._penalty = longer
+    def _keys(self, rows: int) -> npt.NDArray[np.int32]:
+        """Return how many eligible entries each key has."""
+        if self._keys_at is None:
+            which, values = self._which(_SERVED)
+            places = self.source.places(which, values)
+            self._keys_at = np.bincount(places, minlength=rows).astype(np.int32)
+            np.subtract.at(self._keys_at, [one.place for one in self.evaluated.values() if one.place is not None], 1)
+            self._penalty = np.where(self._keys_at > 0, 0.0, -np.inf).astype(np.float32)
+        if rows > len(self._keys_at):
+            more = max(64, rows, 2 * len(self._keys_at)) - len(self._keys_at)
+            self._keys_at = np.concatenate((self._keys_at, np.zeros(more, np.int32)))
+            self._penalty = np.concatenate((self._penalty, np.full(more, -np.inf, np.float32)))
+        return self._keys_at
 
 
 def total(choices: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -120,7 +171,3 @@ def total(choices: Iterable[dict[str, int]]) -> dict[str, int]:
         for reason, count in counts.items():
             sums[reason] = sums.get(reason, 0) + count
     return sums
-
-
-def _age(entry: Entry) -> int:
-    return entry.order

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 from wardround.memory.credit import PRIOR_QUALITY, CoinEvidence, EffectPosterior, effect_in, joined, quality_in
@@ -306,18 +306,20 @@ class GraphReader:
                 return None
         return tuple(found)
 
-    def mentions_of(self, entities: Sequence[str], *, live: Set[str], most: int) -> dict[str, tuple[str, ...] | None]:
-        """``mentions`` of each entity by experiences that are ``live``, in as few queries as can be."""
-        common = self._among(_TOO_COMMON, entities, most, len(live))
+    def mentions_of(
+        self, entities: Sequence[str], *, is_live: Callable[[str], bool], live: int, most: int
+    ) -> dict[str, tuple[str, ...] | None]:
+        """``mentions`` of each entity by live experiences, of which there are ``live``, in as few queries as can be."""
+        common = self._among(_TOO_COMMON, entities, most, live)
         rest = [name for name in entities if name not in common]
         renamed = self._among(_RENAMED, rest)
-        spoken: dict[str, list[str]] = {name: [] for name in rest if name not in renamed}
+        names = {name: self.names(name) if name in renamed else (name,) for name in rest}
+        spoken: dict[str, list[str]] = {name: [] for every in names.values() for name in every}
         for name, experience in self.connection.execute(_MENTIONS_OF, (json.dumps(list(spoken)),)):
-            if experience in live:
+            if is_live(experience):
                 spoken[name].append(experience)
-        found = {name: tuple(those) if len(those) <= most else None for name, those in spoken.items()}
-        found |= {name: self.mentions(name, known=live.__contains__, most=most) for name in renamed}
-        return {name: found.get(name) for name in entities}
+        found = {name: tuple(dict.fromkeys(chain(*map(spoken.__getitem__, every)))) for name, every in names.items()}
+        return {name: found[name] if name in found and len(found[name]) <= most else None for name in entities}
 
     def _among(self, query: str, names: Sequence[str], *values: int) -> set[str]:
         return {name for (name,) in self.connection.execute(query, (json.dumps(names), *values))}

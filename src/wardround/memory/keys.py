@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from wardround.core import UserError, content_hash
-from wardround.memory.bank_file import BANK_FORMAT, BankFile
+from wardround.memory.bank_file import BANK_FORMAT, BankFile, checked
 from wardround.tools.retrieval import Encoder, Vectors, describe_recent_events
 from wardround.tools.retrieval.recent import MAX_TOKENS, RecentChart
 
@@ -72,10 +73,9 @@ def chart_key(encoder: Encoder, chart: RecentChart) -> Key:
 # The vectors of a bank's keys in memory: read when they are first compared, so that opening a bank does not wait.
 
 
-_KEYS = "SELECT number, vector FROM key WHERE number > ? AND number <= ? ORDER BY number"
+_KEYS = "SELECT number, hash, encoder, text_hash, vector, seal FROM key WHERE number"
 _KEYS_AT_ONCE = 128
 """So many stay in the processor's cache between the file and the matrix."""
-_SOME_KEYS = "SELECT number, vector FROM key WHERE number IN (SELECT value FROM json_each(?))"
 _FIRST_LENGTH = "INSERT OR REPLACE INTO setting VALUES ('longest_key', ?)"
 _LENGTH = "UPDATE setting SET value = ?1 WHERE name = 'longest_key' AND value < ?1"
 _LOST = "SELECT id FROM experience WHERE key IN (SELECT value FROM json_each(?)) LIMIT 1"
@@ -94,35 +94,36 @@ def note_lengths_again(file: BankFile) -> None:
 
 
 class KeyVectors:
-    """A matrix of one row per key number, from 1; zeros where a key was forgotten."""
+    """The vectors of a bank's keys: some of them as they are looked at, or a matrix of one row per key number, from 1.
+    Zeros stand where a key was forgotten."""
 
-    __slots__ = ("_file", "_known", "_longest_square", "_room")
+    __slots__ = ("_file", "_known", "_longest_square", "_room", "_some")
 
     def __init__(self, file: BankFile) -> None:
         self._file = file
         self._known = 0
         self._longest_square = 0.0
         self._room: Vectors = np.zeros((0, 0), np.float32)
+        self._some: dict[int, Vectors] = {}
 
     def upto(self, last: int) -> Vectors:
         """Return the vectors of the keys up to a number. Raises UserError if an experience has lost its key."""
         if last > self._known:
-            with BANK_FORMAT.errors(self._file.path):
-                self._read(last)
+            self._read(last)
         return self._room[:last]
 
     def some(self, places: Sequence[int]) -> Vectors:
-        """Return the vectors at one or more places, from the file where they are not in memory. Raises UserError as
-        ``upto`` does."""
+        """Return the vectors at one or more places. Raises UserError as ``upto`` does."""
         if max(places) < self._known:
             return self._room[list(places)]
-        with BANK_FORMAT.errors(self._file.path):
-            numbers = [place + 1 for place in places]
-            found = dict(self._file.connection.execute(_SOME_KEYS, (json.dumps(numbers),)))
-            self._check_none_lost([number for number in numbers if number not in found])
-            nothing = bytes(4 * self.dimensions)
-            joined = b"".join(found.get(number, nothing) for number in numbers)
-        return np.frombuffer(joined, "<f4").reshape(len(numbers), -1)
+        missing = [place for place in places if place not in self._some]
+        if missing:
+            numbers = json.dumps([place + 1 for place in missing])
+            for found, vectors in self._vectors("IN (SELECT value FROM json_each(?))", numbers):
+                self._some |= zip(found, vectors, strict=True)
+            self._check_none_lost([place + 1 for place in missing if place not in self._some])
+        nothing = np.zeros(self.dimensions, np.float32)
+        return np.stack([self._some.setdefault(place, nothing) for place in places])
 
     @property
     def dimensions(self) -> int:
@@ -137,25 +138,29 @@ class KeyVectors:
         return float(np.sqrt(self._longest_square)) if noted is None else float(noted)
 
     def _read(self, last: int) -> None:
-        self._make_room(last)
+        """Read the matrix up to a number; what was read alone is not needed any more."""
+        if last > len(self._room):
+            room = np.zeros((max(64, 5 * last // 4), self.dimensions), np.float32)
+            if self._known:
+                room[: self._known] = self._room[: self._known]
+            self._room = room
         is_present = np.zeros(last - self._known, bool)
-        cursor = self._file.connection.execute(_KEYS, (self._known, last))
-        while rows := cursor.fetchmany(_KEYS_AT_ONCE):
-            places = np.array([number for number, _ in rows]) - 1
-            vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f4").reshape(len(rows), -1)
+        for places, vectors in self._vectors("> ? AND number <= ?", self._known, last):
             self._room[places] = vectors
-            is_present[places - self._known] = True
+            is_present[np.array(places) - self._known] = True
             self._longest_square = max(self._longest_square, float(np.vecdot(vectors, vectors).max()))
         self._check_none_lost((np.flatnonzero(~is_present) + self._known + 1).tolist())
         self._known = last
+        self._some.clear()
 
-    def _make_room(self, last: int) -> None:
-        if last <= len(self._room):
-            return
-        room = np.zeros((max(64, 5 * last // 4), self.dimensions), np.float32)
-        if self._known:
-            room[: self._known] = self._room[: self._known]
-        self._room = room
+    def _vectors(self, which: str, *values: Any) -> Iterator[tuple[list[int], Vectors]]:
+        """Read the keys of some numbers: their places and vectors, many at once."""
+        with BANK_FORMAT.errors(self._file.path):
+            cursor = self._file.connection.execute(f"{_KEYS} {which}", values)
+            while rows := cursor.fetchmany(_KEYS_AT_ONCE):
+                keys = [checked(self._file, "key", row) for row in rows]
+                vectors = np.frombuffer(b"".join(key[4] for key in keys), "<f4").reshape(len(keys), -1)
+                yield [key[0] - 1 for key in keys], vectors
 
     def _check_none_lost(self, missing: list[int]) -> None:
         lost = self._file.rows(_LOST, (json.dumps(missing),)) if missing else ()

@@ -109,7 +109,7 @@ class BankReader(ABC):
         settings: SeedSettings | None = None,
     ) -> SeedRecall:
         """Recall by words, vectors and entities at once: see :func:`recall_seeds`."""
-        with self._lock, BANK_FORMAT.errors(self._file.path):
+        with self._lock, BANK_FORMAT.errors(self._file.path), self._file.view():
             return recall_seeds(
                 self._state(),
                 self._file.connection,
@@ -127,7 +127,7 @@ class BankReader(ABC):
         """Return a function that fetches an experience by id under the same guards; it returns None for one that may
         not be served."""
         with self._lock:
-            return eligible(self._state(), kinds, task, subject, tool)
+            return eligible(self._state(), self._file.connection, kinds, task, subject, tool)
 
     def without_duplicates(self, found: Sequence[Experience], subject: Subject) -> tuple[Experience, ...]:
         """See :meth:`BankState.without_duplicates`."""

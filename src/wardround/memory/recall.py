@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 from wardround.core import check_settings, setting
 from wardround.memory.candidates import RecallCandidates, RecallQuestion
-from wardround.memory.choice import EligibleEntries
+from wardround.memory.entries import Entry
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.keys import Key
-from wardround.memory.rows import Entry
-from wardround.memory.state import SERVABLE_SPLITS, BankState
+from wardround.memory.state import BankState
 from wardround.memory.words import rarest_terms
 
 _POOL_TO_COMPARE = 20
@@ -96,11 +95,13 @@ def recall_seeds(
     terms = rarest_terms(connection, question.text)
     lexical = candidates.by_words(terms, settings.pool)
     named, entity = candidates.by_entities(question, settings.pool)
-    dense = candidates.similarities(question.key, [*lexical, *entity])
-    fused = FusedCandidates(lexical, dense, entity, settings)
-    if question.key is not None and not fused.settled(state.longest_key * question.key.length):
-        dense |= candidates.by_vector(question.key, settings.pool)
-        fused = FusedCandidates(lexical, dense, entity, settings)
+    fused = FusedCandidates(lexical, entity, settings)
+    if question.key is not None:
+        most_similar = state.longest_key * question.key.length
+        fused.compare(candidates.similarities(question.key, fused.within(most_similar)))
+        if not fused.settled(most_similar):
+            fused.compare(candidates.similarities(question.key, [*lexical, *entity]))
+            fused.compare(candidates.by_vector(question.key, settings.pool))
     state.read(fused.best)
     seeds = tuple(fused.seed(entry, compared=question.key is not None) for entry in fused.best)
     return SeedRecall(seeds=seeds, withheld=candidates.withheld(), revision=state.revision, terms=terms, entities=named)
@@ -109,29 +110,35 @@ def recall_seeds(
 class FusedCandidates:
     """The candidates of one question with their scores, and the best of them."""
 
-    def __init__(
-        self,
-        lexical: Mapping[Entry, float],
-        dense: Mapping[Entry, float],
-        entity: Mapping[Entry, float],
-        settings: SeedSettings,
-    ) -> None:
+    def __init__(self, lexical: Mapping[Entry, float], entity: Mapping[Entry, float], settings: SeedSettings) -> None:
         most_words, most_of = max(lexical.values(), default=0.0), max(entity.values(), default=0.0)
         self.settings = settings
         self.parts = {
-            entry: (
-                lexical.get(entry, 0.0) / (most_words or 1.0),
-                max(0.0, dense.get(entry, 0.0)),
-                entity.get(entry, 0.0) / (most_of or 1.0),
-            )
-            for entry in dict.fromkeys((*lexical, *dense, *entity))
+            entry: (lexical.get(entry, 0.0) / (most_words or 1.0), 0.0, entity.get(entry, 0.0) / (most_of or 1.0))
+            for entry in dict.fromkeys((*lexical, *entity))
         }
-        words, vectors, names = settings.lexical, settings.dense, settings.entity
-        self.scores = {
-            entry: round(words * word + vectors * vector + names * name, 9)
-            for entry, (word, vector, name) in self.parts.items()
-        }
-        self.best = heapq.nsmallest(settings.k, self.scores, key=lambda entry: (-self.scores[entry], entry.order))
+        self.scores: dict[Entry, float] = {}
+        self._score(self.parts)
+
+    def compare(self, dense: Mapping[Entry, float]) -> None:
+        """Add the similarities of vectors; a vector that points elsewhere takes nothing away."""
+        for entry, similarity in dense.items():
+            words, _, names = self.parts.get(entry, (0.0, 0.0, 0.0))
+            self.parts[entry] = words, max(0.0, similarity), names
+        self._score(dense)
+
+    def _score(self, entries: Iterable[Entry]) -> None:
+        words, vectors, names = self.settings.lexical, self.settings.dense, self.settings.entity
+        for entry in entries:
+            word, vector, name = self.parts[entry]
+            self.scores[entry] = round(words * word + vectors * vector + names * name, 9)
+        self.best = heapq.nsmallest(self.settings.k, self.scores, key=lambda entry: (-self.scores[entry], entry.order))
+
+    def within(self, most_similar: float) -> list[Entry]:
+        """Return those that their vectors, not compared yet, may bring among the best."""
+        reach = self.settings.dense * most_similar + _ROUNDING
+        least = self.scores[self.best[-1]] if len(self.best) == self.settings.k else -reach
+        return [entry for entry, score in self.scores.items() if score + reach >= least]
 
     def settled(self, most_similar: float) -> bool:
         """Return whether nothing that words and entities left out can be among the best: its vector alone, at the most
@@ -181,19 +188,19 @@ def nearest_experiences(
 
 
 def eligible(
-    state: BankState, kinds: Sequence[Kind], task: str | None, for_subject: Subject, tool: str | None = None
+    state: BankState,
+    connection: sqlite3.Connection,
+    kinds: Sequence[Kind],
+    task: str | None,
+    for_subject: Subject,
+    tool: str | None = None,
 ) -> Callable[[str], Experience | None]:
     """Return a function that fetches an experience by id if it may be served to a subject. What a walk reaches has to
     pass the same guards as what is recalled."""
-    choices: Mapping[str, EligibleEntries] = {kind: state.choice(kind, task, tool, SERVABLE_SPLITS) for kind in kinds}
-    subject = for_subject.hashed(state.subject_key)
-    own = {entry.name for choice in choices.values() for entry in choice.of_subject(subject)}
+    candidates = RecallCandidates(state, connection, kinds, task, for_subject, tool)
 
     def fetch(name: str) -> Experience | None:
         entry = state.known(name)
-        choice = None if entry is None else choices.get(entry.kind)
-        if entry is None or choice is None or name in own or name not in choice.entries:
-            return None
-        return entry.experience
+        return entry.experience if entry is not None and candidates.serves(entry) else None
 
     return fetch

@@ -1,32 +1,34 @@
-"""Keep a bank's state in memory as of one revision, and update it from the file."""
+"""A bank's state as of one revision: what it serves, searched under the guards."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.core import LeakError, UserError
-from wardround.core.garbage import no_cycle_collection
 from wardround.memory.bank_file import BANK_FORMAT, BankFile
 from wardround.memory.choice import EligibleEntries
+from wardround.memory.entries import Entry, EntryReader, forgotten
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.keys import Key, KeyVectors
-from wardround.memory.rows import Entry, Nature, RevisionRow, Texts, marks_since, natures
 from wardround.memory.words import WordScores
 from wardround.tools.retrieval import Vectors
 
-# The guards are in this module only. An experience is eligible if every sample that contributed to it is of an allowed
-# split. It is withheld from every subject that contributed to it. Withheld experiences are counted.
+# The guards are here, in ``choice`` and in ``candidates``. An experience is eligible if every sample that contributed
+# to it is of an allowed split. It is withheld from every subject that contributed to it. What is withheld is counted.
 
 
 SERVABLE_SPLITS = ("train",)
 _ROUNDING = 1e-5
 _MOST_COMPARED = 10_000
 """Duplicates are not counted for a kind with more experiences than this."""
+_MOST_FOLLOWED = 5_000
+"""A state that is more revisions behind than this begins anew: nothing has to be read for that."""
+_SIZE = "SELECT (SELECT count(*) FROM experience) - (SELECT count(*) FROM entry WHERE number > ? AND number = age)"
+_LAST_KEY = "SELECT coalesce(max(key), 0) FROM entry WHERE key IS NOT NULL AND number <= ?"
 _CACHED_NUMBERS = 4_000_000
 """Up to this size a matrix fits the processor's cache and the threaded product is faster. Larger matrices are limited
 by memory, and threads wait for each other (at 100,000 x 384 on two shared cores: 7 to 36 ms, one thread 6 to 8 ms)."""
@@ -66,27 +68,60 @@ class Recall:
 
 @dataclass(slots=True)
 class BankState:
-    """The experiences of a bank as of one revision. ``Bank`` keeps one up to date, ``Bank.at`` makes past ones."""
+    """The experiences of a bank as of one revision. ``Bank`` keeps one up to date, ``Bank.at`` makes past ones.
+
+    ``size``: how many experiences it knows, retired ones too. ``rows``: how many places for keys it has.
+    """
 
     file: BankFile
     subject_key: bytes
-    revision: int = 0
     encoder: str | None = None
-    _entries: dict[str, Entry] = field(default_factory=dict)
-    _last_key: int = 0
-    _keys: KeyVectors = field(init=False)
-    _texts: Texts = field(init=False)
+    size: int = 0
+    rows: int = 0
     words: WordScores = field(init=False)
-    _by_revision: dict[int, Entry] = field(default_factory=dict)
+    _entries: EntryReader = field(init=False)
+    _keys: KeyVectors = field(init=False)
+    _live: int = 0
+    _retired: set[str] | None = None
     _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], EligibleEntries] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
-    _live: set[str] = field(default_factory=set)
     _by_duplicate_key: dict[str, dict[str, list[Entry]]] = field(default_factory=dict)
-    _duplicates_revision: int = -1
 
     def __post_init__(self) -> None:
-        self._keys, self._texts = KeyVectors(self.file), Texts(self.file)
+        self._keys, self._entries = KeyVectors(self.file), EntryReader(self.file)
         self.words = WordScores(self.file.connection)
+
+    @property
+    def revision(self) -> int:
+        """The revision as of which it answers."""
+        return self._entries.revision
+
+    def go_to(self, revision: int) -> None:
+        """Answer as of a later revision."""
+        if revision <= self.revision:
+            return
+        self._by_duplicate_key.clear()
+        if not self.revision or revision - self.revision > _MOST_FOLLOWED:
+            self._begin(revision)
+            return
+        for before, entry in self._entries.follow(revision):
+            self.size += before is None
+            self._live += entry.live - (before is not None and before.live)
+            if self._retired is not None:
+                (self._retired.discard if entry.live else self._retired.add)(entry.name)
+            self.rows = max(self.rows, 0 if entry.place is None else entry.place + 1)
+            for choice in self._choices.values():
+                if before is not None:
+                    choice.drop(before)
+                choice.put(entry)
+
+    def _begin(self, revision: int) -> None:
+        self._entries.begin(revision)
+        self._choices.clear()
+        self._retired = None
+        self.size = int(self.file.rows(_SIZE, (revision,))[0][0])
+        self._live = self.size - self._entries.count("NOT live")
+        self.rows = int(self.file.rows(_LAST_KEY, (revision,))[0][0])
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Stop serving experiences that one of these subjects contributed to; return their number.
@@ -95,36 +130,42 @@ class BankState:
         """
         self._evaluated |= {subject.hashed(self.subject_key) for subject in subjects}
         self._choices.clear()
-        self._duplicates_revision = -1
-        return sum(entry.live and not self._evaluated.isdisjoint(entry.subjects) for entry in self._entries.values())
+        self._by_duplicate_key.clear()
+        return len(self._entries.of_subjects(self._evaluated))
 
     @property
     def dimensions(self) -> int:
         """How many numbers its keys have; 0 while it has none."""
-        return self._keys.dimensions if self._last_key else 0
+        return self._keys.dimensions if self.rows else 0
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
         """Every live experience, oldest first."""
-        return self.read(entry for entry in self._entries.values() if entry.live)
+        return self.read(entry for entry in self._every_entry() if entry.live)
 
     @property
     def every_experience(self) -> tuple[Experience, ...]:
         """Every experience it knows, retired ones too, oldest first."""
-        return self.read(self._entries.values())
+        return self.read(self._every_entry())
+
+    def _every_entry(self) -> list[Entry]:
+        entries = self._entries.select("1", (), "ORDER BY age")
+        if len(entries) != self.size:
+            raise forgotten(self.file)
+        return entries
 
     def read(self, entries: Iterable[Entry]) -> tuple[Experience, ...]:
         """Return the experiences of entries. Those not read yet are read from the file together."""
         wanted = list(entries)
-        self._texts.read(wanted)
+        self._entries.texts.read(wanted)
         return tuple(entry.experience for entry in wanted)
 
     def __len__(self) -> int:
-        return len(self._live)
+        return self._live
 
     @property
     def _matrix(self) -> Vectors:
-        return self._keys.upto(self._last_key)
+        return self._keys.upto(self.rows)
 
     def search(
         self,
@@ -142,23 +183,28 @@ class BankState:
         Exact: every key is compared. Keys that are equally near go by age. ``for_subject`` is whom it is for.
         """
         choice = self.choice(kind, task, None, allowed_splits)
-        own = choice.of_subject(for_subject.hashed(self.subject_key))
+        subject = for_subject.hashed(self.subject_key)
+        own = choice.of_subject(subject)
         withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
         if not choice.has_keys or k < 1:
             return Recall(matches=(), withheld=withheld, revision=self.revision)
         self.check_key(key)
-        barred = {entry.name for entry in own}
-        rows = {entry.place for entry in own}
-        closed = [row for row in rows if row is not None and self._all_barred(choice, row, barred)]
-        matches: list[Match] = []
-        for row, similarity in self.nearest(key.vector, choice.penalty(self._last_key), closed, k):
-            if least_similarity is not None and similarity < least_similarity:
-                break
-            shown = [entry for entry in choice.by_row[row] if entry.name not in barred]
-            matches += [
-                Match(experience=entry.experience, similarity=similarity, revision=entry.revision) for entry in shown
-            ]
-        return Recall(matches=tuple(matches), withheld=withheld, revision=self.revision)
+        nearest = self.nearest(key.vector, choice.penalty(self.rows), choice.only(own), k)
+        least = -np.inf if least_similarity is None else least_similarity
+        near = {row: similarity for row, similarity in nearest if similarity >= least}
+        entries = self._entries.at_places(near)
+        shown = [
+            (entry, similarity)
+            for row, similarity in near.items()
+            for entry in entries.get(row, ())
+            if choice.serves(entry) and subject not in entry.subjects
+        ]
+        self.read(entry for entry, _ in shown)
+        matches = tuple(
+            Match(experience=entry.experience, similarity=similarity, revision=entry.revision)
+            for entry, similarity in shown
+        )
+        return Recall(matches=matches, withheld=withheld, revision=self.revision)
 
     def recall(
         self,
@@ -172,9 +218,11 @@ class BankState:
     ) -> Recall:
         """Return experiences without a key: the best scored, then the newest, under the same guards."""
         choice = self.choice(kind, task, tool, allowed_splits)
-        own = {entry.name for entry in choice.of_subject(for_subject.hashed(self.subject_key))}
-        entries = (entry for name, entry in choice.entries.items() if name not in own)
-        best = heapq.nsmallest(limit, entries, key=lambda entry: (-(entry.score or 0.0), -entry.order))
+        subject = for_subject.hashed(self.subject_key)
+        own = choice.of_subject(subject)
+        others = [entry for entry in choice.best(limit + len(own)) if subject not in entry.subjects]
+        best = others[: max(0, limit)]
+        self.read(best)
         matches = tuple(Match(experience=entry.experience, similarity=None, revision=entry.revision) for entry in best)
         withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
         return Recall(matches=matches, withheld=withheld, revision=self.revision)
@@ -182,29 +230,7 @@ class BankState:
     @property
     def longest_key(self) -> float:
         """The length of its longest key: 1, but for rounding. No similarity is greater than it times the question's."""
-        return self._keys.longest(self._last_key)
-
-    def put_revision(self, mark: RevisionRow, nature_of: Callable[[str], Nature]) -> None:
-        """Apply a revision: the experience from here on, and its contributor."""
-        entry = self._entries.get(mark.experience)
-        if entry is None:
-            entry = Entry(nature_of(mark.experience), mark, len(self._entries), self._texts)
-            self._entries[entry.name] = entry
-            if entry.place is not None and entry.place >= self._last_key:
-                self._last_key = entry.place + 1
-        else:
-            del self._by_revision[entry.revision]
-            for choice in self._choices.values():
-                choice.drop(entry)
-            entry.take(mark)
-        (self._live.add if entry.live else self._live.discard)(entry.name)
-        self._by_revision[mark.number] = entry
-        self.revision = mark.number
-        for choice in self._choices.values():
-            choice.put(entry, self._evaluated)
-
-    def _all_barred(self, choice: EligibleEntries, row: int, barred: set[str]) -> bool:
-        return all(entry.name in barred for entry in choice.by_row[row])
+        return self._keys.longest(self.rows)
 
     def nearest(
         self,
@@ -245,20 +271,31 @@ class BankState:
 
     def known(self, name: str) -> Entry | None:
         """Return the entry of an experience, live or retired."""
-        return self._entries.get(name)
+        return self._entries.named((name,)).get(name)
+
+    def named(self, names: Iterable[str]) -> Mapping[str, Entry]:
+        """Return the entries of those of some experiences that it knows, live or retired, by id."""
+        return self._entries.named(names)
 
     def is_live(self, name: str) -> bool:
         """Return whether an experience exists and is not retired."""
-        return name in self._live
+        entry = self.known(name)
+        return entry is not None and entry.live
 
     @property
-    def live_names(self) -> Set[str]:
-        """The ids of the live experiences."""
-        return self._live
+    def retired(self) -> Set[str]:
+        """The ids of the experiences that it knows and that are not live."""
+        if self._retired is None:
+            self._retired = set(self._entries.names("NOT live"))
+        return self._retired
 
-    def standing(self, revision: int) -> Entry | None:
-        """Return the entry at a revision; None if the entry has another revision since."""
-        return self._by_revision.get(revision)
+    def standing(self, revisions: Iterable[int]) -> Mapping[int, Entry]:
+        """Return the entries at some revisions, without those that have another revision since."""
+        return self._entries.numbered(revisions)
+
+    def at_places(self, places: Iterable[int]) -> Mapping[int, Sequence[Entry]]:
+        """Return the entries behind some keys, live or retired, oldest first."""
+        return self._entries.at_places(places)
 
     def without_duplicates(self, found: Iterable[Experience], subject: Subject) -> tuple[Experience, ...]:
         """Return each experience once for all its duplicates. Its facts contain the number of duplicates (``cases``)
@@ -270,12 +307,11 @@ class BankState:
         return tuple(self._with_cases(experience, own) for experience in once.values())
 
     def _with_cases(self, experience: Experience, own: str) -> Experience:
-        entries = self.choice(experience.kind, None, None, SERVABLE_SPLITS).entries.values()
-        if len(entries) > _MOST_COMPARED:
+        choice = self.choice(experience.kind, None, None, SERVABLE_SPLITS)
+        if choice.served > _MOST_COMPARED:
             return experience
-        if self._duplicates_revision != self.revision:
-            self._duplicates_revision, self._by_duplicate_key = self.revision, {}
         if experience.kind not in self._by_duplicate_key:
+            entries = choice.best(choice.served)
             self.read(entries)
             by_key = self._by_duplicate_key[experience.kind] = {}
             for entry in entries:
@@ -287,16 +323,6 @@ class BankState:
         ]
         cases = len({entry.experience.provenance.sample for entry in others})
         return experience if cases < 2 else replace(experience, facts={**experience.facts, "cases": cases})
-
-    @property
-    def size(self) -> int:
-        """How many experiences it knows, retired ones too."""
-        return len(self._entries)
-
-    @property
-    def rows(self) -> int:
-        """How many places for keys it has."""
-        return self._last_key
 
     @property
     def evaluates(self) -> bool:
@@ -319,10 +345,14 @@ class BankState:
         name = (kind, task, tool, splits)
         choice = self._choices.get(name)
         if choice is None:
-            choice = self._choices[name] = EligibleEntries(kind=kind, task=task, tool=tool, splits=frozenset(splits))
-            for entry in self._entries.values():
-                if entry.kind == kind:
-                    choice.put(entry, self._evaluated)
+            choice = self._choices[name] = EligibleEntries(
+                source=self._entries,
+                kind=kind,
+                task=task,
+                tool=tool,
+                splits=splits,
+                evaluated_subjects=self._evaluated,
+            )
         return choice
 
     def check_key(self, key: Key) -> None:
@@ -334,24 +364,16 @@ class BankState:
             )
 
 
-# Bringing a state in memory up to the file, as of a revision, in one view of it.
-
-
 def follow(file: BankFile, state: BankState, *, upto: int | None = None) -> None:
-    """Read the revisions a state does not have yet, up to ``upto``; None: all."""
+    """Bring a state up to the file, or to a revision, in one view of it."""
     with BANK_FORMAT.errors(file.path), file.view():
         last = file.last_number
-        until = last if upto is None else min(last, upto)
         state.encoder = file.setting("encoder")
-        with no_cycle_collection():
-            nature_of = natures(file.connection, every=not state.size)
-            for mark in marks_since(file.connection, state.revision, until):
-                state.put_revision(mark, nature_of)
-        state.revision = max(state.revision, until)
+        state.go_to(last if upto is None else min(last, upto))
 
 
 def state_at(file: BankFile, revision: int, subject_key: bytes) -> BankState:
-    """Return the state as of a revision, built from the beginning."""
+    """Return the state as of a revision."""
     state = BankState(file=file, subject_key=subject_key)
     follow(file, state, upto=revision)
     return state

@@ -207,6 +207,7 @@ REBUILD = "rebuild"
 _GUARDS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
 _BEGUN = f"INSERT OR REPLACE INTO setting VALUES ('{REBUILD}', 1)"
 _OF_AN_EXPERIENCE = (
+    "DELETE FROM entry WHERE experience = ?1",
     "DELETE FROM revision WHERE experience = ?1",
     "DELETE FROM feedback WHERE experience = ?1",
     "DELETE FROM quality WHERE experience = ?1",

@@ -31,6 +31,10 @@ _PLACES = "CREATE VIRTUAL TABLE temp.place USING fts5vocab ({}, words, instance)
 _COUNT = "INSERT INTO term VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
 _REMOVE = "INSERT INTO words (words, rowid, tokens) VALUES ('delete', ?, ?)"
 _DISCOUNT = "UPDATE term SET documents = documents - 1 WHERE term = ?"
+_MENTIONED = """
+INSERT INTO temp.mention SELECT name, experience FROM main.mention
+WHERE experience IN (SELECT experience FROM revision WHERE number <= ?)
+"""
 _STANDING = """
 SELECT number, title, description, content, condition, exclusions FROM revision
 WHERE live AND number IN (SELECT max(number) FROM revision WHERE number <= ? GROUP BY experience) ORDER BY number
@@ -66,9 +70,13 @@ def index_all(connection: sqlite3.Connection) -> None:
 
 def index_as_of(connection: sqlite3.Connection, revision: int) -> None:
     """Give a connection an index of its own as of a revision: its words are as rare as they were then, and a file that
-    may only be read is not changed. From here on the connection sees this index instead of the file's."""
+    may only be read is not changed. From here on the connection sees this index, and the names that experiences of then
+    mention, instead of the file's."""
     connection.execute("CREATE VIRTUAL TABLE temp.words USING fts5 (tokens, content='', tokenize='ascii')")
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS term (term TEXT PRIMARY KEY, documents INTEGER)")
+    columns = "(name TEXT, experience TEXT, PRIMARY KEY (name, experience))"
+    connection.execute(f"CREATE TEMP TABLE mention {columns} WITHOUT ROWID")
+    connection.execute(_MENTIONED, (revision,))
     connection.execute("DROP TABLE temp.place")
     connection.execute(_PLACES.format("temp"))
     _fill(connection, revision)
@@ -129,7 +137,7 @@ _COUNTS = 0.6
 of a public set, where it finds as much as a maintained library does."""
 _LEAST_RARITY = 1e-6
 _TERM_PLACES = "SELECT group_concat(doc) FROM place WHERE term = ?"
-_LENGTHS = "SELECT id, sz FROM words_docsize WHERE id > ? ORDER BY id"
+_LENGTHS = "SELECT group_concat(id), group_concat(hex(sz), '') FROM words_docsize WHERE id > ?"
 _TOTALS = "SELECT block FROM words_data WHERE id = 1"
 
 _Numbers = npt.NDArray[np.int64]
@@ -183,16 +191,16 @@ class WordScores:
 
     def _follow(self) -> None:
         """Read the lengths of the texts that were written since."""
-        rows = self._connection.execute(_LENGTHS, (self._last,)).fetchall()
-        if not rows:
+        found, sizes = self._connection.execute(_LENGTHS, (self._last,)).fetchone()
+        if found is None:
             return
-        self._last = rows[-1][0]
+        numbers = np.fromstring(found, np.int64, sep=",")
+        self._last = int(numbers[-1])
         if self._last >= len(self._lengths):
             longer = np.zeros(max(2 * len(self._lengths), 5 * self._last // 4), np.int32)
             longer[: len(self._lengths)] = self._lengths
             self._lengths = longer
-        numbers, sizes = zip(*rows, strict=True)
-        self._lengths[np.fromiter(numbers, np.int64, len(rows))] = _numbers_in(b"".join(sizes))
+        self._lengths[numbers] = _numbers_in(bytes.fromhex(sizes))
 
 
 def _weighed(counts: _Numbers) -> _Scores:
