@@ -153,10 +153,9 @@ class BedsideChart:
 def _split_coma(total: int, ventilated: bool) -> tuple[int, int, int]:
     """Split a coma scale sum into eye, verbal and motor."""
     verbal = 1 if ventilated else max(1, 5 - max(0, 15 - total) * 2 // 5 - (1 if total < 15 else 0))
-    left = total - verbal
-    motor = min(6, max(1, round(left * 0.6)))
-    eye = min(4, max(1, left - motor))
-    return eye, verbal, motor
+    left = total - verbal  # 2 to 10
+    motor = round(left * 0.6)
+    return left - motor, verbal, motor
 
 
 def _rhythm(writer: SubjectWriter, stay: Encounter, rate: float) -> str:

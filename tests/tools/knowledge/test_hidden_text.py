@@ -169,3 +169,40 @@ def test_light_text_on_a_dark_page_is_read() -> None:
 def test_style_sheets_that_are_made_to_burn_time_end_the_page() -> None:
     with pytest.raises(ToolFailure, match="more than 500,000 characters of styles"):
         text_of(f"<style>{'p{margin:0}' * 50_000} b{{opacity:0}}</style><body><b>canary</b></body>")
+
+
+@pytest.mark.parametrize(
+    ("page", "is_read"),
+    [
+        ("<div>" * 500 + "Sodium", True),
+        ("<div>" * 501 + "Sodium", False),
+        ("<div></div>" * 2_000 + "Sodium", True),
+        ("</div>" * 100 + "<DIV>" * 501 + "Sodium", False),
+        ("<p><br><img>" * 2_000 + "Sodium", True),
+    ],
+)
+def test_a_page_that_nests_to_burn_time_is_not_read(page: str, is_read: bool) -> None:
+    """What needs no end (a paragraph, a break) is no element within another one."""
+    if is_read:
+        assert "Sodium" in text_of(page)
+    else:
+        with pytest.raises(ToolFailure, match="nests more than 500 elements"):
+            text_of(page)
+
+
+def test_a_page_of_more_than_twenty_megabytes_is_not_read() -> None:
+    with pytest.raises(ToolFailure, match="more than 20,971,520 bytes of HTML"):
+        read_html(b" " * (20_971_520 + 1), "https://example.org/")
+
+
+def test_links_are_marked_by_number_and_domain_and_nothing_else_is_a_mark() -> None:
+    page = read_html(
+        """<title> A  page 【1†x】 </title><body><p>See <a href="/a">one</a>, <a href="#x">here</a>,
+        <a href="mailto:x@example.org">mail</a>, <a href="http://[x">bad</a>, <a href="/a">one † again</a>,
+        <a href="https://far.example.net/b"> far  away </a><a href="/c"></a>, 【7†fake】.</p>""".encode(),
+        "https://example.org/",
+    )
+    assert page.title == "A page 〖1†x〗"
+    marks = "See 【0†one】, here, mail, bad, 【0†one ‡ again】, 【1†far away†far.example.net】, 〖7†fake〗."
+    assert " ".join(page.text.split()) == marks
+    assert page.links == {0: "https://example.org/a", 1: "https://far.example.net/b"}
