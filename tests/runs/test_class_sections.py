@@ -15,7 +15,7 @@ from tasks.scoring.test_class_tables import answered
 from wardround.predictors import PredictorSettings, fit_predictors
 from wardround.reports import curves, summarise_run, write_predictor_report
 from wardround.reports.charts import few_shot
-from wardround.reports.class_sections import ablation_tables, class_tables, few_shot_panels
+from wardround.reports.class_sections import Cell, Line, ablation_tables, class_tables, few_shot_panels
 from wardround.reports.predictions import Curve, CurvePoint, macro_f1_of
 
 TRUTH = ("0", "0", "0", "1", "1", "1")
@@ -34,28 +34,32 @@ def episodes() -> list:  # type: ignore[type-arg]
     ]
 
 
+def figures(line: Line) -> dict[str, Cell]:
+    """The figures of a line, by column."""
+    return {name: cell for name, cell in line.cells.items() if isinstance(cell, Cell)}
+
+
 def test_the_best_figure_is_marked_with_its_lead() -> None:
     (table,) = class_tables(summarise_run(episodes(), seed=1))
     assert table.title == "Long length of stay"
-    assert table.columns == ("accuracy", "macro-F1", "F1 less than 7 days", "F1 7 days or more")
+    assert table.columns == ("n", "accuracy", "macro-F1", "F1 less than 7 days", "F1 7 days or more", "no answer")
     assert table.support == "3 × less than 7 days, 3 × 7 days or more"
-    cells = {line.name: line.cells for line in table.agents}
-    best = cells["ehr-rag"][0]
+    cells = {line.name: figures(line) for line in table.agents}
+    best = cells["ehr-rag"]["accuracy"]
     assert best.value == pytest.approx(100 * 5 / 6)
     assert best.is_best
     assert best.ahead == pytest.approx(100 * (5 - 4) / 6)
-    assert not cells["rag"][0].is_best
-    assert not any(
-        cell.is_best for line in class_tables(summarise_run(episodes()[:6], seed=1))[0].agents for cell in line.cells
-    )
-    short = cells["ehr-rag"][2]
+    assert not cells["rag"]["accuracy"].is_best
+    (alone,) = class_tables(summarise_run(episodes()[:6], seed=1))[0].agents
+    assert not any(cell.is_best for cell in figures(alone).values())
+    short = cells["ehr-rag"]["F1 less than 7 days"]
     assert short.value == pytest.approx(100 * 6 / 7)
 
 
 def test_figures_over_other_samples_are_not_set_against_each_other() -> None:
     unfinished = [one for one in episodes() if one.agent == "ehr-rag"] + episodes()[6:10]
     (table,) = class_tables(summarise_run(unfinished, seed=1))
-    assert not any(cell.is_best for line in table.agents for cell in line.cells)
+    assert not any(cell.is_best for line in table.agents for cell in figures(line).values())
     assert any("agents were not scored on the same samples" in note for note in table.notes)
     (table,) = ablation_tables(summarise_run(unfinished, seed=1))
     assert [cells[0].ahead for _, cells in table.lines if cells[0]] == [None, None]

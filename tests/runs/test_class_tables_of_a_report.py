@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from runs.test_class_sections import figures
 from tasks.scoring.test_class_tables import answered
 from wardround.reports import summarise_run
-from wardround.reports.class_sections import ablation_tables, class_tables, few_shot_panels
+from wardround.reports.class_sections import Cell, ablation_tables, class_tables, few_shot_panels
 from wardround.reports.predictions import Curve, CurvePoint
 from wardround.reports.summary import RunSummary
 from wardround.tasks.scoring import EpisodeScore
@@ -39,32 +40,35 @@ def test_the_model_is_named_where_several_played() -> None:
 
 def test_an_episode_without_an_answer_or_with_another_is_counted() -> None:
     (line,) = class_tables(summary(played("rag", "00-1xx")))[0].agents
-    assert (line.n, line.no_answer) == (6, 3)
-    assert line.scores == ()
-    assert line.evidence_cut == ""
+    assert (line.cells["n"], line.cells["no answer"]) == ("6", "3")
+    assert not {"AUROC", "evidence cut"} & set(line.cells)
 
 
 def test_intervals_of_few_patients_are_not_printed_and_of_enough_are() -> None:
-    six = class_tables(summary(played("rag", "001110")))[0].agents[0].cells[0]
+    six = class_tables(summary(played("rag", "001110")))[0].agents[0].cells["accuracy"]
+    assert isinstance(six, Cell)
     assert six.below.count(" – ") == 1
     low, high = map(float, six.below.split(" – "))
     assert 0 <= low < six.value < high <= 100
-    few = class_tables(summary(played("rag", "001110")[1:5]))[0].agents[0].cells[0]
+    few = class_tables(summary(played("rag", "001110")[1:5]))[0].agents[0].cells["accuracy"]
+    assert isinstance(few, Cell)
     assert few.below == ""
 
 
 def test_where_all_are_alike_none_is_the_best_and_of_a_tie_both_are_without_a_lead() -> None:
     same = class_tables(summary(played("rag", "000110"), played("direct", "000110")))[0]
-    assert not any(cell.is_best for line in same.agents for cell in line.cells)
+    assert not any(cell.is_best for line in same.agents for cell in figures(line).values())
     tied = class_tables(summary(played("rag", "000110"), played("direct", "000110"), played("react", "000000")))[0]
-    accuracy = {line.name: line.cells[0] for line in tied.agents}
+    accuracy = {line.name: figures(line)["accuracy"] for line in tied.agents}
     assert {name: (cell.is_best, cell.ahead) for name, cell in accuracy.items()} == {
         "direct": (True, None),
         "rag": (True, None),
         "react": (False, None),
     }
     three = class_tables(summary(played("rag", "000111"), played("direct", "000110"), played("react", "000000")))[0]
-    assert next(line.cells[0].ahead for line in three.agents if line.name == "rag") == pytest.approx(100 / 6)
+    assert next(figures(line)["accuracy"].ahead for line in three.agents if line.name == "rag") == pytest.approx(
+        100 / 6
+    )
 
 
 def test_ablations_are_set_against_the_whole_of_their_own_model() -> None:

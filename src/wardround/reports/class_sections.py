@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from wardround.core.table import TableColumn, columns_of
 from wardround.predictors import FitRow
 from wardround.reports.charts import few_shot
 from wardround.reports.predictions import CLASSES_VIEW, Curve, Value, auroc_of, curves, macro_f1_of
 from wardround.reports.summary import RunSummary
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import ClassificationRow, Interval, same_samples
+from wardround.tasks.scoring.class_tables import PROBABILITY_FIGURES, class_columns
 
 ABLATIONS: Mapping[str, str] = {
     "ehr-rag": "EHR-RAG",
@@ -33,10 +35,11 @@ _MOST_LEVELS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A figure in per cent, the text below it, and whether it is the best of its group. ``ahead``: by how much the best
-    leads, or by how much an ablation is behind the whole method."""
+    """A figure (of answers in per cent), the text below it, and whether it is the best of its group. ``ahead``: by how
+    much the best leads, or by how much an ablation is behind the whole method."""
 
     value: float
+    digits: int = 2
     below: str = ""
     is_best: bool = False
     ahead: float | None = None
@@ -44,14 +47,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row of a table."""
+    """One row of a table: by column, a figure or a text."""
 
     name: str
-    n: int
-    cells: tuple[Cell, ...]
-    no_answer: int
-    scores: tuple[Interval | None, ...] = ()
-    evidence_cut: str = ""
+    cells: Mapping[str, Cell | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +90,16 @@ def class_tables(summary: RunSummary) -> tuple[ClassTable, ...]:
         agents = [row for row in summary.classes if row.task == task]
         predictors = [row for row in summary.predictors if row.task == task]
         first = (agents or predictors)[0]
+        every = columns_of(class_columns(first.class_names), "page", missing="–")
+        columns = [column for column in every if column.is_shown([*agents, *predictors])]
         tables.append(
             ClassTable(
                 title=_title(task),
-                columns=("accuracy", "macro-F1", *(f"F1 {name}" for name in first.class_names.values())),
+                columns=tuple(column.name for column in columns),
                 support=_support(first),
                 notes=_notes(agents, predictors),
-                agents=_lines(agents, with_model=len({row.model for row in summary.classes}) > 1),
-                predictors=_lines(predictors),
+                agents=_lines(agents, columns, with_model=len({row.model for row in summary.classes}) > 1),
+                predictors=_lines(predictors, columns),
             )
         )
     return tuple(tables)
@@ -226,43 +227,42 @@ def _notes(agents: Sequence[ClassificationRow], predictors: Sequence[Classificat
     return tuple(notes)
 
 
-def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tuple[Line, ...]:
-    comparable = same_samples(rows)
-    intervals = {row.name: [row.metrics.accuracy, row.metrics.macro_f1, *row.metrics.class_f1.values()] for row in rows}
-    columns = list(zip(*intervals.values(), strict=True))
-    ordered = [sorted((one.estimate for one in column), reverse=True) for column in columns]
-    lines = []
-    for row in rows:
-        cells = []
-        for n, one in enumerate(intervals[row.name]):
-            is_best = comparable and one.estimate == ordered[n][0] > ordered[n][-1]  # not where all are alike
-            ahead = ordered[n][0] - ordered[n][1] if is_best else None
-            cells.append(
-                Cell(
-                    value=100 * one.estimate,
-                    below=_edges(one),
-                    is_best=is_best,
-                    ahead=100 * ahead if ahead else None,
-                )
-            )
-        scores = row.scores
-        lines.append(
-            Line(
-                name=row.name if with_model else row.agent,
-                n=row.metrics.n,
-                cells=tuple(cells),
-                no_answer=row.metrics.missing + row.metrics.outside,
-                scores=() if scores is None else (scores.auroc, scores.auprc, scores.brier),
-                evidence_cut="" if row.evidence_cut is None else row.evidence_cut.short,
-            )
+def _lines(
+    rows: Sequence[ClassificationRow], columns: Sequence[TableColumn[ClassificationRow]], *, with_model: bool = True
+) -> tuple[Line, ...]:
+    cells = {column.name: _column_cells(rows, column) for column in columns}
+    return tuple(
+        Line(
+            name=row.name if with_model else row.agent,
+            cells={name: column_cells[place] for name, column_cells in cells.items()},
         )
-    return tuple(lines)
+        for place, row in enumerate(rows)
+    )
 
 
-def _edges(interval: Interval) -> str:
+def _column_cells(rows: Sequence[ClassificationRow], column: TableColumn[ClassificationRow]) -> Sequence[Cell | str]:
+    """Return a column's cells; of answers' figures the best is marked, unless all are alike or not comparable."""
+    figures = [value for row in rows if isinstance(value := column.value(row), Interval)]
+    if len(figures) < len(rows) or column.name in PROBABILITY_FIGURES:
+        return [
+            Cell(value=value.estimate, digits=3, below=_edges(value, 1, ".2f"))
+            if isinstance(value := column.value(row), Interval)
+            else column.cell(row)
+            for row in rows
+        ]
+    ordered = sorted((one.estimate for one in figures), reverse=True)
+    cells = []
+    for one in figures:
+        is_best = one.estimate == ordered[0] > ordered[-1] and same_samples(rows)
+        ahead = 100 * (ordered[0] - ordered[1]) if is_best else None
+        cells.append(Cell(value=100 * one.estimate, below=_edges(one), is_best=is_best, ahead=ahead or None))
+    return cells
+
+
+def _edges(interval: Interval, factor: int = 100, form: str = ".1f") -> str:
     if interval.low is None or interval.high is None or not interval.is_telling:
         return ""
-    return f"{100 * interval.low:.1f} – {100 * interval.high:.1f}"
+    return f"{factor * interval.low:{form}} – {factor * interval.high:{form}}"
 
 
 def _ablation_cells(

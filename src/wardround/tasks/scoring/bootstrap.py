@@ -83,6 +83,10 @@ class Interval:
         """Both ends to draw; None where there is no interval to print."""
         return (self.low, self.high) if self.is_telling else (None, None)
 
+    def __format__(self, form: str) -> str:
+        """Return the estimate alone, as a column of numbers has it."""
+        return format(self.estimate, form)
+
     def as_text(self, form: str = ".3f") -> str:
         """Return the interval as tables have it, or why there is none."""
         return self.missing or f"{self.low:{form}} to {self.high:{form}}"

@@ -12,12 +12,15 @@ from math import gcd
 
 import numpy as np
 
-from wardround.core.table import TableColumn, as_text, table_of
+from wardround.core.table import TableColumn, as_text, columns_of, table_of
 from wardround.tasks.benchmarks import get_task
-from wardround.tasks.scoring.bootstrap import RESAMPLES, Interval, PatientDraws
+from wardround.tasks.scoring.bootstrap import RESAMPLES, PatientDraws
 from wardround.tasks.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
 from wardround.tasks.scoring.episodes import EpisodeScore
 from wardround.tasks.scoring.task_means import EvidenceCut, evidence_cut
+
+PROBABILITY_FIGURES = ("AUROC", "AUPRC", "Brier")
+"""Figures that need the probabilities of the classes; the others are made of answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,36 +119,40 @@ def _scores(scores: Sequence[EpisodeScore], classes: Sequence[str], draws: Patie
     return score_metrics(truth, rows, draws)
 
 
-def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
-    columns: list[TableColumn[ClassificationRow]] = [
-        TableColumn(name="", value=lambda row: row.name, kind="text"),
+def class_columns(class_names: Mapping[str, str]) -> tuple[TableColumn[ClassificationRow], ...]:
+    """Return the columns of a task's table, in a ``terminal`` and on a ``page``; figures are intervals."""
+    return (
+        TableColumn(name="", value=lambda row: row.name, kind="text", tables="terminal"),
         TableColumn(name="n", value=lambda row: row.metrics.n, format=","),
-        TableColumn(name="patients", value=lambda row: row.metrics.subjects, format=","),
-        TableColumn(name="accuracy", value=lambda row: row.metrics.accuracy.estimate, format=".3f"),
-        TableColumn(name="macro-F1", value=lambda row: row.metrics.macro_f1.estimate, format=".3f"),
-        TableColumn(name="95 % interval", value=lambda row: row.metrics.macro_f1.as_text()),
-        *(_class_column(value, name) for value, name in rows[0].class_names.items()),
+        TableColumn(name="patients", value=lambda row: row.metrics.subjects, format=",", tables="terminal"),
+        TableColumn(name="accuracy", value=lambda row: row.metrics.accuracy, format=".3f"),
+        TableColumn(name="macro-F1", value=lambda row: row.metrics.macro_f1, format=".3f"),
+        TableColumn(name="95 % interval", value=lambda row: row.metrics.macro_f1.as_text(), tables="terminal"),
+        *(_class_column(value, name) for value, name in class_names.items()),
         TableColumn(name="no answer", value=lambda row: row.metrics.missing + row.metrics.outside),
-        *(_score_column(name) for name in ("AUROC", "AUPRC", "Brier")),
+        *map(_score_column, PROBABILITY_FIGURES),
         TableColumn(
             name="evidence cut",
             value=lambda row: row.evidence_cut and row.evidence_cut.short,
             is_shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
         ),
-    ]
+    )
+
+
+def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
+    columns = columns_of(class_columns(rows[0].class_names), "terminal")
     below = [] if same_samples(rows) else ["(these rows are not all over the same samples: compare those with one n)"]
     return "\n".join([task, as_text(table_of(rows, columns), has_rule=True), *below])
 
 
 def _class_column(value: str, name: str) -> TableColumn[ClassificationRow]:
-    return TableColumn(name=f"F1 {name}", value=lambda row: row.metrics.class_f1[value].estimate, format=".3f")
+    return TableColumn(name=f"F1 {name}", value=lambda row: row.metrics.class_f1[value], format=".3f")
 
 
 def _score_column(name: str) -> TableColumn[ClassificationRow]:
-    def value(row: ClassificationRow) -> float | None:
-        figure: Interval | None = getattr(row.scores, name.lower(), None)
-        return None if figure is None else figure.estimate
-
     return TableColumn(
-        name=name, value=value, format=".3f", is_shown=lambda rows: any(row.scores is not None for row in rows)
+        name=name,
+        value=lambda row: getattr(row.scores, name.lower(), None),
+        format=".3f",
+        is_shown=lambda rows: any(row.scores is not None for row in rows),
     )
