@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from log_doubles import START, ask, calling, play
-from wardround.core import Message, ToolCall, Usage, UserError
+from wardround.core import Message, Progress, ToolCall, Usage, UserError
 from wardround.learning import (
     BaseWeights,
     DataSettings,
     RowTokenizer,
     SftResult,
+    SftSettings,
     TrainingRecipe,
     TrainingRow,
     fine_tune,
+    serving_template,
     training_rows,
     without_redundant_calls,
 )
@@ -290,3 +294,88 @@ def test_a_training_says_what_was_read_and_learnt_and_what_was_left_out() -> Non
         "validation: loss 3.000 at first, 2.250 at last, 90 rows of other people",
         last,
     ]
+
+
+class Trained(Marks):
+    """The weights, the tokenizer and the model at once: what is saved of them is a file."""
+
+    path, is_gguf, chat_template = Path("nothing"), False, ""
+
+    def tokenizer(self) -> Any:
+        return self
+
+    def model(self) -> Any:
+        return SimpleNamespace(save_pretrained=self._save_model)
+
+    def save_pretrained(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "template").write_text(self.chat_template)
+
+    def _save_model(self, folder: Path, *, safe_serialization: bool) -> None:
+        (folder / f"weights.{'safetensors' if safe_serialization else 'bin'}").write_text("trained")
+
+
+class Trainer:
+    """Stands for trl's: two updates, the loss of each, and that of the validation rows before and after."""
+
+    def __init__(self, *, model: Any, args: Any, train_dataset: Any, eval_dataset: Any, processing_class: Any) -> None:
+        self.model, self.taught, self.measured = model, train_dataset, eval_dataset
+        self.state = SimpleNamespace(global_step=0, max_steps=2, log_history=[{"eval_loss": 3.0}])
+        self.callbacks: list[Any] = []
+        trainers.append(self)
+
+    def add_callback(self, callback: Any) -> None:
+        self.callbacks.append(callback)
+
+    def train(self, *, resume_from_checkpoint: bool) -> None:
+        assert not resume_from_checkpoint
+        for loss in (2.0, 1.0):
+            self.state.global_step += 1
+            self.state.log_history.append({"loss": loss})
+            for callback in self.callbacks:
+                callback.on_step_end(None, self.state, None)
+        self.state.log_history.append({"eval_loss": 2.5})
+
+
+trainers: list[Trainer] = []
+
+
+def test_a_training_teaches_validates_reports_and_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five people with two rows each, one of whom is kept apart; a row too long and one with a picture."""
+    trainers.clear()
+    for name, module in {
+        "trl": SimpleNamespace(SFTConfig=SimpleNamespace, SFTTrainer=Trainer),
+        "datasets": SimpleNamespace(Dataset=SimpleNamespace(from_list=list)),
+        "torch": SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)),
+        "transformers": SimpleNamespace(TrainerCallback=object),
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    long = replace(ROW, messages=(*ROW.messages, ROW.messages[0]))
+    shown = replace(ROW, messages=({**ROW.messages[0], "pictures": [{"sha256": "a"}]}, *ROW.messages[1:]))
+    rows = [*(of_person(number % 5) for number in range(10)), long, shown]
+    recipe = TrainingRecipe(data=DataSettings(max_tokens=3), sft=SftSettings(validation_share=0.2))
+    told: list[Progress] = []
+    base = cast(BaseWeights, Trained(1))
+    done = fine_tune(base, rows, "{{ messages }}", recipe, tmp_path / "out", report=told.append)
+    assert done == SftResult(
+        rows=8,
+        rows_dropped=1,
+        rows_with_pictures=1,
+        validation_rows=2,
+        tokens=24,
+        learnt_tokens=8,
+        updates=2,
+        losses=(2.0, 1.0),
+        validation_losses=(3.0, 2.5),
+    )
+    (trainer,) = trainers
+    assert (len(trainer.taught), len(trainer.measured)) == (8, 2)
+    assert trainer.taught[0] == {"input_ids": [100, 101, 102], "labels": [-100, 101, -100]}
+    assert [(one.label, one.done, one.total, one.unit) for one in told] == [
+        ("training", 1, 2, "updates"),
+        ("training", 2, 2, "updates"),
+    ]
+    saved = {path.name: path.read_text() for path in (tmp_path / "out" / "model").iterdir()}
+    assert saved == {"template": serving_template("{{ messages }}"), "weights.safetensors": "trained"}
+    written = json.loads((tmp_path / "out" / "training.json").read_text())["done"]
+    assert (written["rows"], written["rows_dropped"], written["losses"]) == (8, 1, [2.0, 1.0])
