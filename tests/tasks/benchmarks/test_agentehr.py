@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from wardround.clinical.codes import load_ccs
 from wardround.core import UserError, parse_time
-from wardround.records import Policy, Store
+from wardround.records import Chart, Policy, Store
 from wardround.tasks.benchmarks import (
     AGENTEHR_TASKS,
     SPLITS,
@@ -69,6 +70,42 @@ def test_the_leak_check_finds_a_question_asked_too_late(built: Benchmark, synthe
     )
     found = {leak.sample for leak in leak_check(replace(built, all_samples=late), synthetic_store)}
     assert found == {one.id for one in late}
+
+
+class Leaking:
+    """A store whose charts show a day too much."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def chart(self, subject_id: int, as_of: datetime, **more: Any) -> Chart:
+        return self._store.chart(subject_id, as_of + timedelta(days=1), **more)
+
+
+def test_a_chart_that_shows_what_came_after_the_question_is_found_by_its_rows(
+    built: Benchmark, synthetic_store: Store
+) -> None:
+    asked = built.samples("labevents")[:10]
+    leaking = cast(Store, Leaking(synthetic_store))
+    found = defaultdict(list)
+    for leak in leak_check(replace(built, all_samples=asked), leaking):
+        found[leak.sample].append(leak.what)
+    assert all(
+        f"row {one} of its label is on the chart" in found[sample.id]
+        for sample in asked
+        for one in sample.facts["row_ids"]
+    )
+    late = {
+        name: [int(what.split()[0]) for what in said if " rows of labevents at or after the event" in what]
+        for name, said in found.items()
+    }
+    if built.policy == "known_at":
+        assert all(late[sample.id] >= [len(sample.facts["row_ids"])] for sample in asked)
+    else:
+        assert not any(late.values()), "these clocks promise nothing of them"
 
 
 def test_every_question_is_asked_during_its_stay(built: Benchmark, synthetic_hospital: Path) -> None:
