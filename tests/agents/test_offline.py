@@ -145,6 +145,24 @@ def test_results_out_of_range_are_asked_for_where_the_chart_has_both_limits(colu
     assert (abnormal(role, shown, [*columns.split(), "other"], "") is not None) == asks
 
 
+@pytest.mark.parametrize(
+    ("group", "columns", "label", "official"),
+    [
+        ("ccs", "title ccs_label", "ccs_label", True),
+        ("ccs", "title", "title", False),  # the chart has no such column
+        ("ccs", "other", "", False),
+        (None, "title ccs_label", "title", True),  # another role's
+        (None, "other", "", True),
+    ],
+)
+def test_a_role_is_named_by_its_group_where_it_has_one_that_the_chart_shows(
+    group: Any, columns: str, label: str, official: bool
+) -> None:
+    role = RowRole(table="diagnoses", label=("title",), group=group)
+    shown = Shown.of(role, columns.split())
+    assert (shown.label.strip('"'), shown.official) == (label, official)
+
+
 def test_the_likeliest_phrases_are_looked_up_a_dozen_at_once_in_three_searches() -> None:
     """Of 60 findings the 36 with most evidence; each search is asked of the tool that a run has, one of two."""
     (step,) = [step for step in plan_for("transfers_candidates", ROLES).steps if step.name == "the official names"]
