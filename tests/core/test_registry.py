@@ -6,10 +6,12 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from wardround.core import Registry, UserError, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
+from wardround.core.registry import find_backend
 
 
 class Spice:
@@ -157,3 +159,33 @@ def test_a_plug_in_that_cannot_be_imported_is_one_line(tmp_path: Path, name: str
     with pytest.raises(UserError, match=told):
         load_plugins([plugin(tmp_path, name, text)])
     assert f"wardround_plugin_{name}" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("plain", ""),
+        ("plain/x", None),
+        ("needs/x", "x"),
+        ("needs/x/y:z", "x/y:z"),
+        ("needs", None),
+        ("needs/", None),
+        ("needs:x", None),
+        ("maybe", ""),
+        ("maybe:x", "x"),
+        ("maybe:", None),
+        ("maybe/x", None),
+    ],
+)
+def test_the_part_behind_a_name_is_there_where_it_must_be_and_nowhere_else(text: str, rest: str | None) -> None:
+    registry: Registry[SimpleNamespace] = Registry("backends", one="backend")
+    for name, takes, optional in (("plain", "", False), ("needs", "/<name>", False), ("maybe", ":<name>", True)):
+        registry.add(name, SimpleNamespace(name=name, takes=takes, rest_optional=optional))
+    if rest is not None:
+        backend, found = find_backend(registry, text)
+        assert (backend.name, found) == (text[:5], rest)
+        return
+    spelt = {"plain": "plain", "needs": "needs/<name>", "maybe": "maybe[:<name>]"}[text[:5]]
+    with pytest.raises(UserError) as caught:
+        find_backend(registry, text)
+    assert str(caught.value) == f"the backend {text!r} is spelt {spelt}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,12 @@ import pytest
 from fake_server import Answer, FakeServer, error, text
 from wardround.core import UserError
 from wardround.log import LogReader
+from wardround.records import Store
 from wardround.reports import summarise_run
-from wardround.runs import RunFolder, RunSettings, execute, score_run, start
-from wardround.runs.judging import JUDGEMENTS
+from wardround.runs import RunFolder, RunSettings, execute, open_benchmark, score_run, start
+from wardround.runs.judging import JUDGEMENTS, Grades, open_grading
+from wardround.runs.results import finished_keys
+from wardround.runs.settings import EpisodeKey
 from wardround.tasks.scoring import render_stays
 
 PROTOCOL = """
@@ -99,6 +104,29 @@ def test_drawn_steps_are_graded_once_and_a_failed_grading_goes_on(
     assert f"{sum(wanted) / 6:.2f}" in render_stays((), [row])
     execute(folder)
     assert len(judge.asked) == 6
+
+
+def test_a_grade_is_in_the_file_as_soon_as_it_is_given(
+    grader: tuple[Grader, str], synthetic_store_path: Path, synthetic_stays_path: Path, tmp_path: Path
+) -> None:
+    """Whoever is killed before the run's end has not asked in vain."""
+    _, url = grader
+    folder = start(tmp_path / "run", settings(tmp_path, synthetic_store_path, synthetic_stays_path, url, equivalence=1))
+    execute(folder)
+    shutil.rmtree(folder.path / JUDGEMENTS)
+    benchmark = open_benchmark(folder)
+    [key, *_] = finished_keys(folder)
+    sample = next(one for one in benchmark.all_samples if one.id == EpisodeKey.parse(key).sample)
+
+    async def grade() -> tuple[int, ...]:
+        grading = open_grading(folder, Store.open(synthetic_store_path), benchmark, played=folder.logs)
+        assert grading is not None
+        await grading.settle(key, sample)
+        given = Grades(folder).of(key)
+        await grading.close()
+        return given
+
+    assert len(asyncio.run(grade())) == 1
 
 
 def test_it_is_off_by_default_and_needs_a_model(

@@ -149,7 +149,6 @@ class Judging:
             recorder.turn(request, reply, (), purpose=purpose)
 
         recorder.finish(await self._outcome(case, episode, record))
-        self.log.flush()
 
     async def _outcome(self, case: JudgedCase, episode: str, record: Any) -> Mapping[str, Any]:
         try:
@@ -268,7 +267,6 @@ class Grading:
             return
         recorder = self.log.begin(episode, {"sample": sample.id, "judge": self.judge})
         recorder.finish(await self._graded(episode, cases, recorder))
-        self.log.flush()
 
     async def _graded(self, episode: str, cases: list[PlanCase], recorder: EpisodeRecorder) -> Mapping[str, Any]:
         def record(request: Request, reply: Reply, purpose: str) -> None:
