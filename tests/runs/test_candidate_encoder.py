@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from wardround.agents import get_agent
 from wardround.log import LogReader
+from wardround.records import Store
 from wardround.runs import RunSettings, banks, execute, start
+from wardround.runs.worker import open_surroundings
 from wardround.tasks.benchmarks import Benchmark
 from wardround.tools.retrieval import EncoderConfig, LexicalEncoder, Vectors
 
@@ -67,3 +70,19 @@ def test_it_is_opened_once_by_a_worker_and_asked_labels_and_queries(
     assert set(asked) >= {space.labels.labels for space in spaces.values()}
     assert [texts for texts in used.asked if len(texts) == 1], "no query reached it"
     assert encoded != plain, "what was found is the same as without it"
+
+
+def test_evidence_is_searched_with_the_encoder_of_the_run(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path
+) -> None:
+    benchmark, encoder = Benchmark.open(synthetic_benchmark_path), Recorded()
+    settings = RunSettings.of(
+        benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), tools=("retrieve_evidence",)
+    )
+    sample = benchmark.samples("diagnoses")[0]
+    there = open_surroundings(
+        settings, Store.open(synthetic_store_path), benchmark, sample, get_agent("react"), encoder=encoder
+    )
+    found = there.call("retrieve_evidence", {"query": "fever since yesterday"})
+    assert not found.is_error
+    assert any("fever since yesterday" in texts for texts in encoder.asked)

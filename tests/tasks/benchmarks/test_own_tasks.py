@@ -297,6 +297,28 @@ within = "24h"
         assert [name for name in sample.target if labels.resolve(name) is None] in ([], list(sample.unwinnable))
 
 
+@pytest.mark.parametrize(
+    ("answer", "classes"),
+    [
+        ("1.0 * (COUNT(*) > 0)", {"0": "0", "1": "1"}),  # a whole number is the class of that number
+        ("CASE WHEN COUNT(*) > 0 THEN 'more' ELSE 'no' END", {"0": "no", "1": "more"}),
+        ("0.5 + (COUNT(*) > 0)", {"0": "0.5", "1": "1.5"}),
+    ],
+)
+def test_an_answer_of_sql_is_a_class_by_its_text(
+    both: Benchmark, synthetic_store: Store, tmp_path: Path, answer: str, classes: dict[str, str]
+) -> None:
+    declared = {'[["0", "no"], ["1", "yes"]]': f'[["{classes["0"]}", "no"], ["{classes["1"]}", "yes"]]'}
+    asked = write_task(
+        tmp_path, f"as_{classes['1'].replace('.', '_')}", SQL.replace("COUNT(*) > 0", answer, 1), **declared
+    )
+    task = read_task_file(asked, synthetic_store.spec)
+    built = build_own([task], synthetic_store, tmp_path / "bench", BuildSettings(seed=3, per_task=0))
+    expected = {(one.subject_id, one.moment): classes[one.target[0]] for one in both.samples("by_sql")}
+    assert {(one.subject_id, one.moment): one.target[0] for one in built.all_samples} == expected
+    assert set(expected.values()) == set(classes.values())
+
+
 def test_names_that_no_candidate_table_has_cannot_be_answered(synthetic_store: Store, tmp_path: Path) -> None:
     """Specimens are asked for where the candidates are tests."""
     rule = '.rule]\nrole = "culture"\nnames = "{}"\nwithin = "24h"\n'
