@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 from foreign_hospitals import FOREIGN, kreisklinik, stadtspital
 from wardround.audits import SwapReport, audit_plausibility, audit_swap
 from wardround.audits.own import knowledge_questions, read_knowledge
+from wardround.audits.swap.knowledge import KnowledgeRule
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store, ingest, load_source_spec
@@ -212,6 +213,21 @@ def test_an_answer_that_cannot_be_used_is_named(tmp_path: Path, now: str, then: 
     with pytest.raises(UserError) as error:
         read_knowledge(tmp_path / "answers.toml", load_source_spec(FOREIGN / "kreisklinik.toml"))
     assert said in str(error.value)
+
+
+def test_stays_that_have_begun_end_in_the_other_future_too() -> None:
+    """Where the end is a column it moves and is not emptied; where begin and end are rows, those rows stay."""
+
+    def rules(name: str, file: str) -> Sequence[KnowledgeRule]:
+        spec = load_source_spec(FOREIGN / f"{name}.toml")
+        return read_knowledge(FOREIGN / f"{name}.knowledge.toml", spec).of(file) or ()
+
+    (stay,) = rules("kreisklinik", "Faelle")
+    assert (stay.moved, stay.keep_rows) == ({"entlassung"}, False)
+    ends, others = rules("stadtspital", "bewegungen")
+    assert (ends.keep_rows, others.keep_rows) == (True, False)
+    assert "art" in ends.links - others.links
+    assert not any(rule.moved or rule.keep_rows for rule in rules("kreisklinik", "Vitalwerte"))
 
 
 def test_the_commands_ask_check_and_use_the_answers(
