@@ -12,7 +12,8 @@ import pytest
 
 from records.small_source import SPEC, small_spec
 from wardround.records import SourceSpec
-from wardround.records.ingest.buckets import BucketWriter, _needed, _required, bucket_file, read_bucket
+from wardround.records.ingest.bucket_files import BucketWriter, bucket_file, read_bucket
+from wardround.records.ingest.buckets import _needed, _required
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.ingest.joins import LostRows, foreign_keys, needed_tables, orphans
 from wardround.records.shards.layout import bucket_numbers
@@ -166,7 +167,7 @@ def test_rows_are_held_until_they_are_enough(tmp_path: Path) -> None:
     size = rows(1, 1).nbytes
     writer = BucketWriter(tmp_path, 1, "who", flush_bytes=2 * size)
     writer.add(rows(1, 1))
-    assert not bucket_file(tmp_path, 0).exists()
+    assert read_bucket(tmp_path, 0) is None
     writer.add(rows(1, 1))
     assert read_bucket(tmp_path, 0).num_rows == 4  # type: ignore[union-attr]
     writer.add(rows(1, 1))

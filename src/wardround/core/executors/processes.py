@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext
@@ -283,17 +284,23 @@ def watched(
     on_poll: Callable[[], object] = tuple,
     on_loss: Callable[[], object] = tuple,
 ) -> Iterator[JobResult]:
-    """Run jobs, ``workers`` at once, and yield what each came to as it ends; a lost one starts again after the others.
+    """Run jobs, ``workers`` at once, and yield what each came to as it ends; a lost one starts again.
 
-    ``on_poll`` is called several times a second, ``on_loss`` before a lost job may start again. Raises what a job
-    raised, and UserError where one was lost too often.
+    Jobs are taken as there is room, one ahead: to make one may take work and memory. ``on_poll`` is called several
+    times a second, ``on_loss`` before a lost job may start again. Raises what a job raised, and UserError where one was
+    lost too often.
     """
-    waiting, losses = deque(jobs), Counter[int]()
+    coming, waiting, losses = iter(jobs), deque[Job](), Counter[int]()
     running = 0
-    while waiting or running:
-        while waiting and running < workers:
+    while True:
+        if not waiting:
+            waiting.extend(islice(coming, 1))
+        if waiting and running < workers:
             executor.start(waiting.popleft())
             running += 1
+            continue
+        if not running:
+            return
         for ended in executor.wait(_POLL_SECONDS):
             running -= 1
             if ended.lost is not None:
@@ -310,7 +317,7 @@ def watched(
 
 def each(
     work: Callable[..., Any],
-    items: Sequence[Any],
+    items: Iterable[Any],
     *,
     executor: str,
     workers: int,
@@ -320,13 +327,13 @@ def each(
 
     ``on_done`` is called with the number of finished ones. Raises what the work raised.
     """
-    jobs = [Job(number=number, work=work, arguments=(item,)) for number, item in enumerate(items)]
+    jobs = (Job(number=number, work=work, arguments=(item,)) for number, item in enumerate(items))
     results: dict[int, Any] = {}
     with opened(executor, workers) as there:
         for ended in watched(there, jobs, workers=workers):
             results[ended.job.number] = ended.result
             on_done(len(results))
-    return [results[number] for number in range(len(jobs))]
+    return [results[number] for number in range(len(results))]
 
 
 def _must_go_on(ended: JobResult, losses: Counter[int]) -> None:

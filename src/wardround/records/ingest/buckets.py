@@ -1,7 +1,7 @@
 """The first half of an ingest: each source file is read once, its rows are distributed over buckets by subject.
 
-All rows of a subject are in one bucket, in the order of the file. A bucket file is a sequence of small Arrow IPC
-streams, one per flush, so that rows can be appended without reading it.
+All rows of a subject are in one bucket, in the order of the file. A table is read in parts, which are the same however
+many processes read them; a part writes files of its own, so that joining the parts is reading their files in order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +18,100 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import Progress, Reporter, silent
+from wardround.records.ingest.bucket_files import BucketWriter, read_bucket
 from wardround.records.ingest.changes import file_fingerprints
 from wardround.records.ingest.clocks import delay_counts
-from wardround.records.ingest.plan import Plan
+from wardround.records.ingest.plan import Plan, size_in_memory
 from wardround.records.ingest.sections import derive_rows
-from wardround.records.reading.source_files import BrokenRow, SubjectKeys, write_keys, write_quarantine
-from wardround.records.reading.table_reader import ReadCounts, TableReader
+from wardround.records.reading.source_files import (
+    BrokenRow,
+    SubjectKeys,
+    joined_keys,
+    read_keys,
+    write_keys,
+    write_quarantine,
+)
+from wardround.records.reading.table_reader import Piece, ReadCounts, RowGroup, TableReader
 from wardround.records.rules.language import Column
-from wardround.records.shards.layout import bucket_numbers
 from wardround.records.specs.spec import ARROW_TYPES, OWN_SUBJECT, WRITTEN, Derivation, TableSpec, integers, one_batch
 
+PART_BYTES = 32 << 20
+"""What one process reads of a table at a time, about; a smaller file is never divided."""
 
-def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
-    """Read a table and write its buckets, from the start unless this was finished before."""
-    if plan.noted(f"table-{name}") is not None:
-        return
-    file_fingerprints(plan, name, report)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePart:
+    """A part of a table's rows, the same whichever process reads it: whole files (``None``) or pieces of one, in order.
+
+    ``missing``: the columns that no file of the table has; ``read``: megabytes of content up to its end, about.
+    """
+
+    table: str
+    number: int
+    files: Sequence[tuple[TableReader, list[Piece] | None]]
+    missing: tuple[str, ...]
+    read: float
+
+    def __str__(self) -> str:
+        return f"part-{self.table}-{self.number:06d}"
+
+
+def table_parts(plan: Plan, name: str) -> Iterator[TablePart]:
+    """Yield the parts of a table that have not been read, in order."""
     table = plan.spec.tables[name]
-    folder = plan.bucket_folder(name)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    quarantine = plan.store / "quarantine" / f"{name}.jsonl"
+    readers = _readers(plan, table)
+    present = {column for reader in readers for column in reader.header()}
+    missing = tuple(column for column in table.read_columns if column not in present)
+    read = 0.0
+    for number, (files, size) in enumerate(_dealt(readers, keep=plan.settings.is_done_here)):
+        read += size / 1e6
+        part = TablePart(
+            table=name, number=number, files=files, missing=missing if name in plan.files.tables else (), read=read
+        )
+        if plan.noted(str(part)) is None:
+            yield part
+
+
+def _dealt(
+    readers: Sequence[TableReader], *, keep: bool
+) -> Iterator[tuple[list[tuple[TableReader, list[Piece] | None]], float]]:
+    """Yield what the parts of a table are read from, and their bytes. ``keep``: with the bytes that are read here."""
+    files: list[tuple[TableReader, list[Piece] | None]] = []
+    total = 0.0
+    for reader in readers:
+        whole = size_in_memory(reader.path)
+        for piece in reader.pieces() if whole >= PART_BYTES else [None]:
+            own = files[-1][1] if files and files[-1][0] is reader else None
+            if own is None:
+                files.append((reader, None if piece is None else []))
+                own = files[-1][1]
+            if piece is not None and own is not None:
+                own.append(piece if keep or isinstance(piece, RowGroup) else piece.handed_on())
+            total += whole if piece is None else piece.size
+            if total >= PART_BYTES:
+                yield files, total
+                files, total = [], 0.0
+    if files:
+        yield files, total
+
+
+def bucket_part(plan: Plan, part: TablePart, report: Reporter = silent) -> None:
+    """Read a part of a table and write its rows by bucket, unless this was done before."""
+    if plan.noted(str(part)) is not None:
+        return
+    if part.number == 0:
+        file_fingerprints(plan, part.table, report)
+    table = plan.spec.tables[part.table]
+    folder = plan.bucket_folder(part.table)
+    folder.mkdir(parents=True, exist_ok=True)
+    quarantine = folder / f"{part.number:06d}.jsonl"
     quarantine.unlink(missing_ok=True)
-    writer = BucketWriter(folder, plan.shards, table.subject_column, plan.settings.memory_bytes // 16)
-    counts, subjects = ReadCounts(), SubjectKeys()
-    delays: dict[str, list[dict[int, int]]] = {f"{start}.{end}": [{}, {}] for start, end in table.median_pairs}
+    writer = BucketWriter(folder, plan.shards, table.subject_column, plan.settings.memory_bytes // 16, part=part.number)
+    counts, subjects = ReadCounts(missing_columns=part.missing), SubjectKeys()
+    delays = _no_delays(table)
     columns: list[str] = []
     kept, filled = 0, Counter[str]()
-    for rows, broken in _rows(plan, table, counts, subjects):
+    for rows, broken in _rows(plan, table, part, counts, subjects):
         if broken:
             write_quarantine(quarantine, broken)
         columns, kept = rows.column_names, kept + rows.num_rows
@@ -53,30 +119,66 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
         for start, end in table.median_pairs:
             delay_counts(table, start, end, one_batch(rows), delays[f"{start}.{end}"])
         writer.add(rows)
-        report(Progress(label=f"read {name}", done=kept, unit="rows"))
     writer.flush()
     if table.has_text_subject:
-        write_keys(plan.keys_file(name), subjects.keys)
+        write_keys(folder / f"{part.number:06d}.keys", subjects.keys)
+    note = {"counts": asdict(counts), "kept": kept, "columns": columns, "filled": filled, "delays": _listed(delays)}
+    plan.note(str(part), note)
+    report(Progress(label=f"read {table.name}", done=part.read, unit="MB"))
+
+
+def join_parts(plan: Plan, name: str) -> None:
+    """Join what the parts of a table counted and set aside, in their order, and note that the table is read."""
+    table, folder = plan.spec.tables[name], plan.bucket_folder(name)
+    quarantine = plan.store / "quarantine" / f"{name}.jsonl"
+    quarantine.unlink(missing_ok=True)
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("rb") as own, quarantine.open("ab") as whole:
+            shutil.copyfileobj(own, whole)
+    if table.has_text_subject:
+        write_keys(plan.keys_file(name), joined_keys(read_keys(str(path)) for path in sorted(folder.glob("*.keys"))))
     _PARENTS.clear()
+    counts, delays, columns = ReadCounts(), _no_delays(table), list[str]()
+    kept, filled, number = 0, Counter[str](), 0
+    while (note := plan.noted(f"part-{name}-{number:06d}")) is not None:
+        counts.add(ReadCounts(**note["counts"]))
+        counts.missing_columns = tuple(each for each in note["counts"]["missing_columns"] if each in table.columns)
+        columns, kept, number = columns or note["columns"], kept + note["kept"], number + 1
+        filled.update(note["filled"])
+        for key, halves in note["delays"].items():
+            for known, half in zip(delays[key], halves, strict=True):
+                for delay, count in half:
+                    known[delay] = known.get(delay, 0) + count
     columns = columns or [column for column in table.columns if column not in counts.missing_columns]
-    counts.missing_columns = tuple(name for name in counts.missing_columns if name in table.columns)
-    note = {"counts": asdict(counts), "kept": kept, "columns": [c for c in columns if c in table.columns]}
-    note["filled"] = {name: filled[name] for name in columns if name in table.columns}
-    plan.note(
-        f"table-{name}",
-        {**note, "delays": {key: [list(half.items()) for half in each] for key, each in delays.items()}},
-    )
+    columns = [column for column in columns if column in table.columns]
+    note = {"counts": asdict(counts), "kept": kept, "columns": columns, "filled": {key: filled[key] for key in columns}}
+    plan.note(f"table-{name}", {**note, "delays": _listed(delays)})
+
+
+_Delays = dict[str, list[dict[int, int]]]
+
+
+def _no_delays(table: TableSpec) -> _Delays:
+    return {f"{start}.{end}": [{}, {}] for start, end in table.median_pairs}
+
+
+def _listed(delays: _Delays) -> dict[str, list[list[tuple[int, int]]]]:
+    return {key: [list(half.items()) for half in halves] for key, halves in delays.items()}
 
 
 def _rows(
-    plan: Plan, table: TableSpec, counts: ReadCounts, subjects: SubjectKeys
+    plan: Plan, table: TableSpec, part: TablePart, counts: ReadCounts, subjects: SubjectKeys
 ) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
-    if table.name not in plan.files.tables:
-        yield from _derived(plan, table, counts) if table.derive is not None else ()
-        return
-    for reader in _readers(plan, table, counts):
-        for cells in reader.read():
-            rows = _with_columns(cells.table, table, counts.missing_columns)
+    is_derived = table.name not in plan.files.tables
+    for reader, pieces in part.files:
+        reader = replace(reader, counts=ReadCounts())
+        for cells in reader.read(pieces):
+            if is_derived:  # broken rows are reported with the source table
+                rows = derived_rows(cells.table, table)
+                counts.rows += rows.num_rows
+                yield rows, ()
+                continue
+            rows = _with_columns(cells.table, table, part.missing)
             broken: Sequence[BrokenRow] = ()
             if table.has_text_subject:
                 rows, broken = _numbered(rows, str(table.subject), subjects, reader.path)
@@ -84,7 +186,8 @@ def _rows(
                 rows, broken = _with_subject(plan, table, rows, reader.path)
             reader.set_aside(broken)
             yield rows, [*cells.broken, *cells.emptied, *broken]
-        counts.add(reader.counts)
+        if not is_derived:
+            counts.add(reader.counts)
 
 
 def _numbered(rows: pa.Table, column: str, subjects: SubjectKeys, path: Path) -> tuple[pa.Table, list[BrokenRow]]:
@@ -98,25 +201,28 @@ def _numbered(rows: pa.Table, column: str, subjects: SubjectKeys, path: Path) ->
     return (whole.filter(whole.column(OWN_SUBJECT).is_valid()) if broken else whole), broken
 
 
-def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableReader]:
-    """Return a reader for each file of a table; note the columns that no file has."""
-    readers = [
+def _readers(plan: Plan, table: TableSpec) -> list[TableReader]:
+    """Return a reader for each file of a table, or of the table that it is derived from."""
+    source, columns, required = table, table.read_columns, _required(table)
+    if table.name not in plan.files.tables:
+        assert table.derive is not None
+        source, where = plan.spec.tables[table.derive.source], table.derive.where
+        columns = {**{name: source.columns[name] for name in (*where, *table.derive.written)}, **table.columns}
+        required = [*required, table.derive.text, *where]
+    return [
         TableReader(
             path=path,
             name=table.name,
-            columns=table.read_columns,
-            required=_required(table),
-            needed=_needed(table),
+            columns=columns,
+            required=required,
+            needed=_needed(table) if source is table else (),
             ignored=plan.spec.ignored,
             shown=plan.files.name(path),
-            files=table.files,
+            files=source.files,
             later=table.later_columns,
         )
-        for path in plan.files.tables[table.name]
+        for path in plan.files.tables[source.name]
     ]
-    present = {name for reader in readers for name in reader.header()}
-    counts.missing_columns = tuple(name for name in table.read_columns if name not in present)
-    return readers
 
 
 def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> pa.Table:
@@ -141,25 +247,6 @@ def _required(table: TableSpec) -> list[str]:
 def _needed(table: TableSpec) -> list[str]:
     names = [table.subject, table.key[0] if len(table.key) == 1 else None]
     return list(dict.fromkeys(name for name in names if name))
-
-
-def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
-    """Read the source table of a derived table. Broken rows are reported with the source table."""
-    assert table.derive is not None
-    source = plan.spec.tables[table.derive.source]
-    where = table.derive.where
-    read = {**{name: source.columns[name] for name in (*where, *table.derive.written)}, **table.columns}
-    required = [*_required(table), table.derive.text, *where]
-    readers = [
-        TableReader(
-            path=path, name=table.name, columns=read, required=required, files=source.files, later=table.later_columns
-        )
-        for path in plan.files.tables[source.name]
-    ]
-    for cells in (cells for reader in readers for cells in reader.read()):
-        rows = derived_rows(cells.table, table)
-        counts.rows += rows.num_rows
-        yield rows, ()
 
 
 def derived_rows(rows: pa.Table, table: TableSpec) -> pa.Table:
@@ -213,94 +300,3 @@ def _parent_subjects(plan: Plan, parent: str) -> tuple[Any, Any]:
         _PARENTS.clear()
         _PARENTS[wanted] = (keys, subjects)
     return _PARENTS[wanted]
-
-
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-
-
-_LARGE_PART = 1 << 18
-"""From this size on (in bytes) parts of a flush are not joined before they are written."""
-_DEALS = 8
-"""A flush is divided into this number of parts, so that only one part is copied at a time."""
-
-
-class BucketWriter:
-    """Collects a table's rows and appends them to its bucket files, about ``flush_bytes`` at a time."""
-
-    def __init__(self, folder: Path, count: int, subject: str, flush_bytes: int) -> None:
-        self._folder, self._count, self._subject, self._flush_bytes = folder, count, subject, flush_bytes
-        self._read: list[pa.Table] = []
-        self._dealt: list[tuple[pa.RecordBatch, list[int]]] = []
-        self._read_bytes = self._dealt_bytes = 0
-
-    def add(self, table: pa.Table) -> None:
-        """Add rows. Every cell of the subject column must be filled."""
-        self._read.append(table)
-        self._read_bytes += table.nbytes
-        if self._read_bytes >= self._flush_bytes // _DEALS:
-            self._deal()
-        if self._dealt_bytes >= self._flush_bytes:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the buffered rows."""
-        self._deal()
-        for bucket in range(self._count if self._dealt else 0):
-            spans = ((batch, starts[bucket], starts[bucket + 1]) for batch, starts in self._dealt)
-            parts = [batch.slice(start, end - start) for batch, start, end in spans if end > start]
-            if parts:
-                self._append(bucket, parts)
-        self._dealt, self._dealt_bytes = [], 0
-
-    def _deal(self) -> None:
-        """Sort rows by bucket; return them with the place where each bucket begins."""
-        if not self._read:
-            return
-        read, self._read, self._read_bytes = pa.concat_tables(self._read), [], 0
-        if self._count == 1:
-            self._dealt += [(batch, [0, batch.num_rows]) for batch in read.to_batches()]
-            self._dealt_bytes += read.nbytes
-            return
-        batch = one_batch(read)
-        buckets = bucket_numbers(batch.column(self._subject).to_numpy(), self._count).astype(np.uint16)
-        batch = batch.take(pa.array(np.argsort(buckets, kind="stable")))
-        ends = np.cumsum(np.bincount(buckets, minlength=self._count))
-        self._dealt.append((batch, [0, *ends.tolist()]))
-        self._dealt_bytes += batch.nbytes
-
-    def _append(self, bucket: int, parts: list[pa.RecordBatch]) -> None:
-        """Append rows: large parts as they are, since reading joins them once; small ones joined, as a batch has its
-        own cost."""
-        if sum(part.nbytes for part in parts) < _LARGE_PART * len(parts):
-            parts = [one_batch(pa.Table.from_batches(parts))]
-        target = bucket_file(self._folder, bucket).open("ab")
-        with target, pa.ipc.new_stream(target, parts[0].schema, options=_OPTIONS) as stream:
-            for part in parts:
-                stream.write_batch(part)
-
-
-def bucket_file(folder: Path, bucket: int) -> Path:
-    """Return the path of a table's rows of one bucket."""
-    return folder / f"{bucket:05d}.streams"
-
-
-def read_bucket(folder: Path, bucket: int, columns: Sequence[str] | None = None) -> pa.RecordBatch | None:
-    """Return a table's rows of one bucket, in the order of the file; None if there are none."""
-    path = bucket_file(folder, bucket)
-    if not path.exists():
-        return None
-    batches: list[pa.RecordBatch] = []
-    options = pa.ipc.IpcReadOptions(included_fields=_fields(path, columns), use_threads=False)
-    with pa.memory_map(str(path)) as source:
-        size = source.size()
-        while source.tell() < size:
-            batches.extend(pa.ipc.open_stream(source, options=options))
-    return one_batch(pa.Table.from_batches(batches))
-
-
-def _fields(path: Path, columns: Sequence[str] | None) -> list[int] | None:
-    if columns is None:
-        return None
-    with pa.memory_map(str(path)) as source:
-        names = pa.ipc.open_stream(source).schema.names
-    return [index for index, name in enumerate(names) if name in columns]

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.records.ingest.buckets import derived_rows, read_bucket
+from wardround.records.ingest.bucket_files import read_bucket
+from wardround.records.ingest.buckets import derived_rows
 from wardround.records.ingest.lineage import Reuse
 from wardround.records.ingest.plan import Plan
 from wardround.records.ingest.reuse import EarlierShard, has_shared_keys, open_earlier

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ import pyarrow.compute as pc
 from wardround import __version__
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.core.executors import each
-from wardround.records.ingest.buckets import bucket_table
+from wardround.records.ingest.buckets import bucket_part, join_parts, table_parts
 from wardround.records.ingest.changes import file_fingerprints, note_lineage
 from wardround.records.ingest.clocks import median_of_counts
 from wardround.records.ingest.derived import made_of_buckets, note_derived
@@ -207,12 +208,21 @@ def _reuse_or_read(plan: Plan, tables: Sequence[str], reuse: Reuse | None, repor
     read = [name for name in tables if name not in reused]
     parents = [name for name in tables if any(_parent(plan, other) == name for other in read)]
     _each(plan, lend_parent, [name for name in parents if name in reused], report)
-    _each(plan, bucket_table, [name for name in parents if name in read], report)
-    _each(plan, bucket_table, [name for name in read if name not in (*parents, *derived)], report)
+    _read_tables(plan, [name for name in parents if name in read], report)
+    _read_tables(plan, [name for name in read if name not in (*parents, *derived)], report)
     later = [] if reuse is None else made_of_buckets(plan, reuse)
     for name in later:
         note_derived(plan, name)
-    _each(plan, bucket_table, [name for name in derived if name in read and name not in (*parents, *later)], report)
+    _read_tables(plan, [name for name in derived if name in read and name not in (*parents, *later)], report)
+
+
+def _read_tables(plan: Plan, names: Sequence[str], report: Reporter) -> None:
+    """Read tables into buckets, part by part: several processes may read one file."""
+    names = [name for name in names if plan.noted(f"table-{name}") is None]
+    there = plan if plan.settings.is_done_here else plan.elsewhere()
+    _each(plan, bucket_part, chain.from_iterable(table_parts(there, name) for name in names), report)
+    for name in names:
+        join_parts(plan, name)
 
 
 def _parent(plan: Plan, name: str) -> str | None:
@@ -220,19 +230,21 @@ def _parent(plan: Plan, name: str) -> str | None:
     return None if subject_from is None else subject_from.table
 
 
-def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: Reporter) -> None:
-    """Do a part for every item, in this process or in others."""
-    settings = plan.settings
-    if len(items) < 2 or settings.is_done_here:
-        for item in items:
+def _each(plan: Plan, work: Callable[..., None], items: Iterable[Any], report: Reporter) -> None:
+    """Do a part for every item, in this process or in others; one item is not worth another process."""
+    settings, total = plan.settings, len(items) if isinstance(items, Sequence) else None
+    items = iter(items)
+    first = list(islice(items, 2))
+    if len(first) < 2 or settings.is_done_here:
+        for item in chain(first, items):
             work(plan, item, report=report)
         return
 
     def on_done(number: int) -> None:
-        report(Progress(label="ingest", done=number, total=len(items), unit="parts"))
+        report(Progress(label="ingest", done=number, total=total, unit="parts"))
 
-    remote = plan.elsewhere()
-    each(partial(_part, work, remote), items, executor=settings.executor, workers=settings.workers, on_done=on_done)
+    do = partial(_part, work, plan.elsewhere())
+    each(do, chain(first, items), executor=settings.executor, workers=settings.workers, on_done=on_done)
 
 
 def _part(work: Callable[..., None], plan: Plan, item: Any) -> None:

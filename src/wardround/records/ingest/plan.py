@@ -257,11 +257,11 @@ def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
         return settings.shards
     total = 0.0
     for path in files.raw or [path for paths in files.tables.values() for path in paths]:
-        total += _size_in_memory(path)
+        total += size_in_memory(path)
     return min(_MOST_SHARDS, 1 + int(total / (settings.memory_bytes / _SHARE)))
 
 
-def _size_in_memory(path: Path) -> float:
+def size_in_memory(path: Path) -> float:
     """Estimate how much memory a file's rows need. In Parquet repeated values take almost no space, so its rows are
     counted."""
     guess = path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)

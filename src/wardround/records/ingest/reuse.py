@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from wardround import __version__
 from wardround.core import Progress, Reporter, UserError, content_hash, silent, write_atomically
-from wardround.records.ingest.buckets import bucket_file
+from wardround.records.ingest.bucket_files import bucket_file
 from wardround.records.ingest.changes import RAW, FileFingerprints, file_fingerprints, note_lineage
 from wardround.records.ingest.finalise import FinishedRows
 from wardround.records.ingest.lineage import Reuse

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.ingest.buckets import read_bucket
+from wardround.records.ingest.bucket_files import read_bucket
 from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, named_by, put_away
 from wardround.records.ingest.joins import links, orphans
 from wardround.records.ingest.plan import Plan

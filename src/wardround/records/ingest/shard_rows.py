@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.ingest.buckets import read_bucket
+from wardround.records.ingest.bucket_files import read_bucket
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.reading.source_files import BrokenRow, write_quarantine
 from wardround.records.rules.language import NO_TIME, Times, walk
@@ -255,7 +255,7 @@ class ShardRows:
         if name not in self._keyed:
             self._keyed[name] = self._look(table, batch, path)
         shown = [each for each in batch.schema.names if each in (table.columns if columns is None else columns)]
-        shown += [each for each in batch.schema.names if each.startswith("_")]
+        shown += [each for each in batch.schema.names if each.startswith("_") and each not in shown]
         rows = self._keyed[name].of(batch.select(shown))
         return rows if rows.num_rows else None
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wardround.core import RecordError, UserError
-from wardround.records.reading.csv_blocks import JSON_LINES, CsvFile, JsonLinesFile
+from wardround.records.reading.csv_blocks import JSON_LINES, CsvFile, JsonLinesFile, RecordsBlock
 from wardround.records.reading.csv_cells import TypedCells, read_cells
 from wardround.records.reading.parquet_cells import as_text as as_text
 from wardround.records.reading.parquet_cells import cells_as
@@ -24,7 +24,21 @@ from wardround.records.specs.spec import ColumnType, microseconds
 from wardround.records.specs.wall_clock import UndeclaredZone, WallClock
 
 _PARQUET_ROWS = 65_536
+_CELL_BYTES = 12
 _PLAIN = FileFormat()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroup:
+    """A row group of a Parquet file. ``size``: about the bytes of its rows in memory, where repeated values count."""
+
+    number: int
+    first_row: int
+    size: int
+
+
+Piece = RecordsBlock | RowGroup
+"""What one process can read of a file that several read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,9 +105,23 @@ class TableReader:
         with contextlib.closing(open_records(self.path, self.files)) as file:
             return frozenset(self._match(file.columns))
 
-    def read(self) -> Iterator[TypedCells]:
-        """Yield the file's rows in order; columns that the file lacks are left out. UserError: wrong schema."""
-        blocks = self._parquet() if self.path.name.lower().endswith(".parquet") else self._csv()
+    def pieces(self) -> Iterator[Piece | None]:
+        """Yield, in order, what several processes can read one each; None is the whole file, which only one can."""
+        name = self.path.name.lower()
+        if name.endswith(".parquet"):
+            with self._open_parquet() as file:
+                yield from _row_groups(file.metadata)
+        elif name.endswith(JSON_LINES):
+            yield None
+        else:
+            with contextlib.closing(CsvFile(self.path, self.files)) as records:
+                yield from records.blocks()
+
+    def read(self, pieces: Sequence[Piece] | None = None) -> Iterator[TypedCells]:
+        """Yield the rows of the file, or of consecutive pieces of it, in order; columns that the file lacks are left
+        out. UserError: wrong schema."""
+        is_parquet = self.path.name.lower().endswith(".parquet")
+        blocks = self._parquet(pieces) if is_parquet else self._csv(pieces)
         for cells in self._with_zones(blocks):
             self.counts.rows += cells.table.num_rows
             self.set_aside(cells.broken)
@@ -139,24 +167,25 @@ class TableReader:
         )
         return present
 
-    def _csv(self) -> Iterator[TypedCells]:
+    def _csv(self, pieces: Any) -> Iterator[TypedCells]:
         file = open_records(self.path, self.files)
         try:
             present = self._match(file.columns)
-            for block in file.blocks():
+            for block in file.blocks() if pieces is None else (piece.filled(self.path) for piece in pieces):
                 yield read_cells(
                     block, file.columns, present, self.needed, self._shown, files=self.files, later=self.later
                 )
         finally:
             file.close()
 
-    def _parquet(self) -> Iterator[TypedCells]:
+    def _parquet(self, groups: Any) -> Iterator[TypedCells]:
         with self._open_parquet() as file:
             own = self._own_names(file)
             present = self._match(tuple(own))
             wanted = [own[name] for name in present]
-            row = 0
-            for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=wanted, use_threads=False):
+            row = groups[0].first_row if groups else 0
+            numbers = None if groups is None else [group.number for group in groups]
+            for batch in file.iter_batches(_PARQUET_ROWS, row_groups=numbers, columns=wanted, use_threads=False):
                 arrays = [self._cells(batch.column(own[name]), name, kind) for name, kind in present.items()]
                 table = pa.table(arrays, names=list(present))
                 yield _without_gaps(table, self.needed, self._shown, row)
@@ -185,6 +214,15 @@ class TableReader:
             return pq.ParquetFile(self.path)
         except (OSError, pa.ArrowInvalid) as error:
             raise RecordError(f"{self.path}: the file is truncated or damaged ({error})") from None
+
+
+def _row_groups(facts: Any) -> Iterator[RowGroup]:
+    row = 0
+    for number in range(facts.num_row_groups):
+        group = facts.row_group(number)
+        size = max(group.total_byte_size, group.num_rows * group.num_columns * _CELL_BYTES)
+        yield RowGroup(number=number, first_row=row, size=size)
+        row += group.num_rows
 
 
 def open_records(path: Path, files: FileFormat = _PLAIN) -> CsvFile | JsonLinesFile:
