@@ -75,6 +75,10 @@ MEASURED = Findings(
         ("age 18-66", False),
         ("under 18", False),
         ("older than 60 years", True),
+        ("older than 700 months", True),  # 58 years
+        ("older than 900 months", False),
+        ("younger than 999 weeks", False),  # 19 years
+        ("older than 999 days", True),
         ("adult men", True),
         ("female", False),
         ("elderly male patients", True),
