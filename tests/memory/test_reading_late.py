@@ -10,7 +10,7 @@ import pytest
 from memory_doubles import key, lesson, origin, patient, titles
 
 from wardround.core import UserError
-from wardround.memory import Bank, Key, RecallQuestion, SeedSettings
+from wardround.memory import Bank, Entity, Key, PinnedBank, RecallQuestion, SeedSettings
 from wardround.memory.entries import EntryReader, Texts
 from wardround.memory.keys import KeyVectors
 from wardround.memory.upkeep import forget
@@ -182,3 +182,31 @@ def test_a_reader_that_is_far_behind_answers_as_one_that_followed(
             "two",
             "three",
         ]
+
+
+def test_what_later_experiences_mention_tells_nothing_as_of_an_earlier_revision(tmp_path: Path) -> None:
+    """Of three experiences two mention lactate, one fever: ln(4 / 3) + 1 = 1.287682, ln(4 / 2) + 1 = 1.693147."""
+
+    def put(number: int, *names: str) -> str:
+        entities = tuple(Entity(name=name, role="condition") for name in names)
+        made = lesson(bank, f"t{number}", number, sample=f"s{number}", kind="indication", entities=entities)
+        bank.add([made])
+        return made.id
+
+    asked = RecallQuestion(text="", entities=("lactate", "fever"))
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        one, _, _ = put(1, "lactate"), put(2, "lactate", "fever"), put(3, "pain")
+        pinned = PinnedBank.open(bank.path)
+        before = pinned.seeds(asked, for_subject=patient(9))
+        assert [(seed.experience.title, seed.entity) for seed in before.seeds] == [
+            ("t2", 1.0),
+            ("t1", pytest.approx(1.287682 / (1.287682 + 1.693147), abs=1e-6)),
+        ]
+        bank.retire(one, reason="gone")
+        for number in range(4, 8):
+            put(number, "lactate")
+        late = PinnedBank.open(bank.path, revision=3)
+        for reader in (pinned, late):
+            assert reader.seeds(asked, for_subject=patient(9)) == before
+        now = [seed.experience.title for seed in bank.seeds(asked, for_subject=patient(9)).seeds]
+        assert now == ["t2", "t4", "t5", "t6", "t7"]
