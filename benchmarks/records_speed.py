@@ -1,6 +1,7 @@
 """What records cost: ingest CPU per row and peak memory at several input sizes, and CPU per point-in-time chart.
 
 Run: python benchmarks/records_speed.py [--raw FOLDER ... | --patients 500 4000] [--subjects 200] [--keep FOLDER]
+     python benchmarks/records_speed.py --table 3000000   # one invented chartevents, read by one and by four processes
 
 ``--raw`` names raw folders, the smallest input first; without it synthetic hospitals are made. Every ingest runs in a
 process of its own, so that its peak memory is its own. Charts are cut in the middle of each subject's record, in the
@@ -11,25 +12,35 @@ under 1 GB; one table <= 0.4 ms median, p95 <= 1 ms; all tables <= 4 ms median, 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
-from wardround.records import Store, ingest
+from wardround.core.executors import EXECUTORS, Job, Processes
+from wardround.core.executors.processes import LOADED
+from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize
 
 SECONDS_TO_MS = 1e3
+FORMS = ("csv", "gzip", "parquet")
 Moments = Sequence[tuple[int, datetime]]
 
 
@@ -105,6 +116,79 @@ def print_charts(store: Store, moments: Moments) -> None:
         )
 
 
+def make_table(folder: Path, rows: int) -> None:
+    """Write one invented chartevents as plain CSV, gzip and Parquet, each into a folder of its own."""
+    draw = np.random.default_rng(1)
+    subjects = np.sort(draw.integers(10_000_000, 10_000_000 + rows // 500, rows))
+    times = np.datetime64("2150-01-01T00:00:00") + draw.integers(0, 10**8, rows).astype("timedelta64[s]")
+    values = np.round(draw.normal(80, 20, rows), 1)
+    columns = {
+        **{name: subjects + step * 10_000_000 for step, name in enumerate(("subject_id", "hadm_id", "stay_id"))},
+        "charttime": times,
+        "storetime": times + draw.integers(60, 3600, rows).astype("timedelta64[s]"),
+        "itemid": draw.integers(220_000, 230_000, rows),
+        "value": values.astype(str),
+        "valuenum": values,
+        "valueuom": np.where(draw.random(rows) < 0.3, "mmHg", "bpm"),
+        "warning": np.zeros(rows, int),
+    }
+    table = pa.table({name: pa.array(cells) for name, cells in columns.items()})
+    plain, packed, parquet = (folder / form / "icu" / "chartevents" for form in FORMS)
+    for path in (plain, packed, parquet):
+        path.parent.mkdir(parents=True)
+    texts = [cells.cast(pa.string()) if pa.types.is_timestamp(cells.type) else cells for cells in table.columns]
+    pa_csv.write_csv(pa.table(texts, table.column_names), plain.with_suffix(".csv"))
+    with plain.with_suffix(".csv").open("rb") as source, gzip.open(packed.with_suffix(".csv.gz"), "wb", 1) as target:
+        shutil.copyfileobj(source, target)
+    pq.write_table(table, parquet.with_suffix(".parquet"), row_group_size=200_000)
+
+
+def counted(folder: str, work: Callable[..., Any], *given: Any) -> Any:
+    """Do a job and write down what its process has taken until now."""
+    result = work(*given)
+    (Path(folder) / str(os.getpid())).write_text(str(time.process_time()))
+    return result
+
+
+class CountedProcesses(Processes):
+    """Processes whose CPU time stands in a folder, one for each time that some are opened."""
+
+    folders: ClassVar[list[Path]] = []
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.folders.append(Path(tempfile.mkdtemp()))
+
+    def start(self, job: Job) -> None:
+        """Start a job that is counted."""
+        super().start(replace(job, work=partial(counted, str(self.folders[-1]), job.work)))
+
+
+def print_table(work: Path, rows: int) -> None:
+    """Print what four processes make of one table: the CPU of one, by that of the parent and the longest worker."""
+    make_table(work, rows)
+    EXECUTORS.add("counted", CountedProcesses)
+    LOADED.append("wardround.records.ingest.ingest")
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs; CPU s, by account and not by the clock")
+    for form in FORMS:
+        spent = []
+        for workers in (1, 4):
+            started = time.process_time()
+            settings = IngestSettings(workers=workers, executor="counted", shards=16)
+            ingest("mimiciv", work / form, work / f"{form}-{workers}", settings=settings)
+            spent.append(time.process_time() - started)
+        phases = [[float(file.read_text()) for file in folder.iterdir()] for folder in CountedProcesses.folders]
+        longest, workers_sum = sum(map(max, phases)), sum(map(sum, phases))
+        for folder in CountedProcesses.folders:
+            shutil.rmtree(folder)
+        CountedProcesses.folders.clear()
+        print(
+            f"{form:8} one process {spent[0]:.2f}; four: parent {spent[1]:.2f}, longest worker {longest:.2f}, all "
+            f"{spent[1] + workers_sum:.2f}: {spent[0] / (spent[1] + longest):.2f} x",
+            flush=True,
+        )
+
+
 def run(arguments: Any, work: Path) -> None:
     """Measure everything and print it."""
     raws = [Path(folder) for folder in arguments.raw]
@@ -128,8 +212,13 @@ def main() -> None:
     parser.add_argument("--patients", nargs="*", type=int, default=[500, 4000], help="sizes of synthetic hospitals")
     parser.add_argument("--subjects", type=int, default=200, help="how many subjects' charts to fetch")
     parser.add_argument("--keep", type=Path, help="where inputs and stores are kept (default: a temporary folder)")
+    parser.add_argument("--table", type=int, metavar="ROWS", help="one table read by one and by four processes")
     parser.add_argument("--one", nargs=2, type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.table:
+        with tempfile.TemporaryDirectory() as folder:
+            print_table(Path(folder), arguments.table)
+        return
     if arguments.one:
         print(json.dumps(measure_ingest(*arguments.one)))
         return
