@@ -23,6 +23,7 @@ from records.test_clock_properties import MODEST, MOMENTS
 from records.test_clock_properties import _store as generated_store
 from wardround.core import UserError
 from wardround.exports.meds import ExportSettings, export_meds
+from wardround.exports.meds.events import EventCounts
 from wardround.records import Chart, Store, ingest, load_source_spec
 
 Seen = tuple[datetime | None, str, float | None, str | None, str | None]
@@ -258,10 +259,11 @@ def test_a_code_is_described_by_its_usual_words_and_has_the_group_of_its_own(tmp
     (tmp_path / "raw").mkdir()
     lines = [f"{1 + place % 2},2150-01-01 0{place}:00,{code},{words}" for place, (code, words) in enumerate(said)]
     (tmp_path / "raw" / "problems.csv").write_text("\n".join(["person,at,icd,words", *lines]) + "\n")
-    (tmp_path / "raw" / "visits.csv").write_text("person,at\n1,2150-01-01 09:00\n")
+    (tmp_path / "raw" / "visits.csv").write_text("person,at\n1,2150-01-01 09:00\n2,\n")
     (tmp_path / "ward.toml").write_text(WARD)
     ingest(load_source_spec(tmp_path / "ward.toml"), tmp_path / "raw", tmp_path / "store")
-    export_meds(Store.open(tmp_path / "store"), tmp_path / "meds")
+    report = export_meds(Store.open(tmp_path / "store"), tmp_path / "meds")
+    assert report.counts == EventCounts(events=9, never_visible=1), "a visit without a time"
     codes = pq.read_table(tmp_path / "meds" / "metadata" / "codes.parquet").to_pylist()
     assert {row["code"]: (row["description"], row["parent_codes"]) for row in codes} == {
         "problems//E119": ("type 2 diabetes", ["ccs-diagnoses//Diabetes mellitus without complication"]),

@@ -17,11 +17,13 @@ from typing import ClassVar
 import pytest
 
 from wardround.cli import main
+from wardround.clinical.codes import LabelSet
 from wardround.core import UserError
 from wardround.records import Store
-from wardround.serve import AccessLog, Listening, ServedSession, SessionTokens, SqlLane, SqlShare
+from wardround.serve import AccessLog, Listening, ServedSession, SessionLimits, SessionTokens, SqlLane, SqlShare
 from wardround.serve.session import _Places
-from wardround.tools import Environment, ToolResult
+from wardround.tools import Environment, EnvironmentOptions, ToolResult
+from wardround.tools.candidates import CandidateSpace
 from wardround.tools.sql_gate import SqlLimits
 
 pytestmark = pytest.mark.anyio
@@ -194,6 +196,20 @@ async def test_a_slow_statement_ends_as_it_would_without_the_lane(synthetic_stor
             got = replace(got, text=expected.text)
         assert got == expected
     assert environment.gate.limits.seconds == 0.25
+
+
+async def test_the_last_call_may_answer_what_is_no_candidate(synthetic_store: Store) -> None:
+    chart = environment_of(synthetic_store, 0).chart
+    space = CandidateSpace(name="labs", labels=LabelSet(name="labs", labels=("Sodium", "Potassium")))
+    options = EnvironmentOptions(candidates={"labs": space}, answer_space="labs")
+    for before, finish in ((0, None), (1, "finish")):
+        environment = Environment(chart, options=options)
+        session = ServedSession(environment, name="outside", limits=SessionLimits(calls=2))
+        for _ in range(before):
+            await session.call("get_table_names", {})
+        result = await session.call("finish", {"response": ["Moonstone"]})
+        assert result.is_error == (finish is None)
+        assert (session.outcome and session.outcome.finish) == finish
 
 
 async def test_the_share_comes_back() -> None:

@@ -471,6 +471,8 @@ def test_sections_panels_and_the_window_of_a_short_stay() -> None:
     assert bars["lines:1"] == (True, WIDTH)
     assert bars["icd:1"][0] is False
     assert bars["icd:1"][1] < WIDTH
+    assert [bar.name for bar in drawn.stays] == ["URGENT, 2150-01-07"]
+    assert [bar.name for bar in drawn.spans[1].bars] == ["Arterial Line, 01-07 17:00", "Echo, 01-07 19:00"]
     assert drawn.days == (), "midnight is its right edge"
 
 

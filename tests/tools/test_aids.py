@@ -225,6 +225,18 @@ def test_after_a_clear_hit_nothing_else_is_listed() -> None:
     assert searched(short, "get_candidates_by_keyword", query="Creatinine") == ["Creatinine", "Creatinine, Urine"]
 
 
+def test_five_are_near_and_five_more_contain_the_text_and_the_rest_is_counted() -> None:
+    labels = tuple(f"marker {letter}" for letter in "abcdefghijkl")
+    options = EnvironmentOptions(
+        candidates={"labs": CandidateSpace(name="labs", labels=LabelSet(name="x", labels=labels))}
+    )
+    environment = Environment(laboratory(), open_toolset("agentehr", more=["get_candidates"]), options)
+    result = environment.call("get_candidates", {"table_name": "labs", "query": "mark"})
+    lines = result.text.splitlines()[2:]
+    assert (result.rows_total, sum(" | " in line for line in lines)) == (10, 5), "the near ones say how near"
+    assert "2 more contain 'mark'" in result.text
+
+
 @pytest.mark.parametrize(
     ("shares", "shown"),
     [((0.8, 0.3, 0.2, 0.19), 3), ((0.95, 0.83, 0.6), 2), ((1.0, 0.79), 1), ((0.2, 0.1), 2), ((), 0)],

@@ -188,7 +188,7 @@ class TranscriptPage:
     """The sections of one page; ``goes_on``: whether its first one began on the page before."""
 
     sections: tuple[CallSection, ...]
-    goes_on: bool = False
+    goes_on: bool
 
     @property
     def label(self) -> str:
