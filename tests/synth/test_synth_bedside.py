@@ -28,7 +28,7 @@ _CLOCK = {
 """When a ward gives what is ordered so."""
 _LABELS = {
     "PEEP set": "peep", "Inspired O2 Fraction": "fraction", "Ventilator Mode": "mode", "Heart Rate": "heart_rate",
-    "O2 Delivery Device(s)": "device",
+    "O2 Delivery Device(s)": "device", "Braden Activity": "braden",
     "Tidal Volume (set)": "volume_set", "Tidal Volume (observed)": "volume_seen", "Minute Volume": "minute_volume",
     "Respiratory Rate (Set)": "rate_set", "Respiratory Rate (Total)": "rate_total", "Peak Insp. Pressure": "peak",
     "Plateau Pressure": "plateau", "O2 Flow": "flow", "GCS - Eye Opening": "eye", "GCS - Verbal Response": "verbal",
@@ -207,7 +207,7 @@ def test_scales_and_pressures_are_possible(rows: Reader) -> None:
         if "rhythm" in said:
             rate = float(said["heart_rate"]["value"])
             rhythms[said["rhythm"]["value"].strip()].append(rate)
-        for name in ("eye", "verbal", "motor", "rass", "pain"):
+        for name in ("eye", "verbal", "motor", "rass", "pain", "braden"):
             if name in said:
                 words[name][said[name]["valuenum"]].add(said[name]["value"])
     usual, fast = rhythms["SR (Sinus Rhythm)"], rhythms["ST (Sinus Tachycardia)"]
@@ -226,6 +226,7 @@ def test_scales_and_pressures_are_possible(rows: Reader) -> None:
     assert words["motor"]["6"] == {"Obeys Commands"}
     assert words["rass"]["0"] == {" 0  Alert and calm"}
     assert words["verbal"]["5"] == {"Oriented"}
+    assert words["braden"] == {"1": {"Bedfast"}, "2": {"Chairfast"}}
     assert (words["pain"]["0"], words["pain"]["5"]) == ({"None"}, {"Moderate"})
 
 

@@ -15,6 +15,7 @@ _MOVES = {
     6: "Obeys Commands", 5: "Localizes Pain", 4: "Flex-withdraws", 3: "Abnormal Flexion", 2: "Abnormal extension",
     1: "No response",
 }  # fmt: skip
+_ACTIVITIES = {1: "Bedfast", 2: "Chairfast"}  # Braden's scale has 3 and 4 for who walks
 _SEDATION = {
     1: "+1 Anxious, apprehensive, but not aggressive", 0: " 0  Alert and calm",
     -1: "-1 Awakens to voice (eye opening/contact) > 10 sec", -2: "-2 Light sedation, briefly awakens to voice",
@@ -96,7 +97,8 @@ class BedsideChart:
             self._words(prefix, "pain", _PAIN[pain], pain)
         if dice.chance(0.5):
             self._words(prefix, "alarms", "1", 1)
-            self._words(prefix, "braden", "Bedfast" if ventilated or dice.chance(0.5) else "Chairfast", 1)
+            activity = 1 if ventilated or dice.chance(0.5) else 2
+            self._words(prefix, "braden", _ACTIVITIES[activity], activity)
 
     def glucose(self, moment: int) -> None:
         """Chart a finger stick, from the same physiology as the laboratory's glucose."""
