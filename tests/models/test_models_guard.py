@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import ssl
 from math import inf, nan
 from pathlib import Path
 
+import httpx2
 import pytest
 from model_doubles import ask, serving
 
@@ -10,6 +12,7 @@ from fake_server import FakeServer, text
 from wardround.core import Price, UserError
 from wardround.models import ChatModel, DataUseGuard, ModelConfig, ModelOptions, list_models, open_model
 from wardround.models.endpoint import Endpoint
+from wardround.models.guard import tls_context
 
 REMOTE = "https://api.example.org/v1"
 
@@ -165,3 +168,17 @@ def test_a_price_is_what_the_person_says() -> None:
     for wrong in ((2.0,), (1.0, 2.0, 3.0, 4.0), (-1.0, 2.0), (nan, 1.0), (inf, 1.0)):
         with pytest.raises(UserError, match="dollars per million tokens"):
             ModelOptions(price=wrong)
+
+
+@pytest.mark.parametrize("content", [None, b"no certificate"])
+def test_certificates_that_cannot_be_read_are_named(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing file, and one that holds none; this machine and plain http need none of them."""
+    if content is not None:
+        (tmp_path / "ours.pem").write_bytes(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ours.pem"))
+    with pytest.raises(UserError, match=r"models\.example cannot be read \(.+\): correct or unset SSL_CERT_FILE"):
+        tls_context(httpx2.URL("https://models.example/v1"))
+    assert tls_context(httpx2.URL("https://127.0.0.1:8000/v1")).verify_mode is ssl.CERT_REQUIRED
+    assert tls_context(httpx2.URL("http://models.example/v1")).verify_mode is ssl.CERT_REQUIRED

@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import random
-import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +18,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from wardround.core import ProviderError, Secret, printable
-from wardround.models.guard import DataUseGuard, environment_proxy, is_loopback, parse_endpoint
+from wardround.models.guard import DataUseGuard, environment_proxy, parse_endpoint, tls_context
 from wardround.models.line import HttpLine
 
 FILTER_CODES = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
@@ -205,7 +204,7 @@ class Connections:
         self._proxy = environment_proxy(url)
         secrets = [secret for secret in (api_key, self._proxy.password if self._proxy else None) if secret]
         self.secret = Secret(*secrets) if secrets else None
-        self._tls = _tls_context(url, trust_environment=not is_loopback(url))
+        self._tls = tls_context(url)
         self._free: list[HttpLine] = []
 
     @asynccontextmanager
@@ -231,13 +230,6 @@ class Connections:
             headers["authorization"] = f"Bearer {self._key.reveal()}"
         seconds = min(self._policy.connect_seconds, self._policy.attempt_seconds)
         return HttpLine(self._url, headers=headers, tls=self._tls, proxy=self._proxy, connect_seconds=seconds)
-
-
-def _tls_context(url: httpx2.URL, *, trust_environment: bool) -> ssl.SSLContext:
-    """The usual certificates for https; for plain http a context that would trust nobody, and loads nothing."""
-    if url.scheme == "https":
-        return httpx2.create_ssl_context(trust_env=trust_environment)
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 # One OpenAI-compatible endpoint: its concurrency limit, its breaker, one attempt at a time, and what it sends.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import ssl
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -97,6 +98,23 @@ def environment_proxy(url: httpx2.URL) -> httpx2.URL | None:
         return httpx2.URL(named if "://" in named else f"http://{named}")
     except httpx2.InvalidURL:
         raise UserError(f"the proxy that the environment names for {url.host} is no URL; correct or unset it") from None
+
+
+def tls_context(url: httpx2.URL) -> ssl.SSLContext:
+    """Return whom to trust at a URL: the usual certificates, for other machines those that the environment names.
+
+    For plain http a context that would trust nobody, and loads nothing. Raises UserError where the named certificates
+    cannot be read.
+    """
+    if url.scheme != "https":
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        return httpx2.create_ssl_context(trust_env=not is_loopback(url))
+    except OSError as error:
+        raise UserError(
+            f"the certificates that the environment names for {url.host} cannot be read ({error.strerror or error}): "
+            "correct or unset SSL_CERT_FILE and SSL_CERT_DIR"
+        ) from None
 
 
 def _is_plain(url: httpx2.URL) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import json
 import math
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wardround.core import UserError, check_settings, read_toml, setting, strict
 from wardround.models import DataUseGuard
 from wardround.models.endpoint import MalformedReply, read_body, read_json
-from wardround.models.guard import environment_proxy, is_loopback, parse_endpoint
+from wardround.models.guard import environment_proxy, is_loopback, parse_endpoint, tls_context
 from wardround.serve.access_log import PrivateLines
 from wardround.serve.cds.services import SERVICES
 
@@ -222,16 +223,18 @@ def _at_url(address: str, settings: TrustSettings, guard: DataUseGuard) -> Clien
     if url.scheme != "https" and not is_loopback(url):
         raise UserError(f"the keys at {address!r}: anybody on the way could exchange them; give an https URL")
 
+    tls = tls_context(url)
+
     async def read() -> Any:
-        return await _fetch(url)
+        return await _fetch(url, tls)
 
     return ClientKeys(read, algorithms=settings.algorithms, jku=address)
 
 
-async def _fetch(url: httpx2.URL) -> Any:
+async def _fetch(url: httpx2.URL, tls: ssl.SSLContext) -> Any:
     """Read a JWK Set from its address; no redirect is followed."""
     client = httpx2.AsyncClient(
-        verify=httpx2.create_ssl_context(trust_env=not is_loopback(url)),
+        verify=tls,
         trust_env=False,  # the guard and the client must use the same proxy
         proxy=environment_proxy(url),
         follow_redirects=False,

@@ -16,7 +16,7 @@ import httpx2
 
 from wardround.core import Sealed, ToolFailure, UserError, unsealed
 from wardround.core.errors import unknown
-from wardround.models.guard import environment_proxy, is_loopback, parse_endpoint
+from wardround.models.guard import environment_proxy, parse_endpoint, tls_context
 from wardround.records import Chart, ImageRole
 from wardround.tools.imaging.networks import Abilities
 from wardround.tools.imaging.radiograph import Radiograph
@@ -137,7 +137,7 @@ class DicomWeb:
             timeout=_SECONDS,
             headers=headers,
             follow_redirects=False,
-            verify=httpx2.create_ssl_context(trust_env=not is_loopback(url)),
+            verify=tls_context(url),
             trust_env=False,  # the guard and the client must mean the same proxy; no password of a ~/.netrc
             proxy=environment_proxy(url),
         )
