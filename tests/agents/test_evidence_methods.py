@@ -309,6 +309,7 @@ def test_react_rag_reasons_writes_its_queries_and_keeps_its_thoughts() -> None:
         ("Thought: why\nQuery: burn", "burn", "why"),
         ("**Thought**: why\n**Query**: burn", "burn", "why"),
         ("1. Thought: why\n2. Query: burn", "burn", "why"),
+        ("Thought: why\n\n  and how\nQuery: burn", "burn", "why and how"),
         ("Query: burn\nThought: why", "burn", "why"),
         ("Thought: why\n**Query**: ENOUGH", "", "why"),
         ("Thought: why\nQuery: burn\nObservation: it is 1\nThought: so\nQuery: fall", "burn", "why"),

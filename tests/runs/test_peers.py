@@ -166,6 +166,16 @@ def test_a_patients_own_text_is_never_served_to_it_and_is_to_others(
     assert served_to_strangers, "the question does find notes, where nothing forbids it"
 
 
+def test_a_graph_of_cases_ends_with_reports_on_its_communities(banks: dict[str, Path]) -> None:
+    """They are written when all cases are drawn from, and speak of cases that are in the bank."""
+    with Bank.open(banks["graphrag"], writable=False) as bank:
+        notes = bank.experiences()
+    cases = {note.id for note in notes if note.facts["level"] == "case"}
+    reports = [note for note in notes if note.facts["level"] == "report"]
+    assert reports
+    assert all(report.facts["cases"] and cases.issuperset(report.facts["cases"]) for report in reports)
+
+
 def test_the_command_fills_and_says_what_it_did(
     training: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

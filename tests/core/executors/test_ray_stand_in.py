@@ -47,6 +47,7 @@ class Cluster:
     address: str = ""
     placed: list[int] = field(default_factory=list)
     cancelled: list[bool] = field(default_factory=list)
+    waited: float = 0.0
 
     def is_initialized(self) -> bool:
         return self.connected
@@ -81,6 +82,7 @@ class Cluster:
     ) -> tuple[Sequence[Reference], Sequence[Reference]]:
         if references and not 0 < num_returns <= len(references):
             raise ValueError("num_returns")
+        self.waited += timeout
         return references[:num_returns], references[num_returns:]
 
     def get(self, reference: Reference) -> Any:
@@ -125,7 +127,8 @@ def test_a_job_whose_process_is_gone_is_lost_and_ray_itself_begins_it_once(clust
     begun.clear()
     there = RayCluster(1)
     there.start(Job(number=7, work=die, arguments=(7,)))
-    (ended,) = there.wait(0.0)
+    (ended,) = there.wait(2.5)
+    assert cluster.waited == 2.5, "the cluster is asked to wait, not asked again and again"
     assert (ended.job.number, ended.lost) == (7, "its Ray worker is gone (WorkerCrashedError)")
     assert begun == [7]
     assert not there.wait(0.0)
