@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, text
-from told_cases import report, write_list
+from text_cases import report, write_list
 from wardround.log import LogReader
 from wardround.memory import (
     Bank,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal, get_args
+from typing import Literal
 
 from wardround.core import derive_seed
 
@@ -18,7 +18,6 @@ QUALITY_RATE = 0.1
 WEIGHT_RATE = 0.05
 Pair = tuple[str, str]
 WeightReading = Literal["prior", "compounding"]
-WEIGHT_READINGS: tuple[WeightReading, ...] = get_args(WeightReading)
 
 
 def first_quality(successes: int, trials: int) -> float:

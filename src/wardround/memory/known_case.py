@@ -11,7 +11,7 @@ from wardround.memory.experience import Subject
 from wardround.memory.keys import Key, chart_key, text_key
 from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text
 from wardround.memory.scope import setting_of
-from wardround.records import TOLD_SOURCE, Chart, TextCaseRecord
+from wardround.records import TEXT_CASE_SOURCE, Chart, TextCaseRecord
 from wardround.tools.retrieval import Encoder, describe_recent_events
 
 
@@ -77,7 +77,7 @@ class WordedCase:
     @property
     def subject(self) -> Subject:
         """The report, or the question, that the words are from."""
-        return Subject(source=TOLD_SOURCE, subject_id=self.text_case.subject_id)
+        return Subject(source=TEXT_CASE_SOURCE, subject_id=self.text_case.subject_id)
 
     def findings(self) -> Findings:
         """Return the findings in the words."""

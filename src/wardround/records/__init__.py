@@ -16,11 +16,11 @@ from wardround.records.specs.roles import ImageRole, MomentRole, PersonRole, Rol
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_file import SOURCES, list_sources, load_source_spec
 from wardround.records.store import Store
-from wardround.records.text_cases import TOLD_SOURCE, NoRecords, TextCaseRecord
+from wardround.records.text_cases import TEXT_CASE_SOURCE, NoRecords, TextCaseRecord
 
 __all__ = [
     "SOURCES",
-    "TOLD_SOURCE",
+    "TEXT_CASE_SOURCE",
     "Chart",
     "ChartTable",
     "Event",

@@ -15,10 +15,10 @@ from wardround.records.shards.layout import STORE_VERSION
 from wardround.records.specs.spec import SourceSpec
 from wardround.records.store import Store
 
-TOLD_SOURCE = "told"
+TEXT_CASE_SOURCE = "text-cases"
 """Source name of all text cases: one report is one subject in every benchmark."""
 _SPEC = SourceSpec(
-    name=TOLD_SOURCE,
+    name=TEXT_CASE_SOURCE,
     title="Cases told in words, without records",
     sha256="",
     tables={},

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from told_cases import report, write_list
+from text_cases import report, write_list
 from wardround.cli import main
 from wardround.core import Progress, UserError
 from wardround.records import Store, ingest

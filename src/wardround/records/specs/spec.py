@@ -20,7 +20,6 @@ from wardround.records.specs.roles import Roles
 
 
 ColumnType = Literal["int", "float", "text", "time", "date"]
-COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 OWN_SUBJECT = "_subject"
 """The column of a row's subject number, if the file itself has none."""
 WRITTEN = "_written"

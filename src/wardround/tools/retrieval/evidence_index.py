@@ -172,11 +172,6 @@ class EvidenceIndex:
         own = self.settings.coarse_lexical if is_lexical(self.encoder) else self.settings.coarse
         return tuple(names[place] for place in order[: own if n is None else max(n, 0)].tolist())
 
-    def known_indicators(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the indicators that some written names mean, each once; names without an indicator on this chart are
-        left out."""
-        return self._indicators.known(names)
-
     def trajectories(self, names: Iterable[str], recent: int | None = None) -> tuple[IndicatorTrajectory, ...]:
         """ETHER's numeric part, last step: the ``recent`` latest values of indicators; unknown names are left out."""
         return self._indicators.trajectories(names, recent=self.settings.recent_values if recent is None else recent)

@@ -72,14 +72,14 @@ def _judged(what: str, title: str, description: str, wanted: str) -> Task:
     words = QuestionText(category="Case report", description=description)
     name = f"{MEDR_BENCH}.{what}"
     return Task(
-        name=name, title=title, answer=JudgedText(wanted=wanted), template="told", family=MEDR_BENCH, words=words
+        name=name, title=title, answer=JudgedText(wanted=wanted), template="text_case", family=MEDR_BENCH, words=words
     )
 
 
 def _question(what: str, title: str) -> Task:
     words = QuestionText(category=title, description="Answer the examination question.")
     name = f"{MEDAGENTSBENCH}.{what}"
-    return Task(name=name, title=title, answer=OneOption(), template="told", family=MEDAGENTSBENCH, words=words)
+    return Task(name=name, title=title, answer=OneOption(), template="text_case", family=MEDAGENTSBENCH, words=words)
 
 
 TEXT_CASE_TASKS: Mapping[str, Task] = {
@@ -134,7 +134,7 @@ class TextCase:
     @property
     def subject_id(self) -> int:
         """The number of the report, else of the question: what subjects are elsewhere."""
-        return derive_seed("told", self.report or self.stem)
+        return derive_seed("text-case", self.report or self.stem)
 
 
 def read_cases(family: str, path: Path) -> list[TextCase]:

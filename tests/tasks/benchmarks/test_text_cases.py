@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from told_cases import both, published_question, published_report, question, report, write_lines, write_list
+from text_cases import both, published_question, published_report, question, report, write_lines, write_list
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.tasks.benchmarks import Benchmark, CaseFiles, build_text_cases, get_task, question_of

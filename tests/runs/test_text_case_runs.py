@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, error, text
-from told_cases import both, question, write_lines, write_list, write_published
+from text_cases import both, question, write_lines, write_list, write_published
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.learning import stages
