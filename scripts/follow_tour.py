@@ -90,6 +90,7 @@ def main() -> int:
 
 def built(place: Path) -> Path:
     """Build the wheel and an environment without it."""
+    shutil.rmtree(REPOSITORY / "build" / "lib", ignore_errors=True)  # modules that are gone would be in the wheel again
     pip = [
         sys.executable,
         "-m",
