@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.benchmarks.ehrshot_hospital import LABELS, LABS, mimic_tables, write_meds, write_mimic
+from wardround.cli import main
 from wardround.core import UserError, content_hash, format_time
 from wardround.records import Store, ingest
 from wardround.runs import RunSettings, execute, read_results, score_run, start
@@ -234,6 +235,21 @@ def test_a_draw_keeps_how_common_the_classes_are(synthetic_store: Store, tmp_pat
     assert whole.manifest["tasks"]["lab_anemia"]["by_class"]["0"] == sum(
         one.target == ("0",) for one in whole.all_samples
     )
+
+
+def test_a_class_that_no_drawn_question_has_is_noted_and_printed(
+    mimic_store: Store, bench: Benchmark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two counts of platelets, of two classes, of which one is drawn."""
+    words = ["--store", str(mimic_store.path), "--task", "lab_thrombocytopenia", "--fractions", "0", "0", "1"]
+    assert main(["bench", "build", "ehrshot", *words, "--per-task", "1", "--out", str(tmp_path / "bench")]) == 0
+    built = Benchmark.open(tmp_path / "bench")
+    ((drawn,),) = (one.target for one in built.all_samples)
+    said = built.manifest["tasks"]["lab_thrombocytopenia"]
+    other = {"0": "3", "3": "0"}[drawn]
+    assert (said["never_drawn"], said["never_the_answer"]) == ([other], ["1", "2"])
+    assert f"in no drawn question (--per-task): lab_thrombocytopenia {other}\n" in capsys.readouterr().out
+    assert not any("never_drawn" in one for one in bench.manifest["tasks"].values())
 
 
 def test_prompts_and_questions_say_nothing_of_the_answer(bench: Benchmark) -> None:

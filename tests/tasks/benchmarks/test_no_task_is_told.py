@@ -92,7 +92,8 @@ def _check(store: Store, benches: Sequence[Benchmark]) -> None:
             samples = [one for one in bench.all_samples if one.task == task.name]
             if task.answer.label_values:
                 missing = set(task.answer.label_values) - {name for one in samples for name in one.target}
-                assert missing == set(bench.manifest["tasks"][task.name].get("never_the_answer", ())), task.name
+                noted = bench.manifest["tasks"][task.name]
+                assert missing == {*noted.get("never_the_answer", ()), *noted.get("never_drawn", ())}, task.name
             if sum(one.split == "train" for one in samples) < 10 or all(one.split == "train" for one in samples):
                 assert not card[task.name].by_moment
                 continue

@@ -228,7 +228,7 @@ def build_family(
         "recipe": settings.recipe() | {"options": dict(family.options())},
         "source": source_facts(store),
         "subjects": _subjects(context),
-        "tasks": {name: {**one.details, **_never_entry(one), **fitted[name]} for name, one in facts.items()},
+        "tasks": {name: {**one.facts.details, **_absent_classes(one), **fitted[name]} for name, one in built.items()},
         "hindsight": hindsight_facts(family.tasks, store.spec.name),
         "answer_rules": {name: dict(one.rules) for name, one in facts.items()},
         "drops": {name: dict(one.drops) for name, one in facts.items()},
@@ -310,8 +310,15 @@ def _refuse_never_answers(facts: Mapping[str, TaskFacts], settings: BuildSetting
         )
 
 
-def _never_entry(facts: TaskFacts) -> dict[str, list[str]]:
-    return {"never_the_answer": facts.never_answers} if facts.never_answers else {}
+def _absent_classes(built: _Built) -> dict[str, list[str]]:
+    """Return the offered classes that no question has, and those that questions have but no drawn one."""
+    drawn = {name for sample in built.samples for name in sample.target}
+    answers = built.facts.answers.items() if built.samples else ()
+    absent = {
+        "never_the_answer": built.facts.never_answers,
+        "never_drawn": [name for name, count in answers if count and name not in drawn],
+    }
+    return {what: names for what, names in absent.items() if names}
 
 
 def _drop_reasons(facts: Mapping[str, TaskFacts]) -> str:
