@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import subprocess
 import sys
 import threading
 import time
@@ -136,3 +137,17 @@ def test_a_forked_process_has_its_own(reader: ConfinedReader) -> None:
     os.waitpid(child, 0)
     assert int(os.read(read, 100)) != ours
     assert reader.read(b"x")[0]["pid"] == ours
+
+
+def test_a_lower_limit_of_this_machine_is_kept() -> None:
+    """Where whoever started us allows less memory than a reader would."""
+    program = f"""if True:
+        import resource, sys
+        sys.path.insert(0, {os.path.dirname(__file__)!r})
+        resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+        from wardround.core import ConfinedReader
+        reader = ConfinedReader("test_confined:decoded", cpu_seconds=1, wall_seconds=120.0, memory_bytes=2**40)
+        print(reader.read(b"print", frame=2)[0]["said"])
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stdout == "{'frame': 2}\n", ended.stderr

@@ -214,7 +214,9 @@ def _send(stream: int, head: Mapping[str, Any], blobs: Sequence[memoryview]) -> 
 
 
 def _limit(what: int, most: int) -> None:
-    resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
+    """Set a limit, or keep a lower one that this process was started with."""
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _own_bytes() -> int:

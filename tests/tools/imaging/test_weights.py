@@ -6,6 +6,7 @@ import math
 import pickle
 import struct
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from torch_files import normalisation, tiny_densenet, write_stream, write_zip
 
 from wardround.cli.main import main
 from wardround.core import UserError
-from wardround.tools.imaging.weights import ModelStore, known_models, read_torch_file
+from wardround.tools.imaging.weights import ModelStore, known_models, read_torch_file, torch_file
 from wardround.tools.imaging.weights.architectures import densenet_graph, pspnet_graph, resnet_graph
 from wardround.tools.imaging.weights.model_store import NeuralNetwork
 from wardround.tools.imaging.weights.torch_file import read_pickle
@@ -120,6 +121,49 @@ def test_a_stream_that_names_one_list_again_and_again_is_walked_once(tmp_path: P
     file.write_bytes(magic + b"\x80\x02M\xe9\x03." + b"\x80\x02}." + b"\x80\x02" + doubled + b"." + b"\x80\x02].")
     with pytest.raises(UserError, match=r"evil\.pt: "):
         read_torch_file(file)
+
+
+_MODULE, _NAMED = b"cnobody\nknows\n)\x81", b"}(X\x08\x00\x00\x00_modules"
+_CHAIN = b"".join(
+    _MODULE + _NAMED + b"}(X\x01\x00\x00\x00ah%cX\x01\x00\x00\x00bh%cuubq%c" % (n, n, n + 1) for n in range(40)
+)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        _MODULE + _NAMED + b"}ubq\x00" + _CHAIN,  # each module holds the one before it twice
+        b"](" + b"K\x01" * 90_000 + b"eq\x00" + b"ca\nb\nh\x00R" * 9_000,  # a list of arguments, copied by each call
+    ],
+)
+def test_an_index_made_to_burn_time_or_memory_ends_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: bytes
+) -> None:
+    frugal = replace(torch_file._READER, cpu_seconds=1, memory_bytes=2**29)
+    monkeypatch.setattr(torch_file, "_READER", frugal)
+    evil = write_zip(tmp_path / "evil.pt", ARRAYS, index=b"\x80\x04" + index + b".")
+    with pytest.raises(
+        UserError, match=r"evil\.pt: no PyTorch checkpoint, or (made to take too much|damaged \(Memory)"
+    ):
+        read_torch_file(evil)
+    assert set(read_torch_file(write_zip(tmp_path / "good.pt", ARRAYS))) == set(ARRAYS), "the next is read as ever"
+    frugal.close()
+
+
+def test_many_tensors_of_one_storage_are_counted(tmp_path: Path) -> None:
+    """Two that share it are read; 20 copies of 64,000 bytes are not."""
+    one = {"a": np.zeros(16_000, np.float32)}
+    with zipfile.ZipFile(write_zip(tmp_path / "one.pt", one)) as archive:
+        index = archive.read("archive/data.pkl")
+    item = index[index.index(b"X\x01\x00\x00\x00a") : index.rindex(b"u")]
+
+    def named(count: int) -> Path:
+        items = b"".join(item.replace(b"a", b"%c" % (97 + n), 1) for n in range(count))
+        return write_zip(tmp_path / f"{count}.pt", one, index=index.replace(item, items))
+
+    assert sorted(read_torch_file(named(2))) == ["a", "b"]
+    with pytest.raises(UserError, match="many times the file's bytes"):
+        read_torch_file(named(20))
 
 
 def test_compressed_parts_are_no_checkpoint(tmp_path: Path) -> None:

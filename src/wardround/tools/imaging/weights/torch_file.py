@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wardround.core import UserError
+from wardround.core import ConfinedReader, UnreadableBytes, UserError
 
 # Reading a pickle without running it: its instructions move plain values about, and whatever it wants to call or make
 # becomes an inert record of that wish. Nothing is imported, nothing is called.
@@ -60,7 +60,7 @@ def read_pickle(stream: BytesIO) -> Any:
             if step > _MOST_STEPS or len(machine.stack) > _MOST_LEVELS:
                 raise UserError("the file's index is larger than any network's; it is not read")
             machine.do(opcode.name, argument)
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, StopIteration) as error:
         raise UserError(f"the file's index is damaged ({type(error).__name__})") from error
     return machine.stack.pop()
 
@@ -85,7 +85,7 @@ class _Machine:
 
     def group(self) -> list[Any]:
         """Take everything down to the latest mark."""
-        place = max(n for n, value in enumerate(self.stack) if isinstance(value, _Mark))
+        place = next(n for n in range(len(self.stack) - 1, -1, -1) if isinstance(self.stack[n], _Mark))
         items = self.stack[place + 1 :]
         del self.stack[place:]
         return items
@@ -258,13 +258,15 @@ _STEPS: Mapping[str, Callable[[_Machine, Any], None]] = {
 # The tensors of a PyTorch checkpoint, without PyTorch and without running its code.
 #
 # Both formats: the zip archive of torch 1.6 and later, and the stream before it; a state dict or a whole pickled
-# module.
+# module. A process of its own reads the file (`core/confined.py`): a few bytes can name a module 2^40 times.
 
 
 Tensors = dict[str, npt.NDArray[Any]]
 Storages = Callable[[str, str, int], npt.NDArray[Any]]
 """Gives a storage by its key, its element type and its length."""
-MOST_BYTES = 4 * 1024**3
+MOST_BYTES = 1024**3
+_MOST_COPIES = 4
+"""Of the file's size: tensors may share a storage."""
 _TYPES = {
     "torch.FloatStorage": "<f4",
     "torch.DoubleStorage": "<f8",
@@ -283,8 +285,16 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _DEEPEST = 64
 
 
+_READER = ConfinedReader(
+    "wardround.tools.imaging.weights.torch_file:read_confined",
+    cpu_seconds=60,
+    wall_seconds=600.0,
+    memory_bytes=6 * 2**30,
+)
+
+
 def read_torch_file(path: Path) -> Tensors:
-    """Return the tensors of a checkpoint by name. UserError: it is none, is damaged, or holds none."""
+    """Return the tensors of a checkpoint by name. UserError: it is none, is damaged, takes too much, or holds none."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -292,15 +302,29 @@ def read_torch_file(path: Path) -> Tensors:
     if size > MOST_BYTES:
         raise UserError(f"{path}: {size:,} bytes are more than any known network has ({MOST_BYTES:,})")
     try:
-        value, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_stream(path)
-        tensors = _named_tensors(value, storages)
+        header, parts = _READER.read(b"", path=str(path.resolve()), most=_MOST_COPIES * size)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+    except UnreadableBytes as error:
+        raise UserError(f"{path}: no PyTorch checkpoint, or made to take too much ({error})") from None
+    described = zip(header["tensors"], parts, strict=True)
+    return {name: np.frombuffer(part, kind).reshape(shape) for (name, kind, shape), part in described}
+
+
+def read_confined(body: bytes, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[memoryview]]:
+    """Read the file at a path: what the process of its own runs."""
+    path = Path(arguments["path"])
+    try:
+        value, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_stream(path)
+        tensors = _named_tensors(value, storages, arguments["most"])
+    except UserError:
+        raise
     except Exception as error:  # a foreign file can fail in any way
-        raise UserError(f"{path}: no PyTorch checkpoint, or damaged ({type(error).__name__})") from error
+        raise UserError(f"no PyTorch checkpoint, or damaged ({type(error).__name__})") from error
     if not tensors:
-        raise UserError(f"{path}: the file has no tensors; give the downloaded checkpoint")
-    return tensors
+        raise UserError("the file has no tensors; give the downloaded checkpoint")
+    header = {"tensors": [(name, one.dtype.str, one.shape) for name, one in tensors.items()]}
+    return header, [one.reshape(-1).view(np.uint8).data for one in tensors.values()]
 
 
 def _read_zip(path: Path) -> tuple[Any, Storages]:
@@ -378,10 +402,17 @@ def _kind(identity: tuple[Any, ...]) -> str:
     return name
 
 
-def _named_tensors(value: Any, storages: Storages) -> Tensors:
-    state = _state_dict(value)
-    found = {name: _tensor(one, storages) for name, one in state.items()}
-    return {name: tensor for name, tensor in found.items() if tensor is not None}
+def _named_tensors(value: Any, storages: Storages, most: int) -> Tensors:
+    """Return the tensors. UserError: they have more than ``most`` bytes, by naming one storage again and again."""
+    found: Tensors = {}
+    for name, one in _state_dict(value).items():
+        tensor = _tensor(one, storages)
+        if tensor is not None:
+            found[name] = tensor
+            most -= tensor.nbytes
+        if most < 0:
+            raise UserError("its tensors have many times the file's bytes; it is not read")
+    return found
 
 
 def _state_dict(value: Any) -> Mapping[str, Any]:
