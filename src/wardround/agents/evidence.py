@@ -447,13 +447,13 @@ def _runs(chart: Chart, window: CuratedWindow) -> list[Places]:
 def _texts(chart: Chart, runs: Sequence[Places]) -> Iterator[str]:
     """Return the text of each event: a line for each moment and kind.
 
-    Rows without a name or a value are left out. An event without any other row shows its kind and the number of its
-    rows.
+    Rows without a name or a value are left out; repetitions stay, as in the published packages. An event without any
+    other row shows its kind and the number of its rows.
     """
     columns = chart.event_columns()
     lines = EventLines(columns, line_characters=LINE_CHARACTERS)
     classes = np.array(columns.class_only, dtype=bool)[columns.concept] if len(columns) else np.empty(0, dtype=bool)
-    named = tells(columns) | (classes & ~columns.notes.unnamed)
+    named = tells(columns) | (classes & ~columns.notes.unnamed) | columns.notes.repeated
     for run in runs:
         panel_text = lines.panels(run[named[run]])[1]
         time = time_texts(columns.time[run[:1]], columns.is_static[run[:1]])[0]

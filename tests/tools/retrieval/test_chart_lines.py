@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from records.omop_tables import omop_store
 from wardround.core import UserError
 from wardround.records import Store, ingest, load_source_spec
+from wardround.synth.dialects.mimiciii import HEADERS, write_table
 from wardround.tools.retrieval import EvidenceIndex, LexicalEncoder, RetrievalSettings
 
 NOW = datetime(2150, 1, 3)
@@ -75,15 +77,61 @@ labevents: lab - Bacteria (value: abnormal; MOD*.)
 labevents: lab - Sodium (value: 140 mEq/L; ref 133-145)"""
 
 
-@pytest.fixture(scope="module")
-def hospital(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    folder = tmp_path_factory.mktemp("lines")
-    for name, (head, rows) in FILES.items():
+UNIT = {
+    "hosp/patients": FILES["hosp/patients"],
+    "hosp/admissions": FILES["hosp/admissions"],
+    "icu/icustays": (
+        "subject_id,hadm_id,stay_id,first_careunit,last_careunit,intime,outtime,los",
+        "1,5,8,MICU,MICU,2150-01-01 00:00:00,2150-01-01 20:00:00,0.8\n1,5,9,MICU,MICU,2150-01-02 00:00:00,,",
+    ),
+    "icu/d_items": (
+        "itemid,label,abbreviation,linksto,category,unitname,param_type,lownormalvalue,highnormalvalue",
+        "1,Dextrose 5%,,,,,,,\n2,Norepinephrine,,,,,,,\n3,Insertion Date,,,,,,,\n4,Dressing Change,,,,,,,",
+    ),
+    "icu/inputevents": (
+        (
+            "subject_id,hadm_id,stay_id,starttime,endtime,storetime,itemid,amount,amountuom,rate,rateuom,orderid,"
+            "statusdescription,originalrate"
+        ),
+        (
+            "1,5,8,2150-01-01 03:00:00,2150-01-01 03:01:00,2150-01-01 03:00:00,1,200,ml,,,11,FinishedRunning,0\n"
+            "1,5,8,2150-01-01 04:00:00,2150-01-01 04:01:00,2150-01-01 04:00:00,1,50,ml,,,12,FinishedRunning,60\n"
+            "1,5,8,2150-01-01 05:00:00,2150-01-01 07:00:00,2150-01-01 05:00:00,2,1.5,mg,0.1,mcg/kg/min,13,Stopped,0.25"
+        ),
+    ),
+    "icu/datetimeevents": (
+        "subject_id,hadm_id,stay_id,charttime,storetime,itemid,value,valueuom,warning",
+        (
+            "1,5,8,2150-01-01 08:00:00,2150-01-01 13:00:00,3,2150-01-01 02:00:00,,0\n"
+            "1,5,8,2150-01-01 10:00:00,2150-01-01 10:00:00,3,2150-01-01 02:00:00,,0\n"
+            "1,5,8,2150-01-01 12:00:00,2150-01-01 12:00:00,4,2150-01-01 02:00:00,,0\n"
+            "1,5,8,2150-01-01 14:00:00,2150-01-01 14:00:00,3,2150-01-01 13:30:00,,0\n"
+            "1,5,8,2150-01-01 16:00:00,2150-01-01 16:00:00,3,2150-01-01 02:00:00,,0\n"
+            "1,5,9,2150-01-02 01:00:00,2150-01-02 01:00:00,3,2150-01-01 02:00:00,,0\n"
+            "1,5,,2150-01-02 02:00:00,2150-01-02 02:00:00,3,2150-01-01 02:00:00,,0\n"
+            "1,5,,2150-01-02 03:00:00,2150-01-02 03:00:00,3,2150-01-01 02:00:00,,0"
+        ),
+    ),
+}
+
+
+def _made(folder: Path, files: dict[str, tuple[str, str]]) -> Store:
+    for name, (head, rows) in files.items():
         file = folder / "raw" / f"{name}.csv"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{head}\n{rows}\n")
     ingest("mimiciv", folder / "raw", folder / "store")
     return Store.open(folder / "store")
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return _made(tmp_path_factory.mktemp("lines"), FILES)
+
+
+@pytest.fixture(scope="module")
+def care_unit(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return _made(tmp_path_factory.mktemp("unit"), UNIT)
 
 
 def index(store: Store, as_of: datetime = NOW, subject: int = 1, **settings: Any) -> EvidenceIndex:
@@ -118,6 +166,94 @@ def test_a_line_holds_nothing_of_rows_that_are_not_known_yet(hospital: Store) ->
     assert [line for line in early.lines if "lab" in line] == []
 
 
+def _of_kind(store: Store, as_of: datetime, kind: str, **settings: Any) -> list[str]:
+    lines = index(store, as_of, panels=False, **settings).recent_events().lines
+    return [line for line in lines if f"] {kind} - " in line]
+
+
+def test_an_infusion_shows_rate_and_amount_with_their_units_and_no_bare_number(care_unit: Store) -> None:
+    """Without rateuom the rate that was set is an amount, a volume or 0: "Dextrose 5%: 0, 200 ml" misled."""
+    bags = [
+        "[2150-01-01 03:00:00] infusion - Dextrose 5% (value: 200 ml)",
+        "[2150-01-01 04:00:00] infusion - Dextrose 5% (value: 50 ml)",
+    ]
+    drip = "[2150-01-01 05:00:00] infusion - Norepinephrine (value: 0.25 mcg/kg/min"
+    assert _of_kind(care_unit, NOW, "infusion") == [*bags, f"{drip}; 1.5 mg)"]
+    assert _of_kind(care_unit, NOW, "infusion", lines="all") == [*bags, f"{drip}; 1.5 mg)"]
+    assert _of_kind(care_unit, datetime(2150, 1, 1, 6), "infusion") == [*bags, f"{drip})"], "the amount is late"
+    assert index(care_unit).indicators == ("Norepinephrine",), "no course of 0 and 60 of dextrose"
+    found = "\n".join(passage.text for passage in index(care_unit).text_evidence("Dextrose"))
+    assert bags[0] in found, "what has no number to show is evidence in words"
+
+
+def test_a_charted_date_has_one_line_per_value_and_stay_of_what_is_known(care_unit: Store) -> None:
+    def at(charted: str, name: str, value: str) -> str:
+        return f"[2150-01-{charted}:00] charted - {name} (value: 2150-01-01 {value}:00)"
+
+    dressing = at("01 12:00", "Dressing Change", "02:00")
+    assert _of_kind(care_unit, datetime(2150, 1, 1, 12, 30), "charted") == [
+        at("01 10:00", "Insertion Date", "02:00"),
+        dressing,
+    ], "what was charted at 8 is written down at 13"
+    assert _of_kind(care_unit, NOW, "charted") == [
+        at("01 08:00", "Insertion Date", "02:00"),
+        dressing,
+        at("01 14:00", "Insertion Date", "13:30"),
+        at("02 01:00", "Insertion Date", "02:00"),
+        at("02 02:00", "Insertion Date", "02:00"),
+        at("02 03:00", "Insertion Date", "02:00"),
+    ], "by stay; rows without a stay are nobody's repetition"
+    assert len(_of_kind(care_unit, NOW, "charted", lines="all")) == 8
+
+
+def test_the_same_holds_for_both_charting_systems_of_mimic_iii(tmp_path: Path) -> None:
+    bed = {"subject_id": 1, "hadm_id": 5, "icustay_id": 8}
+    bag = bed | {
+        "starttime": "2150-01-01 03:00:00",
+        "endtime": "2150-01-01 04:00:00",
+        "storetime": "2150-01-01 03:00:00",
+    }
+    point = bed | {"charttime": "2150-01-01 05:00:00", "storetime": "2150-01-01 05:00:00", "itemid": 2}
+    date = bed | {"itemid": 3, "value": "2150-01-01 02:00:00"}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "PATIENTS": [{"subject_id": 1, "gender": "F", "dob": "2090-01-01 00:00:00", "expire_flag": 0}],
+        "ADMISSIONS": [{"subject_id": 1, "hadm_id": 5, "admittime": "2150-01-01 00:00:00"}],
+        "ICUSTAYS": [bed | {"first_careunit": "MICU", "intime": "2150-01-01 00:00:00"}],
+        "D_ITEMS": [
+            {"itemid": number, "label": name} for number, name in ((1, "D5W"), (2, "Levophed"), (3, "Inserted"))
+        ],
+        "INPUTEVENTS_MV": [bag | {"itemid": 1, "orderid": 1, "amount": 200.0, "amountuom": "ml", "originalrate": 0.0}],
+        "INPUTEVENTS_CV": [
+            point | {"orderid": 1, "amount": 7.0},
+            point | {"orderid": 2, "rate": 0.2, "rateuom": "mcgkgmin", "amount": 3.0},
+        ],
+        "DATETIMEEVENTS": [
+            date | {"charttime": f"2150-01-01 {hour}:00:00", "storetime": f"2150-01-01 {hour}:00:00"}
+            for hour in (10, 14)
+        ],
+    }
+    for name in HEADERS:
+        write_table(tmp_path / "raw", name, rows.get(name, []))
+    ingest("mimiciii", tmp_path / "raw", tmp_path / "store")
+    lines = index(Store.open(tmp_path / "store"), panels=False).recent_events().lines
+    assert [line.partition("] ")[2] for line in lines if "infusion" in line or "charted" in line] == [
+        "infusion - D5W (value: 200 ml)",
+        "infusion - Levophed",
+        "infusion - Levophed (value: 0.2 mcgkgmin)",
+        "charted - Inserted (value: 2150-01-01 02:00:00)",
+    ]
+
+
+def test_a_count_of_what_was_handed_out_is_no_dose(tmp_path: Path) -> None:
+    drug = {"drug_concept_id": 1112807, "drug_exposure_start_date": "2150-01-03", "drug_type_concept_id": 32838}
+    drugs = [drug | {"quantity": 60}, drug | {"quantity": 325, "dose_unit_source_value": "mg"}]
+    lines = (
+        index(omop_store(tmp_path, {"drug_exposure": drugs}), datetime(2150, 1, 5), panels=False).recent_events().lines
+    )
+    values = [line.partition(" (value: ")[2] for line in lines if "] medication - " in line]
+    assert sorted(values) == ["", "325 mg)"]
+
+
 def test_details_without_their_row_keep_their_own_line(synthetic_store: Store) -> None:
     """By table: a row is shown in another's line exactly where that row is visible."""
     chart = synthetic_store.chart(int(synthetic_store.subjects[0]), datetime(2300, 1, 1))
@@ -136,6 +272,7 @@ def test_details_without_their_row_keep_their_own_line(synthetic_store: Store) -
     [
         ('beside = ["{flagg}"]\n', "no column 'flagg'; did you mean 'flag'?"),
         ('part_of = { table = "emars", on = "subject_id" }\n', "no table 'emars'"),
+        ('once_per = ["itemids"]\n', "no column 'itemids'"),
         ('label_from = [{ table = "poe", on = "poe_id", column = "order_type" }]\n', "no column 'poe_id'"),
     ],
 )

@@ -21,6 +21,7 @@ from wardround.records.specs.spec import BESIDE_CELL, TableSpec
 #
 # A source's spec declares both: ``beside`` (flag, limits, comments of a laboratory result), ``part_of`` (the details of
 # a dose are shown in the line of the dose) and ``label_from`` (a dose without a name has the name of its prescription).
+# ``once_per`` names the cells that make a row a repetition; ``needs_unit`` hides a value without a unit.
 # Only visible rows are read, so a note shows nothing that the chart does not.
 
 
@@ -64,6 +65,35 @@ class EventNotes:
             for place in places[missing].tolist():
                 unnamed[place] = self.name(place) is None
         return unnamed
+
+    @cached_property
+    def repeated(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether an earlier visible row of the table has the same cells, all filled, in the columns of the spec's
+        ``once_per``."""
+        repeated = np.zeros(len(self._table), dtype=bool)
+        for number, table in enumerate(self._tables):
+            if not table.spec.once_per:
+                continue
+            cells = list(zip(*(self._column(table.name, name) for name in table.spec.once_per), strict=True))
+            seen: set[tuple[Any, ...]] = set()
+            for place in np.flatnonzero(self._table == number).tolist():
+                key = cells[self._places[place][1]]
+                repeated[place] = key in seen
+                if None not in key:
+                    seen.add(key)
+        return repeated
+
+    @cached_property
+    def without_unit(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a row has no unit although its table's spec says that a value needs one (``needs_unit``)."""
+        without = np.zeros(len(self._table), dtype=bool)
+        for number, table in enumerate(self._tables):
+            if table.spec.needs_unit:
+                units = self._column(table.name, table.spec.unit)
+                missing = np.array([not (unit and str(unit).strip()) for unit in units], dtype=bool)
+                places = np.flatnonzero(self._table == number)
+                without[places] = missing[self._row[places]]
+        return without
 
     def name(self, place: int) -> str | None:
         """Return the name of a row without a label from another row; None if there is none."""

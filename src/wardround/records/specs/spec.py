@@ -202,6 +202,11 @@ class TableKeys:
     part_of: PartOf | None = None
     label_from: tuple[LabelFrom, ...] = ()
     """Sources of the name of a row without a label, first match; a row without any name has no content."""
+    once_per: tuple[str, ...] = ()
+    """Columns that make an event a repetition: with the cells, all filled, of an earlier event it has no line."""
+    needs_unit: bool = False
+    """Whether a value without a unit could be read as what it is not (a rate, where an amount was charted): no line
+    shows it."""
     label: str | None = None
     death: str | None = None
     """The column that says when the person died: a death in exports."""

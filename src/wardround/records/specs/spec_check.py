@@ -155,6 +155,9 @@ def _check_lines(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
     for key, templates in texts.items():
         for template in templates:
             _known_names(key, BESIDE_CELL.findall(template), table.public_columns)
+    _known_names(f"{place}.once_per", table.once_per, table.public_columns)
+    if table.needs_unit and table.unit is None:
+        raise UserError(f"{place}.needs_unit: name the column of the unit (unit = ...)")
     part = table.part_of
     others: list[tuple[str, str, str, str | None]] = [] if part is None else [("part_of", part.table, part.on, None)]
     others += [("label_from", source.table, source.on, source.column) for source in table.label_from]

@@ -264,7 +264,8 @@ def described_codes(charts: Iterable[EventColumns]) -> tuple[int, int]:
 
 def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
     """Return, by event, whether it has a line that says anything: a value, a text, or words beyond the class of a row
-    (which its source's spec names) or the name of a table. Rows shown in another row's line have none of their own."""
+    (which its source's spec names) or the name of a table. Rows shown in another row's line have none of their own, nor
+    have repetitions of an earlier row."""
     empty = np.array(
         [
             text in columns.table_names or class_only
@@ -272,7 +273,7 @@ def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
         ],
         dtype=bool,
     )
-    own = ~columns.notes.shown_elsewhere & ~columns.notes.unnamed
+    own = ~columns.notes.shown_elsewhere & ~columns.notes.unnamed & ~columns.notes.repeated
     if not empty.any():
         return own
     with_text = np.asarray(pc.is_valid(columns.text_array).to_numpy(zero_copy_only=False), dtype=bool)

@@ -75,7 +75,8 @@ class EventLines:
         columns = self._columns
         indices = pa.array(places)
         times = time_texts(columns.time[places], columns.is_static[places])
-        numbers = number_texts(columns.numeric_value[places])
+        bare = columns.notes.without_unit[places]
+        numbers = number_texts(np.where(bare, np.nan, columns.numeric_value[places]))
         texts = columns.text_array.take(indices).to_pylist()
         units = columns.unit_array.take(indices).to_pylist()
         concepts = columns.concept[places].tolist()

@@ -215,7 +215,8 @@ class EvidenceIndex:
 
     @property
     def _text_places(self) -> Places:
-        return self._places[~np.isfinite(self.columns.numeric_value[self._places])]
+        numbers = np.isfinite(self.columns.numeric_value) & ~self.columns.notes.without_unit
+        return self._places[~numbers[self._places]]
 
     def _chunks(self, family: str, places: Places) -> Chunks:
         return Chunks(

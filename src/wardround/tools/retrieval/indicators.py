@@ -68,7 +68,7 @@ class Indicators:
 
 
 def _named_series(columns: EventColumns, places: Places, by: Indicator) -> dict[str, _Series]:
-    places = places[np.isfinite(columns.numeric_value[places])]
+    places = places[np.isfinite(columns.numeric_value[places]) & ~columns.notes.without_unit[places]]
     names = [" ".join(text.split()) for text in columns.descriptions]
     keys = [(names[place], columns.codes[place] if by == "code" else "") for place in range(len(names))]
     units = columns.unit_array.take(pa.array(places)).dictionary_encode()
