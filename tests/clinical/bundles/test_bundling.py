@@ -95,6 +95,16 @@ def test_a_bundle_in_words_folds_normal_panels_and_spells_out_the_rest(streams: 
     assert all("[TIME_DELTA" not in text.partition("\n")[2] for text in texts)
 
 
+def test_procedures_that_count_nothing_are_told_without_the_word_for_no_unit(streams: list[BundleStream]) -> None:
+    """MIMIC writes "None" as their unit; the same word as a charted value ("O2 Delivery Device(s) None") stays."""
+    units = {event.unit for stream in streams for event in stream.columns if event.kind == EventKind.PROCEDURE}
+    assert "None" in units
+    texts = [text for stream in streams for text in map(bundle_text, stream)]
+    told = [line for text in texts for line in text.splitlines() if line.startswith("Procedures:")]
+    assert told
+    assert not any("None" in line for line in told)
+
+
 def test_the_papers_clocks_have_no_bundles(synthetic_store: Store) -> None:
     chart = synthetic_store.chart(int(synthetic_store.subjects[0]), datetime(2150, 1, 1), policy="published")
     with pytest.raises(UserError, match="the papers' clocks"):

@@ -108,6 +108,12 @@ def test_a_number_that_no_label_names_has_its_column_s_name(synthetic_store: Sto
     vitals = [line.partition(": ")[2] for line in lines if line.startswith("vitalsign ")]
     assert vitals
     assert all(re.match(r"(temperature|heartrate|resprate) \d", line) for line in vitals)
+    pains = [line for line in vitals if re.search(r"pain \d", line)]
+    assert pains
+    assert not any(re.search(r"\d( \d+)+$", line) for line in vitals)
+    triage = [line.partition(": ")[2] for line in lines if line.startswith("triage ")]
+    assert triage
+    assert all(re.search(r" (temperature|heartrate|resprate) \d", line) for line in triage)  # behind the complaint
     labs = [line.partition(": ")[2] for line in lines if line.startswith("labevents ")]
     assert not any("valuenum" in line or "ref_range_lower" in line for line in labs)
 

@@ -25,6 +25,8 @@ from wardround.records.specs.spec import BESIDE_CELL, TableSpec
 # Only visible rows are read, so a note shows nothing that the chart does not.
 
 
+NO_UNIT = "None"
+"""What MIMIC writes as the unit of what has none; a text about an event leaves it out."""
 _MASKED = re.compile(r"[\s_]*")
 
 

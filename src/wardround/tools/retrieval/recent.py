@@ -7,6 +7,7 @@ and are left out; how long ago a table's latest rows are is said in words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,7 @@ MAX_TOKENS = 2048
 _LEAST_TABLE_TOKENS = 24
 _MOST_ROWS = 40
 _UNTELLING = ("_id", "_seq", "_num", "_version", "_ordinal")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]\d+)?")
 _HOUR_MICROSECONDS = 3_600_000_000
 _AGES = ((1, "within the hour"), (6, "within 6 hours"), (24, "within a day"), (168, "within a week"))
 _LATER_AGES = ((730, "within a month"), (8760, "within a year"))
@@ -115,9 +117,14 @@ def _age(microseconds: int) -> str:
 def _rows(table: RecentTable, places: npt.NDArray[np.int64]) -> tuple[str, ...]:
     names = _telling_columns(table)
     bare = table.spec.label not in names  # nothing on the row says what its numbers are of
+    bare_numbers = bare or table.spec.value is None  # a label says it of one column only, the value
     columns = [table.batch.column(name).take(places).to_pylist() for name in names]
     texts = (
-        " ".join(_cell(name, cell, bare) for name, cell in zip(names, row, strict=True) if cell is not None)
+        " ".join(
+            _cell(name, cell, bare_numbers if isinstance(cell, int | float) else bare)
+            for name, cell in zip(names, row, strict=True)
+            if cell is not None
+        )
         for row in zip(*columns, strict=True)
     )
     return tuple(dict.fromkeys(text for text in texts if text))
@@ -142,7 +149,7 @@ def _telling_columns(table: RecentTable) -> list[str]:
 def _cell(name: str, value: Any, bare: bool) -> str:
     """Return the cell's text, with its column's name before it if it is a number that nothing else on the row names."""
     text = " ".join((f"{value:g}" if isinstance(value, float) else str(value)).split())
-    return f"{name} {text}" if bare and isinstance(value, int | float) else text
+    return f"{name} {text}" if bare and _NUMBER.fullmatch(text) else text
 
 
 def _cut(part: _Part, tokens: int, whole: bool) -> str:
