@@ -27,7 +27,7 @@ from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, start
 from wardround.tasks.benchmarks import Benchmark
 
-_WANTED = re.compile(r"nobody foretold: (.+) \((MEDICATIONS|LABS|PROCEDURES)\)")
+_WANTED = re.compile(r"nobody predicted: (.+) \((MEDICATIONS|LABS|PROCEDURES)\)")
 Said = dict[str, Any]
 
 
