@@ -95,14 +95,17 @@ def test_a_bundle_in_words_folds_normal_panels_and_spells_out_the_rest(streams: 
     assert all("[TIME_DELTA" not in text.partition("\n")[2] for text in texts)
 
 
-def test_procedures_that_count_nothing_are_told_without_the_word_for_no_unit(streams: list[BundleStream]) -> None:
-    """MIMIC writes "None" as their unit; the same word as a charted value ("O2 Delivery Device(s) None") stays."""
-    units = {event.unit for stream in streams for event in stream.columns if event.kind == EventKind.PROCEDURE}
-    assert "None" in units
-    texts = [text for stream in streams for text in map(bundle_text, stream)]
-    told = [line for text in texts for line in text.splitlines() if line.startswith("Procedures:")]
-    assert told
-    assert not any("None" in line for line in told)
+def test_a_word_for_no_unit_is_no_unit(synthetic_store: Store, streams: list[BundleStream]) -> None:
+    """MIMIC writes "None" as the unit of procedures that count nothing; the same word as a charted value ("O2 Delivery
+    Device(s) None") stays."""
+    subjects = map(int, synthetic_store.subjects)
+    charted = [synthetic_store.chart(one, datetime(2400, 1, 1)).table("procedureevents").batch for one in subjects]
+    assert any("None" in batch.column("valueuom").to_pylist() for batch in charted)
+    assert "None" not in {unit for stream in streams for unit in stream.columns.unit.to_pylist()}
+    lines = [line for stream in streams for bundle in stream for line in bundle_text(bundle).splitlines()]
+    procedures = [line for line in lines if line.startswith("Procedures:")]
+    assert procedures
+    assert not any("None" in line for line in procedures)
 
 
 def test_the_papers_clocks_have_no_bundles(synthetic_store: Store) -> None:

@@ -41,7 +41,8 @@ def test_values_of_every_form() -> None:
 def test_the_word_for_no_unit_is_not_shown() -> None:
     """MIMIC writes "None" there of procedures that count nothing; as a charted text it is a value."""
     at = "[2100-01-01 00:00:00] procedure - EKG"
-    assert line(Row(name="EKG", kind="procedure", time=day(0), value=1, unit="None")) == f"{at} (value: 1)"
+    for unit in ("None", "N/A", "-"):
+        assert line(Row(name="EKG", kind="procedure", time=day(0), value=1, unit=unit)) == f"{at} (value: 1)"
     assert line(Row(name="EKG", kind="procedure", time=day(0), text="None")) == f"{at} (value: None)"
 
 

@@ -50,7 +50,6 @@ from wardround.clinical.bundles.text import (
     with_levels,
 )
 from wardround.core import from_microseconds
-from wardround.records.chart import NO_UNIT
 
 Mask = npt.NDArray[np.bool_]
 
@@ -397,7 +396,7 @@ def _event_texts(events: BundleEvents) -> Any:
     valued = ~np.isnan(events.value)
     text, unit = _filled(events.text), _filled(events.unit)
     value = pc.if_else(pa.array(valued), _numbers(events.value), text)
-    has_unit = pc.and_(pc.or_(pa.array(valued), pc.is_valid(text)), pc.not_equal(pc.fill_null(unit, ""), NO_UNIT))
+    has_unit = pc.or_(pa.array(valued), pc.is_valid(text))
     words = (
         _verbs().take(pa.array(events.kind)),
         _filled(pa.array([*events.names], pa.string())).take(pa.array(events.concept)),

@@ -25,6 +25,7 @@ from wardround.clinical.bundles.events import (
 )
 from wardround.clinical.bundles.fold import TRENDS
 from wardround.clinical.vocabulary import clinical_name, records_allergy
+from wardround.clinical.vocabulary.units import plain_unit
 from wardround.records import RowRole, SourceSpec, SpanRole, Store, TableSpec
 from wardround.records.chart import Mask, Revisions, clock, read_revisions
 from wardround.records.pieces import StoredTable
@@ -282,8 +283,12 @@ def _measures(
 
 
 def _unit(batch: pa.RecordBatch, played: PlayedRows) -> Any:
-    """Return each row's unit: its cell, else the unit declared for the column of numbers."""
+    """Return each row's unit: its cell, unless that is a word for none, else the unit declared for the column of
+    numbers."""
     units = _words(batch, played.unit)
+    none = [unit for unit in pc.unique(units).to_pylist() if unit is not None and plain_unit(unit) is None]
+    if none:
+        units = pc.if_else(pc.is_in(units, pa.array(none)), pa.scalar(None, pa.string()), units)
     if played.value not in played.role.units:
         return units
     return pc.coalesce(units, _declared(len(units), played, played.value))

@@ -24,7 +24,6 @@ from wardround.clinical.bundles.events import (
     ValueLevel,
     is_amendment,
 )
-from wardround.records.chart import NO_UNIT
 
 GAP_HOURS = 2
 """Gaps of at least this many hours are written (the paper prints no threshold; this is our choice)."""
@@ -144,7 +143,7 @@ def event_text(event: BundleEvent) -> str:
     words = [VERBS.get(event.kind, ""), event.concept]
     if event.kind not in ENDED:
         words += [f"{event.value:g}" if event.value is not None else event.text or ""]
-        words += [event.unit or ""] if (event.value is not None or event.text) and event.unit != NO_UNIT else []
+        words += [event.unit or ""] if event.value is not None or event.text else []
     words += [f"({LEVEL_WORDS[event.level]})"] if event.level in LEVEL_WORDS else []
     words += ["(corrected)"] if event.revision and event.kind not in ENDED else []
     return " ".join(word for word in words if word)

@@ -2,11 +2,10 @@
 
 from wardround.records.chart.censor import Mask, birth_dates, clock, holds
 from wardround.records.chart.chart import stored_rows
-from wardround.records.chart.events import NO_UNIT, event_columns
+from wardround.records.chart.events import event_columns
 from wardround.records.chart.revisions import Revisions, first_known, last_revisions, read_revisions
 
 __all__ = [
-    "NO_UNIT",
     "Mask",
     "Revisions",
     "birth_dates",

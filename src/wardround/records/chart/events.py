@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wardround.clinical.vocabulary.units import plain_unit
 from wardround.records.chart.censor import ChartTable
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.specs.spec import BESIDE_CELL, TableSpec
@@ -25,8 +26,6 @@ from wardround.records.specs.spec import BESIDE_CELL, TableSpec
 # Only visible rows are read, so a note shows nothing that the chart does not.
 
 
-NO_UNIT = "None"
-"""What MIMIC writes as the unit of what has none; a text about an event leaves it out."""
 _MASKED = re.compile(r"[\s_]*")
 
 
@@ -92,7 +91,7 @@ class EventNotes:
         for number, table in enumerate(self._tables):
             if table.spec.needs_unit:
                 units = self._column(table.name, table.spec.unit)
-                missing = np.array([not (unit and str(unit).strip()) for unit in units], dtype=bool)
+                missing = np.array([plain_unit(unit) is None for unit in units], dtype=bool)
                 places = np.flatnonzero(self._table == number)
                 without[places] = missing[self._row[places]]
         return without

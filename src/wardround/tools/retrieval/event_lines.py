@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.clinical.vocabulary.units import plain_unit
 from wardround.records import EventColumns
-from wardround.records.chart import NO_UNIT
 
 Places = npt.NDArray[np.int64]
 
@@ -95,7 +95,7 @@ class EventLines:
         if number is None or (text is not None and text.lstrip()[:1] in ("<", ">") and _COMPARED.fullmatch(text)):
             shown = "" if text is None else _cut(_MIDNIGHT.sub("", _one_line(text)), self._limit)
             value = "" if shown == name else shown
-        value = f"{value} {_one_line(unit)}" if value and unit and unit != NO_UNIT else value
+        value = f"{value} {_one_line(unit)}" if value and unit and plain_unit(unit) else value
         notes = [_cut(_one_line(note), self._limit) for note in event_notes.notes(place)]
         values = tuple(part for part in dict.fromkeys((value, *notes)) if part) if notes else (value,) * bool(value)
         if nameless and borrowed is None and values:  # the name of its table says less than the row itself

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.clinical.vocabulary.units import plain_unit
 from wardround.core import from_microseconds
 from wardround.records import EventColumns
 from wardround.tools.retrieval.chunks import IndicatorTrajectory
@@ -72,7 +73,7 @@ def _named_series(columns: EventColumns, places: Places, by: Indicator) -> dict[
     names = [" ".join(text.split()) for text in columns.descriptions]
     keys = [(names[place], columns.codes[place] if by == "code" else "") for place in range(len(names))]
     units = columns.unit_array.take(pa.array(places)).dictionary_encode()
-    unit_texts = [*(" ".join(text.split()) or None for text in units.dictionary.to_pylist()), None]
+    unit_texts = [*(plain_unit(text) and " ".join(text.split()) for text in units.dictionary.to_pylist()), None]
     unit_places = np.asarray(units.indices.fill_null(len(unit_texts) - 1), np.int64)
     unit_texts = _one_spelling(unit_texts, np.bincount(unit_places, minlength=len(unit_texts)).tolist())
     pairs, back = np.unique(columns.concept[places] * len(unit_texts) + unit_places, return_inverse=True)
