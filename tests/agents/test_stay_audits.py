@@ -324,9 +324,31 @@ def test_a_models_verdict_stands_behind_the_codes() -> None:
     assert "the rules" in said
 
 
-def test_a_verdict_that_names_nothing_is_against_the_first_and_one_that_passes_is_none() -> None:
-    record, _ = audited(proposed(drug("Fondaparinux", "R1"), drug("Morphine", "R1")), VERDICT, auditor="model")
-    assert [one.action.name for one in record.objections] == ["Fondaparinux"]
+def test_a_verdict_that_names_no_action_is_against_the_risky_ones_and_one_that_passes_is_none() -> None:
+    """The gate opened for them; what was not doubted (a test, a procedure) stays."""
+    actions = (procedure("EKG", "R1"), drug("Fondaparinux", "R1"), drug("Ondansetron", "R1"))
+    for named in ([], ["the anticoagulant"]):
+        record, _ = audited(proposed(*actions), VERDICT | {"failed_actions": named}, auditor="model")
+        assert [one.action.name for one in record.objections] == ["Fondaparinux"]
+        assert record.corrected == (drug("Dalteparin", "R1"),)
+    lab = replace(procedure("EKG", "R1"), kind="LABS", name="PTT")
+    unsure = replace(proposed(lab), uncertainty=0.9)
+    record, _ = audited(unsure, VERDICT, auditor="model")
+    assert (record.objections, record.corrected) == ((), ()), "nobody said against what"
+    assert record.to_json().items() >= {"status": "FAIL", "risk_level": "HIGH", "critique": "no"}.items()
+
+
+def test_a_drug_is_corrected_into_a_drug() -> None:
+    """Of several failed actions the correction takes the type that it is of."""
+    verdict = VERDICT | {"failed_actions": ["ekg", "fondaparinux"]}
+    actions = (procedure("EKG", "R1"), drug("Fondaparinux", "R1"))
+    record, _ = audited(proposed(*actions), verdict, auditor="model")
+    assert record.corrected == (drug("Dalteparin", "R1"),)
+    record, _ = audited(proposed(*actions), verdict | {"corrected_action": "Echocardiogram"}, auditor="model")
+    assert record.corrected == (procedure("Echocardiogram", "R1"),)
+
+
+def test_a_verdict_without_a_correction_drops_and_one_that_passes_does_nothing() -> None:
     nothing, _ = audited(
         proposed(drug("Fondaparinux", "R1")), VERDICT | {"corrected_action": "  "}, auditor="model", on_fail="drop"
     )

@@ -17,6 +17,7 @@ from wardround.agents.stays.auditor import (
     Objection,
     find_objections,
     find_unchecked,
+    is_risky,
     reasons_to_look,
     replacements,
 )
@@ -24,6 +25,7 @@ from wardround.agents.stays.router import HeldRule, due_actions
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.steward import lines_that_fit
 from wardround.clinical.codes import normalise_label
+from wardround.clinical.vocabulary import is_known_drug
 from wardround.core import FormatError, Message, load_prompt
 from wardround.models import Request
 from wardround.models.schema import complete_structured, object_schema
@@ -228,6 +230,11 @@ class Proposal:
     by_model: bool = False
     value: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def new(self) -> tuple[PredictedAction, ...]:
+        """The actions that did not pass the audit of the step before."""
+        return tuple(action for action in self.actions if action.name not in self.before)
+
     def said(self) -> dict[str, Any]:
         """Return what is logged beside the actions: thought, type, citations, and citations that were not shown."""
         cited = [row.strip("[] ") for row in self.value.get("citations", ())]
@@ -259,9 +266,8 @@ class Auditor:
     def _checked(self, proposal: Proposal) -> AuditRecord:
         unavailable = proposal.by_model and proposal.uncertainty is None
         settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
-        new = [action for action in proposal.actions if action.name not in proposal.before]
         return AuditRecord(
-            fired=reasons_to_look(new, proposal.uncertainty, settings),
+            fired=reasons_to_look(proposal.new, proposal.uncertainty, settings),
             uncertainty=proposal.uncertainty,
             unavailable=unavailable,
             objections=find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown),
@@ -269,7 +275,10 @@ class Auditor:
         )
 
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
-        """Ask the model too: its objections follow those of the code, its correction replaces the actions."""
+        """Ask the model too: its objections follow those of the code, its correction replaces the actions.
+
+        A verdict that names no proposed action is against the new risky ones; if there are none, against nothing.
+        """
         lines = [
             "- " + " ".join(filter(None, (f"{action.kind}:", action.dose, action.name))) for action in proposal.actions
         ]
@@ -290,13 +299,18 @@ class Auditor:
             return record
         failed = {normalise_label(name) for name in answered.value.get("failed_actions", ())}
         critique = str(answered.value.get("critique", ""))
-        against = [action for action in proposal.actions if normalise_label(action.name) in failed] or [
-            *proposal.actions[:1]
-        ]
+        named = [action for action in proposal.actions if normalise_label(action.name) in failed]
+        against = named or [action for action in proposal.new if is_risky(action)]
         objections = tuple(Objection(action=action, flaw="model", because=critique) for action in against)
         safer = str(answered.value.get("corrected_action", "")).strip()
-        corrected = (replace(against[0], name=safer, dose=None),) if safer and against else ()
+        corrected = (_instead(safer, against),) if safer and against else ()
         return replace(record, objections=(*record.objections, *objections), critique=critique, corrected=corrected)
+
+
+def _instead(name: str, failed: Sequence[PredictedAction]) -> PredictedAction:
+    """Return an action in the place of failed ones: a drug for a drug, else of the type of the first."""
+    drugs = [action for action in failed if action.kind == "MEDICATIONS"] if is_known_drug(name) else []
+    return replace((*drugs, *failed)[0], name=name, dose=None)
 
 
 def _corrected(record: AuditRecord, proposal: Proposal) -> AuditRecord:

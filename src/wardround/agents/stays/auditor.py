@@ -107,13 +107,13 @@ class AuditRecord:
 
     @property
     def status(self) -> Literal["PASS", "FAIL"]:
-        """Whether an action failed."""
-        return "FAIL" if self.objections else "PASS"
+        """Whether an action failed, or the model objects without saying to which."""
+        return "FAIL" if self.objections or self.critique else "PASS"
 
     @property
     def risk_level(self) -> Literal["LOW", "HIGH"]:
-        """High if an action failed or is of the risk vocabulary."""
-        return "HIGH" if self.objections or "risk" in self.fired else "LOW"
+        """High if the audit failed or an action is of the risk vocabulary."""
+        return "HIGH" if self.status == "FAIL" or "risk" in self.fired else "LOW"
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict without empty fields."""
@@ -124,6 +124,8 @@ class AuditRecord:
             body["uncertainty_unavailable"] = True
         if self.fired or self.objections:
             body |= {"status": self.status, "risk_level": self.risk_level}
+        if self.critique and not self.objections:
+            body["critique"] = self.critique
         if self.objections:
             said = [
                 {"action": objection.action.name, "flaw": objection.flaw, "because": objection.because}
