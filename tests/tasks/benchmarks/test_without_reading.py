@@ -17,14 +17,7 @@ from wardround.tasks.benchmarks.clinseek import risk
 from wardround.tasks.benchmarks.clinseek.definitions import RiskRule
 from wardround.tasks.benchmarks.clinseek.timeline import HOUR, Span, Timeline
 from wardround.tasks.benchmarks.small_models import area, area_with_interval, neighbours, shares, spread
-from wardround.tasks.benchmarks.without_reading import (
-    MOMENT,
-    MomentReader,
-    _AvailableTimes,
-    _gain,
-    _Targets,
-    without_reading,
-)
+from wardround.tasks.benchmarks.without_reading import MOMENT, MomentReader, _gain, _Targets, without_reading
 from wardround.tasks.scoring import trivial_scores
 
 ED = "clinseek.ED_Hospitalization"
@@ -110,31 +103,6 @@ def test_a_moment_that_hangs_on_the_answer_is_found_and_the_task_as_it_is_asked_
     assert row.warning is not None
     assert "the moment alone answers with AUC" in row.warning
     assert Benchmark.open(tmp_path / "leaking").when == leaking.when
-
-
-def test_a_small_store_is_read_once_for_all_benchmarks_that_are_built_while_it_is_open(
-    synthetic_store_path: Path, clinseek_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = [one for one in Benchmark.open(clinseek_path).all_samples if one.task == "clinseek.LengthOfStay_3day"]
-    people = {one.subject_id for one in asked}
-    read: list[int] = []
-    of = _AvailableTimes.of
-
-    def reading(store: Store, subject: int, existence: bool) -> _AvailableTimes:
-        read.append(subject)
-        return of(store, subject, existence)
-
-    monkeypatch.setattr(_AvailableTimes, "of", reading)
-    store = Store.open(synthetic_store_path)
-    first = MomentReader(store).read(asked, existence=True)
-    assert sorted(read) == sorted(people)
-    for existence in (True, False):  # what has its columns has its times, too
-        again = MomentReader(store).read(asked, existence=existence)
-        assert np.array_equal(again.moment, first.moment, equal_nan=True)
-        assert again.names == (first.names if existence else ())
-    assert len(read) == len(people)
-    MomentReader(Store.open(synthetic_store_path)).read(asked, existence=False)
-    assert len(read) == 2 * len(people)
 
 
 class OneColumn(MomentReader):

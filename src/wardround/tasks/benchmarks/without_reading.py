@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +42,7 @@ from wardround.tasks.benchmarks.task import Task
 
 Table = npt.NDArray[np.float64]
 _HOUR, _WINDOW = 60 * MINUTE, 24 * 60 * MINUTE
-_CACHE_SIZE, _FEW = 4096, 256
+_CACHE_SIZE = 4096
 _NONE: Ints = np.empty(0, np.int64)
 _SPANS = {"arrival": "emergency", "admission": "admission", "intensive care": "stay"}
 _ROWS = {"vital sign": "vital", "laboratory result": "lab", "order": "order"}
@@ -70,13 +69,11 @@ class Readings:
 
 
 class MomentReader:
-    """Computes features of the questions of one store; each subject's times are read once for all tasks, and of a small
-    store once for all benchmarks that are built while it is open."""
+    """Computes features of the questions of one store; each subject's times are read once for all tasks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        small = len(store.subjects) <= _FEW
-        self._cache: dict[tuple[int, bool], _AvailableTimes] = _of_small_stores.setdefault(store, {}) if small else {}
+        self._cache: dict[tuple[int, bool], _AvailableTimes] = {}
 
     def read(self, samples: Sequence[Sample], *, existence: bool) -> Readings:
         """Return the features of a task's samples; without ``existence`` the existence table is empty."""
@@ -109,9 +106,6 @@ class MomentReader:
                 self._cache.clear()
             found = self._cache[subject, existence] = _AvailableTimes.of(self._store, subject, existence)
         return found
-
-
-_of_small_stores: WeakKeyDictionary[Store, dict[tuple[int, bool], _AvailableTimes]] = WeakKeyDictionary()
 
 
 def _since(sample: Sample, prediction_us: int) -> int:
