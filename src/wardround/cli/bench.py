@@ -371,14 +371,14 @@ def _show_missing(benchmark: Benchmark) -> None:
     for name, task_facts in benchmark.manifest.get("tasks", {}).items():
         for line in task_facts.get("matches_no_row", ()):
             print(f"! {name}: {line}")
-    for what, said in (("never_the_answer", "never the answer"), ("never_drawn", "in no drawn question (--per-task)")):
+    for what, words in (("never_the_answer", "never the answer"), ("never_drawn", "in no drawn question (--per-task)")):
         absent = {
             name: task_facts[what]
             for name, task_facts in benchmark.manifest.get("tasks", {}).items()
             if what in task_facts
         }
         if absent:
-            print(f"offered and {said}: " + "; ".join(f"{name} {', '.join(one)}" for name, one in absent.items()))
+            print(f"offered and {words}: " + "; ".join(f"{name} {', '.join(one)}" for name, one in absent.items()))
 
 
 def _show_published_counts(benchmark: Benchmark) -> None:

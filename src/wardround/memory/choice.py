@@ -116,9 +116,9 @@ class EligibleEntries:
         return bool(self.evaluated_subjects) and any(one in self.evaluated_subjects for one in entry.subjects)
 
     def _which(self, *more: str) -> tuple[str, list[str]]:
-        """Return the condition of what was asked for; ``more`` compares the splits of an entry with those served."""
-        asked = {"kind = ?": self.kind, "task = ?": self.task, "tool = ?": self.tool}
-        given = {name: value for name, value in asked.items() if value is not None}
+        """Return the condition of kind, task and tool; ``more`` compares the splits of an entry with those served."""
+        conditions = {"kind = ?": self.kind, "task = ?": self.task, "tool = ?": self.tool}
+        given = {name: value for name, value in conditions.items() if value is not None}
         return " AND ".join(("live", *given, *more)), [*given.values(), as_text(self.splits)]
 
     def _count(self, those: str, *, most: int = -1) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -40,6 +40,7 @@ _EXPERIENCE = "id, kind, task, tool, key, sample, subject, split, provenance, fa
 _TEXTS = f"SELECT {_REVISION}, {_REVISION_END}, seal FROM revision WHERE number {_AMONG}"
 _ORIGINS = f"SELECT {_EXPERIENCE}, seal FROM experience WHERE id {_AMONG}"
 _TEXTS_AT_ONCE = 1000
+_By = TypeVar("_By", str, int)
 _words_in = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -129,19 +130,19 @@ class EntryReader:
 
     def named(self, names: Iterable[str]) -> dict[str, Entry]:
         """Return those of some experiences, by id."""
-        asked = list(names)
-        missing = [name for name in asked if name not in self._by_name]
-        if missing:
-            self.select(f"experience {_AMONG}", (json.dumps(missing),))
-        return {name: self._by_name[name] for name in asked if name in self._by_name}
+        return self._looked_up(self._by_name, "experience", names)
 
     def numbered(self, numbers: Iterable[int]) -> dict[int, Entry]:
         """Return those of some revisions, unless another revision has replaced them."""
-        asked = list(numbers)
-        missing = [number for number in asked if number not in self._by_number]
+        return self._looked_up(self._by_number, "number", numbers)
+
+    def _looked_up(self, read: Mapping[_By, Entry], column: str, keys: Iterable[_By]) -> dict[_By, Entry]:
+        """Return the entries of some keys; those not read yet are read together."""
+        wanted = list(keys)
+        missing = [key for key in wanted if key not in read]
         if missing:
-            self.select(f"number {_AMONG}", (json.dumps(missing),))
-        return {number: self._by_number[number] for number in asked if number in self._by_number}
+            self.select(f"{column} {_AMONG}", (json.dumps(missing),))
+        return {key: read[key] for key in wanted if key in read}
 
     def at_places(self, places: Iterable[int]) -> dict[int, list[Entry]]:
         """Return those behind some keys, oldest first."""
