@@ -196,9 +196,9 @@ def test_a_charted_date_has_one_line_per_value_and_stay_of_what_is_known(care_un
         dressing,
     ], "what was charted at 8 is written down at 13"
     assert _of_kind(care_unit, NOW, "charted") == [
-        at("01 08:00", "Insertion Date", "02:00"),
         dressing,
         at("01 14:00", "Insertion Date", "13:30"),
+        at("01 16:00", "Insertion Date", "02:00"),
         at("02 01:00", "Insertion Date", "02:00"),
         at("02 02:00", "Insertion Date", "02:00"),
         at("02 03:00", "Insertion Date", "02:00"),

@@ -69,15 +69,15 @@ class EventNotes:
 
     @cached_property
     def repeated(self) -> npt.NDArray[np.bool_]:
-        """(n,) whether an earlier visible row of the table has the same cells, all filled, in the columns of the spec's
-        ``once_per``."""
+        """(n,) whether a later visible row of the table has the same cells, all filled, in the columns of the spec's
+        ``once_per``. The last one stays, so that a window of recent rows lacks nothing that was charted in it."""
         repeated = np.zeros(len(self._table), dtype=bool)
         for number, table in enumerate(self._tables):
             if not table.spec.once_per:
                 continue
             cells = list(zip(*(self._column(table.name, name) for name in table.spec.once_per), strict=True))
             seen: set[tuple[Any, ...]] = set()
-            for place in np.flatnonzero(self._table == number).tolist():
+            for place in np.flatnonzero(self._table == number)[::-1].tolist():
                 key = cells[self._places[place][1]]
                 repeated[place] = key in seen
                 if None not in key:

@@ -203,7 +203,7 @@ class TableKeys:
     label_from: tuple[LabelFrom, ...] = ()
     """Sources of the name of a row without a label, first match; a row without any name has no content."""
     once_per: tuple[str, ...] = ()
-    """Columns that make an event a repetition: with the cells, all filled, of an earlier event it has no line."""
+    """Columns that make events repetitions: of those with the same cells, all filled, the last has a line."""
     needs_unit: bool = False
     """Whether a value without a unit could be read as what it is not (a rate, where an amount was charted): no line
     shows it."""

@@ -265,7 +265,7 @@ def described_codes(charts: Iterable[EventColumns]) -> tuple[int, int]:
 def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
     """Return, by event, whether it has a line that says anything: a value, a text, or words beyond the class of a row
     (which its source's spec names) or the name of a table. Rows shown in another row's line have none of their own, nor
-    have repetitions of an earlier row."""
+    have repetitions of a later one."""
     empty = np.array(
         [
             text in columns.table_names or class_only
