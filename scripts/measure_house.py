@@ -1,4 +1,4 @@
-"""How far a reader has to go: the files and functions that run in nine journeys, and the size of the source.
+"""How far a reader has to go: the files and functions that run in ten journeys, and the size of the source.
 
 Run: python scripts/measure_house.py [--json]
 
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from wardround.agents.stays.settings import TraceSettings
 from wardround.clinical.bundles import store_bundles
 from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.core import Message, ToolCall, Usage
-from wardround.log import EpisodeLog
+from wardround.log import EpisodeLog, ToolRecord
 from wardround.memory import Bank, Experience, Findings, Key, Provenance, Subject
 from wardround.memory.candidates import RecallQuestion
 from wardround.memory.graph_recall import GraphCase, GraphRecallSettings, recall_by_graph
@@ -82,6 +82,16 @@ class TwoTurns:
         """Nothing to release."""
 
 
+class Unrecorded:
+    """A recorder that keeps nothing."""
+
+    def turn(self, request: Request, reply: Reply, results: Sequence[ToolRecord] = (), *, purpose: str = "act") -> None:
+        """Keep no turn."""
+
+    def note(self, kind: str, detail: Mapping[str, object]) -> None:
+        """Keep no note."""
+
+
 def traced(act: Callable[[], object]) -> Journey:
     """Run something and return what of the package ran, in this process."""
     seen: set[tuple[str, str]] = set()
@@ -127,6 +137,24 @@ def journeys(folder: Path) -> Iterator[tuple[str, Journey]]:
 
     prompt = Prompt(user=benchmark.prompt(sample))
 
+    def loop() -> None:
+        outcome = asyncio.run(
+            run_episode(
+                get_agent("react"),
+                model=TwoTurns(),
+                environment=environment,
+                prompt=prompt,
+                limits=Limits(),
+                settings=ModelSettings(),
+                recorder=Unrecorded(),
+                episode="unrecorded",
+            )
+        )
+        assert outcome.answer == ("Potassium",)
+
+    loop()
+    yield "an episode of two turns", traced(loop)
+
     def episode(name: str = "e2") -> None:
         chart = store.chart(sample.subject_id, sample.prediction_time)
         with EpisodeLog(folder / "log.sqlite") as log:
@@ -147,7 +175,7 @@ def journeys(folder: Path) -> Iterator[tuple[str, Journey]]:
         assert outcome.answer == ("Potassium",)
 
     episode("e1")
-    yield "an episode of two turns, with its environment and log", traced(episode)
+    yield "the same with its environment and log", traced(episode)
 
     def settings() -> None:
         played.append(
