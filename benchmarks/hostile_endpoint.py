@@ -25,7 +25,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from fake_server import Answer, FakeServer, tools  # noqa: E402
 from hostile_replies import KEY, Kinds  # noqa: E402
-from wardround.agents.loop.calls import Finish  # noqa: E402
+from wardround.agents.loop.episode import Finish  # noqa: E402
 from wardround.cli import main as wardround  # noqa: E402
 from wardround.log import LogReader  # noqa: E402
 from wardround.models import Endpoint, RetryPolicy  # noqa: E402

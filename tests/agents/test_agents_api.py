@@ -9,7 +9,7 @@ from importlib import resources
 import pytest
 
 import wardround.agents as agents
-from wardround.agents.method import ADDITIONS
+from wardround.agents.catalogue import ADDITIONS
 from wardround.agents.stays.asking import REFLECTOR
 from wardround.core import UserError
 from wardround.memory import Recall

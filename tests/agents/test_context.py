@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from effort import often
 from wardround.agents import EstimatedTokens, FullContext, History, Limits, Observation
-from wardround.agents.loop.history import count_message
+from wardround.agents.loop.context import count_message
 from wardround.core import LimitReached, Message, ToolCall, Usage
 from wardround.models.protocol import Reply, Request
 from wardround.models.replay import ScriptedModel, call, say

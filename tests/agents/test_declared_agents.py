@@ -13,8 +13,7 @@ import pytest
 
 from declared import declared, defaults_of, plainly, settings_of
 from wardround.agents import AGENTS, AgentSpec, Budget, LoopSettings
-from wardround.agents.catalogue import get_agent, list_agents
-from wardround.agents.method import ADDITIONS, Method, NoSettings
+from wardround.agents.catalogue import ADDITIONS, Method, NoSettings, get_agent, list_agents
 from wardround.agents.recall import Memory
 from wardround.agents.stays.player import Parts
 

@@ -13,7 +13,7 @@ from tools.retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens, Limits, check_question, get_agent, list_agents
 from wardround.agents.evidence import Evidence
 from wardround.agents.iterative_retrieval import read_query, read_step
-from wardround.agents.loop.history import count_message, count_schemas
+from wardround.agents.loop.context import count_message, count_schemas
 from wardround.agents.methods.ehr_rag import decision_text, sides
 from wardround.core import Message, PromptFile, ProviderError, UserError
 from wardround.models import call, say

@@ -10,9 +10,9 @@ import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import Limits, Prompt, get_agent
-from wardround.agents.loop.agent import Hooks, LoopSettings
 from wardround.agents.loop.calls import with_written_calls
 from wardround.agents.loop.episode import Ending, Episode
+from wardround.agents.loop.loop import Hooks, LoopSettings
 from wardround.core import Message, ProviderError, Usage
 from wardround.models.protocol import Reply
 from wardround.models.replay import ScriptedModel, call, calls, say

@@ -11,10 +11,8 @@ import pytest
 from doubles import ListRecorder, PaperChart, play
 
 from wardround.agents import Limits, Prompt, get_agent
-from wardround.agents.loop.agent import Hooks, LoopSettings
-from wardround.agents.loop.calls import CallRunner, Outcome, as_sent_back, unique_ids
-from wardround.agents.loop.episode import Ending, Episode
-from wardround.agents.loop.history import (
+from wardround.agents.loop.calls import CallRunner, as_own_calls, as_sent_back
+from wardround.agents.loop.context import (
     CALL_OVERHEAD_TOKENS,
     MESSAGE_OVERHEAD_TOKENS,
     Calibration,
@@ -22,10 +20,12 @@ from wardround.agents.loop.history import (
     count_message,
     count_schemas,
 )
-from wardround.agents.loop.loop import MOST_TOO_LONG
+from wardround.agents.loop.episode import Ending, Episode, Outcome
+from wardround.agents.loop.loop import MOST_TOO_LONG, Hooks, LoopSettings
 from wardround.core import Message, PromptTooLong, ProviderError, ToolCall, Usage
 from wardround.models.protocol import ModelSettings, Reply
 from wardround.models.replay import ScriptedModel, call, calls, say
+from wardround.tools import default_toolset
 
 REACT = get_agent("react")
 
@@ -355,14 +355,18 @@ def message_of(*wanted: tuple[str, str, str]) -> Message:
     return Message(role="assistant", content=None, tool_calls=made)
 
 
+def own_calls(message: Message, used: set[str]) -> Message:
+    return as_own_calls(message, default_toolset(), used)
+
+
 def test_ids_are_made_unique_over_an_episode() -> None:
     used: set[str] = set()
-    first = unique_ids(message_of(("a", "x", "{}"), ("a", "x", "{}"), ("", "x", "{}")), used)
+    first = own_calls(message_of(("a", "x", "{}"), ("a", "x", "{}"), ("", "x", "{}")), used)
     assert [one.id for one in first.tool_calls] == ["a", "a_2", "call_2"]
-    second = unique_ids(message_of(("a", "x", "{}"), ("b", "x", "{}")), used)
+    second = own_calls(message_of(("a", "x", "{}"), ("b", "x", "{}")), used)
     assert [one.id for one in second.tool_calls] == ["a_3", "b"]
     same = message_of(("c", "x", "{}"))
-    assert unique_ids(same, used) is same
+    assert own_calls(same, used) is same
 
 
 @pytest.mark.parametrize(

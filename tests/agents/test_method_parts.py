@@ -9,9 +9,9 @@ import pytest
 from doubles import ListRecorder, play
 
 from wardround.agents import Limits, SummarySettings, get_agent
-from wardround.agents.loop.agent import Hooks
-from wardround.agents.loop.episode import Ending, Episode, Exchange, read_text
-from wardround.agents.loop.history import Transcript
+from wardround.agents.loop.episode import Ending, Episode, Exchange
+from wardround.agents.loop.loop import Hooks
+from wardround.agents.loop.side_reader import Transcript, read_text
 from wardround.agents.methods.reflectool import _action_text, _brief, _called, _choice, _identity, _seeded
 from wardround.core import Message, ToolCall
 from wardround.models import Reply, Request, ScriptedModel, call, calls, say

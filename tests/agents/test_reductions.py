@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.agents.evidence import Evidence, Fitted, _fitting, _latest, _whole, best_first, fit
+from wardround.agents.loop.calls import Observation
 from wardround.agents.loop.context import (
     COLLAPSED,
+    Block,
+    History,
     _call_text,
     _common_start,
     _fair_shares,
@@ -22,7 +25,6 @@ from wardround.agents.loop.context import (
     digest_text,
     rows_of,
 )
-from wardround.agents.loop.history import Block, History, Observation
 from wardround.core import Message, ToolCall
 from wardround.tools.definition import ToolResult
 from wardround.tools.retrieval import IndicatorTrajectory, Passage

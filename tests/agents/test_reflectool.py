@@ -9,7 +9,7 @@ from doubles import ListRecorder, PaperChart, check_wire, play, recall_of, setti
 from memory_charts import chart_of, filled_memory
 
 from wardround.agents import EstimatedTokens, Limits, Memory, Outcome, SelectionSettings, get_agent
-from wardround.agents.loop.history import count_message
+from wardround.agents.loop.context import count_message
 from wardround.core import ProviderError
 from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call, say
 from wardround.models.replay import Line

@@ -9,7 +9,7 @@ import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import EstimatedTokens, Limits, SummarySettings, get_agent
-from wardround.agents.loop.history import count_message
+from wardround.agents.loop.context import count_message
 from wardround.core import Message, ProviderError, UserError
 from wardround.models import Reply, Request, ScriptedModel, call, say
 from wardround.models.replay import Line

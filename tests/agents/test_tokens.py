@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wardround.agents import EstimatedTokens, FileTokens
-from wardround.agents.loop.history import Calibration, count_message
+from wardround.agents.loop.context import Calibration, count_message
 from wardround.core import Message, ToolCall, UserError, estimate_tokens
 
 

@@ -7,7 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.agents.loop.history import EstimatedTokens, Transcript, count_message, turn_text
+from wardround.agents.loop.context import EstimatedTokens, count_message
+from wardround.agents.loop.side_reader import Transcript, turn_text
 from wardround.core import Message, ToolCall
 
 

@@ -14,7 +14,7 @@ import wardround
 from wardround.core import UserError, import_extra, needs_extra
 
 _DO_WITHOUT = {
-    "agents/loop/history.py",  # a package of no extra
+    "agents/loop/context.py",  # a package of no extra
     "cli/ending.py",  # a part of ours that was left out
     "core/extras.py",
     "core/prompts.py",  # a package that a plug-in names

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, tools
-from wardround.agents.loop.history import EstimatedTokens, count_message, count_schemas
+from wardround.agents.loop.context import EstimatedTokens, count_message, count_schemas
 from wardround.cli.main import main
 from wardround.log import LogReader
 from wardround.runs import RunFolder

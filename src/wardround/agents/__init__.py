@@ -1,19 +1,35 @@
 """Agents: one loop, and methods as compositions over it. They see a model, an environment, a bank; never a target."""
 
-from wardround.agents.catalogue import get_agent, get_method, kinds_read, list_agents
-from wardround.agents.loop.agent import AgentSpec, Hooks, LoopSettings, ask_once, check_question
-from wardround.agents.loop.calls import Finish, Limits, Outcome, Prompt
+from wardround.agents.catalogue import (
+    ADDITIONS,
+    AGENTS,
+    Addition,
+    AgentName,
+    Budget,
+    Method,
+    NoSettings,
+    Paper,
+    get_agent,
+    get_method,
+    kinds_read,
+    list_agents,
+)
+from wardround.agents.loop.calls import Observation
 from wardround.agents.loop.context import (
     CONTEXT_POLICIES,
+    Block,
     ContextFactory,
     ContextPolicy,
     Decision,
+    EstimatedTokens,
+    FileTokens,
     FullContext,
+    History,
     Rendered,
+    TokenCounter,
 )
-from wardround.agents.loop.episode import Ending, Episode, Exchange, Recorder
-from wardround.agents.loop.history import Block, EstimatedTokens, FileTokens, History, Observation, TokenCounter
-from wardround.agents.loop.loop import run_episode
+from wardround.agents.loop.episode import Ending, Episode, Exchange, Finish, Limits, Outcome, Prompt, Recorder
+from wardround.agents.loop.loop import AgentSpec, Hooks, LoopSettings, ask_once, check_question, run_episode
 from wardround.agents.loop.steps import (
     PredictedAction,
     StepFeed,
@@ -21,7 +37,6 @@ from wardround.agents.loop.steps import (
     StepPrediction,
     answer_of,
 )
-from wardround.agents.method import ADDITIONS, AGENTS, Addition, AgentName, Budget, Method, NoSettings, Paper
 from wardround.agents.methods.react import ReflexionSettings
 from wardround.agents.methods.reflectool import RefinementSettings, SelectionSettings
 from wardround.agents.methods.retrosum import SummarySettings

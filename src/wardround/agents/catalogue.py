@@ -1,34 +1,159 @@
-"""The catalogue of agents by name: the ``METHODS`` and ``ADDITIONS`` of every module in ``methods/``, paper by paper.
+"""Agents by name: how a name is spelled, which settings it takes, and how the agent is built.
 
-After a ``+`` a name may add inputs to the method: ``retrosum+ether``, ``react+rag``.
+Registered are the ``METHODS`` and ``ADDITIONS`` of every module in ``methods/``, paper by paper. After a ``+`` a name
+may add inputs to the method: ``retrosum+ether``, ``react+rag``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib import import_module
-from itertools import chain
-from pkgutil import iter_modules
-from typing import Any, get_args
+from typing import Any, Literal
 
-from wardround.agents import methods
-from wardround.agents.graph_recall import with_graph
-from wardround.agents.loop.agent import AgentSpec
+from wardround.agents.graph_recall import Walker, graph_prompts, with_graph
 from wardround.agents.loop.context import CONTEXT_POLICIES
-from wardround.agents.method import ADDITIONS, AGENTS, Addition, AgentName, Method, Paper
+from wardround.agents.loop.loop import AgentSpec
 from wardround.agents.recall import Memory, Recalling, with_peer
-from wardround.core import Sealed, UserError
+from wardround.core import Registry, Sealed, UserError, check_settings, setting
 from wardround.memory import POLARITIES, Kind, MemorySettings
 
+# How an agent's name is spelt: ``<method>``, and after every ``+`` something it is given: ``retrosum+ether+tool``.
+
+
+_PLUS = "+"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentName:
+    """The parts of a name: the method and its additions, in this order and each once."""
+
+    method: str
+    additions: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> AgentName:
+        """Split a name into parts. Raises UserError for a part that occurs twice. It is not checked whether parts
+        exist."""
+        method, *additions = text.split(_PLUS)
+        if len(set(additions)) < len(additions):
+            raise UserError(f"{text!r} names something twice")
+        return cls(method=method, additions=tuple(additions))
+
+    def __str__(self) -> str:
+        return _PLUS.join((self.method, *self.additions))
+
+
+# The settings of every agent, and those of a method without settings of its own.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Every agent's budget, so that all rows of a table have one."""
+
+    turns: int = setting(
+        100, "turn limit of an episode", unit="model calls", source="RetroSum", least=1, flag="--turns"
+    )
+    context_tokens: int | None = setting(
+        None,
+        "context budget; by default that of the benchmark's paper (64,000; EHRSHOT: 128,000)",
+        unit="tokens",
+        source="RetroSum, appendix D.2; EHR-RAG, appendix A",
+        least=1,
+        flag="--context-tokens",
+    )
+    result_tokens: int = setting(2_000, "budget of one tool result", unit="tokens", least=1)
+    reply_tokens: int = setting(4_096, "longest reply", unit="tokens", least=1)
+    forced_finish: bool = setting(
+        True,
+        "at a limit, one more call that offers only finish; without it the episode ends there",
+        source="released code of RetroSum",
+    )
+    steps: int = setting(1_000, "step limit of a stay that is run bundle by bundle", unit="bundles", least=1)
+    episode_seconds: float | None = setting(
+        None,
+        "wall time after which an episode ends; none: all it takes",
+        unit="seconds",
+        above=0,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoSettings:
+    """The settings of a method that has none."""
+
+
+# A method by name: a composition that is not made yet, and what making it takes.
+
+
+Paper = Literal["retrosum", "ehr-rag", "gsem", "clinseek", "trace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One agent by name, not made yet: a composition, and the experiences it reads.
+
+    ``settings`` is the section of what may be set of it, which ``make`` is given; in a file it is ``agent.<section>``,
+    by default under its own name, and ablations share that of their method. ``memory`` are the kinds it retrieves: it
+    cannot be made without a bank, whatever is in it. ``tables`` are those of its ``paper`` that have it; a method that
+    is in none has no paper. ``evidence``: it answers from what it retrieves itself, so it cannot be given evidence.
+    ``walker``: its experiences come through the bank's graph, walked by rule (``beam``) or by the model.
+    ``peer``: they are the notes of another published memory, by its name.
+    """
+
+    name: str
+    title: str
+    make: Callable[[Any], AgentSpec]
+    settings: type = NoSettings
+    section: str = ""
+    memory: tuple[Kind, ...] = ()
+    tables: tuple[int, ...] = ()
+    paper: Paper | None = None
+    evidence: bool = False
+    walker: Walker | None = None
+    peer: str = ""
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The templates that show what it reads of a bank."""
+        if self.walker is not None:
+            return graph_prompts(self.walker)
+        return tuple(f"memory/served_{kind}" for kind in self.memory)
+
+    @property
+    def section_name(self) -> str:
+        """The name of its section of settings."""
+        return self.section or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """An addition to a method, by the part after a ``+`` in an agent's name.
+
+    ``walker``: experiences of a bank's graph, found by this walk. ``peer``: notes of this memory.
+    ``for_every_method``: also for methods that retrieve their own evidence.
+    """
+
+    title: str
+    give: Callable[[AgentSpec], AgentSpec] = lambda agent: agent
+    walker: Walker | None = None
+    peer: str = ""
+    for_every_method: bool = False
+
+
+AGENTS: Registry[Method] = Registry("agents", one="agent", of=Method)
+"""Every method by name, in the order of the papers' tables."""
+ADDITIONS: Registry[Addition] = Registry("additions", one="addition to an agent", of=Addition)
+"""What can be added to a method's name."""
+
+
+# An agent, made.
+
+
 DEFAULT_RECALL = MemorySettings()
-_PAPERS = (*get_args(Paper), None)
-_MODULES = [import_module(f"{methods.__name__}.{found.name}") for found in iter_modules(methods.__path__)]
-for _method in sorted(chain(*(module.METHODS for module in _MODULES)), key=lambda one: _PAPERS.index(one.paper)):
-    AGENTS.add(_method.name, _method)
-for _name, _addition in chain(*(getattr(module, "ADDITIONS", {}).items() for module in _MODULES)):
-    ADDITIONS.add(_name, _addition)
 
 
 def get_agent(
@@ -47,8 +172,10 @@ def get_agent(
     is another one than the agent's own, by name.
     """
     method, additions = _parts(name)
-    own = method.settings() if settings is None else settings
-    method.must_fit(own)
+    section: Any = method.settings
+    own = section() if settings is None else settings
+    if not isinstance(own, section):
+        raise UserError(f"{method.name} takes {section.__name__}, not {type(own).__name__}")
     agent = method.make(own)
     if method.memory or any(one.walker or one.peer for one in additions):
         agent = _remembering(agent, name, (method, *additions), recall, memory)
@@ -56,16 +183,12 @@ def get_agent(
         agent = addition.give(agent)
     if context_policy is not None:
         agent = replace(agent, context=CONTEXT_POLICIES.get(context_policy))
-    facts = {"settings": asdict(own) | _served(method, recall), "memory": list(kinds_read(name))}
+    served = {"k": recall.k, "advice": recall.advice} if method.memory else {}
+    if method.peer:
+        served = {"k": recall.peers.k}
+    facts = {"settings": asdict(own) | served, "memory": list(kinds_read(name))}
     title = ", ".join((method.title, *(addition.title for addition in additions)))
     return replace(agent, name=name, title=title, prompts=tuple(dict.fromkeys(agent.prompts)), facts=facts)
-
-
-def _served(method: Method, recall: MemorySettings) -> dict[str, int]:
-    """Return what a manifest records about how much a method is served."""
-    if method.peer:
-        return {"k": recall.peers.k}
-    return {"k": recall.k, "advice": recall.advice} if method.memory else {}
 
 
 def _remembering(

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from wardround.agents.loop.episode import Episode, Flaw, SideReader, SideReply, none_found, prompt_text
-from wardround.agents.loop.history import MESSAGE_OVERHEAD_TOKENS, TokenCounter, count_message
+from wardround.agents.loop.context import MESSAGE_OVERHEAD_TOKENS, TokenCounter, count_message
+from wardround.agents.loop.episode import Episode, prompt_text
+from wardround.agents.loop.side_reader import Flaw, SideReader, SideReply, none_found
 from wardround.core import Message, UserError, derive_seed, to_microseconds
 from wardround.records import Chart, ChartTable
 from wardround.tasks.answers import CuratedWindow, Question

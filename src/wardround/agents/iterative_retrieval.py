@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wardround.agents.evidence import NEAREST_FEW, ChartSearch, Evidence, RetrievalMethod
-from wardround.agents.loop.agent import Hooks
 from wardround.agents.loop.context import cut_notice, cut_text
 from wardround.agents.loop.episode import Episode, prompt_text
+from wardround.agents.loop.loop import Hooks
 
 # A round is one retrieval. After each but the last, the model is shown what was found and answers ENOUGH or one refined
 # query of at most 15 words that was not asked before. A longer one is cut to its first 15 words. A repeated one ends

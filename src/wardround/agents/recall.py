@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from wardround.agents.loop.agent import AgentSpec, Hooks
-from wardround.agents.loop.episode import Episode, SideReader, prompt_text
+from wardround.agents.loop.episode import Episode, prompt_text
+from wardround.agents.loop.loop import AgentSpec, Hooks
+from wardround.agents.loop.side_reader import SideReader
 from wardround.core import Sealed, UserError, unsealed
 from wardround.memory import (
     GRAPH_PROMPT,

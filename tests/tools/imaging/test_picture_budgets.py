@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from wardround.agents.loop.context import FullContext, cut
-from wardround.agents.loop.history import EstimatedTokens, History, Observation, count_message
+from wardround.agents.loop.calls import Observation
+from wardround.agents.loop.context import EstimatedTokens, FullContext, History, count_message, cut
 from wardround.core import Message, Picture, ToolCall
 from wardround.models import RelayModel, Request, ScriptedModel
 from wardround.models.replay import say

@@ -16,7 +16,7 @@ import pytest
 from extras import needs
 from fake_server import FakeServer, text, tools
 from wardround.agents import EstimatedTokens, Limits, Outcome, Prompt, get_agent, run_episode
-from wardround.agents.loop.history import count_message
+from wardround.agents.loop.context import count_message
 from wardround.core import Message, Picture
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import DataUseGuard, Model, ModelConfig, ModelSettings, ReplayModel, Request, open_model

@@ -1,4 +1,4 @@
-"""Tool calls as models write them: read arguments, number and answer each call; the episode's outcome."""
+"""Tool calls as models write them: read arguments, number and answer each call."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-from wardround.agents.loop.history import Observation
-from wardround.core import Message, Picture, ToolBroke, ToolCall, Usage, WardroundError, without_thinking
+from wardround.core import Message, ToolBroke, ToolCall, WardroundError, without_thinking
+from wardround.log import ToolRecord
 from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart, TextCaseRecord
-from wardround.tasks.answers import AnswerKind, Candidates, Question
 from wardround.tools.definition import ToolResult
 from wardround.tools.grounding import Citation
 from wardround.tools.retrieval import EvidenceIndex
@@ -69,59 +68,62 @@ class ToolSession(Protocol):
         ...
 
 
-def unique_ids(message: Message, used: set[str]) -> Message:
-    """Return the message with call ids that occur nowhere else in the episode, and note them as used."""
-    calls = tuple(_unique(call, used) for call in message.tool_calls)
-    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One tool call as it went. ``seconds`` is wall time."""
+
+    call: ToolCall
+    result: ToolResult
+    seconds: float
+
+    @property
+    def record(self) -> ToolRecord:
+        """The call and its result as the log keeps them."""
+        result = self.result
+        return ToolRecord(
+            call=self.call,
+            result_text=result.text,
+            is_error=result.is_error,
+            seconds=self.seconds,
+            table=result.table,
+            rows_total=result.rows_total,
+            rows_shown=result.rows_shown,
+            row_ids=result.row_ids,
+            cursor=result.cursor,
+            pictures=result.pictures,
+        )
 
 
-def _unique(call: ToolCall, used: set[str]) -> ToolCall:
-    wanted = call.id or f"call_{len(used)}"
-    fresh, number = wanted, 1
-    while fresh in used:
-        number += 1
-        fresh = f"{wanted}_{number}"
-    used.add(fresh)
-    return call if fresh == call.id else replace(call, id=fresh)
-
-
-def with_own_names(message: Message, toolset: Toolset) -> Message:
-    """Return the message with its calls under the names that the toolset has for them."""
-    calls = tuple(replace(call, name=toolset.own_name(call.name)) for call in message.tool_calls)
-    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+def as_own_calls(message: Message, toolset: Toolset, used: set[str]) -> Message:
+    """Return the message with its calls under the toolset's names for them and under ids that occur nowhere else in
+    the episode; these are added to ``used``."""
+    calls = []
+    for call in message.tool_calls:
+        wanted = call.id or f"call_{len(used)}"
+        fresh, number = wanted, 1
+        while fresh in used:
+            number += 1
+            fresh = f"{wanted}_{number}"
+        used.add(fresh)
+        calls.append(replace(call, id=fresh, name=toolset.own_name(call.name)))
+    return message if tuple(calls) == message.tool_calls else replace(message, tool_calls=tuple(calls))
 
 
 def as_sent_back(message: Message) -> Message:
     """Return the message as later prompts carry it: servers refuse a history whose arguments are no JSON object."""
-    calls = tuple(map(_sendable, message.tool_calls))
-    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
-
-
-def _sendable(call: ToolCall) -> ToolCall:
-    value = _object(call.arguments)
-    if value is not None and call.name:
-        return call
-    twice = _object(_text(call.arguments)) if value is None else value
-    blank = not call.arguments.strip()
-    mended = twice if twice is not None else {} if blank else {"unreadable": call.arguments[:_KEPT_CHARACTERS]}
-    return replace(call, name=call.name or "unnamed", arguments=json.dumps(mended, ensure_ascii=False))
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _text(text: str) -> str:
-    """Return the string inside a JSON string (some models encode their arguments twice), or nothing."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    return value if isinstance(value, str) else ""
+    calls = []
+    for call in message.tool_calls:
+        value = _value(call.arguments)
+        if isinstance(value, dict) and call.name:
+            calls.append(call)
+            continue
+        if isinstance(value, str):
+            value = _value(value)  # some models encode their arguments twice
+        if not isinstance(value, dict):
+            value = {"unreadable": call.arguments[:_KEPT_CHARACTERS]} if call.arguments.strip() else {}
+        arguments = json.dumps(value, ensure_ascii=False)
+        calls.append(replace(call, name=call.name or "unnamed", arguments=arguments))
+    return message if tuple(calls) == message.tool_calls else replace(message, tool_calls=tuple(calls))
 
 
 class CallRunner:
@@ -148,19 +150,24 @@ class CallRunner:
         for call in calls:
             if (refusal := refused[call.id]) is not None:
                 seen[call.id] = Observation(call=call, result=refusal, seconds=0.0)
-            elif call.name != FINISH and self._reads_only(call.name):
-                batch.append(call)
             elif call.name != FINISH:
+                tool = self._environment.toolset.get(call.name)
+                if tool is None or tool.reads_only:
+                    batch.append(call)
+                    continue
                 seen |= await self._side_by_side(batch)
                 seen |= await self._side_by_side([call])
                 batch = []
         seen |= await self._side_by_side(batch)
-        seen |= await self._finish([call for call in calls if call.id not in seen])
+        is_finished = False
+        for call in [call for call in calls if call.id not in seen]:  # those of finish
+            if is_finished:
+                late = _failure("the episode was finished by an earlier call of this turn.")
+                seen[call.id] = Observation(call=call, result=late, seconds=0.0)
+            else:
+                seen[call.id] = await self._one(call)
+                is_finished = seen[call.id].result.answer is not None
         return tuple(seen[call.id] for call in calls)
-
-    def _reads_only(self, name: str) -> bool:
-        tool = self._environment.toolset.get(name)
-        return tool is None or tool.reads_only
 
     async def _side_by_side(self, calls: Sequence[ToolCall]) -> dict[str, Observation]:
         if len(calls) == 1:
@@ -176,16 +183,6 @@ class CallRunner:
         except BaseException as error:  # a decoder's panic is no Exception
             raise ToolBroke(f"the tool {call.name} broke: {type(error).__name__}: {error}") from error
         return Observation(call=call, result=result, seconds=time.perf_counter() - started)
-
-    async def _finish(self, calls: Sequence[ToolCall]) -> dict[str, Observation]:
-        """Run finish calls until one is accepted; later ones of the same turn are refused."""
-        seen: dict[str, Observation] = {}
-        done = False
-        for call in calls:
-            late = _failure("the episode was finished by an earlier call of this turn.")
-            seen[call.id] = Observation(call=call, result=late, seconds=0.0) if done else await self._one(call)
-            done = done or seen[call.id].result.answer is not None
-        return seen
 
     def _refusal(self, call: ToolCall, offered: set[str]) -> ToolResult | None:
         """Return the error a call gets without being run, or None."""
@@ -264,95 +261,3 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-# What goes into an episode and what comes out of it.
-
-
-Finish = Literal[
-    "finish", "text", "length", "content_filter", "turn_limit", "step_limit", "time_limit", "budget", "error"
-]
-
-
-_NAMES = Candidates(tables=("candidates",))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message, with
-    ``pictures``.
-
-    ``task`` is its name, by which memory tells the tasks apart; no model is shown it. ``question`` is the same task in
-    parts, for methods that search with its queries and for reading a label out of a reply.
-    """
-
-    user: str
-    system: str = ""
-    task: str = ""
-    pictures: tuple[Picture, ...] = ()
-    question: Question | None = None
-
-    @property
-    def answers(self) -> AnswerKind:
-        """The kind of the answer: names from a candidate table, unless the question declares another kind."""
-        return _NAMES if self.question is None else self.question.answer
-
-    @property
-    def about(self) -> str:
-        """The question's own words, empty if it is not known in parts."""
-        return "" if self.question is None else self.question.about
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What an episode may use.
-
-    ``turns`` model calls that act. ``context_tokens`` hold schemas, prompt and reply of one call, of which
-    ``reply_tokens`` are kept free for the reply. ``total_tokens`` (input and output of all calls) is unlimited if None,
-    and so are the ``seconds`` of wall time. ``steps`` bound an episode of many steps, whose model calls are no turns.
-    """
-
-    turns: int = 100
-    context_tokens: int = 64_000
-    reply_tokens: int = 4096
-    total_tokens: int | None = None
-    seconds: float | None = None
-    steps: int = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How an episode ended.
-
-    ``finish``: by the finish tool, by text without a call (``length``, ``content_filter``: a text that was cut off or
-    withheld), at the turn limit, at the budget (an answer given in the forced last call still counts), at the limit of
-    wall time, or by an endpoint's error. ``answer`` is None without a readable answer.
-    ``citations`` are the environment's checks of the evidence. ``cost`` is in US dollars, None when no price is known.
-    ``prefix_share`` is the part of all prompt tokens that repeats the start of the prompt before it.
-    """
-
-    answer: tuple[str, ...] | None
-    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    citations: tuple[Citation, ...] = ()
-    finish: Finish
-    turns: int
-    model_calls: int
-    usage: Usage
-    cost: float | None
-    seconds: float
-    prefix_share: float | None = None
-    forced: bool = False
-    error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values for the log."""
-        body = {name: getattr(self, name) for name in _PLAIN}
-        return body | {
-            "answer": None if self.answer is None else list(self.answer),
-            "evidence": {answer: list(rows) for answer, rows in self.evidence.items()},
-            "citations": [asdict(citation) for citation in self.citations],
-            "usage": asdict(self.usage),
-        }
-
-
-_PLAIN = ("finish", "turns", "model_calls", "cost", "seconds", "prefix_share", "forced", "error")

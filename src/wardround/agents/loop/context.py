@@ -1,15 +1,167 @@
-"""Context policies: which part of the history goes into the next prompt, and how blocks are reduced."""
+"""The history of an episode, and context policies: which part of it goes into the next prompt, counted in tokens."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
-from wardround.agents.loop.history import Block, History, Observation, TokenCounter, count_message, count_pictures
-from wardround.core import LimitReached, Message, Registry, ToolCall, load_prompt
+from wardround.agents.loop.calls import Observation
+from wardround.core import (
+    LimitReached,
+    Message,
+    Registry,
+    ToolCall,
+    ToolSchema,
+    UserError,
+    estimate_tokens,
+    load_prompt,
+)
+
+# What happened in an episode, whole: blocks that are only ever added or withdrawn, never rewritten.
+#
+# A block is what must stay together on the wire: an assistant message with the results of all its calls, or one user
+# message. What a model sees of it is the context policy's business.
+
+
+BlockKind = Literal["turn", "aside", "pinned"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Messages that stay together.
+
+    ``turn``: an assistant message and its tool results, in the order of its calls. ``aside``: a user message that ages
+    like a turn (a reminder). ``pinned``: a user message no budget removes (a summary, an experience).
+    """
+
+    number: int
+    turn: int
+    kind: BlockKind
+    messages: tuple[Message, ...]
+    observations: tuple[Observation, ...] = ()
+
+
+class History:
+    """The prompt and the blocks after it. ``revision`` rises whenever a block is withdrawn."""
+
+    def __init__(self, prompt: Iterable[Message]) -> None:
+        self.prompt = tuple(prompt)
+        self.blocks: list[Block] = []
+        self.withdrawn: set[int] = set()
+        self.revision = 0
+
+    def add(self, *messages: Message, turn: int, kind: BlockKind, observations: tuple[Observation, ...] = ()) -> Block:
+        """Append a block."""
+        block = Block(number=len(self.blocks), turn=turn, kind=kind, messages=messages, observations=observations)
+        self.blocks.append(block)
+        return block
+
+    def withdraw(self, numbers: Iterable[int]) -> None:
+        """Take blocks out of every later prompt (a summary replaced them, a trial is over)."""
+        self.withdrawn.update(numbers)
+        self.revision += 1
+
+    def visible(self, start: int = 0) -> Iterator[Block]:
+        """Yield the blocks from number ``start`` on that were not withdrawn, in order."""
+        for block in self.blocks[start:]:
+            if block.number not in self.withdrawn:
+                yield block
+
+    @property
+    def turns(self) -> list[Block]:
+        """All turns, withdrawn ones too."""
+        return [block for block in self.blocks if block.kind == "turn"]
+
+
+# Counting tokens: one protocol, the offline estimator behind it by default, a real tokenizer by file path.
+#
+# A counter only has to be about right: ``Calibration`` raises it to what endpoints report.
+
+
+MESSAGE_OVERHEAD_TOKENS = 5
+"""Role marks and separators that a chat template puts round every message."""
+CALL_OVERHEAD_TOKENS = 12
+"""What a chat template writes round one tool call."""
+PICTURE_OVERHEAD_TOKENS = 30
+"""The title that goes with a picture, and the marks round it."""
+_MOST_RAISED = 3.0
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of a text."""
+
+    def count(self, text: str) -> int:
+        """Return how many tokens the text is."""
+        ...
+
+
+class EstimatedTokens:
+    """The offline default: no vocabulary, no dependency, the same everywhere."""
+
+    def count(self, text: str) -> int:
+        """Return the estimate of :func:`wardround.core.estimate_tokens`."""
+        return estimate_tokens(text)
+
+
+class FileTokens:
+    """Exact counts from a ``tokenizer.json`` (or a folder that holds one); needs the ``tokenizers`` package."""
+
+    def __init__(self, path: Path) -> None:
+        file = path / "tokenizer.json" if path.is_dir() else path
+        if not file.is_file():
+            raise UserError(f"no tokenizer.json at {str(file)!r}: name the file or the folder of a downloaded model")
+        try:
+            import tokenizers  # type: ignore[import-not-found, unused-ignore]
+        except ImportError as error:
+            raise UserError("a tokenizer file needs the `tokenizers` package: pip install tokenizers") from error
+        self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(file))
+
+    def count(self, text: str) -> int:
+        """Return the number of ids the tokenizer gives, special tokens apart."""
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@dataclass(slots=True)
+class Calibration:
+    """Turns counts into what the endpoint will report: ``factor`` starts at 1 and only rises."""
+
+    factor: float = 1.0
+
+    def observe(self, counted: int, reported: int) -> bool:
+        """Take one reported prompt size; returns whether the factor rose."""
+        if counted <= 0 or reported <= 0:
+            return False
+        raised = min(max(self.factor, reported / counted), _MOST_RAISED)
+        rose, self.factor = raised > self.factor, raised
+        return rose
+
+    def tighten(self) -> None:
+        """Count a quarter more from now on: a prompt was refused that these counts let through."""
+        self.factor = min(self.factor * 1.25, _MOST_RAISED)
+
+
+def count_message(counter: TokenCounter, message: Message) -> int:
+    """Return the tokens of one message with its tool calls, its pictures and overheads."""
+    total = MESSAGE_OVERHEAD_TOKENS + (counter.count(message.content) if message.content else 0)
+    total += count_pictures(message)
+    for call in message.tool_calls:
+        total += CALL_OVERHEAD_TOKENS + counter.count(call.name) + counter.count(call.arguments)
+    return total
+
+
+def count_pictures(message: Message) -> int:
+    """Return about how many tokens the pictures of a message take; see :class:`wardround.core.Picture`."""
+    return sum(PICTURE_OVERHEAD_TOKENS + picture.tokens for picture in message.pictures)
+
+
+def count_schemas(counter: TokenCounter, schemas: Sequence[ToolSchema]) -> int:
+    """Return the tokens of the tool schemas in every prompt."""
+    return sum(counter.count(schema.wire.decode()) for schema in schemas)
+
 
 # The three ways a block is made smaller, as plain functions: collapse, cut, and a line of the digest.
 
@@ -98,18 +250,12 @@ def cut(messages: Sequence[Message], counter: TokenCounter, limit_tokens: int) -
     tools = {i: m for i, m in enumerate(messages) if m.role == "tool"}
     sizes = {i: counter.count(m.content or "") + count_pictures(m) for i, m in tools.items()}
     shares = _fair_shares(sizes, limit_tokens)
-    return tuple(
-        _cut_message(message, counter, shares[i]) if i in shares and sizes[i] > shares[i] else message
-        for i, message in enumerate(messages)
-    )
-
-
-def _cut_message(message: Message, counter: TokenCounter, limit_tokens: int) -> Message:
-    """Return an observation that fits: its pictures go first, then the end of its text."""
-    text = message.content or ""
-    if message.pictures:
-        text = f"{text}\n{_NO_PICTURES}"
-    return replace(message, content=cut_text(text, counter, limit_tokens), pictures=())
+    cut_messages = list(messages)
+    for i, share in shares.items():
+        if sizes[i] > share:  # the pictures go first, then the end of the text
+            text = f"{tools[i].content or ''}\n{_NO_PICTURES}" if tools[i].pictures else tools[i].content or ""
+            cut_messages[i] = replace(tools[i], content=cut_text(text, counter, share), pictures=())
+    return tuple(cut_messages)
 
 
 def _fair_shares(sizes: dict[int, int], limit: int) -> dict[int, int]:
@@ -205,19 +351,14 @@ CONTEXT_POLICIES: Registry[ContextFactory] = Registry("context_policies", one="c
 """Every context policy by name: a maker that takes the counter of one episode."""
 
 
+@dataclass(slots=True)
 class _Form:
-    """How a block looks at present, with the tokens of each of its messages."""
+    """How a block looks at present, with the tokens of each of its messages and of all."""
 
-    __slots__ = ("block", "messages", "sizes", "tokens")
-
-    def __init__(self, block: Block, counter: TokenCounter) -> None:
-        self.block = block
-        self.show(block.messages, counter)
-
-    def show(self, messages: tuple[Message, ...], counter: TokenCounter) -> None:
-        self.messages = messages
-        self.sizes = [count_message(counter, message) for message in messages]
-        self.tokens = sum(self.sizes)
+    block: Block
+    messages: tuple[Message, ...] = ()
+    sizes: list[int] = field(default_factory=list)
+    tokens: int = 0
 
 
 @CONTEXT_POLICIES.named("full")
@@ -256,28 +397,6 @@ class FullContext:
         """Return the next prompt."""
         self._follow(history, room)
         decisions = self._reduce(room) if self._total() > room else []
-        return self._rendered(history, decisions)
-
-    def _follow(self, history: History, room: int) -> None:
-        if not self._prompt_sizes:
-            self._prompt_sizes = [count_message(self._counter, message) for message in history.prompt]
-        if history.revision != self._revision:
-            self._revision = history.revision
-            self._forget(history.withdrawn, room)
-        self._forms.extend(_Form(block, self._counter) for block in history.visible(self._seen))
-        self._seen = len(history.blocks)
-
-    def _forget(self, withdrawn: set[int], room: int) -> None:
-        self._forms = [form for form in self._forms if form.block.number not in withdrawn]
-        kept = [folded for folded in self._folded if folded[0].number not in withdrawn]
-        if len(kept) < len(self._folded):
-            self._folded = kept
-            self._write_digest(room)
-
-    def _total(self) -> int:
-        return sum(self._prompt_sizes) + self._digest_tokens + _tokens(self._forms)
-
-    def _rendered(self, history: History, decisions: list[Decision]) -> Rendered:
         messages, sizes = list(history.prompt), list(self._prompt_sizes)
         if self._digest is not None:
             messages.append(self._digest)
@@ -291,6 +410,25 @@ class FullContext:
             messages=tuple(messages), tokens=sum(sizes), shared_tokens=sum(sizes[:shared]), decisions=tuple(decisions)
         )
 
+    def _follow(self, history: History, room: int) -> None:
+        """Take over what was added to the history and withdrawn from it since the last prompt."""
+        if not self._prompt_sizes:
+            self._prompt_sizes = [count_message(self._counter, message) for message in history.prompt]
+        if history.revision != self._revision:
+            self._revision = history.revision
+            self._forms = [form for form in self._forms if form.block.number not in history.withdrawn]
+            kept = [folded for folded in self._folded if folded[0].number not in history.withdrawn]
+            if len(kept) < len(self._folded):
+                self._folded = kept
+                self._write_digest(room)
+        for block in history.visible(self._seen):
+            self._forms.append(_Form(block))
+            self._show(self._forms[-1], block.messages)
+        self._seen = len(history.blocks)
+
+    def _total(self) -> int:
+        return sum(self._prompt_sizes) + self._digest_tokens + sum(form.tokens for form in self._forms)
+
     def _reduce(self, room: int) -> list[Decision]:
         low = int(room * self._low_water)
         older, recent = self._split()
@@ -300,16 +438,24 @@ class FullContext:
             before = self._total()
             touched = action(goal) if before > goal else []
             if touched:
-                decisions.append(_decision(name, touched, before, self._total(), room))
+                detail = {
+                    "turns": [block.turn for block in touched],
+                    "calls": [seen.call.id for block in touched for seen in block.observations],
+                    "tokens_before": before,
+                    "tokens_after": self._total(),
+                    "room": room,
+                }
+                decisions.append(Decision(step=name, detail=detail))
 
         step("cut", room, lambda goal: self._cut(recent, int(room * self._largest_share)))
         step("collapse", low, lambda goal: self._collapse(older, goal))
-        if self._total() - _tokens(older) <= room:
+        if self._total() - sum(form.tokens for form in older) <= room:
             step("fold", low, lambda goal: self._fold(older, goal, room))
         step("collapse recent", room, lambda goal: self._collapse(recent[:-1], goal))
         if self._total() > room:
             step("fold", low, lambda goal: self._fold(older, goal, room))
-        step("cut newest", room, lambda goal: self._cut(recent[-1:], _tokens(recent[-1:]) - self._total() + goal))
+        newest = recent[-1:]
+        step("cut newest", room, lambda goal: self._cut(newest, sum(f.tokens for f in newest) - self._total() + goal))
         step("fold recent", room, lambda goal: self._fold(recent, goal, room))
         if self._total() > room:
             raise LimitReached(
@@ -337,19 +483,19 @@ class FullContext:
     def _cut(self, forms: Sequence[_Form], limit: int) -> list[Block]:
         touched = []
         for form in forms:
-            words = form.tokens - sum(self._observation_sizes(form))
+            words = sum(size for size, one in zip(form.sizes, form.messages, strict=True) if one.role != "tool")
             if form.tokens > limit and self._show(form, cut(form.messages, self._counter, limit - words)):
                 touched.append(form.block)
         return touched
 
-    def _observation_sizes(self, form: _Form) -> list[int]:
-        return [size for size, message in zip(form.sizes, form.messages, strict=True) if message.role == "tool"]
-
     def _show(self, form: _Form, messages: tuple[Message, ...]) -> bool:
-        changed = messages != form.messages
-        if changed:
-            form.show(messages, self._counter)
-        return changed
+        """Let a block look so from now on; return whether it looked otherwise."""
+        if messages == form.messages:
+            return False
+        form.messages = messages
+        form.sizes = [count_message(self._counter, message) for message in messages]
+        form.tokens = sum(form.sizes)
+        return True
 
     def _fold(self, forms: Sequence[_Form], goal: int, room: int) -> list[Block]:
         touched: list[Block] = []
@@ -381,19 +527,8 @@ class FullContext:
             self._digest, self._digest_tokens = message, tokens
 
 
-def _tokens(forms: Sequence[_Form]) -> int:
-    return sum(form.tokens for form in forms)
-
-
 def _common_start(messages: Sequence[Message], previous: Sequence[Message]) -> int:
     for index, (now, before) in enumerate(zip(messages, previous, strict=False)):
         if now is not before:
             return index
     return min(len(messages), len(previous))
-
-
-def _decision(step: str, blocks: Sequence[Block], before: int, after: int, room: int) -> Decision:
-    calls = [seen.call.id for block in blocks for seen in block.observations]
-    turns = [block.turn for block in blocks]
-    detail = {"turns": turns, "calls": calls, "tokens_before": before, "tokens_after": after, "room": room}
-    return Decision(step=step, detail=detail)

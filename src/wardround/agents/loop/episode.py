@@ -1,24 +1,21 @@
-"""The state of a running episode, side readers (summariser, critic), and how an episode ends."""
+"""An episode: what goes into it, its state while it runs, how it ends, and what comes out of it."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from traceback import format_exception
 from typing import Any, Literal, Protocol
 
-from wardround.agents.loop.calls import Finish, Limits, Outcome, Prompt, ToolSession
-from wardround.agents.loop.context import ContextFactory, Rendered, cut_notice, cut_text
-from wardround.agents.loop.history import (
-    Block,
+from wardround.agents.loop.calls import ToolSession
+from wardround.agents.loop.context import (
     Calibration,
+    ContextFactory,
     History,
+    Rendered,
     TokenCounter,
-    Transcript,
     count_message,
     count_schemas,
 )
@@ -33,14 +30,106 @@ from wardround.core import (
     ToolSchema,
     Usage,
     load_prompt,
-    without_thinking,
 )
 from wardround.log import ToolRecord
 from wardround.memory import Experience, Kind
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
 from wardround.models.replay import beside
 from wardround.models.tool_questions import PURPOSE, EpisodeQuestions
+from wardround.tasks.answers import AnswerKind, Candidates, Question
 from wardround.tools.grounding import Citation
+
+# What goes into an episode and what comes out of it.
+
+
+Finish = Literal[
+    "finish", "text", "length", "content_filter", "turn_limit", "step_limit", "time_limit", "budget", "error"
+]
+
+
+_NAMES = Candidates(tables=("candidates",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message, with
+    ``pictures``.
+
+    ``task`` is its name, by which memory tells the tasks apart; no model is shown it. ``question`` is the same task in
+    parts, for methods that search with its queries and for reading a label out of a reply.
+    """
+
+    user: str
+    system: str = ""
+    task: str = ""
+    pictures: tuple[Picture, ...] = ()
+    question: Question | None = None
+
+    @property
+    def answers(self) -> AnswerKind:
+        """The kind of the answer: names from a candidate table, unless the question declares another kind."""
+        return _NAMES if self.question is None else self.question.answer
+
+    @property
+    def about(self) -> str:
+        """The question's own words, empty if it is not known in parts."""
+        return "" if self.question is None else self.question.about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an episode may use.
+
+    ``turns`` model calls that act. ``context_tokens`` hold schemas, prompt and reply of one call, of which
+    ``reply_tokens`` are kept free for the reply. ``total_tokens`` (input and output of all calls) is unlimited if None,
+    and so are the ``seconds`` of wall time. ``steps`` bound an episode of many steps, whose model calls are no turns.
+    """
+
+    turns: int = 100
+    context_tokens: int = 64_000
+    reply_tokens: int = 4096
+    total_tokens: int | None = None
+    seconds: float | None = None
+    steps: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an episode ended.
+
+    ``finish``: by the finish tool, by text without a call (``length``, ``content_filter``: a text that was cut off or
+    withheld), at the turn limit, at the budget (an answer given in the forced last call still counts), at the limit of
+    wall time, or by an endpoint's error. ``answer`` is None without a readable answer.
+    ``citations`` are the environment's checks of the evidence. ``cost`` is in US dollars, None when no price is known.
+    ``prefix_share`` is the part of all prompt tokens that repeats the start of the prompt before it.
+    """
+
+    answer: tuple[str, ...] | None
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    citations: tuple[Citation, ...] = ()
+    finish: Finish
+    turns: int
+    model_calls: int
+    usage: Usage
+    cost: float | None
+    seconds: float
+    prefix_share: float | None = None
+    forced: bool = False
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values for the log."""
+        body = {name: getattr(self, name) for name in _PLAIN}
+        return body | {
+            "answer": None if self.answer is None else list(self.answer),
+            "evidence": {answer: list(rows) for answer, rows in self.evidence.items()},
+            "citations": [asdict(citation) for citation in self.citations],
+            "usage": asdict(self.usage),
+        }
+
+
+_PLAIN = ("finish", "turns", "model_calls", "cost", "seconds", "prefix_share", "forced", "error")
+
 
 # An episode while it runs: what the loop and the hooks share.
 
@@ -122,7 +211,10 @@ class Episode:
         """The experiences that memory served for this episode, by kind; the writer of a prompt of that kind shows
         them."""
         self.schemas: tuple[ToolSchema, ...] = () if agent.tools == "none" else environment.toolset.schemas
-        self.history = History(_prompt_messages(agent, prompt, limits))
+        system = load_prompt(agent.package, agent.system).render(turns=limits.turns, answers=prompt.answers)
+        joined = "\n\n".join(part for part in (system, prompt.system) if part)
+        question = Message(role="user", content=prompt.user, pictures=prompt.pictures)
+        self.history = History((Message(role="system", content=joined), question))
         self.context = agent.context(counter)
         self.calibration = Calibration()
         self.turn = 0
@@ -161,7 +253,11 @@ class Episode:
         offered = self.schemas if schemas is None else schemas
         rendered = self._rendered = self.context.render(self.history, self.room(offered) - reserve)
         self.note_decisions(rendered, role="actor")
-        self._count_prefix(rendered, offered)
+        schema_tokens = self.schema_tokens(offered)
+        self.prompt_tokens += schema_tokens + rendered.tokens
+        if offered is self._last_schemas:
+            self.shared_tokens += schema_tokens + rendered.shared_tokens
+        self._last_schemas = offered
         return rendered.messages
 
     @property
@@ -179,13 +275,6 @@ class Episode:
         whose = {} if role == "actor" else {"role": role}
         for decision in rendered.decisions:
             self.recorder.note("context", {"step": decision.step, "turn": self.turn, **whose, **decision.detail})
-
-    def _count_prefix(self, rendered: Rendered, offered: Sequence[ToolSchema]) -> None:
-        schemas = self.schema_tokens(offered)
-        self.prompt_tokens += schemas + rendered.tokens
-        if offered is self._last_schemas:
-            self.shared_tokens += schemas + rendered.shared_tokens
-        self._last_schemas = offered
 
     async def ask(
         self,
@@ -214,8 +303,14 @@ class Episode:
         self.model_calls += 1
         reply = await (self.model if of is None else beside(self.model, of)).complete(request)
         self._pay(reply)
-        if of is None:  # another model counts tokens in its own way
-            self._calibrate(request, reply, counted)
+        if of is None and reply.usage_known:  # another model counts tokens in its own way
+            if counted is None and request.messages is self._rendered.messages:
+                counted = self._rendered.tokens
+            elif counted is None:
+                counted = sum(count_message(self.counter, message) for message in request.messages)
+            counted += self.schema_tokens(request.tools)
+            if self.calibration.observe(counted, reply.usage.input_tokens):
+                self.recorder.note("calibration", {"turn": self.turn, "factor": round(self.calibration.factor, 4)})
         return Exchange(request=request, reply=reply)
 
     def charge(self, request: Request, reply: Reply, *, purpose: str) -> None:
@@ -227,17 +322,6 @@ class Episode:
     def _pay(self, reply: Reply) -> None:
         self.usage += reply.usage
         self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
-
-    def _calibrate(self, request: Request, reply: Reply, counted: int | None) -> None:
-        if not reply.usage_known:
-            return
-        if counted is None and request.messages is self._rendered.messages:
-            counted = self._rendered.tokens
-        elif counted is None:
-            counted = sum(count_message(self.counter, message) for message in request.messages)
-        counted += self.schema_tokens(request.tools)
-        if self.calibration.observe(counted, reply.usage.input_tokens):
-            self.recorder.note("calibration", {"turn": self.turn, "factor": round(self.calibration.factor, 4)})
 
     def fit(self, refused: PromptTooLong) -> None:
         """Set the prompt limit from an endpoint's refusal: its window and count, else 3/4 of this prompt."""
@@ -282,152 +366,6 @@ class Episode:
         return self.limits.total_tokens is not None and used >= self.limits.total_tokens
 
 
-def _prompt_messages(agent: PlayingAgent, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
-    system = load_prompt(agent.package, agent.system).render(turns=limits.turns, answers=prompt.answers)
-    joined = "\n\n".join(part for part in (system, prompt.system) if part)
-    question = Message(role="user", content=prompt.user, pictures=prompt.pictures)
-    return Message(role="system", content=joined), question
-
-
-# A side reader: a summariser or a critic reads the history under its own prompt and budget.
-#
-# The actor's context policy reduces its input too, and every step is noted under its role. It reads a text
-# (``transcript``). It cannot end the episode: an unusable reply is a named problem.
-
-
-_SUMMARY = re.compile(r"<summary>(.*?\S.*?)</summary>", re.DOTALL | re.IGNORECASE)
-FEW_WORDS = 10
-_TAGS = re.compile(r"</?summary>", re.IGNORECASE)
-
-
-Flaw = Callable[[str], str]
-"""Returns the problem of a reply, without its thinking; empty if the reply is acceptable."""
-
-
-def none_found(text: str) -> str:
-    """Accept any text."""
-    return ""
-
-
-def too_short(text: str) -> str:
-    """Return the problem of a text of ten words or fewer: neither notes nor a case. Notes between their tags may be
-    short."""
-    count = len(text.split())
-    return "" if count > FEW_WORDS or _SUMMARY.search(text) else f"its {count} words are not what was asked for"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideReply:
-    """The result of a side call: ``text``, or the ``problem`` of the reply. ``cut``: it was too long for its share."""
-
-    text: str = ""
-    problem: str | None = None
-    cut: bool = False
-
-
-class SideReader:
-    """One reader of an episode's history. ``role`` names it in notes; its question is the task's own.
-
-    ``model`` is its model, if it is not the agent's.
-    """
-
-    def __init__(self, episode: Episode, *, role: str, system: str, model: Model | None = None) -> None:
-        self._episode = episode
-        self._role = role
-        self._model = model
-        self._history = History((Message(role="system", content=system), *episode.history.prompt[1:]))
-        self._context = episode.agent.context(episode.counter)
-        self._transcript = Transcript(episode.counter)
-
-    def show(self, blocks: Iterable[Block]) -> None:
-        """Add turns and reminders after what the reader has read already."""
-        before = self._episode.turn - self._episode.trial_turn
-        for block in blocks:
-            if block.kind == "turn":
-                self._transcript.number(block.messages[0], block.turn - before)
-            if block.kind != "pinned":
-                self._history.add(*block.messages, turn=block.turn, kind=block.kind, observations=block.observations)
-
-    def say(self, text: str) -> int:
-        """Add a message to what the reader reads; return its number, to remove it later."""
-        message = Message(role="user", content=text)
-        return self._history.add(message, turn=self._episode.turn, kind="pinned").number
-
-    def take_out(self, numbers: Iterable[int]) -> None:
-        """Remove messages."""
-        self._history.withdraw(numbers)
-
-    def forget(self) -> None:
-        """Remove everything that the reader was shown."""
-        self.take_out(block.number for block in self._history.visible())
-
-    async def ask(self, instruction: str, *, purpose: str, limit_tokens: int, flaw: Flaw = none_found) -> SideReply:
-        """Ask for a text, cut to ``limit_tokens``; each call is recorded under ``purpose``.
-
-        A reply that calls a tool, is empty or has a ``flaw`` is not used; the request is repeated once. The reply has
-        the usual token limit: a thinking model would spend a smaller limit before it writes.
-        """
-        message_numbers = [self.say(instruction)]
-        try:
-            exchange = await self._record(purpose)
-            written = self._read(exchange, limit_tokens, flaw)
-            if written.problem is not None and exchange.reply.finish_reason != "content_filter":
-                self._note_unused(written.problem, purpose)
-                message_numbers.append(self.say(prompt_text("loop.ask_again", problem=written.problem)))
-                written = self._read(await self._record(purpose), limit_tokens, flaw)
-        except (LimitReached, ProviderError) as error:
-            return SideReply(problem=str(error))
-        finally:
-            self.take_out(message_numbers)
-        return written
-
-    async def _record(self, purpose: str) -> Exchange:
-        exchange = await self._ask()
-        self._episode.record(exchange, purpose)
-        return exchange
-
-    def _note_unused(self, problem: str, purpose: str) -> None:
-        detail = {"turn": self._episode.turn, "role": purpose, "problem": problem}
-        self._episode.recorder.note("asked_again", detail)
-
-    async def _ask(self) -> Exchange:
-        episode = self._episode
-        messages, tokens = self._rendered()
-        return await episode.ask(messages, schemas=(), counted=tokens, of=self._model)
-
-    def _rendered(self) -> tuple[tuple[Message, ...], int]:
-        """Return the reader's text, within its room; headings may need more tokens than what they replace."""
-        room, excess = self._episode.room(()), 0
-        for _ in range(3):
-            rendered = self._context.render(self._history, room - excess)
-            self._episode.note_decisions(rendered, role=self._role)
-            messages, tokens = self._transcript.write(rendered.messages)
-            if tokens <= room:
-                break
-            excess += tokens - room
-        return messages, tokens
-
-    def _read(self, exchange: Exchange, limit_tokens: int, flaw: Flaw) -> SideReply:
-        text, problem = read_text(exchange.reply.message, exchange.reply.finish_reason)
-        problem = problem or flaw(without_thinking(exchange.reply.message.content or ""))
-        if problem:
-            return SideReply(problem=problem)
-        fitted = cut_text(text, self._episode.counter, limit_tokens, notice=cut_notice)
-        return SideReply(text=fitted, cut=fitted is not text or exchange.reply.finish_reason == "length")
-
-
-def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:
-    """Return the text of a reply (no thinking, nothing around a summary), or the problem of an empty one."""
-    reply_text = without_thinking(message.content or "")
-    inside = _SUMMARY.findall(reply_text)
-    text = _TAGS.sub("", inside[-1] if inside else reply_text).strip()
-    if message.tool_calls or "<tool_call" in text:
-        return "", "it called a tool instead"
-    if finish_reason == "content_filter":
-        return "", "it was withheld by the endpoint's content filter"
-    return (text, None) if text else ("", "it was empty")
-
-
 def prompt_text(name: str, **values: object) -> str:
     """Fill a template of the agents: ``reflexion.criticise`` is that block of ``prompts/reflexion.jinja``."""
     return load_prompt("wardround.agents", name).render(**values)
@@ -437,12 +375,21 @@ def prompt_text(name: str, **values: object) -> str:
 
 
 async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
-    """Await an episode's own ending; return the limit or the failure that ended it otherwise."""
+    """Await an episode's own ending; return the limit or the failure that ended it otherwise.
+
+    Until then the model calls of tools are this episode's: in its log, its cost and its recordings.
+    """
     limits = state.limits
+    questions = EpisodeQuestions(
+        state.id,
+        player=state.model,
+        ordinal=lambda: state.model_calls,
+        record=partial(state.charge, purpose=PURPOSE),
+    )
+    state.environment.ask_model = questions
     try:
         async with asyncio.timeout(limits.seconds) as clock:
-            with _tools_asking_in(state):
-                return await playing
+            return await playing
     except TimeoutError:
         if not clock.expired():
             raise
@@ -456,37 +403,5 @@ async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
         return Ending(finish="error", error=str(error))
     except LimitReached as limit:
         return Ending(finish="budget", error=str(limit))
-
-
-@contextmanager
-def _tools_asking_in(state: Episode) -> Iterator[None]:
-    """Record the model calls of tools in this episode: in its log, its cost and its recordings."""
-    questions = EpisodeQuestions(
-        state.id,
-        player=state.model,
-        ordinal=lambda: state.model_calls,
-        record=partial(state.charge, purpose=PURPOSE),
-    )
-    state.environment.ask_model = questions
-    try:
-        yield
     finally:
         questions.end()
-
-
-def outcome_of(state: Episode, ending: Ending, *, seconds: float, citations: tuple[Citation, ...] = ()) -> Outcome:
-    """Return the outcome of an episode: its ending, and what it used until then."""
-    return Outcome(
-        answer=ending.answer,
-        evidence=ending.evidence,
-        citations=citations,
-        finish=ending.finish,
-        turns=state.turn,
-        model_calls=state.model_calls,
-        usage=state.usage,
-        cost=state.cost,
-        seconds=seconds,
-        prefix_share=state.shared_tokens / state.prompt_tokens if state.prompt_tokens else None,
-        forced=ending.forced,
-        error=ending.error,
-    )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from wardround.agents.catalogue import Method, NoSettings
 from wardround.agents.evidence import CuratedInput, curated_input
-from wardround.agents.loop.agent import AgentSpec, Hooks, LoopSettings
+from wardround.agents.loop.context import count_message
 from wardround.agents.loop.episode import Episode, prompt_text
-from wardround.agents.loop.history import count_message
-from wardround.agents.method import Method, NoSettings
+from wardround.agents.loop.loop import AgentSpec, Hooks, LoopSettings
 from wardround.core import Picture, UserError, to_microseconds
 from wardround.records import Chart
 from wardround.tasks.answers import CuratedWindow

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wardround.agents.catalogue import Addition, Method, NoSettings
 from wardround.agents.evidence import (
     FREQUENT,
     NEAREST,
@@ -19,10 +20,10 @@ from wardround.agents.evidence import (
     RetrievalMethod,
 )
 from wardround.agents.iterative_retrieval import ReasonedSearch, iterate
-from wardround.agents.loop.agent import EVIDENCE_TOOL, AgentSpec, Hooks, LoopSettings, Needs
 from wardround.agents.loop.context import cut_notice, cut_text
-from wardround.agents.loop.episode import Ending, Episode, prompt_text, too_short
-from wardround.agents.method import Addition, Method, NoSettings
+from wardround.agents.loop.episode import Ending, Episode, prompt_text
+from wardround.agents.loop.loop import EVIDENCE_TOOL, AgentSpec, Hooks, LoopSettings, Needs
+from wardround.agents.loop.side_reader import too_short
 from wardround.core import Message, ProviderError, load_prompt
 from wardround.models import LabelScores, Request, score_labels
 from wardround.tasks.answers import Question, parse_answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wardround.agents.method import Addition, Method
+from wardround.agents.catalogue import Addition, Method
 from wardround.agents.methods.react import make_react
 from wardround.memory import POLARITIES
 from wardround.memory.peer import PEERS

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wardround.agents.loop.agent import AgentSpec, Hooks
-from wardround.agents.loop.episode import Ending, Episode, SideReader, prompt_text
-from wardround.agents.method import Method, NoSettings
+from wardround.agents.catalogue import Method, NoSettings
+from wardround.agents.loop.episode import Ending, Episode, prompt_text
+from wardround.agents.loop.loop import AgentSpec, Hooks
+from wardround.agents.loop.side_reader import SideReader
 from wardround.core import check_settings, setting
 
 # ReAct: the loop with nothing added. The model sees its whole history and acts on it (Yao et al., 2023).

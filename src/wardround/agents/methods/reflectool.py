@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from wardround.agents.loop.agent import AgentSpec
-from wardround.agents.loop.context import cut_notice, cut_text
+from wardround.agents.catalogue import Method
+from wardround.agents.loop.context import count_message, cut_notice, cut_text
 from wardround.agents.loop.episode import Episode, Exchange, prompt_text
-from wardround.agents.loop.history import count_message
-from wardround.agents.method import Method
+from wardround.agents.loop.loop import AgentSpec
 from wardround.agents.methods.react import REACT
 from wardround.agents.recall import served_text
 from wardround.core import Message, ProviderError, ToolCall, check_settings, setting, without_thinking

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wardround.agents.loop.agent import AgentSpec, Hooks
-from wardround.agents.loop.episode import Ending, Episode, SideReader, SideReply, prompt_text, too_short
-from wardround.agents.loop.history import Block, count_message
-from wardround.agents.method import Method
+from wardround.agents.catalogue import Method
+from wardround.agents.loop.context import Block, count_message
+from wardround.agents.loop.episode import Ending, Episode, prompt_text
+from wardround.agents.loop.loop import AgentSpec, Hooks
+from wardround.agents.loop.side_reader import SideReader, SideReply, too_short
 from wardround.agents.methods.react import REACT
 from wardround.agents.recall import served_text
 from wardround.core import check_settings, setting

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import jinja2
 
-from wardround.agents.loop.agent import AgentSpec
+from wardround.agents.catalogue import Addition, Method
+from wardround.agents.loop.loop import AgentSpec
 from wardround.agents.loop.steps import StepPlayer
-from wardround.agents.method import Addition, Method
 from wardround.agents.stays.plain import NewestHistory, PlainPlayer, RunningSummary, SimilarSegments, StayMemory
 from wardround.agents.stays.player import Parts, TracePlayer
 from wardround.agents.stays.settings import TraceSettings

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wardround.agents.loop.context import cut_notice, cut_text
+from wardround.agents.loop.context import TokenCounter, cut_notice, cut_text
 from wardround.agents.loop.episode import Episode
-from wardround.agents.loop.history import TokenCounter
 from wardround.agents.loop.steps import ChartScore, PredictedAction, StepPrediction
 from wardround.agents.stays.asking import SUMMARISER, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.player import OFFLINE

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby, takewhile
 
-from wardround.agents.loop.history import TokenCounter
+from wardround.agents.loop.context import TokenCounter
 from wardround.agents.stays.router import HeldRule, Suspicion
 from wardround.agents.stays.settings import When
 from wardround.clinical.bundles import Bundle, DoneAction, EventKind, PatientState, Trend, ValueLevel, bundle_text, fold
