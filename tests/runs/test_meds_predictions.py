@@ -18,7 +18,7 @@ from wardround.runs import RunFolder, RunSettings
 from wardround.tasks.benchmarks import Benchmark, Sample
 from wardround.tasks.scoring import ClassMetrics, EpisodeScore, GroundingCounts, Interval, ScoreMetrics
 from wardround.tasks.scoring.episodes import EpisodeUse
-from wardround.tasks.scoring.sets import SetScore
+from wardround.tasks.scoring.scorer import SetScore
 
 NOON = datetime(2150, 3, 1, 12)
 TARGETS: Mapping[str, Sequence[str]] = {"guo_los": "0110", "lab_anemia": "0321"}

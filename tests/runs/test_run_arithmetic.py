@@ -21,8 +21,8 @@ from wardround.runs.execute import _preset_facts, _progress
 from wardround.runs.forecast import EarlierRun, EstimateRange, FirstPrompts, _like, _of_budgets, _of_mean, _priced
 from wardround.runs.queue import Counts
 from wardround.runs.spending import Spending, must_have_prices
-from wardround.tasks.benchmarks.trivial import ORACLE, TRIVIAL
 from wardround.tasks.scoring import SetScore, TrivialScores
+from wardround.tasks.scoring.trivial import ORACLE, TRIVIAL
 
 PROMPTS = FirstPrompts(agent="react", samples=2, message_tokens=600.0, schema_tokens=400.0, largest=1_500)
 

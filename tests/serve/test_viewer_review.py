@@ -26,7 +26,7 @@ from wardround.serve.viewer.review.marks import (
     marks_csv,
     median_seconds,
 )
-from wardround.tasks.scoring.agreement import cohen_kappa
+from wardround.tasks.scoring.classification import cohen_kappa
 
 LOCAL = "http://127.0.0.1:8765"
 HOSTILE = "<script>alert(1)</script>"

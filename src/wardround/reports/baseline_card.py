@@ -14,7 +14,6 @@ from wardround.predictors import FitRow
 from wardround.reports.comparing import Comparison
 from wardround.reports.predictions import CLASSES_VIEW
 from wardround.tasks.benchmarks import get_task
-from wardround.tasks.benchmarks.trivial import ORACLE, TRIVIAL
 from wardround.tasks.scoring import (
     EpisodeScore,
     Hypothesis,
@@ -28,6 +27,7 @@ from wardround.tasks.scoring import (
     scorer_of,
     step_down,
 )
+from wardround.tasks.scoring.trivial import ORACLE, TRIVIAL
 
 BEST = "best trivial"
 TELLING = 0.6

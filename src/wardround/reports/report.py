@@ -73,7 +73,7 @@ from wardround.tasks.scoring import (
     trivial_scores,
 )
 from wardround.tasks.scoring.bootstrap import FEWEST_SUBJECTS
-from wardround.tasks.scoring.stay_tables import ADHERENCE_COLUMNS, RECALL_COLUMNS
+from wardround.tasks.scoring.stays import ADHERENCE_COLUMNS, RECALL_COLUMNS
 from wardround.tasks.scoring.tables import FIGURE_COLUMNS
 
 # Shared by all pages of a run: the templates, their style and its hash, and the content of an episode's page.

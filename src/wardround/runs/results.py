@@ -18,7 +18,7 @@ from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
-from wardround.tasks.scoring.task_means import NOTES
+from wardround.tasks.scoring.episodes import NOTES
 from wardround.tools import TOOLS
 
 _FEW = 2_000

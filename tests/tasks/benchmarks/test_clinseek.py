@@ -21,8 +21,8 @@ from wardround.tasks.benchmarks import CLINSEEK_TASKS, Benchmark, build_clinseek
 from wardround.tasks.benchmarks.clinseek.build import listed_names, task_name
 from wardround.tasks.benchmarks.clinseek.definitions import RULES, RiskRule
 from wardround.tasks.benchmarks.sample import Sample
-from wardround.tasks.benchmarks.trivial import trivial_answers
 from wardround.tasks.scoring.episodes import score_answer
+from wardround.tasks.scoring.trivial import trivial_answers
 from wardround.tools import EnvironmentOptions
 from wardround.tools.candidates import CandidateSpace
 

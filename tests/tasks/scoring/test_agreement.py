@@ -7,7 +7,7 @@ from math import isnan
 import pytest
 
 from wardround.core import UserError
-from wardround.tasks.scoring.agreement import cohen_kappa, fleiss_kappa
+from wardround.tasks.scoring.classification import cohen_kappa, fleiss_kappa
 
 FLEISS = (
     (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),

@@ -10,8 +10,9 @@ import pytest
 
 from wardround.tasks.scoring import HeldOutPairs, gate, paired_test
 from wardround.tasks.scoring.bootstrap import cluster_bootstrap, mean_of_rows
+from wardround.tasks.scoring.episodes import StepCounts, step_counts
 from wardround.tasks.scoring.gate import GATE_LEVEL, LEAST_SUBJECTS, TaskGate, benefit_p_value, harm_p_value
-from wardround.tasks.scoring.stays import RecallRow, StepCounts, StepHits, recall_rows, step_counts, step_hits
+from wardround.tasks.scoring.stays import RecallRow, StepHits, recall_rows, step_hits
 
 
 def played(*notes: dict[str, Any], kind: str = "step") -> Any:

@@ -22,8 +22,8 @@ from wardround.tasks.scoring import (
     summarise,
     tables,
 )
+from wardround.tasks.scoring.episodes import Successes
 from wardround.tasks.scoring.scorer import OneClassScorer, Scorer
-from wardround.tasks.scoring.successes import Successes
 from wardround.tasks.scoring.tables import figure_rows
 
 

@@ -12,7 +12,7 @@ from wardround.tasks.scoring import (
     patients_parts,
     task_mean_interval,
 )
-from wardround.tasks.scoring.task_means import task_weights
+from wardround.tasks.scoring.bootstrap import task_weights
 
 VALUES, TASKS = [1.0, 0.0, 0.5, 0.5, 0.25], ["a", "a", "a", "a", "b"]
 

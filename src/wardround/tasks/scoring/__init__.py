@@ -9,16 +9,31 @@ from wardround.tasks.scoring.bootstrap import (
     Interval,
     PatientDraws,
     cluster_bootstrap,
+    mean_of_task_means,
     patient_bootstrap,
     student_quantile,
     student_radius,
+    task_mean_interval,
 )
 from wardround.tasks.scoring.class_tables import ClassificationRow, class_answer, classify, render_classes, same_samples
 from wardround.tasks.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
-from wardround.tasks.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_answer, score_episode
+from wardround.tasks.scoring.episodes import (
+    EpisodeScore,
+    EpisodeUse,
+    EvidenceCut,
+    GroundingCounts,
+    Successes,
+    episode_use,
+    events_left_out,
+    evidence_cut,
+    grounding_counts,
+    score_answer,
+    score_episode,
+    successes,
+)
 from wardround.tasks.scoring.errors import ErrorClass, NoPrediction, classify_errors, no_prediction_mode
 from wardround.tasks.scoring.gate import HeldOutPairs, TaskGate, gate
-from wardround.tasks.scoring.grounding import GroundingCounts, grounding_counts
+from wardround.tasks.scoring.judging import ScoringSettings
 from wardround.tasks.scoring.paired import (
     Hypothesis,
     PairedTest,
@@ -31,8 +46,7 @@ from wardround.tasks.scoring.paired import (
     patients_parts,
     step_down,
 )
-from wardround.tasks.scoring.safety import PlantedKey, SafetyCounts, played_steps
-from wardround.tasks.scoring.safety_curve import NotedStay, SafetyPoint, safety_curve
+from wardround.tasks.scoring.safety import NotedStay, PlantedKey, SafetyCounts, SafetyPoint, played_steps, safety_curve
 from wardround.tasks.scoring.scorer import (
     ACCURACY,
     MACRO_F1,
@@ -41,13 +55,14 @@ from wardround.tasks.scoring.scorer import (
     FurtherTest,
     PairedAnswers,
     Scorer,
+    SetScore,
+    best_at_k,
+    class_score,
+    pass_hat_k,
     scorer_of,
+    set_scores,
 )
-from wardround.tasks.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
-from wardround.tasks.scoring.settings import ScoringSettings
-from wardround.tasks.scoring.stay_tables import AdherenceRow, render_stays, stay_rows
-from wardround.tasks.scoring.stays import RecallRow, missed_actions
-from wardround.tasks.scoring.successes import Successes, successes
+from wardround.tasks.scoring.stays import AdherenceRow, RecallRow, missed_actions, render_stays, stay_rows
 from wardround.tasks.scoring.tables import (
     FigureRow,
     SummaryRow,
@@ -56,13 +71,6 @@ from wardround.tasks.scoring.tables import (
     render_figures,
     render_table,
     summarise,
-)
-from wardround.tasks.scoring.task_means import (
-    EvidenceCut,
-    events_left_out,
-    evidence_cut,
-    mean_of_task_means,
-    task_mean_interval,
 )
 from wardround.tasks.scoring.trivial import TrivialScores, trivial_scores
 

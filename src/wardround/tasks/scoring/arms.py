@@ -12,9 +12,8 @@ from statistics import fmean, median
 from typing import TypeVar
 
 from wardround.tasks.scoring.bootstrap import Interval, patient_bootstrap, student_radius
-from wardround.tasks.scoring.episodes import EpisodeScore
+from wardround.tasks.scoring.episodes import EpisodeScore, EvidenceCut, evidence_cut
 from wardround.tasks.scoring.paired import PairedTest, paired_test_by_key
-from wardround.tasks.scoring.task_means import EvidenceCut, evidence_cut
 
 OVERALL = "overall"
 K = TypeVar("K", bound=Hashable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import NormalDist, stdev
 from typing import Any, Literal
@@ -166,6 +166,40 @@ def cluster_bootstrap(
     )
 
 
+def mean_of_task_means(values: Sequence[float], tasks: Sequence[str]) -> float:
+    """Return the mean over tasks of the mean over their samples: what the papers print as their average (RetroSum,
+    tables 2 to 4). Every task weighs alike, however many samples it has."""
+    rows, statistic = task_rows(values, tasks)
+    return float(statistic(rows.sum(axis=0)))
+
+
+def task_mean_interval(
+    values: Sequence[float], tasks: Sequence[str], subjects: Sequence[Hashable], *, seed: int, **how: Any
+) -> Interval:
+    """Return the mean of task means with its interval over patients, who are drawn across tasks. A resample without a
+    task says nothing of it and is left out (``undefined``); where every task has one patient, none is left but the
+    sample itself."""
+    rows, statistic = task_rows(values, tasks)
+    found = cluster_bootstrap(rows, subjects, statistic, seed=seed, **how)
+    one_each = len(set(zip(tasks, subjects, strict=True))) == len(set(tasks))
+    return replace(found, of_one=True) if one_each else found
+
+
+def task_rows(values: Sequence[float], tasks: Sequence[str]) -> tuple[Floats, Statistic]:
+    """Return, per sample, its value and a one in the columns of its task, and the statistic of their sums."""
+    order = {task: place for place, task in enumerate(dict.fromkeys(tasks))}
+    rows = np.zeros((len(values), 2 * len(order)))
+    for row, value, task in zip(rows, values, tasks, strict=True):
+        row[2 * order[task] : 2 * order[task] + 2] = value, 1.0
+    return rows, lambda sums: np.asarray(ratio(sums[..., 0::2], sums[..., 1::2]).mean(axis=-1))
+
+
+def task_weights(tasks: Sequence[str]) -> Floats:
+    """Return what each sample weighs in the mean of task means: 1 / (tasks x samples of its task)."""
+    counts = {task: tasks.count(task) for task in dict.fromkeys(tasks)}
+    return np.array([1.0 / (len(counts) * counts[task]) for task in tasks])
+
+
 def sum_by_subject(rows: Floats, subjects: Sequence[Hashable]) -> Floats:
     """Add up the rows of each subject; subjects in order of first appearance."""
     order: dict[Hashable, int] = {}
@@ -181,7 +215,7 @@ def _resample(sums: Floats, statistic: Statistic, seed: int, resamples: int) -> 
     if resamples <= chunk:
         drawn = statistic(product(_draw(seed, count, resamples), sums))
     else:
-        generator = _generator(seed)
+        generator = np.random.default_rng(derive_seed(seed, "bootstrap"))
         shares = np.full(count, 1 / count)
         parts = [
             statistic(product(generator.multinomial(count, shares, size=min(chunk, resamples - done)), sums))
@@ -204,17 +238,13 @@ def rows_at_once(count: int, columns: int = 1) -> int:
     return max(_LANES, most - most % _LANES)
 
 
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng(derive_seed(seed, "bootstrap"))
-
-
 @lru_cache(maxsize=32)
 def _draw(seed: int, count: int, resamples: int) -> npt.NDArray[np.unsignedinteger[Any]]:
     """How often each patient is drawn in each resample: the same for every figure over as many patients.
 
     As many are kept as a table has tasks and strata, in a few megabytes each.
     """
-    generator, shares = _generator(seed), np.full(count, 1 / count)
+    generator, shares = np.random.default_rng(derive_seed(seed, "bootstrap")), np.full(count, 1 / count)
     drawn = np.empty((resamples, count), np.uint8 if count <= np.iinfo(np.uint8).max else np.uint16)
     for start in range(0, resamples, _DRAWN_AT_ONCE):
         part = drawn[start : start + _DRAWN_AT_ONCE]

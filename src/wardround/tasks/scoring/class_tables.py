@@ -16,8 +16,7 @@ from wardround.core.table import TableColumn, as_text, columns_of, table_of
 from wardround.tasks.benchmarks import get_task
 from wardround.tasks.scoring.bootstrap import RESAMPLES, PatientDraws
 from wardround.tasks.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
-from wardround.tasks.scoring.episodes import EpisodeScore
-from wardround.tasks.scoring.task_means import EvidenceCut, evidence_cut
+from wardround.tasks.scoring.episodes import EpisodeScore, EvidenceCut, evidence_cut
 
 PROBABILITY_FIGURES = ("AUROC", "AUPRC", "Brier")
 """Figures that need the probabilities of the classes; the others are made of answers."""
@@ -69,7 +68,12 @@ def classify(
 
 def same_samples(rows: Iterable[ClassificationRow]) -> bool:
     """Whether rows can be of the same samples: of as many patients, as many of every class, if repeated in epochs."""
-    return len({_kind_of_samples(row) for row in rows}) <= 1
+    kinds = set()
+    for row in rows:
+        counts = [row.metrics.n, *(row.metrics.support[value] for value in row.class_names)]
+        times = gcd(*counts) or 1
+        kinds.add((row.metrics.subjects, *(count // times for count in counts)))
+    return len(kinds) <= 1
 
 
 def render_classes(rows: Sequence[ClassificationRow]) -> str:
@@ -77,14 +81,12 @@ def render_classes(rows: Sequence[ClassificationRow]) -> str:
     blocks = []
     for task in dict.fromkeys(row.task for row in rows):
         members = [row for row in rows if row.task == task]
-        blocks.append(_block(task, members))
+        columns = columns_of(class_columns(members[0].class_names), "terminal")
+        lines = [task, as_text(table_of(members, columns), has_rule=True)]
+        if not same_samples(members):
+            lines.append("(these rows are not all over the same samples: compare those with one n)")
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
-
-
-def _kind_of_samples(row: ClassificationRow) -> tuple[int, ...]:
-    counts = [row.metrics.n, *(row.metrics.support[value] for value in row.class_names)]
-    times = gcd(*counts) or 1
-    return row.metrics.subjects, *(count // times for count in counts)
 
 
 def _row(key: tuple[str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> ClassificationRow:
@@ -137,12 +139,6 @@ def class_columns(class_names: Mapping[str, str]) -> tuple[TableColumn[Classific
             is_shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
         ),
     )
-
-
-def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
-    columns = columns_of(class_columns(rows[0].class_names), "terminal")
-    below = [] if same_samples(rows) else ["(these rows are not all over the same samples: compare those with one n)"]
-    return "\n".join([task, as_text(table_of(rows, columns), has_rule=True), *below])
 
 
 def _class_column(value: str, name: str) -> TableColumn[ClassificationRow]:

@@ -3,23 +3,147 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
+from statistics import fmean
 from sys import intern
 from typing import Any
 
-from wardround.clinical.codes import LabelSet
+from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.core import Usage
-from wardround.log import Played, PlayedTurn
-from wardround.tasks.answers import AnswerKind
+from wardround.log import Played
 from wardround.tasks.benchmarks import Sample, get_task
 from wardround.tasks.scoring.errors import ErrorClass, NoPrediction, classify_errors, no_prediction_mode, trials_of
-from wardround.tasks.scoring.grounding import GroundingCounts, grounding_counts
-from wardround.tasks.scoring.scorer import scorer_of
-from wardround.tasks.scoring.sets import SetScore
-from wardround.tasks.scoring.stays import StepCounts, step_counts
-from wardround.tasks.scoring.task_means import NOTES, PACKAGE, events_left_out, package_hours
+from wardround.tasks.scoring.scorer import SetScore, scorer_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroundingCounts:
+    """Citations of one or many episodes. ``passed`` ones exist on the chart, were read and support their answer;
+    ``backed`` of the ``answers`` have at least one of those."""
+
+    citations: int = 0
+    existing: int = 0
+    read: int = 0
+    supporting: int = 0
+    passed: int = 0
+    answers: int = 0
+    backed: int = 0
+
+    @classmethod
+    def total(cls, counts: Iterable[GroundingCounts]) -> GroundingCounts:
+        """Add up the counts of many episodes, column by column; most of them cite nothing."""
+        telling = [one for one in counts if one.citations or one.answers]
+        return cls(**{name: sum(map(attrgetter(name), telling)) for name in cls.__slots__})
+
+    @property
+    def share(self) -> float | None:
+        """The grounding metric: passed / citations; None where nothing was cited."""
+        return self.passed / self.citations if self.citations else None
+
+
+def grounding_counts(citations: Iterable[Mapping[str, Any]], answer: Sequence[str] | None) -> GroundingCounts:
+    """Count the citation checks of an outcome (``answer``, ``row_id``, ``exists``, ``read``, ``supports``)."""
+    checked = list(citations)
+    passed = [one for one in checked if one["exists"] and one["read"] and one["supports"]]
+    answers = {normalise_label(text) for text in answer or ()}
+    return GroundingCounts(
+        citations=len(checked),
+        existing=sum(bool(one["exists"]) for one in checked),
+        read=sum(bool(one["read"]) for one in checked),
+        supporting=sum(bool(one["supports"]) for one in checked),
+        passed=len(passed),
+        answers=len(answers),
+        backed=len(answers & {normalise_label(one["answer"]) for one in passed}),
+    )
+
+
+# Where the budget cut a method's evidence: its figures are then those of the method in that budget, and tables say so.
+# An episode's loss is that of the prompt that lost most: the actor's, or one of a reader beside it.
+
+PACKAGE = "curated"
+NOTES = ("evidence", PACKAGE)
+"""The kinds of notes in which an agent says what of its evidence a prompt shows; ``PACKAGE`` is that of an evidence
+package."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceCut:
+    """Episodes (of ``of`` with evidence) in which events were left out, and the mean number of these events."""
+
+    episodes: int
+    of: int
+    events: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.episodes:,} of {self.of:,} episodes ({self.events:,.0f} events each)"
+
+    @property
+    def short(self) -> str:
+        """Return the text of a table's cell."""
+        return f"{self.episodes:,} of {self.of:,}" + (f" (-{self.events:,.0f})" if self.episodes else "")
+
+
+def events_left_out(details: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return how many events the most shortened prompt of an episode lost; None without evidence."""
+    lost = [int(detail.get("events_left_out", 0)) for detail in details]
+    return max(lost) if lost else None
+
+
+def evidence_cut(lost: Iterable[int | None]) -> EvidenceCut | None:
+    """Sum up episodes; None where none had evidence."""
+    known = [events for events in lost if events is not None]
+    if not known:
+        return None
+    cut = [events for events in known if events]
+    return EvidenceCut(episodes=len(cut), of=len(known), events=fmean(cut) if cut else 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCounts:
+    """Counts of an agent's notes over the steps of a stay.
+
+    ``cited``: a prediction names an activated rule (adherence as the paper prints it). ``strict``: and the rule's
+    trigger held at that step. ``audited``: the Auditor ran. ``failed``: it found something, by flaw. ``unchecked``:
+    something passed that could not be checked. ``grades``: grades of its plans by a judge, 1 to 5.
+    """
+
+    steps: int
+    activated: int
+    cited: int
+    strict: int
+    audited: int
+    failed: int
+    flaws: Mapping[str, int]
+    unchecked: int = 0
+    grades: Sequence[int] = ()
+
+
+def step_counts(trajectory: Played) -> StepCounts | None:
+    """Return the counts of a stay's notes; None for an episode without steps."""
+    notes = [note.detail for note in trajectory.notes if note.kind == "step"]
+    if not notes:
+        return None
+    cited_rules = [
+        {rule for action in note.get("actions", ()) for rule in action.get("because", ())}
+        | set(note.get("citations", ()))
+        for note in notes
+    ]
+    audits = [note.get("audit", {}) for note in notes]
+    objections = [one["flaw"] for audit in audits for one in audit.get("objections", ())]
+    return StepCounts(
+        steps=len(notes),
+        activated=sum(bool(note.get("read")) for note in notes),
+        cited=sum(not rules.isdisjoint(note.get("read", ())) for rules, note in zip(cited_rules, notes, strict=True)),
+        strict=sum(not rules.isdisjoint(note.get("held", ())) for rules, note in zip(cited_rules, notes, strict=True)),
+        audited=sum(bool(audit.get("fired")) for audit in audits),
+        failed=sum(bool(audit.get("objections")) for audit in audits),
+        flaws={flaw: objections.count(flaw) for flaw in sorted(set(objections))},
+        unchecked=sum(bool(audit.get("unchecked")) for audit in audits),
+    )
+
 
 SCHEMA = 1
 
@@ -186,6 +310,10 @@ def score_episode(
     figures = dict(scorer.figures(answer, sample.target, labels))
     if reasoning:
         figures = {scorer.metric: main_figure(score, figures)} | figures | dict(reasoning)
+    errors = classify_errors(trajectory, candidate_tools, candidate_tables)
+    if not kind.spaces:  # without a table of answers there are no candidates to look up
+        errors -= {ErrorClass.NO_CANDIDATE_TOOL}
+    probabilities = [note.detail.get("labels") for note in trajectory.notes if note.kind == "probabilities"]
     return EpisodeScore(
         episode=trajectory.episode,
         agent=intern(str(trajectory.facts.get("agent", ""))),
@@ -202,11 +330,11 @@ def score_episode(
         figures=figures,
         winnable_recall=winnable / len(sample.target),
         grounding=grounding_counts(outcome.get("citations", ()), answer),
-        errors=_once(classify_errors(trajectory, candidate_tools, candidate_tables) - _not_expected(kind)),
+        errors=_once(errors),
         no_prediction=no_prediction_mode(trajectory),
         use=episode_use(trajectory),
         target=sample.target if scorer.keeps_target else (),
-        probabilities=_probabilities(trajectory),
+        probabilities=(probabilities[-1] if probabilities else None) or {},
         steps=step_counts(trajectory),
         listed_recall=float(sample.facts.get("listed_share", 1.0)),
     )
@@ -225,21 +353,10 @@ def main_figure(score: SetScore, figures: Mapping[str, float]) -> float:
     return next(iter(figures.values()), score.f1)
 
 
-def _probabilities(trajectory: Played) -> Mapping[str, float]:
-    """Return the last noted probabilities of the labels; empty without any."""
-    noted = [note.detail.get("labels") for note in trajectory.notes if note.kind == "probabilities"]
-    return (noted[-1] if noted else None) or {}
-
-
 @lru_cache(maxsize=64)
 def _once(errors: frozenset[ErrorClass]) -> frozenset[ErrorClass]:
     """Return one shared object for equal sets, to save memory over many episodes."""
     return errors
-
-
-def _not_expected(kind: AnswerKind) -> frozenset[ErrorClass]:
-    """Error classes that do not apply to a task: without a table of answers there are no candidates to look up."""
-    return frozenset() if kind.spaces else frozenset({ErrorClass.NO_CANDIDATE_TOOL})
 
 
 def episode_use(trajectory: Played) -> EpisodeUse:
@@ -252,6 +369,10 @@ def episode_use(trajectory: Played) -> EpisodeUse:
     tried = [note.detail for note in trajectory.notes if note.kind == "summary"]
     summaries = [detail for detail in tried if detail.get("by") != "answer"]
     recalls = [note.detail for note in trajectory.notes if note.kind == "experiences"]
+    served = [one for detail in recalls for one in detail.get("served", ())]
+    packages = [note.detail for note in trajectory.notes if note.kind == PACKAGE]
+    hours = [(float(detail["hours_shown"]), float(detail["hours"])) for detail in packages if "hours" in detail]
+    prompt_bytes = sum(turn.prompt_bytes for turn in turns)
     return EpisodeUse(
         turns=len(acts),
         model_calls=len(turns),
@@ -263,14 +384,14 @@ def episode_use(trajectory: Played) -> EpisodeUse:
         tool_calls=_counts(call.name for turn in acts for call in turn.reply.tool_calls),
         tool_errors=sum(record.is_error for record in records),
         tables=_counts(name for record in records if record.table for name in record.table.split(", ") if name),
-        prefix_share=_prefix_share(turns),
+        prefix_share=sum(turn.prefix_bytes for turn in turns) / prompt_bytes if prompt_bytes else None,
         summarises=bool(tried) or any(note.kind == "summarising" for note in trajectory.notes),
         summaries=len(summaries),
         failed_summaries=sum("failed" in detail for detail in summaries),
         evidence_left_out=events_left_out(note.detail for note in trajectory.notes if note.kind in NOTES),
-        package_hours=package_hours(note.detail for note in trajectory.notes if note.kind == PACKAGE),
-        experiences=sum(len(detail.get("served", ())) for detail in recalls) if recalls else None,
-        unchecked_experiences=sum(map(_is_unchecked, (one for detail in recalls for one in detail.get("served", ())))),
+        package_hours=hours[-1] if hours else None,
+        experiences=len(served) if recalls else None,
+        unchecked_experiences=sum(isinstance(one, Mapping) and bool(one.get("unchecked")) for one in served),
     )
 
 
@@ -279,11 +400,48 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
     return {intern(name): count for name, count in sorted(Counter(names).items())}
 
 
-def _is_unchecked(served: object) -> bool:
-    """Whether a note on an experience names a condition or an exclusion that could not be checked."""
-    return isinstance(served, Mapping) and bool(served.get("unchecked"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successes:
+    """Corrupt successes: answers that are right while rows cited for them are wrong or were never read.
+
+    Of the ``right`` answers, ``cited`` cite rows, the others cannot be judged; ``corrupt`` of those cite at least one
+    row that does not exist, was not read or does not support the answer (where the answer is a class, no row names it,
+    and support is not checked). ``unread`` of those cite a missing or unread row; the others cite only rows that do not
+    support the answer.
+    """
+
+    right: int = 0
+    cited: int = 0
+    corrupt: int = 0
+    unread: int = 0
+
+    @property
+    def uncited(self) -> int:
+        """Right answers without any citation."""
+        return self.right - self.cited
+
+    @property
+    def share(self) -> float | None:
+        """Return the share of corrupt ones among right answers with citations; None without such answers."""
+        return self.corrupt / self.cited if self.cited else None
+
+    @property
+    def short(self) -> str:
+        """The corrupt ones in a table's cell; empty where no right answer cites a row."""
+        return "" if self.share is None else f"{self.corrupt} of {self.cited} ({self.share:.0%})"
 
 
-def _prefix_share(turns: Iterable[PlayedTurn]) -> float | None:
-    total = sum(turn.prompt_bytes for turn in turns)
-    return sum(turn.prefix_bytes for turn in turns) / total if total else None
+def successes(scores: Iterable[EpisodeScore]) -> Successes:
+    """Count right, cited and corrupt answers among some episodes."""
+    right = [score for score in scores if score.right]
+    cited = [score for score in right if score.grounding.citations]
+    corrupt = unread = 0
+    for score in cited:
+        counts = score.grounding
+        # a missing row cannot have been read, but an episode may have been shown its name
+        cites_unread = min(counts.existing, counts.read) < counts.citations
+        # a row that names a disease can be seen to support it; none names a class
+        can_support = scorer_of(get_task(score.task).answer).rows_name_answers
+        unread += cites_unread
+        corrupt += counts.passed < counts.citations if can_support else cites_unread
+    return Successes(right=len(right), cited=len(cited), corrupt=corrupt, unread=unread)

@@ -47,22 +47,16 @@ class Call:
 
 
 def _call(name: str, arguments: str) -> Call:
-    parameters, values = _read_arguments(arguments)
-    return Call(name=name, parameters=parameters, values=values)
+    try:
+        values = json.loads(arguments or "{}")
+        parameters = canonical_json(values).decode()
+    except (ValueError, RecursionError):
+        return Call(name=name, parameters=arguments.strip())
+    return Call(name=name, parameters=parameters, values=values if isinstance(values, dict) else None)
 
 
 _call_short = lru_cache(maxsize=16_384)(_call)
 """Most calls of a run are made in other episodes too: the latest rows of one table, say."""
-
-
-def _read_arguments(arguments: str) -> tuple[str, Mapping[str, Any] | None]:
-    """Return the canonical spelling of arguments and what they say, None where that is no JSON object."""
-    try:
-        values = json.loads(arguments or "{}")
-        text = canonical_json(values).decode()
-    except (ValueError, RecursionError):
-        return arguments.strip(), None
-    return text, values if isinstance(values, dict) else None
 
 
 def tool_calls(turn: PlayedTurn) -> tuple[Call, ...]:
@@ -248,13 +242,13 @@ def _saw_candidates(turns: Iterable[PlayedTurn], tools: Collection[str], tables:
     queries = [
         result for turn in turns for result in turn.results if result.call.name == _SQL_TOOL and not result.is_error
     ]
-    return any(not _named_in(Call.read(query.call)).isdisjoint(tables) for query in queries)
-
-
-def _named_in(call: Call) -> set[str]:
-    """Return the names in a statement: words and quoted names, not what stands in a string or a comment."""
-    statement = " ".join(text for text in (call.values or {}).values() if isinstance(text, str))
-    return {token.text for token in tokens(statement) if token.kind in ("word", "quoted")}
+    for query in queries:
+        values = Call.read(query.call).values or {}
+        statement = " ".join(text for text in values.values() if isinstance(text, str))
+        # the names in a statement are words and quoted names, not what stands in a string or a comment
+        if any(token.text in tables for token in tokens(statement) if token.kind in ("word", "quoted")):
+            return True
+    return False
 
 
 def count_revisits(calls: Sequence[Call], *, enough: int | None = None) -> int:
@@ -263,20 +257,16 @@ def count_revisits(calls: Sequence[Call], *, enough: int | None = None) -> int:
     count = 0
     for call in calls:
         earlier = seen.setdefault(call.name, set())
-        if call.parameters in earlier or _is_near_any(call.parameters, earlier):
+        # the upper bound of is_above, over all of them at once, rules out nearly every list
+        if call.parameters in earlier or (
+            extractOne(call.parameters, earlier, scorer=Indel.normalized_similarity, score_cutoff=SIMILARITY)
+            and any(is_above(*sorted((call.parameters, other)), SIMILARITY) for other in earlier)
+        ):
             count += 1
             if count == enough:
                 break
         earlier.add(call.parameters)
     return count
-
-
-def _is_near_any(parameters: str, others: set[str]) -> bool:
-    """Whether parameters are similar to any others: the upper bound of :func:`is_above`, over all of them at once,
-    rules out nearly every list."""
-    if extractOne(parameters, others, scorer=Indel.normalized_similarity, score_cutoff=SIMILARITY) is None:
-        return False
-    return any(is_above(*sorted((parameters, other)), SIMILARITY) for other in others)
 
 
 def _identical_runs(turns: Sequence[tuple[Call, ...]]) -> list[int]:
@@ -289,21 +279,16 @@ def _identical_runs(turns: Sequence[tuple[Call, ...]]) -> list[int]:
     return lengths
 
 
-def _similar_runs(turns: Sequence[tuple[Call, ...]]) -> list[int]:
-    """For every call, over how many consecutive turns up to its own a chain of similar calls reaches."""
-    lengths: list[int] = []
-    before: list[tuple[Call, int]] = []
-    for turn in turns:
-        now = [(call, 1 + max((run for one, run in before if are_similar(one, call)), default=0)) for call in turn]
-        lengths.extend(run for _, run in now)
-        before = now
-    return lengths
-
-
 def _has_single_tool_loop(turns: Sequence[tuple[Call, ...]]) -> bool:
+    """Whether a chain of similar calls, not all identical, reaches over enough consecutive turns."""
     if not _share_a_tool([{call.name for call in turn} for turn in turns], LOOP_TURNS):
         return False
-    runs = zip(_similar_runs(turns), _identical_runs(turns), strict=True)
+    similar_runs: list[int] = []
+    before: list[tuple[Call, int]] = []
+    for turn in turns:
+        before = [(call, 1 + max((run for one, run in before if are_similar(one, call)), default=0)) for call in turn]
+        similar_runs.extend(run for _, run in before)
+    runs = zip(similar_runs, _identical_runs(turns), strict=True)
     return any(run >= LOOP_TURNS and same < LOOP_TURNS for run, same in runs)
 
 
@@ -314,18 +299,15 @@ def _was_refused(turn: PlayedTurn) -> bool:
     results = {record.call.id: record for record in turn.results}
     for raw in turn.reply.tool_calls:
         record = results.get(raw.id)
-        if record.is_error if record else not _fits(Call.read(raw), _offered(turn)):
+        if record.is_error if record else not _fits(Call.read(raw), turn):
             return True
     return False
 
 
-def _offered(turn: PlayedTurn) -> dict[str, Mapping[str, Any]]:
-    return {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in turn.tools}
-
-
-def _fits(call: Call, offered: Mapping[str, Mapping[str, Any]]) -> bool:
+def _fits(call: Call, turn: PlayedTurn) -> bool:
+    """Whether a call names a tool that was offered, with all that it requires and nothing that it does not know."""
+    offered = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in turn.tools}
     if call.name not in offered or call.values is None:
         return False
     schema = offered[call.name]
-    known = schema.get("properties", {})
-    return set(schema.get("required", ())) <= set(call.values) <= set(known)
+    return set(schema.get("required", ())) <= set(call.values) <= set(schema.get("properties", {}))

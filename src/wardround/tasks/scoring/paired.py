@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,13 +15,13 @@ from wardround.tasks.scoring.bootstrap import (
     Floats,
     Interval,
     PatientDraws,
-    Statistic,
     patient_bootstrap,
     rows_at_once,
     sum_by_subject,
+    task_mean_interval,
+    task_weights,
 )
 from wardround.tasks.scoring.classification import count_rows, macro_f1_of
-from wardround.tasks.scoring.task_means import task_mean_interval, task_weights
 
 # Is one agent better than another on the same questions? Differences are per sample, the test is per patient.
 
@@ -73,7 +73,12 @@ def paired_test(
     sums = sum_by_subject(weighted[:, None], subjects)[:, 0]
     exact = len(sums) <= _EXACT_SUBJECTS
     flips = 2 ** len(sums) if exact else permutations
-    p_value = (_exact_p(sums) if exact else _sampled_p(sums, flips, seed)) if len(sums) > 1 else None
+    p_value = None
+    if len(sums) > 1 and exact:
+        patterns = np.arange(flips)[:, None] >> np.arange(len(sums)) & 1
+        p_value = float(np.mean(_at_least(np.abs((1 - 2 * patterns) @ sums), sums)))
+    elif len(sums) > 1:
+        p_value = _sampled_p(sums, flips, seed)
     return PairedTest(difference=interval, p_value=p_value, exact=exact, permutations=flips)
 
 
@@ -98,13 +103,7 @@ def paired_test_by_key(
         tasks=None if tasks is None else [tasks[key] for key in shared],
         permutations=permutations,
     )
-    return PairedTest(
-        difference=test.difference,
-        p_value=test.p_value,
-        exact=test.exact,
-        permutations=test.permutations,
-        unpaired=len(first.keys() ^ second.keys()),
-    )
+    return replace(test, unpaired=len(first.keys() ^ second.keys()))
 
 
 def patients_parts(
@@ -135,11 +134,6 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
         worst = max(worst, min(1.0, (len(ordered) - rank) * p_values[name]))
         adjusted[name] = worst
     return {name: adjusted[name] for name in p_values}
-
-
-def _exact_p(sums: Floats) -> float:
-    patterns = np.arange(2 ** len(sums))[:, None] >> np.arange(len(sums)) & 1
-    return float(np.mean(_at_least(np.abs((1 - 2 * patterns) @ sums), sums)))
 
 
 def _sampled_p(sums: Floats, permutations: int, seed: int) -> float:
@@ -299,10 +293,12 @@ def paired_macro_f1(
     ]
     draws = PatientDraws.of(owners, seed=seed, resamples=resamples)
     width = rows[0].shape[1]
-    difference = draws.of_sums(np.hstack(rows), lambda sums: _difference(sums, width, macro_f1_of))
+    difference = draws.of_sums(
+        np.hstack(rows), lambda sums: macro_f1_of(sums[..., width:]) - macro_f1_of(sums[..., :width])
+    )
     assert difference is not None
     p_value, exact, tried = _swap_test(
-        sum_by_subject(rows[0], owners), sum_by_subject(rows[1], owners), macro_f1_of, seed, permutations
+        sum_by_subject(rows[0], owners), sum_by_subject(rows[1], owners), seed, permutations
     )
     return PairedTest(
         difference=difference,
@@ -337,18 +333,12 @@ def macro_hypothesis(
     return Hypothesis(subjects=tuple(dict.fromkeys(owners)), flipped=flipped)
 
 
-def _difference(sums: Floats, width: int, statistic: Statistic) -> Floats:
-    return statistic(sums[..., width:]) - statistic(sums[..., :width])
-
-
-def _swap_test(
-    first: Floats, second: Floats, statistic: Statistic, seed: int, permutations: int
-) -> tuple[float | None, bool, int]:
+def _swap_test(first: Floats, second: Floats, seed: int, permutations: int) -> tuple[float | None, bool, int]:
     """Return p, whether every pattern was tried, and how many were. The observed pattern counts as one of them."""
     count = len(first)
     if count < 2:
         return None, True, 1
-    observed = abs(float(statistic(second.sum(axis=0)) - statistic(first.sum(axis=0))))
+    observed = abs(float(macro_f1_of(second.sum(axis=0)) - macro_f1_of(first.sum(axis=0))))
     gain = second - first
     exact = count <= _CLASSES_EXACT_SUBJECTS
     tried = 2**count if exact else permutations
@@ -361,6 +351,6 @@ def _swap_test(
         else:
             swapped = generator.integers(0, 2, size=(size, count)).astype(float)
         moved = swapped @ gain
-        difference = np.abs(statistic(second.sum(axis=0) - moved) - statistic(first.sum(axis=0) + moved))
+        difference = np.abs(macro_f1_of(second.sum(axis=0) - moved) - macro_f1_of(first.sum(axis=0) + moved))
         hits += int(np.count_nonzero(difference >= observed - _ROUNDING))
     return (hits / tried if exact else (hits + 1) / (tried + 1)), exact, tried

@@ -1,15 +1,17 @@
-"""Scorers: one for every kind of answer, registered under the kind's name."""
+"""Scores of answers: set precision, recall and F1 (AgentEHR eq. 12-14), Best@K (eq. 15-17), pass^k, and a scorer for
+every kind of answer, registered under the kind's name. Text is matched, never evaluated.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wardround.clinical.codes import LabelSet
+from wardround.clinical.codes import LabelSet, normalise_label
 from wardround.clinical.vocabulary import read_care_unit, service_class
-from wardround.core import Registry
+from wardround.core import Registry, UserError
 from wardround.tasks.answers import (
     AnswerKind,
     Candidates,
@@ -23,7 +25,91 @@ from wardround.tasks.answers import (
     SeveralClasses,
 )
 from wardround.tasks.scoring.paired import Hypothesis, PairedTest, macro_hypothesis, paired_macro_f1
-from wardround.tasks.scoring.sets import SetScore, class_score, set_scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetScore:
+    """One answer against one target: ``hits`` of ``answered`` are among the ``wanted``. ``outside`` lists the answers
+    that are no spelling of any candidate (they count as wrong)."""
+
+    precision: float
+    recall: float
+    f1: float
+    hits: int
+    answered: int
+    wanted: int
+    outside: tuple[str, ...] = ()
+
+
+def set_scores(answer: Iterable[str] | None, target: Iterable[str], label_set: LabelSet | None = None) -> SetScore:
+    """Score an answer as a set (eq. 12-14).
+
+    Answers and targets are normalised (Unicode NFKC, case, inner space), resolved to official labels through
+    ``label_set`` and compared as sets: duplicates and alias spellings count once. No answer is the empty set. Both
+    empty scores 1; one empty scores 0.
+    """
+    answers = {_key(text, label_set): text for text in answer or () if text.strip()}
+    targets = {_key(text, label_set) for text in target}
+    hits = len(answers.keys() & targets)
+    if_empty = float(not answers and not targets)
+    precision = hits / len(answers) if answers else if_empty
+    recall = hits / len(targets) if targets else if_empty
+    total = precision + recall
+    outside = tuple(sorted(text for text in answers.values() if label_set is not None and not label_set.resolve(text)))
+    return SetScore(
+        precision=precision,
+        recall=recall,
+        f1=2 * precision * recall / total if total else 0.0,
+        hits=hits,
+        answered=len(answers),
+        wanted=len(targets),
+        outside=outside,
+    )
+
+
+def class_score(answer: Iterable[str] | None, target: str, label_set: LabelSet) -> SetScore:
+    """Score an answer that must be one class: 1 if it names the target and nothing else, else 0."""
+    given = {_key(text, label_set): text for text in answer or () if text.strip()}
+    right = given.keys() == {_key(target, label_set)}
+    return SetScore(
+        precision=float(right),
+        recall=float(right),
+        f1=float(right),
+        hits=int(right),
+        answered=len(given),
+        wanted=1,
+        outside=tuple(sorted(text for text in given.values() if not label_set.resolve(text))),
+    )
+
+
+def best_at_k(scores: Sequence[float], k: int) -> float:
+    """Return the expected best of ``k`` scores drawn from all without replacement (eq. 15), exactly.
+
+    The j-th smallest of N is the best of C(j-1, k-1) of the C(N, k) subsets.
+    """
+    n = len(scores)
+    if not 1 <= k <= n:
+        raise UserError(f"Best@{k} needs between 1 and {n} trajectories")
+    subsets = math.comb(n, k)
+    ordered = sorted(scores)
+    return math.fsum(ordered[j] * (math.comb(j, k - 1) / subsets) for j in range(k - 1, n))
+
+
+def pass_hat_k(right: Sequence[bool], k: int) -> float:
+    """Return the chance that ``k`` answers drawn from all without replacement are all right (tau-bench's pass^k).
+
+    Of N answers with c right ones it is C(c, k) / C(N, k), exactly.
+    """
+    n = len(right)
+    if not 1 <= k <= n:
+        raise UserError(f"pass^{k} needs between 1 and {n} trajectories")
+    return math.comb(sum(right), k) / math.comb(n, k)
+
+
+def _key(text: str, label_set: LabelSet | None) -> str:
+    official = label_set.resolve(text) if label_set is not None else None
+    return normalise_label(official if official is not None else text)
+
 
 MACRO_F1 = "macro-F1"
 SET_F1 = "F1"

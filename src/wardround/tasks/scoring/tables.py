@@ -9,16 +9,19 @@ from statistics import fmean
 from textwrap import fill
 from typing import Any
 
-from wardround.core import Usage
 from wardround.core.table import TableColumn, as_text, columns_of, table_of
 from wardround.tasks.benchmarks import get_task
-from wardround.tasks.scoring.bootstrap import Interval, patient_bootstrap
-from wardround.tasks.scoring.episodes import EpisodeScore
+from wardround.tasks.scoring.bootstrap import Interval, mean_of_task_means, patient_bootstrap, task_mean_interval
+from wardround.tasks.scoring.episodes import (
+    EpisodeScore,
+    EvidenceCut,
+    GroundingCounts,
+    Successes,
+    evidence_cut,
+    successes,
+)
 from wardround.tasks.scoring.errors import ErrorClass
-from wardround.tasks.scoring.grounding import GroundingCounts
 from wardround.tasks.scoring.scorer import SET_F1, scorer_of
-from wardround.tasks.scoring.successes import Successes, successes
-from wardround.tasks.scoring.task_means import EvidenceCut, evidence_cut, mean_of_task_means, task_mean_interval
 
 # A cell whose number was not computed is empty, never zero.
 
@@ -147,6 +150,10 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
     task_of = {score.sample: score.task for score in scores}
     tasks = [task_of[sample] for sample in f1]
     usages = [score.use.usage for score in scores]
+    errors = Counter(name for score in scores for name in score.errors)
+    calls: Counter[str] = Counter()
+    for score in scores:
+        calls.update(score.use.tool_calls)
     return SummaryRow(
         agent=agent,
         model=model,
@@ -161,16 +168,16 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         reachable_recall=_mean(scores, lambda one: one.winnable_recall),
         turns=fmean(turns for score in scores for turns in score.use.trial_turns or (score.use.turns,)),
         trials=fmean(len(score.use.trial_turns) or 1 for score in scores),
-        input_tokens=_mean_tokens(usages, lambda usage: usage.input_tokens),
-        output_tokens=_mean_tokens(usages, lambda usage: usage.output_tokens),
+        input_tokens=_mean_known([None if usage is None else usage.input_tokens for usage in usages]),
+        output_tokens=_mean_known([None if usage is None else usage.output_tokens for usage in usages]),
         cost=_mean_known([score.use.cost for score in scores]),
         seconds=fmean(score.use.model_seconds + score.use.tool_seconds for score in scores),
         grounding=GroundingCounts.total(score.grounding for score in scores),
-        errors=_error_counts(scores),
+        errors={name: errors[name] for name in ErrorClass},
         failed=sum(score.finish == "error" for score in scores),
-        tool_calls=_tool_mix(scores),
+        tool_calls=dict(sorted(calls.items())),
         evidence_cut=evidence_cut(score.use.evidence_left_out for score in scores),
-        summarised=_summarised(scores),
+        summarised=sum(one.use.summarised for one in scores) if any(one.use.summarises for one in scores) else None,
         summaries=sum(score.use.summaries for score in scores),
         failed_summaries=sum(score.use.failed_summaries for score in scores),
         experiences=_mean_known([score.use.experiences for score in scores]),
@@ -209,32 +216,9 @@ def _mean(scores: list[EpisodeScore], value: Callable[[EpisodeScore], float]) ->
     return mean_of_task_means(list(values.values()), [task_of[sample] for sample in values])
 
 
-def _mean_tokens(usages: list[Usage | None], tokens: Callable[[Usage], int]) -> float | None:
-    return _mean_known([None if usage is None else tokens(usage) for usage in usages])
-
-
 def _mean_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if len(known) == len(values) else None
-
-
-def _summarised(scores: list[EpisodeScore]) -> int | None:
-    if not any(score.use.summarises for score in scores):
-        return None
-    return sum(score.use.summarised for score in scores)
-
-
-def _error_counts(scores: list[EpisodeScore]) -> dict[ErrorClass, int]:
-    found = Counter(name for score in scores for name in score.errors)
-    return {name: found[name] for name in ErrorClass}
-
-
-def _tool_mix(scores: list[EpisodeScore]) -> dict[str, int]:
-    calls: dict[str, int] = {}
-    for score in scores:
-        for name, count in score.use.tool_calls.items():
-            calls[name] = calls.get(name, 0) + count
-    return dict(sorted(calls.items()))
 
 
 def _errors(row: SummaryRow) -> str:

@@ -22,7 +22,7 @@ from wardround.memory.experience import utc_now
 from wardround.reports.summary import contender
 from wardround.serve.viewer.run import ViewedRun
 from wardround.tasks.scoring import EpisodeScore, Interval
-from wardround.tasks.scoring.agreement import cohen_kappa, fleiss_kappa
+from wardround.tasks.scoring.classification import cohen_kappa, fleiss_kappa
 
 # Marks of reviewers in a file of JSON lines beside a run: one line each, appended, never changed.
 #

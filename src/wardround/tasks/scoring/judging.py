@@ -1,4 +1,4 @@
-"""Judges: prompts, points of a text, verdicts, and the figures made of them."""
+"""Judging: what an answer in words of one's own is worth, by a model that is none of the players, or by words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Literal, Protocol
 
 from wardround.clinical.codes import LabelSet, normalise_label
-from wardround.core import Message, PromptFile, load_prompt
+from wardround.core import Message, PromptFile, check_settings, load_prompt, setting
 from wardround.models import Model, ModelSettings, Reply, Request, complete_structured
 from wardround.models.schema import object_schema
 
@@ -100,7 +100,12 @@ def points_of(text: str) -> tuple[str, ...]:
     Text after the last ``Answer:`` is the answer and no reasoning.
     """
     lines = (_MARKER.sub("", line).strip() for line in reasoning_part(text).splitlines())
-    points = [point for line in lines for point in _parts(line) if _POINT_WORD.search(point)]
+    points = [
+        point
+        for line in lines
+        for point in ([line] if len(line) <= _LONGEST_POINT else _SENTENCE.split(line))
+        if _POINT_WORD.search(point)
+    ]
     return tuple(points[:MOST_POINTS])
 
 
@@ -119,10 +124,6 @@ def _is_heading(line: str) -> bool:
     return title or _HEADING.match(line) is not None
 
 
-def _parts(line: str) -> list[str]:
-    return [line] if len(line) <= _LONGEST_POINT else _SENTENCE.split(line)
-
-
 # Judges: a model with its own templates, or a comparison of words. Judges never act, retrieve or teach.
 
 
@@ -136,13 +137,6 @@ _WORD = re.compile(r"\w+")
 _SMALL = frozenset(("a", "an", "and", "the", "of", "in", "with", "to", "for", "due", "by", "on", "or"))
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 ANSWER_SCHEMA = object_schema({"why": {"type": "string"}, "same": {"type": "boolean"}}, optional=("why",))
-
-
-def _reasoning_schema(points: int, reference: int) -> Mapping[str, Any]:
-    """Return the schema of marks; each list has a limit, or a small model would count without end."""
-    marked = {"useful": points, "true": points, "covered": reference}
-    properties = {name: {**_NUMBERS, "maxItems": most} for name, most in marked.items()}
-    return {"type": "object", "properties": properties, "required": list(marked)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +235,11 @@ class ModelJudge:
 async def _reasoning(calls: JudgeCalls, case: JudgedCase, reference: tuple[str, ...]) -> dict[str, float]:
     points = points_of(case.reasoning)
     shown = {"case": case, "points": points, "reference": reference}
-    marks = await calls.ask("judge_reasoning", shown, _reasoning_schema(len(points), len(reference)))
+    marked = {"useful": len(points), "true": len(points), "covered": len(reference)}
+    # each list has a limit, or a small model would count without end
+    properties = {name: {**_NUMBERS, "maxItems": most} for name, most in marked.items()}
+    schema = {"type": "object", "properties": properties, "required": list(marked)}
+    marks = await calls.ask("judge_reasoning", shown, schema)
     return reasoning_figures(len(points), marks["useful"], marks["true"], len(reference), marks["covered"])
 
 
@@ -252,3 +250,165 @@ def judge_prompts() -> tuple[PromptFile, ...]:
 
 def _words(text: str) -> set[str]:
     return set(_WORD.findall(normalise_label(text))) - _SMALL
+
+
+# MedR-Bench's judge, after its authors' public code: a call for each step of the reasoning and of the reference.
+#
+# - Answer: right where it holds the experts' diagnosis; of a treatment also where it is another that evidence supports.
+# - Efficiency: the share of the steps that reason. A step is reasoning, citation (of the case), repetition or
+#   redundancy; the judge sees the case, the earlier steps and the right answer.
+# - Factuality: of the steps that reason, the share that agrees with the case and with medical knowledge.
+# - Completeness: the judge cuts the experts' reasoning into steps, then says of each whether the reasoning holds it.
+#
+# Other than there: nothing is looked up on the web, as with their switch for that, and the prompts are our own.
+
+
+MAX_STEPS = 10
+"""Limit on the points of one reasoning, as in the authors' code."""
+MAX_REFERENCE_STEPS = 40
+_MEDR_BENCH_PROMPTS = (
+    "judge_system",
+    "medr_answer",
+    "medr_step_kind",
+    "medr_step_fact",
+    "medr_reference_steps",
+    "medr_step_covered",
+)
+_STEP = re.compile(r"<step\s+\d+>\s*(.*?)(?=<step\s+\d+>|\Z)", re.IGNORECASE | re.DOTALL)
+_KIND = object_schema({"kind": {"type": "string", "enum": ["reasoning", "citation", "repetition", "redundancy"]}})
+_FACT = object_schema({"correct": {"type": "boolean"}})
+_COVERED = object_schema({"covered": {"type": "boolean"}})
+_STEPS = object_schema({"steps": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_REFERENCE_STEPS}})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MedRBenchJudge:
+    """A model as judge under MedR-Bench's protocol. ``reasons``: whether it marks the reasoning at all."""
+
+    name: str
+    model: Model
+    reasons: bool = True
+
+    async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
+        """Judge the answer, then each step. ProviderError, FormatError: it could not."""
+        calls = JudgeCalls(model=self.model, episode=episode, record=record)
+        verdict = await calls.ask("medr_answer", {"case": case}, ANSWER_SCHEMA)
+        figures = await _figures(calls, case) if self.reasons and case.reference else {}
+        return Verdict(
+            right=bool(verdict["same"]),
+            judge=self.name,
+            why=str(verdict.get("why", "")),
+            protocol=MEDR_BENCH_JUDGE,
+            reasoning=figures,
+        )
+
+
+async def _figures(calls: JudgeCalls, case: JudgedCase) -> dict[str, float]:
+    steps = steps_of(case.reasoning)
+    kinds: list[str] = []
+    correct: list[bool] = []
+    for place, step in enumerate(steps):
+        shown = {"case": case, "step": step, "earlier": steps[:place]}
+        kinds.append(str((await calls.ask("medr_step_kind", shown, _KIND))["kind"]))
+        if kinds[-1] == "reasoning":
+            correct.append(bool((await calls.ask("medr_step_fact", shown, _FACT))["correct"]))
+    covered = []
+    for step in (await calls.ask("medr_reference_steps", {"case": case}, _STEPS))["steps"]:
+        shown = {"case": case, "step": step, "steps": steps}
+        covered.append(bool((await calls.ask("medr_step_covered", shown, _COVERED))["covered"]))
+    figures = {
+        "efficiency": len(correct) / len(kinds) if kinds else 0.0,
+        "factuality": fmean(correct) if correct else 0.0,
+        "completeness": fmean(covered) if covered else 0.0,
+    }
+    return figures | {"R": fmean(figures.values())}
+
+
+def steps_of(text: str) -> tuple[str, ...]:
+    """Return the steps of a reply: those it marks ``<step 1>``, else its paragraphs, else its lines; at most 10.
+
+    Headings and empty steps do not count; what stands behind the last ``Answer:`` is no reasoning.
+    """
+    reasoning = reasoning_part(text)
+    marked = _STEP.findall(reasoning)
+    parts = marked or reasoning.split("\n\n" if "\n\n" in reasoning.strip() else "\n")
+    return tuple(part.strip() for part in parts if part.strip())[:MAX_STEPS]
+
+
+def medr_bench_prompts() -> tuple[PromptFile, ...]:
+    """The templates of this judge."""
+    return tuple(load_prompt("wardround.tasks.scoring", name) for name in _MEDR_BENCH_PROMPTS)
+
+
+# Clinical equivalence of a plan (TRACE, section 5): a judge grades, from 1 to 5, how good the actions predicted at a
+# step would be beside those that were decided. The paper prints no prompt for it; this one is ours.
+
+
+_PROMPT = "judge_equivalence"
+_SCHEMA: Mapping[str, Any] = object_schema(
+    {"why": {"type": "string"}, "grade": {"type": "integer", "minimum": 1, "maximum": 5}}, optional=("why",)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCase:
+    """The plan of one step in words: the ``bundle`` that it followed, what was ``predicted``, what was ``decided``."""
+
+    step: int
+    bundle: str
+    predicted: str
+    decided: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanGrade:
+    """A judge's grade of a step's plan."""
+
+    step: int
+    grade: int
+    why: str = ""
+
+
+async def grade_plan(model: Model, case: PlanCase, *, episode: str, place: int, record: Record) -> PlanGrade:
+    """Ask for the grade of one plan, the ``place``-th of its episode. ProviderError, FormatError: it cannot be had."""
+    calls = JudgeCalls(model=model, episode=episode, record=record, calls=place)
+    reply = await calls.ask(_PROMPT, {"case": case}, _SCHEMA)
+    return PlanGrade(step=case.step, grade=int(reply["grade"]), why=str(reply.get("why", "")))
+
+
+def equivalence_prompts() -> tuple[PromptFile, ...]:
+    """The templates that plans are graded with."""
+    return tuple(load_prompt("wardround.tasks.scoring", name) for name in ("judge_system", _PROMPT))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringSettings:
+    """Settings for judging free-text answers and for comparing figures."""
+
+    baseline: str | None = setting(
+        None, "contender (an agent, or 'agent · model') that the others are compared with", flag="--baseline"
+    )
+
+    judge: str | None = setting(
+        None,
+        "model that judges answers in words of one's own (a name of [models.NAME] too), or 'words': no model, a floor",
+    )
+    judge_may_play: bool = setting(False, "the judge may be a model that plays too, as in the GSEM paper")
+    judge_protocol: JudgeProtocol = setting(
+        POINTS,
+        "how the judge marks: points (ours, one call for a reasoning) or medr-bench (after its authors' public code: "
+        "a call for each step, and an answer that includes the right one counts)",
+        source="MedR-Bench",
+    )
+    judge_reasoning: bool = setting(True, "the judge marks the reasoning too: efficiency, factuality, completeness")
+
+    equivalence: int = setting(
+        0,
+        "steps of a stay, drawn, whose predictions the judge grades from 1 to 5 beside what was decided; 0: none",
+        unit="steps",
+        least=0,
+        source="TRACE, section 5 (clinical equivalence)",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
