@@ -34,8 +34,8 @@ from wardround.clinical.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.core import Message, ToolCall, Usage
 from wardround.log import EpisodeLog, ToolRecord
 from wardround.memory import Bank, Experience, Findings, Key, Provenance, Subject
-from wardround.memory.candidates import RecallQuestion
 from wardround.memory.graph_recall import GraphCase, GraphRecallSettings, recall_by_graph
+from wardround.memory.recall import RecallQuestion
 from wardround.models import ModelSettings, Reply, Request
 from wardround.records import Store, ingest
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start

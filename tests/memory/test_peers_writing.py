@@ -31,7 +31,7 @@ from wardround.memory.peer import (
     note_of,
 )
 from wardround.memory.peers.a_mem import Attributes
-from wardround.memory.peers.graphrag import communities_of
+from wardround.memory.peers.rag import communities_of
 from wardround.tools.retrieval import LexicalEncoder
 
 ENCODER = LexicalEncoder()

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from wardround.clinical.vocabulary.care_units import places_of
 from wardround.memory.phrases import Findings, findings_of_chart, read_phrase
-from wardround.memory.places import places_of
 from wardround.memory.scope import setting_of
 from wardround.records import Store
 

@@ -7,6 +7,14 @@ import math
 import pytest
 
 from wardround.memory import RoleEdge
+from wardround.memory.construction.linking import (
+    edge_weight,
+    entity_similarity,
+    inverse_document_frequency,
+    role_paths,
+    structure_similarity,
+    task_similarity,
+)
 from wardround.memory.credit import (
     EdgeHistory,
     ScoreBaseline,
@@ -18,14 +26,6 @@ from wardround.memory.credit import (
     signal,
 )
 from wardround.memory.experience import Role
-from wardround.memory.similarity import (
-    edge_weight,
-    entity_similarity,
-    inverse_document_frequency,
-    role_paths,
-    structure_similarity,
-    task_similarity,
-)
 
 
 def test_equation_11_and_12_entities() -> None:

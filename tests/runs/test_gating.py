@@ -13,7 +13,7 @@ from wardround.core import UserError
 from wardround.learning import gate_bank
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
-from wardround.memory.gates import GateRecord, GateUse, look_of
+from wardround.memory.rows import GateRecord, GateUse, look_of
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, execute, gate_notes, start
 from wardround.runs.banks import Memories

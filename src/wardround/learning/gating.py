@@ -8,7 +8,7 @@ from typing import Any
 
 from wardround.core import UserError
 from wardround.memory import Bank
-from wardround.memory.gates import GateRecord, look_of
+from wardround.memory.rows import GateRecord, look_of
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import score_run
 from wardround.tasks.scoring import EpisodeScore, HeldOutPairs, gate

@@ -4,7 +4,6 @@ A bank never serves an experience to the subject it came from, nor one from outs
 """
 
 from wardround.memory.bank import Bank
-from wardround.memory.candidates import RecallQuestion
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
 from wardround.memory.experience import (
     KINDS,
@@ -41,16 +40,14 @@ from wardround.memory.graph_recall import (
     OfferedExperience,
     recall_by_graph,
 )
-from wardround.memory.history import Feedback, RevisionEntry
 from wardround.memory.keys import Key, KeyEncoder, chart_key, text_key
-from wardround.memory.known_case import KnownCase, known_case
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.phrases import Findings, findings_of_chart, findings_of_text
-from wardround.memory.reading import BankReader, PinnedBank
-from wardround.memory.recall import RecallHit, SeedRecall, SeedSettings
+from wardround.memory.reading import BankReader, Feedback, PinnedBank
+from wardround.memory.recall import RecallHit, RecallQuestion, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
-from wardround.memory.rows import Edge
-from wardround.memory.scope import CheckedPhrase, Scope, scope_of
+from wardround.memory.rows import Edge, RevisionEntry
+from wardround.memory.scope import CheckedPhrase, KnownCase, Scope, known_case, scope_of
 from wardround.memory.serve import GRAPH_PROMPT, ServedText, render_experiences, render_offered
 from wardround.memory.settings import MemorySettings
 from wardround.memory.state import BankState, Match, Recall

@@ -17,9 +17,7 @@ from typing import Any
 from wardround.core import UserError
 from wardround.memory.bank_file import BANK_FORMAT, BankFile
 from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject, normal_name
-from wardround.memory.gates import GateRecord, write_gate
 from wardround.memory.graph import GraphCache, write_alias, write_edges, write_own_name, write_qualities
-from wardround.memory.history import RevisionEntry
 from wardround.memory.keys import Key
 from wardround.memory.outcomes import (
     ExperienceTrial,
@@ -30,13 +28,16 @@ from wardround.memory.outcomes import (
     write_undone,
     write_withdrawal,
 )
-from wardround.memory.past_reading import PastReader
+from wardround.memory.reading import PastReader
 from wardround.memory.recall import nearest_experiences, related_experiences
 from wardround.memory.rows import (
     Edge,
+    GateRecord,
+    RevisionEntry,
     is_forgotten,
     write_experience,
     write_feedback,
+    write_gate,
     write_key,
     write_revision,
     write_snapshot,
@@ -274,7 +275,7 @@ class Bank(PastReader):
             return number
 
     def record_gate(self, record: GateRecord) -> None:
-        """Write the verdict of held-out evidence on a revision, by task: see :mod:`wardround.memory.gates`."""
+        """Write the verdict of held-out evidence on a revision, by task: see :mod:`wardround.memory.rows`."""
         with self._lock, self._writing():
             write_gate(self._file, record)
 

@@ -12,12 +12,11 @@ from itertools import islice
 from typing import Any, Literal
 
 from wardround.core import UserError, check_settings, setting
-from wardround.memory.candidates import RecallQuestion
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
 from wardround.memory.graph import GraphReader
 from wardround.memory.phrases import Findings, split_phrases
 from wardround.memory.reading import BankReader
-from wardround.memory.recall import SeedRecall, SeedSettings
+from wardround.memory.recall import RecallQuestion, SeedRecall, SeedSettings
 from wardround.memory.scope import Scope, scope_of
 from wardround.memory.walk import SkipReason, Walk, WalkSettings, walk
 

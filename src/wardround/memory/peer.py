@@ -10,14 +10,13 @@ from typing import Any
 
 from wardround.core import Registry, check_settings, estimate_tokens, load_prompt, setting
 from wardround.memory.bank import Bank
-from wardround.memory.candidates import RecallQuestion
 from wardround.memory.construction.drafts import Attempt, Case, ask_value, evidence_of, names_answer
 from wardround.memory.experience import Experience, Kind, Provenance, Subject
 from wardround.memory.extract import Asker
 from wardround.memory.keys import Key, text_key
 from wardround.memory.material import reduced_trajectory
 from wardround.memory.reading import BankReader
-from wardround.memory.recall import SeedSettings
+from wardround.memory.recall import RecallQuestion, SeedSettings
 from wardround.memory.rows import Edge
 from wardround.tools.retrieval import Encoder
 from wardround.tools.retrieval.encoder import is_lexical_identity

@@ -35,7 +35,7 @@ from wardround.clinical.vocabulary import (
     records_allergy,
     words_of,
 )
-from wardround.memory.places import is_in, places_of, read_place
+from wardround.clinical.vocabulary.care_units import is_in, places_of, read_place
 
 # The findings of one patient that the limits of an experience are checked against: age, sex, the latest value of each
 # measurement, and what is present, denied, possible or past.

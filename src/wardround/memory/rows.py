@@ -1,4 +1,4 @@
-"""Experiences, revisions, feedback and edges as rows of a bank's file."""
+"""Experiences, revisions, feedback, edges and verdicts as rows of a bank's file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hmac
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,6 @@ from wardround.core import UserError
 from wardround.memory.bank_file import BankFile
 from wardround.memory.entries import write_entry
 from wardround.memory.experience import Experience, Provenance, normal_name, plain_text, utc_now
-from wardround.memory.history import RevisionEntry, history_of
 from wardround.memory.keys import Key, note_length
 from wardround.memory.words import index_text, unindex_text
 
@@ -34,6 +33,48 @@ def structure_text(experience: Experience) -> str:
 def json_text(value: Any) -> str:
     """Write a value as the file holds it."""
     return plain_text(json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True))
+
+
+# What was written of an experience, oldest first.
+
+
+_REVISION_COLUMNS = (
+    *("number", "experience", "live", "title", "description", "content", "score", "sample", "reason", "at"),
+    *("condition", "exclusions"),
+)
+_HISTORY = f"SELECT {', '.join(_REVISION_COLUMNS)} FROM revision WHERE experience = ? ORDER BY number"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionEntry:
+    """One step of an experience's history. ``at`` is UTC, ISO 8601."""
+
+    number: int
+    experience: str
+    live: bool
+    title: str
+    description: str
+    content: str
+    score: float | None
+    sample: str
+    reason: str
+    at: str
+    condition: str = ""
+    exclusions: tuple[str, ...] = ()
+
+
+def history_of(file: BankFile, experience: str) -> tuple[RevisionEntry, ...]:
+    """Return every revision of one experience, oldest first. Raises UserError if the experience does not exist."""
+    rows = file.rows(_HISTORY, (experience,))
+    if not rows:
+        raise UserError(f"no experience {experience!r} in {file.path}")
+    revisions = [dict(zip(_REVISION_COLUMNS, row, strict=True)) for row in rows]
+    return tuple(
+        RevisionEntry(
+            **{**revision, "live": bool(revision["live"]), "exclusions": tuple(json.loads(revision["exclusions"]))}
+        )
+        for revision in revisions
+    )
 
 
 # How facts get into a bank's file: keys, experiences, revisions, feedback, ticks of its clock. Nothing is overwritten.
@@ -245,3 +286,63 @@ def _fact(row: Sequence[Any]) -> EdgeFact:
         synergy=synergy,
         task=task,
     )
+
+
+# The verdicts of held-out evidence on a bank, by task.
+
+
+GateUse = Literal["heed", "require", "ignore"]
+"""``heed``: a task whose gate is not open is served nothing. ``require``: nor is one that was never judged."""
+UNJUDGED, CHANGED = "never judged", "the bank changed since it was judged"
+_LAST = "SELECT look, number, content FROM gate WHERE number <= ? ORDER BY look DESC LIMIT 1"
+_OF = "SELECT task, verdict FROM gate WHERE look = ? ORDER BY task"
+_LOOKS = "SELECT look, verdict FROM gate ORDER BY look"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRecord:
+    """The verdicts of one look at a bank. ``revision`` and ``content`` (the hash of what it serves) say what was
+    judged; None and empty where nothing was."""
+
+    revision: int | None = None
+    content: str = ""
+    look: int = 0
+    verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def state(self, task: str, content: str) -> str:
+        """Return what is known about a bank with this content for a task: ``open``, or why it is not."""
+        verdict = self.verdicts.get(task)
+        if verdict is None:
+            return UNJUDGED
+        return str(verdict["state"]) if content == self.content else CHANGED
+
+    def allows(self, task: str, use: GateUse, content: str) -> bool:
+        """Return whether a task is served out of a bank that serves a content."""
+        state = self.state(task, content)
+        return use == "ignore" or state == "open" or (state == UNJUDGED and use == "heed")
+
+
+def read_gate(file: BankFile, revision: int) -> GateRecord:
+    """Return the verdicts of the last look at or before a revision."""
+    rows = file.rows(_LAST, (revision,))
+    if not rows:
+        return GateRecord()
+    look, judged, content = rows[0]
+    verdicts = {task: json.loads(text) for task, text in file.rows(_OF, (look,))}
+    return GateRecord(revision=judged, content=content, look=look, verdicts=verdicts)
+
+
+def look_of(file: BankFile, without: str, with_it: str) -> int:
+    """Return the number of the look that judges by two runs: the number it had before, or the next one."""
+    looks = [(look, json.loads(text)) for look, text in file.rows(_LOOKS)]
+    same = [look for look, verdicts in looks if (verdicts.get("without"), verdicts.get("with")) == (without, with_it)]
+    return same[0] if same else max((look for look, _ in looks), default=0) + 1
+
+
+def write_gate(file: BankFile, record: GateRecord) -> None:
+    """Write the verdicts of a look; earlier verdicts of the same look are replaced."""
+    rows = [
+        (record.look, record.revision, record.content, task, json_text(dict(verdict)), utc_now())
+        for task, verdict in record.verdicts.items()
+    ]
+    file.connection.executemany("INSERT OR REPLACE INTO gate VALUES (?, ?, ?, ?, ?, ?)", rows)

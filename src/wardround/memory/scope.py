@@ -1,4 +1,4 @@
-"""Whether an experience applies to a patient: conditions and exclusions, and where it was learned."""
+"""The case of a question, from its chart or its words, and whether an experience applies to it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
-from wardround.memory.experience import Experience
-from wardround.memory.phrases import Check, Findings, read_phrase, split_phrases
-from wardround.memory.places import PLACES, places_of
+from wardround.clinical.vocabulary.care_units import PLACES, places_of
+from wardround.memory.experience import Experience, Subject
+from wardround.memory.keys import Key, chart_key, text_key
+from wardround.memory.phrases import Check, Findings, findings_of_chart, findings_of_text, read_phrase, split_phrases
+from wardround.records import TEXT_CASE_SOURCE, Chart, TextCaseRecord
+from wardround.tools.retrieval import Encoder, describe_recent_events
 
 # Whether an experience applies to a patient: its condition and its exclusions, phrase by phrase, before it is used.
 #
@@ -113,3 +116,94 @@ def _latest(events: Sequence[Any], kinds: frozenset[str]) -> list[str]:
         if event.kind in kinds and len(str(event.description)) <= _LONGEST_NAME
     ]
     return list(dict.fromkeys(reversed(names)))[:_MOST_OF_A_KIND]
+
+
+# The case of a question for recall: its subject, its findings, its description; from a chart or a text case.
+
+
+class KnownCase(Protocol):
+    """The case that a question is about. Reading may block."""
+
+    @property
+    def subject(self) -> Subject:
+        """Whose own experiences are never served."""
+        ...
+
+    def findings(self) -> Findings:
+        """Return what conditions and exclusions are checked against."""
+        ...
+
+    def key(self, encoder: Encoder) -> Key:
+        """Return the key by which experiences are found."""
+        ...
+
+    def description(self, max_tokens: int) -> str:
+        """Return what the case looks like if the question does not state it; empty if it does."""
+        ...
+
+    def setting(self) -> tuple[str, ...]:
+        """Phrases that say which patient this was, without identity."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChartedCase:
+    """A case by its chart."""
+
+    chart: Chart
+
+    @property
+    def subject(self) -> Subject:
+        """The chart's subject."""
+        return Subject.of_chart(self.chart)
+
+    def findings(self) -> Findings:
+        """Return the findings on the chart."""
+        return findings_of_chart(self.chart)
+
+    def key(self, encoder: Encoder) -> Key:
+        """Return the most recent events of the chart."""
+        return chart_key(encoder, self.chart)
+
+    def description(self, max_tokens: int) -> str:
+        """Return the most recent events of the chart."""
+        return describe_recent_events(self.chart, max_tokens=max_tokens)
+
+    def setting(self) -> tuple[str, ...]:
+        """Return the latest problems and drugs."""
+        return setting_of(self.chart)
+
+
+@dataclass(frozen=True, slots=True)
+class WordedCase:
+    """A case by the words of its question."""
+
+    text_case: TextCaseRecord
+
+    @property
+    def subject(self) -> Subject:
+        """The report, or the question, that the words are from."""
+        return Subject(source=TEXT_CASE_SOURCE, subject_id=self.text_case.subject_id)
+
+    def findings(self) -> Findings:
+        """Return the findings in the words."""
+        return findings_of_text(self.text_case.text)
+
+    def key(self, encoder: Encoder) -> Key:
+        """Return the words."""
+        return text_key(encoder, self.text_case.text)
+
+    def description(self, max_tokens: int) -> str:
+        """Nothing: the question tells the case."""
+        return ""
+
+    def setting(self) -> tuple[str, ...]:
+        """None: a question's words are not cut into phrases here."""
+        return ()
+
+
+def known_case(chart: Chart | None, text_case: TextCaseRecord | None) -> KnownCase | None:
+    """Return the case of a chart, else the text case; None without either."""
+    if chart is not None:
+        return ChartedCase(chart)
+    return None if text_case is None else WordedCase(text_case)

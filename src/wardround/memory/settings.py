@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from wardround.core import check_settings, setting
 from wardround.memory.extract import MAXIMUM_ITEMS, MAXIMUM_REASONING_ITEMS, MAXIMUM_TOOL_ITEMS, REFLECTION_SETTINGS
-from wardround.memory.gates import GateUse
 from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.learning import EvolutionSettings
 from wardround.memory.peer import PeerSettings
+from wardround.memory.rows import GateUse
 from wardround.models import ModelSettings
 from wardround.tools.retrieval.recent import MAX_TOKENS
 

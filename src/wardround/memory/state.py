@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from wardround.core import LeakError, UserError
 from wardround.memory.bank_file import BANK_FORMAT, BankFile
-from wardround.memory.choice import EligibleEntries
-from wardround.memory.entries import Entry, EntryReader, forgotten
+from wardround.memory.entries import EligibleEntries, Entry, EntryReader, forgotten
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.keys import Key, KeyVectors
 from wardround.memory.words import WordScores

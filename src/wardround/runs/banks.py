@@ -17,7 +17,7 @@ from typing import Any
 from wardround.agents import Memory, kinds_read
 from wardround.core import UserError, refuse_unknown
 from wardround.memory import Bank, KeyEncoder, PinnedBank, Subject
-from wardround.memory.gates import UNJUDGED, GateRecord
+from wardround.memory.rows import UNJUDGED, GateRecord
 from wardround.records import Store
 from wardround.runs.evolution_record import RECORD
 from wardround.runs.folder import RunFolder

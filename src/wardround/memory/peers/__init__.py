@@ -5,12 +5,10 @@ and everything else is shared. See docs/methods/peers.md for what differs from t
 from wardround.memory.peer import PEERS
 from wardround.memory.peers.a_mem import A_MEM
 from wardround.memory.peers.flex import FLEX
-from wardround.memory.peers.graphrag import GRAPHRAG
-from wardround.memory.peers.langmem import LANGMEM
 from wardround.memory.peers.mem0 import MEM0, MEM0_GRAPH
-from wardround.memory.peers.naive_rag import NAIVE_RAG
+from wardround.memory.peers.packages import LANGMEM, ZEP
+from wardround.memory.peers.rag import GRAPHRAG, NAIVE_RAG
 from wardround.memory.peers.reme import REME
-from wardround.memory.peers.zep import ZEP
 
 _OURS = (NAIVE_RAG, GRAPHRAG, MEM0, MEM0_GRAPH, A_MEM, REME, FLEX, ZEP, LANGMEM)
 for _peer in _OURS:

@@ -1,4 +1,4 @@
-"""After GraphRAG (Edge et al., 2025): entities, relations, and communities by modularity."""
+"""Retrieval over training cases as documents: naive RAG, and GraphRAG with entities and reports of communities."""
 
 from __future__ import annotations
 
@@ -29,6 +29,30 @@ from wardround.memory.peer import (
 from wardround.memory.reflector import tables_naming_answers
 from wardround.memory.words import plain_words
 from wardround.models.schema import object_schema
+
+
+async def draw_document(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
+    """Return the case as one document; no model is called."""
+    content = case_document(case, max_tokens=settings.document_tokens)
+    return [note_of(case, "naive-rag", title=f"A case of {case.attempts[0].material.task}", content=content)]
+
+
+def recall_documents(case: PeerCase) -> Sequence[Remembered]:
+    """BM25 and dense ranks, fused."""
+    return fused([case.by_words(), case.by_meaning()])
+
+
+NAIVE_RAG = Peer(
+    name="naive-rag",
+    title="naive RAG: training cases by BM25 and vectors (Karpukhin et al., 2020)",
+    draw=draw_document,
+    recall=recall_documents,
+    differences=(
+        "the paper merges both lists and does not say how; here by reciprocal ranks",
+        "a document is one training case with its best attempt, not one trajectory: five texts are five cases",
+    ),
+)
+
 
 # Communities of a weighted graph by modularity: the Louvain method (Blondel et al., 2008), in a fixed order of nodes,
 # so that the same graph has the same communities everywhere.
