@@ -38,7 +38,7 @@ def main() -> None:
             shown = environment.call("image.image_visualizer", {"image_path": film["row_id"]})
             reports = chart.table("cxr_reports").num_rows
             print(f"\n{minutes:+d} minutes: {len(shown.pictures)} picture, {reports} reports\n{shown.text}")
-        print("\noffered:", ", ".join(name for name in TOOLS if environment.toolset.get(name)))
+        print("\noffered:", ", ".join(name for name in TOOLS if name in environment.toolset.by_name))
         print("not offered, because there are no weights:", TOOLS[-1])
 
 

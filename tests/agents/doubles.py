@@ -13,7 +13,8 @@ from wardround.core import Message, ToolFailure
 from wardround.log import ToolRecord
 from wardround.memory import MemorySettings
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
-from wardround.tools.definition import Tool, ToolResult
+from wardround.tools import ToolResult
+from wardround.tools.definition import Tool
 from wardround.tools.toolset import Toolset
 
 TASK = Prompt(user="Name the patient's diagnoses. The candidates are in diagnoses_ccs_candidates.")
@@ -70,7 +71,7 @@ class PaperChart:
 
     def call(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         self.calls.append((name, str(arguments)))
-        tool = self.toolset.get(name)
+        tool = self.toolset.by_name.get(name)
         if tool is None:
             return ToolResult(text=f"Error: there is no tool {name!r}. Did you mean 'get_rows'?", is_error=True)
         try:

@@ -15,7 +15,7 @@ from wardround.agents.loop.context import count_message
 from wardround.core import LimitReached, Message, ToolCall, Usage
 from wardround.models.protocol import Reply, Request
 from wardround.models.replay import ScriptedModel, call, say
-from wardround.tools.definition import ToolResult
+from wardround.tools import ToolResult
 
 COUNTER = EstimatedTokens()
 LINE = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL | abnormal | Chemistry"

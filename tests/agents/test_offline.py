@@ -24,9 +24,8 @@ from wardround.models.offline.tasks import labelled_plan, plan_for, task_plans
 from wardround.records import RowRole, SpanRole, Store, ingest, load_source_spec
 from wardround.synth import synthesize
 from wardround.tasks.benchmarks import Benchmark, build_agentehr, render_prompt
-from wardround.tools import Environment, EnvironmentOptions, default_toolset
+from wardround.tools import Environment, EnvironmentOptions, ToolResult, default_toolset
 from wardround.tools.candidates import CandidateSpace
-from wardround.tools.definition import ToolResult
 
 CALL = ToolCall(id="1", name="run_sql_query", arguments="{}")
 

@@ -26,7 +26,7 @@ from wardround.agents.loop.context import (
     rows_of,
 )
 from wardround.core import Message, ToolCall
-from wardround.tools.definition import ToolResult
+from wardround.tools import ToolResult
 from wardround.tools.retrieval import IndicatorTrajectory, Passage
 
 

@@ -9,7 +9,7 @@ from fake_chart import small_chart
 
 from wardround.core import ToolFailure, UserError
 from wardround.tools import Environment, Page, Range, Session, Toolset, default_toolset, tool
-from wardround.tools.signature import read_arguments, schema_of
+from wardround.tools.definition import read_arguments, schema_of
 
 Weight = Annotated[float, Range(0.5, 400), "Weight in kg."]
 

@@ -3,14 +3,11 @@
 Knows charts, codes and candidate spaces; no model, no task and no target.
 """
 
-from wardround.tools.definition import Tool, ToolResult
-from wardround.tools.environment import Environment
+from wardround.tools.definition import Range, Tool, tool
+from wardround.tools.environment import Environment, NoChartEnvironment
 from wardround.tools.grounding import Citation, supports_answer
 from wardround.tools.knowledge_tools import corpus_tool
-from wardround.tools.no_chart import NoChartEnvironment
-from wardround.tools.page import Page
-from wardround.tools.session import AID_NAMES, Aids, EnvironmentOptions, Session
-from wardround.tools.signature import Range, tool
+from wardround.tools.session import AID_NAMES, Aids, EnvironmentOptions, Page, Session, ToolResult
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
 from wardround.tools.toolset import (
     CLINSEEK_TOOLS,

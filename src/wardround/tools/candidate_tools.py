@@ -9,11 +9,9 @@ from typing import Annotated, Any
 
 from wardround.core import ToolFailure
 from wardround.tools.candidates import CandidateSpace, LabelMatch
-from wardround.tools.definition import ToolResult
-from wardround.tools.page import Page
+from wardround.tools.definition import tool
 from wardround.tools.render import table_page
-from wardround.tools.session import Session
-from wardround.tools.signature import tool
+from wardround.tools.session import Page, Session, ToolResult
 from wardround.tools.table_view import as_cell
 
 _KEYWORD_LIMIT = 1_000

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from wardround.core import ToolFailure, ToolSchema
 from wardround.core.errors import unknown
-from wardround.records import Chart
-from wardround.tools.definition import Tool, ToolResult
+from wardround.models import AskOwnModel, ask_alone
+from wardround.records import Chart, TextCaseRecord
+from wardround.tools.definition import Tool, clean_text, read_arguments
 from wardround.tools.grounding import Citation, Grounding
 from wardround.tools.inner_tools import load_ehr
-from wardround.tools.page import Page
-from wardround.tools.session import NO_OPTIONS, EnvironmentOptions, Session
-from wardround.tools.signature import clean_text, read_arguments
+from wardround.tools.session import NO_OPTIONS, EnvironmentOptions, Page, Session, ToolResult
 from wardround.tools.toolset import Toolset, default_toolset
 
 
@@ -52,16 +52,26 @@ class Environment(Session):
     def call(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Run one call; a model's mistake comes back as a result with ``is_error``."""
         try:
-            tool = self._tool(name)
+            tool = self.toolset.by_name.get(name) or self._other_tool(name)
             values, notes = read_arguments(tool, arguments, subject_id=self.chart.subject_id)
-            result = self._run(tool, values)
-            if notes:
-                result = replace(result, text="\n".join((result.text, *(f"Note: {note}" for note in notes))))
+            first = Page(
+                tokens=self.max_result_tokens,
+                short=self.aids.short_pages,
+                cursors=self.cursors,
+                made_by=partial(tool.function, self, **values),
+                identity=(tool.name, values),
+            )
+            result = first.made_by(first)
         except ToolFailure as failure:
-            return ToolResult(text=self._clip(f"Error: {failure}"), is_error=True)
+            text = f"Error: {failure}"
+            limit = self.max_result_tokens * 3
+            rest = f" [{len(text) - limit:,} more characters]" if len(text) > limit else ""
+            return ToolResult(text=text[:limit] + rest, is_error=True)
         self._read.update(result.row_ids)
         if result.pictures:
             self._seen.update(result.row_ids)
+        if notes:
+            result = replace(result, text="\n".join((result.text, *(f"Note: {note}" for note in notes))))
         return result
 
     async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
@@ -73,28 +83,42 @@ class Environment(Session):
         looked at."""
         return self._grounding.check(answers, evidence, read=self._read, seen=self._seen)
 
-    def _run(self, tool: Tool, values: Mapping[str, Any]) -> ToolResult:
-        def made_by(page: Page) -> ToolResult:
-            return tool.function(self, page, **values)
-
-        first = Page(
-            tokens=self.max_result_tokens,
-            short=self.aids.short_pages,
-            cursors=self.cursors,
-            made_by=made_by,
-            identity=(tool.name, values),
-        )
-        return made_by(first)
-
-    def _tool(self, name: str) -> Tool:
+    def _other_tool(self, name: str) -> Tool:
+        """Return the tool that is meant by a name which none has; ToolFailure names the nearest."""
         own = self.toolset.own_name(name)
-        tool = self.toolset.get(own)
-        if tool is None and own == load_ehr.name:
+        if own in self.toolset.by_name:
+            return self.toolset.by_name[own]
+        if own == load_ehr.name:
             raise ToolFailure("load_ehr is not needed: the chart is open, and its subject and time cannot be changed.")
-        if tool is None:
-            raise ToolFailure(unknown("tool", clean_text(name), self.toolset.names))
-        return tool
+        raise ToolFailure(unknown("tool", clean_text(name), self.toolset.names))
 
-    def _clip(self, text: str) -> str:
-        limit = self.max_result_tokens * 3
-        return text if len(text) <= limit else text[:limit] + f" [{len(text) - limit:,} more characters]"
+
+class NoChartEnvironment:
+    """An environment without a chart. It has the interface of every environment and nothing to look up."""
+
+    def __init__(self, text_case: TextCaseRecord) -> None:
+        self.text_case = text_case
+        self.toolset = Toolset(())
+        self.ask_model: AskOwnModel = ask_alone
+
+    @property
+    def chart(self) -> None:
+        """None: no chart."""
+
+    @property
+    def evidence(self) -> None:
+        """None: nothing to search."""
+
+    async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
+        """Return the message that there is no tool."""
+        return ToolResult(text="Error: this question has no tools; the case stands in it.", is_error=True)
+
+    def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[Citation, ...]:
+        """Return nothing: there are no rows to cite."""
+        return ()
+
+    def accept_any_answer(self) -> None:
+        """No answer is refused anyway."""
+
+    def close(self) -> None:
+        """Free nothing."""

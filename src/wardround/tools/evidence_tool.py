@@ -15,12 +15,10 @@ from typing import Annotated
 import numpy as np
 
 from wardround.core import ToolFailure, estimate_tokens, format_time
-from wardround.tools.definition import ToolResult
-from wardround.tools.page import Page
+from wardround.tools.definition import Range, tool
 from wardround.tools.render import SEPARATOR
 from wardround.tools.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
-from wardround.tools.session import Session
-from wardround.tools.signature import Range, tool
+from wardround.tools.session import Page, Session, ToolResult
 
 _CAPTION_TOKENS = 70
 _ROWS_PER_PASSAGE = (12, 10, 8, 6, 5, 4, 3, 2, 1)

@@ -98,9 +98,7 @@ def supports_answer(view: TableView, row: int, answer: str) -> bool:
     """Return whether a row mentions or codes for an answer."""
     wanted = normalise_label(answer)
     texts = [
-        column.texts[code]
-        for column in view.columns_of(view.columns)
-        if column.kind == "text" and (code := int(column.codes[row])) >= 0
+        column.texts[code] for column in view.shown if column.kind == "text" and (code := int(column.codes[row])) >= 0
     ]
     if any(normalise_label(text) == wanted for text in texts if len(text) <= 4 * len(answer) + 40):
         return True

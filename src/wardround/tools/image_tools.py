@@ -7,14 +7,13 @@ from typing import Annotated
 
 from wardround.core import Picture, ToolFailure, format_time
 from wardround.core.errors import nearest, unknown
-from wardround.tools.definition import ToolResult
+from wardround.tools.definition import Range, tool
 from wardround.tools.imaging import ChartImage, GreyWindow, Radiograph, conflicts_of, mentions_of, picture_of
 from wardround.tools.imaging.classification import ClassifiedFinding, classify
 from wardround.tools.imaging.networks import SegmentedOrgan, cardiothoracic_ratio, segment, with_edges
 from wardround.tools.imaging.reading import MiddleSquare, Outline, pixels_of
 from wardround.tools.imaging.weights import KnownModel
-from wardround.tools.session import Session
-from wardround.tools.signature import Range, tool
+from wardround.tools.session import Session, ToolResult
 
 # Tools that look at images: what they take is a handle, the row id of an image on this chart, never a path.
 

@@ -9,9 +9,8 @@ from wardround.clinical.codes import normalise_label
 from wardround.clinical.definitions import DEFINITIONS, score_at
 from wardround.core import ToolFailure, UserError, format_time
 from wardround.tools.candidates import CandidateSpace
-from wardround.tools.definition import ToolResult
-from wardround.tools.session import Session
-from wardround.tools.signature import Range, clean_text, tool
+from wardround.tools.definition import Range, clean_text, tool
+from wardround.tools.session import Session, ToolResult
 
 _NAMED = 20
 

@@ -7,11 +7,9 @@ from functools import partial
 from typing import Annotated
 
 from wardround.core import ToolFailure, estimate_tokens
-from wardround.tools.definition import Tool, ToolResult
+from wardround.tools.definition import Range, Tool, tool
 from wardround.tools.knowledge import CURRENT, Corpus, Document, Hit
-from wardround.tools.page import Page
-from wardround.tools.session import Session
-from wardround.tools.signature import Range, tool
+from wardround.tools.session import Page, Session, ToolResult
 
 _CAPTION_TOKENS = 80
 _LEAST_TOKENS = 120

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wardround.core import format_time, from_microseconds
 from wardround.core.messages import estimate_tokens
-from wardround.records.rules import Column as ColumnRule
-from wardround.records.rules import Combined, MedianDelay, Rule
-from wardround.tools.definition import ToolResult
-from wardround.tools.page import Page
-from wardround.tools.session import Session
+from wardround.tools.session import Page, Session, ToolResult
 from wardround.tools.table_view import BoolArray, IntArray, TableView, ViewColumn, as_cell
-
-if TYPE_CHECKING:
-    from wardround.records import TableSpec
-
 
 # The columns a short page shows: those that say something, not the ones that repeat it or serve the computer.
 #
@@ -28,41 +18,16 @@ if TYPE_CHECKING:
 # page was known; a number is, where the text beside it is that number. What is left out is named on the page.
 
 
-def filing_column(spec: TableSpec) -> str | None:
-    """Return the column with the time at which a row was filed, if it differs from the row's own time."""
-    about = _own_columns(spec.event_time)
-    filed = [name for name in _own_columns(spec.available_at) if name not in about]
-    return filed[0] if filed else None
-
-
-def _own_columns(rule: Rule) -> list[str]:
-    if isinstance(rule, ColumnRule):
-        return [rule.name]
-    if isinstance(rule, MedianDelay):
-        return [rule.end]
-    parts = rule.parts if isinstance(rule, Combined) else ()
-    return [name for part in parts for name in _own_columns(part)]
-
-
 def main_columns(view: TableView, rows: IntArray, keep: Sequence[str] = ()) -> list[ViewColumn]:
     """Return the columns to show of some rows. ``keep`` are requested columns, which always stay."""
-    spec = view.table.spec
-    columns = view.columns_of(view.shown_columns)
-    if not spec.default_columns:
-        return columns
-    wanted = {*spec.default_columns, *keep} - ({filing_column(spec)} - set(keep))
-    names = number_and_text(view)
-    if names is not None and not repeated(view.column(names[0]), view.column(names[1]), rows).all():
-        wanted.add(names[0])
-    return [column for column in columns if column.name in wanted]
-
-
-def number_and_text(view: TableView) -> tuple[str, str] | None:
-    """Return the column with a row's number and the one with its text, if a table has both."""
-    spec = view.table.spec
-    if not spec.value or not spec.text or spec.value == spec.text or not {spec.value, spec.text} <= set(view.columns):
-        return None
-    return spec.value, spec.text
+    default = view.table.spec.default_columns
+    if not default:
+        return view.shown
+    wanted = {*default, *keep} - ({view.filing_column} - set(keep))
+    twin = view.number_and_text
+    if twin is not None and not repeated(*twin, rows).all():
+        wanted.add(twin[0].name)
+    return [column for column in view.shown if column.name in wanted]
 
 
 def repeated(number: ViewColumn, text: ViewColumn, rows: IntArray) -> BoolArray:
@@ -91,22 +56,16 @@ _CAPTION_TOKENS = 60
 _CONTEXT_BEFORE_MATCH = 120
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The columns of a result that vary (and are shown as columns), and the line that replaces the others."""
+def lay_out(
+    view: TableView, rows: IntArray, *, short: bool, keep: Sequence[str]
+) -> tuple[list[ViewColumn], tuple[str, ...], str]:
+    """Return the columns that vary over some rows, their header, and the line that replaces the others.
 
-    shown: list[ViewColumn]
-    folded: str
-    header: tuple[str, ...]
-
-
-def lay_out(view: TableView, rows: IntArray, *, short: bool, keep: Sequence[str]) -> Layout:
-    """Split the columns of some rows into varying ones and folded ones. ``short``: the main columns only, and ``keep``;
-    the others are named if these rows have anything in them."""
+    ``short``: the main columns only, and ``keep``; the others are named if these rows have anything in them."""
     shown: list[ViewColumn] = []
     constant: list[str] = []
     empty: list[str] = []
-    columns = main_columns(view, rows, keep) if short else view.columns_of(view.shown_columns)
+    columns = main_columns(view, rows, keep) if short else view.shown
     for column in columns:
         codes = column.codes[rows]
         lowest = int(codes.min())
@@ -121,21 +80,17 @@ def lay_out(view: TableView, rows: IntArray, *, short: bool, keep: Sequence[str]
     parts = ["constant: " + ", ".join(constant)] if constant else []
     if empty:
         parts.append("empty: " + ", ".join(empty))
-    if left_out := _left_out(view, rows, columns) if short else []:
-        parts.append("left out: " + ", ".join(left_out))
     header = [column.name for column in shown]
     if short:
+        rest = (column for column in view.shown if column not in columns)
+        if left_out := [column.name for column in rest if int(column.codes[rows].max()) >= 0]:
+            parts.append("left out: " + ", ".join(left_out))
         if any(column.kind == "time" and len(rows) > 1 for column in shown):
             parts.append(f"{DITTO} is the time above")
-        number, text = number_and_text(view) or ("", "")
-        header = [f"{name} where it is not {text}" if name == number else name for name in header]
-    return Layout(shown=shown, folded="; ".join(parts), header=tuple(header))
-
-
-def _left_out(view: TableView, rows: IntArray, shown: Sequence[ViewColumn]) -> list[str]:
-    names = {column.name for column in shown}
-    rest = (column for column in view.columns_of(view.shown_columns) if column.name not in names)
-    return [column.name for column in rest if int(column.codes[rows].max()) >= 0]
+        if view.number_and_text is not None:
+            number, text = view.number_and_text
+            header = [f"{name} where it is not {text.name}" if name == number.name else name for name in header]
+    return shown, tuple(header), "; ".join(parts)
 
 
 def rows_page(
@@ -150,18 +105,17 @@ def rows_page(
 ) -> ToolResult:
     """Show rows of a table. ``focus`` is a case-folded text that a cut cell should show, ``keep`` are columns that even
     a short page shows."""
-    layout = lay_out(view, rows, short=page.short, keep=keep)
-    header = SEPARATOR.join(("row_id", *layout.header))
-    budget = page.tokens - _CAPTION_TOKENS - estimate_tokens(layout.folded) - estimate_tokens(header)
-    writer = _RowWriter(session=session, page=page, view=view, columns=layout.shown, focus=focus)
+    columns, names, folded = lay_out(view, rows, short=page.short, keep=keep)
+    header = SEPARATOR.join(("row_id", *names))
+    budget = page.tokens - _CAPTION_TOKENS - estimate_tokens(folded) - estimate_tokens(header)
+    writer = _RowWriter(session=session, page=page, view=view, columns=columns, focus=focus)
     lines = writer.fitting(rows[page.offset :], budget)
     total, shown = len(rows), len(lines)
     end = page.offset + shown
     cursor = page.cursor(end) if end < total else None
-    caption = _caption(
-        view.name, page.offset, shown, total, ", ".join(filter(None, (span_text(view, rows), note))), cursor
-    )
-    head = [caption, *([layout.folded] if layout.folded else []), header]
+    about = ", ".join(filter(None, (view.span(rows), note)))
+    caption = _caption(view.name, page.offset, shown, total, about, cursor)
+    head = [caption, *([folded] if folded else []), header]
     return ToolResult(
         text="\n".join(head + lines),
         table=view.name,
@@ -170,15 +124,6 @@ def rows_page(
         rows_shown=shown,
         cursor=cursor,
     )
-
-
-def span_text(view: TableView, rows: IntArray) -> str:
-    """Return ``FIRST to LAST`` event time of some rows, empty when none has one."""
-    span = view.span(rows)
-    if span is None:
-        return ""
-    first, last = (format_time(from_microseconds(moment)) for moment in span)
-    return first if first == last else f"{first} to {last}"
 
 
 def _caption(name: str, offset: int, shown: int, total: int, note: str, cursor: str | None) -> str:
@@ -230,12 +175,12 @@ class _RowWriter:
     def _lines(self, rows: IntArray, cell: int) -> Iterable[str]:
         row_numbers = rows.tolist()
         parts: list[Iterable[str]] = [map(self.view.row_ids.__getitem__, row_numbers)]
-        twin = self._twin()
+        twin = self.view.number_and_text if self.page.short else None
         for column in self.columns:
             texts = list(map(column.cells.__getitem__, column.codes[rows].tolist()))
             if self.page.short and column.kind == "time":
                 texts = [*texts[:1], *(text and DITTO if text == above else text for above, text in pairwise(texts))]
-            if twin is not None and column.name == twin[0].name:
+            if twin is not None and column is twin[0]:  # blank where the text beside it is that number
                 texts = ["" if same else text for same, text in zip(repeated(*twin, rows).tolist(), texts, strict=True)]
             if column.kind == "text" and max(map(len, texts)) > cell:
                 texts = [
@@ -244,12 +189,6 @@ class _RowWriter:
                 ]
             parts.append(texts)
         return map(SEPARATOR.join, zip(*parts, strict=True))
-
-    def _twin(self) -> tuple[ViewColumn, ViewColumn] | None:
-        """Return a number column and the text column that mostly repeats it; a short page leaves repeated texts
-        blank."""
-        names = number_and_text(self.view) if self.page.short else None
-        return None if names is None else (self.view.column(names[0]), self.view.column(names[1]))
 
     def _cut(self, column: ViewColumn, row: int, cell: int) -> str:
         """Return the part of a long text that fits, with the size of the rest and the cursor that reads it."""

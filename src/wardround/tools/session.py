@@ -1,23 +1,117 @@
-"""A session: what the tools of one episode work on, and the optional assists for models."""
+"""A session: what the tools of one episode work on, the optional assists for models, and results in pages."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from typing import Any
+
+from markupsafe import escape
 
 from wardround.clinical.codes import normalise_label
-from wardround.core import ToolFailure, UserError, setting
+from wardround.core import Picture, ToolFailure, UserError, content_hash, setting
 from wardround.core.errors import unknown
 from wardround.models import AskOwnModel, ask_alone
 from wardround.records import Chart
 from wardround.tools.candidates import CandidateSpace
 from wardround.tools.imaging import ChartImages
 from wardround.tools.knowledge import Browser, Knowledge
-from wardround.tools.page import Cursors
 from wardround.tools.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.sql_gate import SqlGate
 from wardround.tools.table_view import TableView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The result of a call. The model reads ``text`` and sees ``pictures``.
+
+    ``row_ids`` are the record rows whose content is in the text (grounding checks citations against them);
+    ``table`` is the record table they are of (SQL may name several, joined by ", "); ``rows_shown`` of ``rows_total``
+    show what a limit cut; ``cursor`` fetches the next page, None at the end.
+    ``answer`` and ``evidence`` are set only by ``finish``.
+    """
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    is_error: bool = False
+    table: str | None = None
+    row_ids: tuple[str, ...] = ()
+    rows_total: int | None = None
+    rows_shown: int | None = None
+    cursor: str | None = None
+    answer: tuple[str, ...] | None = None
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+
+# Pages of a result: their size, their offset, and the cursors of the next pages.
+#
+# A cursor's name is derived from what it continues (tool, arguments, offset). The same page always has the same cursor,
+# whatever calls came between and in whatever order parallel calls ran. A cursor means a call and an offset, never rows.
+# A cursor of another session is unknown.
+
+
+Continuation = Callable[[], ToolResult]
+
+
+class Cursors:
+    """The cursors handed out in one episode."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, Continuation] = {}
+
+    def name(self, continuation: Continuation, *identity: Any) -> str:
+        """Keep a continuation under the name its identity (JSON values) gives it, and return the name."""
+        cursor = "c" + content_hash(list(identity))[:9]
+        self._pages[cursor] = continuation
+        return cursor
+
+    def resume(self, cursor: str) -> ToolResult:
+        """Return the page of a cursor."""
+        page = self._pages.get(cursor.strip().strip("'\"").removeprefix("cursor="))
+        if page is None:
+            raise ToolFailure(
+                f"there is no cursor {cursor!r} in this session. Copy one letter by letter from an earlier result, "
+                "or repeat the call that gave it."
+            )
+        return page()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of one result, handed to a tool: it fills at most ``tokens`` (estimated) from ``offset`` on.
+
+    ``short``: leave out what says nothing new (the aid ``short_pages``). ``made_by`` makes the page again from another
+    offset; ``identity`` (JSON values) is what its cursors are named by.
+    """
+
+    tokens: int
+    short: bool
+    cursors: Cursors
+    made_by: Callable[[Page], ToolResult]
+    identity: tuple[Any, ...]
+    offset: int = 0
+
+    def cursor(self, offset: int) -> str:
+        """Return the cursor of this result from an offset on."""
+        return self.cursors.name(partial(self.made_by, replace(self, offset=offset)), *self.identity, offset)
+
+    def of(self, **resolved: Any) -> Page:
+        """Return the page of the same call with some arguments spelled as the record spells them."""
+        name, arguments = self.identity
+        return replace(self, identity=(name, {**arguments, **resolved}))
+
+    def part(self, made_by: Callable[[Page], ToolResult], *identity: Any) -> Page:
+        """Return the first page of something that this result shows a piece of: a long cell, a passage."""
+        return replace(self, made_by=made_by, identity=identity, offset=0)
+
 
 # Aids: what a session does for a language model beyond what the papers' tools do. Each can be switched off.
 
@@ -130,10 +224,10 @@ class Session:
 
     def view(self, table_name: str) -> TableView:
         """Return a record table prepared for showing; ToolFailure names the nearest table."""
-        name = self._record_table(table_name)
-        found = self._views.get(name)
+        found = self._views.get(table_name)  # as the chart writes it: that of most calls
         if found is None:
-            found = self._views.setdefault(name, TableView(self.chart.table(name)))
+            name = self._record_table(table_name)
+            found = self._views.get(name) or self._views.setdefault(name, TableView(self.chart.table(name)))
         return found
 
     def column(self, view: TableView, name: str) -> str:

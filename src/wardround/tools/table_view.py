@@ -7,13 +7,16 @@ one pass over distinct values and one over integer codes, and a value becomes te
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from wardround.records.rules import ALWAYS_TIME
+from wardround.core import format_time, from_microseconds
+from wardround.records.rules import ALWAYS_TIME, Combined, MedianDelay, Rule
+from wardround.records.rules import Column as ColumnRule
 
 if TYPE_CHECKING:
     from wardround.records import ChartTable
@@ -43,39 +46,36 @@ def plain_number(text: str) -> float | None:
 class ViewColumn:
     """One column: its kind, a code per row (-1 = null) and the text of each distinct value, in order of appearance."""
 
-    __slots__ = ("_cells", "_folded", "_numbers", "codes", "kind", "name", "texts")
-
     def __init__(self, name: str, array: pa.Array) -> None:
         self.name = name
         self.kind: Kind = column_kind(array.type)
-        self.codes, values = _factorise(array)
+        array = dense(array)
+        if array.null_count == len(array):
+            self.codes: IntArray = np.full(len(array), -1, dtype=np.int32)
+            values = array.slice(0, 0)
+        else:
+            encoded = array.dictionary_encode()
+            indices = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
+            self.codes = np.asarray(indices, dtype=np.int32)
+            values = encoded.dictionary
         self.texts: list[str] = _texts(values, self.kind)
-        self._folded: list[str] | None = None
-        self._cells: list[str] | None = None
-        self._numbers: np.ndarray[Any, np.dtype[np.float64]] | None = None
 
-    @property
+    @cached_property
     def folded(self) -> list[str]:
         """The distinct texts, case-folded."""
-        if self._folded is None:
-            self._folded = [text.casefold() for text in self.texts]
-        return self._folded
+        return [text.casefold() for text in self.texts]
 
-    @property
+    @cached_property
     def cells(self) -> list[str]:
         """The distinct texts as table cells: on one line, quoted where they hold the column separator; the last, empty,
         stands for null."""
-        if self._cells is None:
-            self._cells = [*(self.texts if self.kind != "text" else map(as_cell, self.texts)), ""]
-        return self._cells
+        return [*(self.texts if self.kind != "text" else map(as_cell, self.texts)), ""]
 
-    @property
+    @cached_property
     def numbers(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The distinct values as numbers, NaN where a text is no plain number; shape (distinct values + 1,), the last
         entry, NaN, stands for null."""
-        if self._numbers is None:
-            self._numbers = np.array([*map(plain_number, self.texts), None], dtype=np.float64)
-        return self._numbers
+        return np.array([*map(plain_number, self.texts), None], dtype=np.float64)
 
     def rows_where(self, accepts: Callable[[int], bool]) -> BoolArray:
         """Return a mask of the rows whose distinct value (by its number) is accepted."""
@@ -141,17 +141,6 @@ def dense(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _factorise(array: pa.Array) -> tuple[IntArray, pa.Array]:
-    array = dense(array)
-    if array.null_count == len(array):
-        return np.full(len(array), -1, dtype=np.int32), array.slice(0, 0)
-    encoded = array.dictionary_encode()
-    indices = encoded.indices
-    if indices.null_count:
-        indices = indices.fill_null(-1)
-    return np.asarray(indices, dtype=np.int32), encoded.dictionary
-
-
 def _texts(values: pa.Array, kind: Kind) -> list[str]:
     if kind == "time":
         return time_texts(values)
@@ -179,32 +168,50 @@ def time_texts(values: pa.Array) -> list[str]:
 
 class TableView:
     """One chart table and its prepared columns. Columns are prepared when first asked for; sharing across threads is
-    safe, at worst a column is prepared twice."""
+    safe, at worst a column is prepared twice.
+
+    ``times``: microseconds, (rows,), the least int64 where a row has none. ``shown_columns``: the spec's default ones
+    first.
+    """
 
     def __init__(self, table: ChartTable) -> None:
         self.table = table
         self.name: str = table.name
         self.num_rows: int = table.num_rows
-        self._row_ids: list[str] | None = None
         times = np.asarray(table.event_time).astype("datetime64[us]").view(np.int64)
         self.times = np.where(times <= ALWAYS_TIME, _NAT, times)
-        names = [name for name in table.batch.schema.names if name != "row_id"]
-        self.columns: tuple[str, ...] = tuple(names)
-        self._position = {name: table.batch.schema.get_field_index(name) for name in names}
+        self.has_times = bool((self.times != _NAT).any())
+        names = table.batch.schema.names
+        self.columns: tuple[str, ...] = tuple(name for name in names if name != "row_id")
+        first = [name for name in table.spec.default_columns or () if name in self.columns]
+        self.shown_columns: tuple[str, ...] = (*first, *(name for name in self.columns if name not in first))
+        self._position = {name: place for place, name in enumerate(names)}
         self._prepared: dict[str, ViewColumn] = {}
 
-    @property
+    @cached_property
     def row_ids(self) -> list[str]:
         """The row ids, turned into Python strings when first asked for."""
-        if self._row_ids is None:
-            self._row_ids = texts(dense(self.table.batch.column(0)))
-        return self._row_ids
+        return texts(dense(self.table.batch.column(0)))
 
-    @property
-    def shown_columns(self) -> tuple[str, ...]:
-        """All columns, the spec's default columns first."""
-        first = [name for name in self.table.spec.default_columns or () if name in self._position]
-        return (*first, *(name for name in self.columns if name not in first))
+    @cached_property
+    def shown(self) -> list[ViewColumn]:
+        """All columns, prepared, in the order in which they are shown."""
+        return [self.column(name) for name in self.shown_columns]
+
+    @cached_property
+    def number_and_text(self) -> tuple[ViewColumn, ViewColumn] | None:
+        """The column with a row's number and the one with its text, if the table has both."""
+        number, text = self.table.spec.value, self.table.spec.text
+        if not number or not text or number == text or not {number, text} <= set(self.columns):
+            return None
+        return self.column(number), self.column(text)
+
+    @cached_property
+    def filing_column(self) -> str | None:
+        """The column with the time at which a row was filed, if it differs from the row's own time."""
+        about = _own_columns(self.table.spec.event_time)
+        filed = (name for name in _own_columns(self.table.spec.available_at) if name not in about)
+        return next(filed, None)
 
     def column(self, name: str) -> ViewColumn:
         """Return a prepared column."""
@@ -219,15 +226,6 @@ class TableView:
         wanted = wanted.removeprefix(self.name.casefold() + ".")
         return next((column for column in self.columns if column.casefold() == wanted), None)
 
-    def columns_of(self, names: Iterable[str]) -> list[ViewColumn]:
-        """Return several prepared columns."""
-        return [self.column(name) for name in names]
-
-    @property
-    def has_times(self) -> bool:
-        """Return whether any row carries an event time."""
-        return bool(self.num_rows) and bool((self.times != _NAT).any())
-
     def rows_between(self, start: int | None, end: int | None) -> tuple[IntArray, int]:
         """Return the rows with an event time in ``[start, end]`` (microseconds), and how many rows have no time."""
         timed = self.times != _NAT
@@ -238,14 +236,20 @@ class TableView:
             chosen &= self.times <= end
         return np.flatnonzero(chosen).astype(np.int32), int(self.num_rows - timed.sum())
 
-    def span(self, rows: IntArray) -> tuple[int, int] | None:
-        """Return the first and last event time of some rows in microseconds, None when none has one."""
+    def span(self, rows: IntArray) -> str:
+        """Return ``FIRST to LAST`` event time of some rows, empty when none has one."""
         times = self.times[rows]
         times = times[times != _NAT]
-        return (int(times.min()), int(times.max())) if len(times) else None
+        if not len(times):
+            return ""
+        first, last = (format_time(from_microseconds(int(moment))) for moment in (times.min(), times.max()))
+        return first if first == last else f"{first} to {last}"
 
 
-def describe_types(view: TableView) -> Mapping[str, Kind]:
-    """Return the kind of each column."""
-    schema = view.table.batch.schema
-    return {name: column_kind(schema.field(name).type) for name in view.columns}
+def _own_columns(rule: Rule) -> list[str]:
+    if isinstance(rule, ColumnRule):
+        return [rule.name]
+    if isinstance(rule, MedianDelay):
+        return [rule.end]
+    parts = rule.parts if isinstance(rule, Combined) else ()
+    return [name for part in parts for name in _own_columns(part)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from wardround.core import Registry, ToolSchema, UserError
 from wardround.core.errors import unknown
@@ -45,8 +45,8 @@ from wardround.tools.record_tools import (
     get_table_description,
     get_table_names,
     get_unique_values,
+    run_sql_query,
 )
-from wardround.tools.sql_tool import run_sql_query
 
 _TABLES_AND_RECORDS = (
     get_table_names,
@@ -110,36 +110,34 @@ class Toolset:
     """Tools in the order in which a model is told of them."""
 
     tools: tuple[Tool, ...]
+    by_name: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = [tool.name for tool in self.tools]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise UserError(f"a toolset holds each name once; twice here: {', '.join(sorted(twice))}")
+        object.__setattr__(self, "by_name", dict(zip(names, self.tools, strict=True)))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tools' names."""
-        return tuple(tool.name for tool in self.tools)
+        return tuple(self.by_name)
 
     @property
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What a model is told."""
         return tuple(tool.schema for tool in self.tools)
 
-    def get(self, name: str) -> Tool | None:
-        """Return a tool, None when there is none of that name."""
-        return next((tool for tool in self.tools if tool.name == name), None)
-
     def own_name(self, written: str) -> str:
         """Return the name of the tool that is meant: ClinSeekAgent writes ``ehr.`` before those of the record,
         models write other marks for a dot, and remember tools of the papers that another one stands for here."""
-        name = written if self.get(written) is not None else _OTHER_NAMES.get(written.strip(), written)
-        return name if self.get(name) is not None else _INSTEAD.get(name, name)
+        name = written if written in self.by_name else _OTHER_NAMES.get(written.strip(), written)
+        return name if name in self.by_name else _INSTEAD.get(name, name)
 
     def offers(self, written: str) -> bool:
         """Return whether there is a tool of that name, or of another name for it."""
-        return self.get(self.own_name(written)) is not None
+        return self.own_name(written) in self.by_name
 
     def select(self, wanted: Iterable[str]) -> Toolset:
         """Keep tools by name or by category (``record``, ``candidate``, ``inner``, ...); the order stays."""

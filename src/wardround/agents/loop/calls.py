@@ -15,7 +15,7 @@ from wardround.log import ToolRecord
 from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart, TextCaseRecord
-from wardround.tools.definition import ToolResult
+from wardround.tools import ToolResult
 from wardround.tools.grounding import Citation
 from wardround.tools.retrieval import EvidenceIndex
 from wardround.tools.toolset import Toolset
@@ -151,7 +151,7 @@ class CallRunner:
             if (refusal := refused[call.id]) is not None:
                 seen[call.id] = Observation(call=call, result=refusal, seconds=0.0)
             elif call.name != FINISH:
-                tool = self._environment.toolset.get(call.name)
+                tool = self._environment.toolset.by_name.get(call.name)
                 if tool is None or tool.reads_only:
                     batch.append(call)
                     continue
@@ -186,7 +186,7 @@ class CallRunner:
 
     def _refusal(self, call: ToolCall, offered: set[str]) -> ToolResult | None:
         """Return the error a call gets without being run, or None."""
-        if self._environment.toolset.get(call.name) is not None and call.name not in offered:
+        if call.name in self._environment.toolset.by_name and call.name not in offered:
             allowed = f"only {', '.join(sorted(offered))}" if offered else "no tool"
             return _failure(f"{allowed} can be called now.")
         call_key = (call.name, call.arguments)
